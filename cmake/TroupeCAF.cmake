@@ -1,0 +1,27 @@
+# Finds CAF 0.18.7 with Troupe's patch. `./dev setup` builds it into a cached prefix that is named after the patch; any other
+# CAF 0.18.7 that find_package finds wins if it carries the patch.
+file(SHA256 "${PROJECT_SOURCE_DIR}/cmake/caf-0.18.7.patch" troupe_caf_patch)
+string(SUBSTRING "${troupe_caf_patch}" 0 12 troupe_caf_patch)
+set(troupe_cache "$ENV{XDG_CACHE_HOME}")
+if(NOT troupe_cache)
+  set(troupe_cache "$ENV{HOME}/.cache")
+endif()
+set(troupe_caf_suffix "")
+if(TROUPE_SANITIZE MATCHES "thread")
+  set(troupe_caf_suffix "-tsan") # an uninstrumented CAF yields false races
+endif()
+set(troupe_caf_prefix "${troupe_cache}/troupe/caf-0.18.7-${troupe_caf_patch}${troupe_caf_suffix}")
+
+find_package(CAF 0.18.7 COMPONENTS core io openssl QUIET HINTS "${troupe_caf_prefix}")
+if(NOT CAF_FOUND)
+  message(FATAL_ERROR "CAF 0.18.7 not found; run ./dev setup, which builds it into ${troupe_caf_prefix}")
+endif()
+
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES CAF::core)
+check_cxx_source_compiles("#include <caf/defaults.hpp>
+int main() { return caf::defaults::middleman::max_payload_size == 0; }" TROUPE_CAF_IS_PATCHED)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT TROUPE_CAF_IS_PATCHED)
+  message(FATAL_ERROR "the CAF in ${CAF_DIR} lacks cmake/caf-0.18.7.patch; run ./dev setup, or unset CAF_DIR/CMAKE_PREFIX_PATH")
+endif()

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one interface between Troupe and a device: memory, copies, maths on memory, completion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+
+namespace troupe::kernels {
+
+/// A device failed (out of memory, lost, refused a launch). The compute actor that owns the backend dies with the reason.
+struct device_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Activation functions that gemm and conv2d can apply to their result in the same pass.
+/// gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016, eq. 2).
+enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu };
+
+/// c(m,n) = act(alpha * op(a)(m,k) * op(b)(k,n) + beta * c + bias(n)); row-major. `bias` may be null. `pre`, when not null,
+/// receives what enters the activation (the backward of gelu needs it). `lda`... are row strides in elements; 0: packed.
+struct gemm_args {
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* c = nullptr;
+  bool transpose_a = false, transpose_b = false;
+  float alpha = 1, beta = 0;
+  const float* bias = nullptr;
+  activation act = activation::none;
+  float* pre = nullptr;
+};
+
+/// Geometry of a 2-d convolution or pooling over images (N, C, H, W); one stride and padding for both axes.
+/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width.
+struct window2d {
+  std::int64_t n = 0, c = 0, h = 0, w = 0;
+  std::int64_t kernel_h = 0, kernel_w = 0, stride = 1, padding = 0;
+  std::int64_t out_h() const { return (h + 2 * padding - kernel_h) / stride + 1; }
+  std::int64_t out_w() const { return (w + 2 * padding - kernel_w) / stride + 1; }
+};
+
+/// y(N, K, OH, OW) = act(conv(x(N, C, H, W), weight(K, C, kh, kw)) + bias(K)). Cross-correlation, as in the field.
+struct conv2d_args {
+  window2d window;
+  std::int64_t out_channels = 0;
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+  activation act = activation::none; ///< none or relu
+};
+
+/// Backward of conv2d: dx (may be null) and dweight, dbias (may be null) are overwritten. `dy` is the gradient of the
+/// result *before* the activation.
+struct conv2d_backward_args {
+  window2d window;
+  std::int64_t out_channels = 0;
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* dy = nullptr;
+  float* dx = nullptr;
+  float* dweight = nullptr;
+  float* dbias = nullptr;
+};
+
+/// Elementwise functions of one argument.
+enum class unary_op : std::uint8_t { relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy };
+/// Elementwise functions of two arguments of the same length.
+enum class binary_op : std::uint8_t { add, subtract, multiply, divide };
+
+/// One term of a weighted sum: weight * data[0..count).
+struct term {
+  const float* data = nullptr;
+  double weight = 1;
+};
+
+/// One optimizer step reads what changes between steps from device memory, so that a captured program can be replayed:
+/// `step_scalars` is an array in the device's memory laid out as `optimizer_scalar`.
+enum optimizer_scalar : int {
+  scalar_lr = 0,         ///< learning rate of this step
+  scalar_correction1,    ///< adamw: 1 - beta1^t
+  scalar_correction2,    ///< adamw: 1 - beta2^t
+  optimizer_scalar_count
+};
+
+/// SGD with momentum over `count` elements, fused with the weighted sum of its gradients:
+///   g = sum_i terms[i].weight * terms[i].data + weight_decay * p;  v' = momentum * v + g;
+///   p' = p - lr * (nesterov ? g + momentum * v' : v').
+/// `p_out` may equal `p` (in place). `velocity` is null when momentum is 0. Terms are added in the order given.
+struct sgd_args {
+  std::int64_t count = 0;
+  std::span<const term> terms;
+  const float* p = nullptr;
+  float* p_out = nullptr;
+  float* velocity = nullptr;
+  const float* step_scalars = nullptr;
+  float momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// AdamW (Loshchilov & Hutter 2019, algorithm 2), decoupled weight decay:
+///   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p' = p - lr * (m/c1 / (sqrt(v/c2) + eps) + weight_decay * p).
+struct adamw_args {
+  std::int64_t count = 0;
+  std::span<const term> terms;
+  const float* p = nullptr;
+  float* p_out = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  const float* step_scalars = nullptr;
+  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
+};
+
+/// What names a random draw: the same numbers on every backend, in every process, for any order of calls.
+/// The generator is Philox4x32-10 (Salmon et al. 2011) with key = seed, counter = (element / 4, stream, step).
+struct random_key {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0; ///< which consumer: a layer, say
+  std::uint64_t step = 0;
+  friend bool operator==(const random_key&, const random_key&) = default;
+};
+
+/// A recorded sequence of operations that can be enqueued again as one.
+class program {
+public:
+  virtual ~program() = default;
+};
+
+/// One in-order queue of work on one device, with that device's memory.
+///
+/// Every operation *enqueues* and may return before it has run; operations of one backend run in the order in which they
+/// were enqueued. Pointers are addresses in the device's memory and must stay valid until the operation has run; the
+/// argument structs and spans are read before the call returns. The CPU backend runs each operation inside the call.
+/// Not thread-safe: one thread enqueues. Shapes are the caller's promise: a broken one is a TROUPE_ASSERT, not an error.
+class backend {
+public:
+  backend() = default;
+  backend(const backend&) = delete;
+  backend& operator=(const backend&) = delete;
+  virtual ~backend() = default;
+
+  /// "cpu" or "cuda:0", as in a job file.
+  virtual std::string_view name() const = 0;
+
+  // -- memory: thread-safe; throws device_error when the device has none left
+
+  /// A block of the device's memory from this backend's pool. Contents unspecified, padding zeroed.
+  virtual buffer allocate(std::size_t bytes) = 0;
+  /// A block of host memory that this device copies at full speed (pinned for a GPU). Thread-safe.
+  virtual buffer allocate_host(std::size_t bytes) = 0;
+
+  // -- copies and completion
+
+  virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;           ///< within the device
+  virtual void copy_from_host(void* destination, const void* source, std::size_t bytes) = 0; ///< host to device
+  virtual void copy_to_host(void* destination, const void* source, std::size_t bytes) = 0;   ///< device to host
+  virtual void fill(float* destination, float value, std::int64_t count) = 0;
+
+  /// Calls `done` once everything enqueued before has run. On whatever thread the device chooses: it must only send a
+  /// message or set a flag, and must not call the backend.
+  virtual void notify(std::function<void()> done) = 0;
+  /// Records what `enqueue` enqueues (notifications included) without running it.
+  virtual std::unique_ptr<program> capture(std::function<void()> enqueue) = 0;
+  /// Enqueues a recorded program again.
+  virtual void replay(program& recorded) = 0;
+  /// Waits until everything enqueued has run. For tests, benchmarks and command-line tools only.
+  virtual void synchronize() = 0;
+
+  // -- dense algebra
+
+  virtual void gemm(const gemm_args& args) = 0;
+  virtual void conv2d(const conv2d_args& args) = 0;
+  virtual void conv2d_backward(const conv2d_backward_args& args) = 0;
+
+  // -- elementwise (in place where out == in)
+
+  virtual void unary(unary_op op, const float* x, float* y, std::int64_t count) = 0;
+  /// dx = dy * f'(x). relu, tanh and sigmoid take `y` (x may be null), the others `x` (y may be null).
+  virtual void unary_backward(unary_op op, const float* x, const float* y, const float* dy, float* dx, std::int64_t count) = 0;
+  virtual void binary(binary_op op, const float* a, const float* b, float* y, std::int64_t count) = 0;
+  /// y = alpha * x + beta * y (y is not read when beta is 0).
+  virtual void axpby(float alpha, const float* x, float beta, float* y, std::int64_t count) = 0;
+  /// y(rows, columns) = act(x + bias(columns)).
+  virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns) = 0;
+  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, element i kept by the i-th draw of `key`. Its backward is the same
+  /// call on the gradient with the same key.
+  virtual void dropout(const float* x, float* y, std::int64_t count, float rate, random_key key) = 0;
+
+  // -- reductions (fixed order: the same inputs give the same bits)
+
+  /// y(columns) = sum over rows of x(rows, columns). A bias gradient.
+  virtual void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) = 0;
+  /// *result = sum of x, accumulated in double, stored as float.
+  virtual void sum(const float* x, std::int64_t count, float* result) = 0;
+  /// y = sum_i weight_i * terms_i, in the order given; weights are rounded to float. At least one term; `y` may alias the first.
+  virtual void weighted_sum(std::span<const term> terms, float* y, std::int64_t count) = 0;
+  /// *flag = 1 where every element is finite, else 0.
+  virtual void all_finite(const float* x, std::int64_t count, std::int32_t* flag) = 0;
+
+  // -- normalisation, pooling, loss
+
+  /// Over the last axis of x(rows, columns): y = gamma * (x - mean) * rstd + beta; mean and rstd (rows) are written.
+  virtual void layernorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y, float* mean, float* rstd,
+                         std::int64_t rows, std::int64_t columns) = 0;
+  virtual void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx,
+                                  float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) = 0;
+  /// Writes the index (within the image plane h*w) of each maximum, the first of equals; padding never wins.
+  virtual void max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) = 0;
+  virtual void max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) = 0;
+  /// Mean over the window's elements inside the image (padding is not counted).
+  virtual void avg_pool(const window2d& window, const float* x, float* y) = 0;
+  virtual void avg_pool_backward(const window2d& window, const float* dy, float* dx) = 0;
+  /// loss(rows) = -log softmax(logits(rows, classes))[label]; dlogits (may be null) = scale * (softmax - onehot).
+  /// `correct` (may be null, rows) = 1 where the largest logit (the first of equals) is the label's. A label outside
+  /// [0, classes) gives loss NaN.
+  virtual void softmax_cross_entropy(const float* logits, const std::int32_t* labels, float scale, float* loss, float* dlogits,
+                                     std::int32_t* correct, std::int64_t rows, std::int64_t classes) = 0;
+  virtual void softmax(const float* x, float* y, std::int64_t rows, std::int64_t columns) = 0;
+
+  // -- optimizers
+
+  virtual void sgd(const sgd_args& args) = 0;
+  virtual void adamw(const adamw_args& args) = 0;
+};
+
+/// What a backend is opened with.
+struct backend_options {
+  std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
+  int threads = 1;            ///< BLAS and oneDNN threads of this queue (CPU)
+  std::uint64_t pool_bytes = 0; ///< how much freed memory the pool keeps; 0: all of it
+};
+
+/// Opens a queue on a device. Throws device_error, with a reason a person can act on, where the device cannot be used.
+std::unique_ptr<backend> open_backend(const backend_options& options);
+
+/// One row of `troupe devices`.
+struct device_info {
+  std::string name;   ///< "cpu", "cuda:0"
+  std::string detail; ///< model, cores, memory
+  bool usable = true;
+  std::string reason; ///< why not, where it is not
+};
+std::vector<device_info> list_devices();
+
+} // namespace troupe::kernels

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Data sets in memory, and how they are read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tensor/error.hpp"
+#include "tensor/shape.hpp"
+
+namespace troupe {
+
+/// `[data]` of a job file.
+struct data_spec {
+  std::string source = "digits"; ///< "digits" | "idx" | "cifar10" | "csv"
+  std::string path;              ///< folder (idx, cifar10) or file (csv); not used by digits
+  std::string test_path;         ///< csv: the test file; empty: the last tenth of `path`
+  std::int64_t batch = 64;       ///< rows per worker and step
+  std::string scale = "standard"; ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
+  std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
+  friend bool operator==(const data_spec&, const data_spec&) = default;
+};
+
+/// Labelled samples, immutable after loading, shared by every actor of a process.
+class data_set {
+public:
+  virtual ~data_set() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const shape& sample() const = 0; ///< (1, 28, 28), (3, 32, 32), (columns)
+  virtual int classes() const = 0;
+  /// Writes samples `indices` scaled, packed: x(indices, sample), labels(indices). Thread-safe.
+  virtual void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const = 0;
+};
+
+struct data_pair {
+  std::shared_ptr<const data_set> train, test;
+};
+
+/// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws. Errors name the file, the byte and what was expected.
+result<data_pair> load_data(const data_spec& spec, std::uint64_t seed);
+
+} // namespace troupe

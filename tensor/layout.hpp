@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where each parameter of a model lives in one flat array of floats.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/shape.hpp"
+
+namespace troupe {
+
+/// How a parameter starts out. `fan_in` and `fan_out` are those of its layer.
+struct initializer {
+  enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, embedding_normal } how = kind::zeros;
+  std::int64_t fan_in = 1, fan_out = 1;
+};
+
+/// One parameter in the flat array.
+struct parameter_slot {
+  std::string name; ///< `layer.parameter`, as in a safetensors file
+  shape dims;
+  std::int64_t offset = 0; ///< in floats; a multiple of 16
+  initializer init;
+  std::int64_t elements() const { return dims.elements(); }
+};
+
+/// All parameters of a model in the model's order. A flat array of `floats()` floats holds parameters, gradients and
+/// optimizer state alike: slot i occupies [offset, offset + elements), the gaps between slots are zero, and `floats()` is
+/// a multiple of 16, so that every cut at a multiple of 16 floats is 64-byte aligned.
+struct parameter_layout {
+  std::vector<parameter_slot> slots;
+  std::int64_t floats() const;
+  /// Index of the slot of that name, or -1.
+  int find(const std::string& name) const;
+};
+
+/// A half-open range [begin, end) of the flat array.
+struct flat_range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  friend auto operator<=>(const flat_range&, const flat_range&) = default;
+};
+
+/// Cuts [0, floats) into `shards` contiguous ranges at multiples of 16 floats, as even in bytes as that allows. A large
+/// parameter may span shards.
+std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards);
+
+/// Cuts a shard's range into partitions of at most `partition_bytes` at multiples of 16 floats (the unit of sending).
+std::vector<flat_range> cut_into_partitions(flat_range range, std::int64_t partition_bytes);
+
+} // namespace troupe

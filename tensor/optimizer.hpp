@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Optimizers over a range of the flat parameters, and learning-rate schedules.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "tensor/error.hpp"
+
+namespace troupe {
+
+/// `[optimizer]` of a job file.
+struct optimizer_spec {
+  std::string name = "sgd"; ///< "sgd" | "adamw"
+  double lr = 0.05;         ///< of the averaged step
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  /// "constant" | "step" (times `gamma` every `step_epochs`) | "cosine" (to `min_lr` at `total_epochs`)
+  std::string schedule = "constant";
+  double gamma = 0.1, step_epochs = 30, min_lr = 0, total_epochs = 0;
+  double warmup_epochs = 0;
+  bool scale_with_workers = false; ///< linear scaling rule (Goyal et al. 2017): lr * workers, ramped over the warm-up
+  friend bool operator==(const optimizer_spec&, const optimizer_spec&) = default;
+};
+
+/// Learning rate after `epochs` (fractional) of training with `workers` workers. With warm-up it ramps linearly from
+/// lr to lr * workers (with scale_with_workers) or from 0 to lr over `warmup_epochs`, then the schedule runs.
+double learning_rate(const optimizer_spec& spec, double epochs, int workers);
+
+/// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe.
+class optimizer {
+public:
+  /// Zero state for `count` floats in the backend's memory.
+  optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count);
+
+  /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
+  void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
+  /// State back to zero.
+  void reset();
+  std::int64_t steps() const { return steps_; }
+
+private:
+  optimizer_spec spec_;
+  kernels::backend& queue_;
+  std::int64_t count_ = 0;
+  std::int64_t steps_ = 0;
+  kernels::buffer velocity_, second_; ///< momentum or first moment; second moment
+  kernels::buffer scalars_;           ///< optimizer_scalar, in the device's memory
+  kernels::buffer host_scalars_;
+};
+
+} // namespace troupe

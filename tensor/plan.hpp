@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The execution plan: a model's graph, ordered, with buffers assigned, ready to run on one backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "kernels/backend.hpp"
+#include "tensor/layout.hpp"
+#include "tensor/model.hpp"
+#include "tensor/tensor.hpp"
+
+namespace troupe {
+
+/// What one training step computes with. All pointers are in the backend's memory but `x` and `labels`, which are host
+/// memory from allocate_host. Everything must stay alive until `done` has been called.
+struct step_args {
+  const float* parameters = nullptr; ///< flat, layout.floats()
+  float* gradients = nullptr;        ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
+  const float* x = nullptr;          ///< (rows, sample)
+  const std::int32_t* labels = nullptr; ///< (rows)
+  std::int64_t rows = 0;             ///< 1..max_rows
+  kernels::random_key key;           ///< of dropout: seed, (worker as stream base), step
+  /// Called through backend::notify, in backward order, as soon as slot's gradient is complete: sending may begin.
+  std::function<void(int slot)> gradient_ready;
+  /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
+  std::function<void()> done;
+};
+
+/// What a step yields, on the host.
+struct step_outcome {
+  double loss_sum = 0;      ///< summed over the rows
+  std::int64_t rows = 0;
+  std::int64_t correct = 0; ///< rows whose largest logit is the label's
+  bool finite = true;       ///< every gradient element (training) or the loss (evaluation) is finite
+};
+
+/// What a plan costs, from its shapes alone.
+struct plan_cost {
+  double flops_per_row = 0;      ///< multiply-adds count two; forward and backward
+  std::int64_t parameter_bytes = 0;
+  std::int64_t workspace_bytes = 0; ///< all buffers of the plan at max_rows
+};
+
+/// A compiled model. Owns its workspace; enqueue_* allocate nothing. One plan serves one backend and one step at a time:
+/// the next step may be enqueued once the last one's `done` was called. Not thread-safe.
+class plan {
+public:
+  struct options {
+    std::int64_t max_rows = 1;
+    bool training = true; ///< false: forward and loss only, no dropout
+  };
+
+  static result<std::unique_ptr<plan>> compile(const model& source, kernels::backend& queue, const options& opts);
+  virtual ~plan() = default;
+
+  virtual const plan_cost& cost() const = 0;
+  /// Enqueues forward, loss and backward.
+  virtual void enqueue_step(const step_args& args) = 0;
+  /// Enqueues forward and loss; `gradients` and `gradient_ready` are not used.
+  virtual void enqueue_evaluation(const step_args& args) = 0;
+  /// Of the last step whose `done` was called.
+  virtual const step_outcome& outcome() const = 0;
+};
+
+} // namespace troupe
