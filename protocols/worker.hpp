@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interface of a worker's half of a protocol.
+#pragma once
+
+#include "protocols/effect.hpp"
+
+namespace troupe::protocols {
+
+/// Parameters in, work out. Never throws on input.
+class worker {
+public:
+  virtual ~worker() = default;
+  virtual worker_effects on(const plan& msg) = 0;
+  virtual worker_effects on(const params& msg) = 0;
+  virtual worker_effects on(const computed& msg) = 0;
+  virtual worker_effects on(const peer_message& msg) = 0;
+  virtual worker_effects on(const peer_down& msg) = 0;
+  virtual worker_effects on(const expired& msg) = 0;
+};
+
+} // namespace troupe::protocols
