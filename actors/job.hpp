@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job as every node sees it: a job file with every value resolved.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "protocols/spec.hpp"
+#include "tensor/data/data_set.hpp"
+#include "tensor/model.hpp"
+#include "tensor/optimizer.hpp"
+
+namespace troupe::actors {
+
+struct compute_spec {
+  std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
+  int threads = 1;            ///< per compute actor
+  std::string precision = "fp32";
+  std::string shard_device = "cpu";
+};
+
+enum class placement : std::uint8_t {
+  separate,  ///< node 0 holds coordinator and shards, the others share the workers
+  colocated, ///< every node holds its share of the shards and of the workers
+};
+
+struct cluster_spec {
+  std::uint32_t nodes = 1; ///< processes, this one counted
+  std::uint32_t workers = 1;
+  std::uint32_t shards = 1;
+  placement where = placement::separate;
+};
+
+/// What is 0 does not apply; both 0: once an epoch of the data.
+struct evaluate_spec {
+  std::uint64_t every_samples = 0;
+  double every_s = 0;
+  std::int64_t train_samples = 5000; ///< how many training samples give train_loss
+};
+
+/// What is 0 does not apply; the first that is met ends the job.
+struct stop_spec {
+  double epochs = 0;
+  std::uint64_t steps = 0;
+  double seconds = 0;
+  std::uint64_t samples = 0;
+  double target_accuracy = 0;
+};
+
+struct job {
+  std::string name = "job";
+  std::uint64_t seed = 1;
+  data_spec data;
+  model_spec model;
+  std::string init; ///< safetensors to start from; empty: random
+  optimizer_spec optimizer;
+  compute_spec compute;
+  protocols::protocol_spec protocol;
+  cluster_spec cluster;
+  evaluate_spec evaluate;
+  stop_spec stop;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensor lanes: one TCP connection between two nodes that carries Cap'n Proto messages whose payloads are never copied.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+#include "protocols/ids.hpp"
+#include "protocols/wire/message.hpp"
+
+namespace troupe::actors::net {
+
+/// A node of one job's cluster, 0..nodes-1; node 0 holds the coordinator.
+using node_id = protocols::strong_id<struct node_tag, std::uint32_t>;
+
+/// What a hub does with what comes in. Called on the hub's own threads, for one lane never concurrently: must not block.
+class lane_handler {
+public:
+  virtual ~lane_handler() = default;
+  /// A lane to `peer` is open in both directions.
+  virtual void on_up(node_id peer) = 0;
+  /// The lane to `peer` closed: reset, end of file, a bad frame (the reason says what and at which byte), or a local close.
+  virtual void on_down(node_id peer, const std::string& reason) = 0;
+  /// Where the payload of `head` shall be read to: memory that the receiver owns (a worker's next parameters), of exactly
+  /// `bytes` bytes, or an empty buffer to let the hub take one from its pool.
+  virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
+  /// A complete message; `payload` is empty for those without. For one lane in the order of sending within a priority.
+  virtual void on_message(node_id from, protocols::wire::message msg, kernels::buffer payload) = 0;
+};
+
+struct lane_options {
+  node_id self;
+  std::uint64_t job_key = 0;        ///< both ends must agree: a lane of another job or version is refused
+  std::string host = "127.0.0.1";   ///< address to listen on
+  std::uint16_t port = 0;           ///< 0: any free port
+  std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
+  std::size_t credit_bytes = 64U << 20U;      ///< most unsent bytes that a lane takes before send reports back pressure
+  std::string congestion = "";      ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
+  std::chrono::milliseconds handshake_timeout{5000};
+  std::function<kernels::buffer(std::size_t)> allocate; ///< where pooled payloads come from; thread-safe
+};
+
+/// What `links` shows of one lane.
+struct lane_stats {
+  node_id peer;
+  std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0, queued_bytes = 0;
+};
+
+/// All lanes of one node: an acceptor and one thread. `send` is thread-safe and never blocks.
+class lane_hub {
+public:
+  /// Listens at once; throws std::system_error naming host and port when the port is taken.
+  static std::unique_ptr<lane_hub> open(const lane_options& options, std::shared_ptr<lane_handler> handler);
+  virtual ~lane_hub() = default; ///< closes every lane and joins its thread
+
+  virtual std::uint16_t port() const = 0;
+  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. The lower id connects.
+  virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) = 0;
+  /// Queues a message; `payload` stays referenced until it is written. Lower `priority` goes first among what is queued;
+  /// messages of one priority keep their order. Sending to a peer without a lane is dropped (on_down was or will be called).
+  virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
+  virtual void close(node_id peer, const std::string& reason) = 0;
+  virtual std::vector<lane_stats> stats() const = 0;
+};
+
+} // namespace troupe::actors::net

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What travels over a lane: the step-by-step messages of protocols/message.hpp, addressed, with at most one payload each.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "protocols/message.hpp"
+
+namespace troupe::protocols::wire {
+
+/// Half-open range of the flat parameter array, in floats; multiples of 16.
+struct range {
+  std::int64_t begin = 0, end = 0;
+  friend auto operator<=>(const range&, const range&) = default;
+};
+
+/// One partition of a push; the payload is the range's floats. Parts come before their `push_end`.
+struct push_part {
+  holder_id to;
+  plan_epoch epoch;
+  push_id id;
+  range where;
+  friend bool operator==(const push_part&, const push_part&) = default;
+};
+/// The trailer of a push (`what.gradient` is 0): complete once `parts` partitions have come.
+struct push_end {
+  holder_id to;
+  push what;
+  std::uint32_t parts = 0;
+  friend bool operator==(const push_end&, const push_end&) = default;
+};
+/// One partition of new parameters; the payload is the range's floats. Complete once the whole flat array has come.
+struct params_part {
+  worker_id to;
+  holder_id from;
+  params what; ///< `parameters` is 0
+  range where;
+  friend bool operator==(const params_part&, const params_part&) = default;
+};
+/// One partition of an aggregator's partial sum. `empty`: none of its workers counted; no payload.
+struct partial_part {
+  holder_id to, from;
+  version ver;
+  range where;
+  bool empty = false;
+  friend bool operator==(const partial_part&, const partial_part&) = default;
+};
+/// The small ones, addressed to one holder.
+template <class What>
+struct addressed {
+  holder_id to;
+  What what;
+  friend bool operator==(const addressed&, const addressed&) = default;
+};
+/// One partition of a message between workers; the payload is the range's floats.
+struct peer_part {
+  worker_id to;
+  peer_message what; ///< `data` is 0
+  range where;
+  friend bool operator==(const peer_part&, const peer_part&) = default;
+};
+
+using message = std::variant<push_part, push_end, params_part, partial_part, addressed<arrival>, addressed<close>,
+                             addressed<send_order>, addressed<drop_order>, peer_part>;
+
+} // namespace troupe::protocols::wire
