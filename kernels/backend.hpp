@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/buffer.hpp"
+#include "kernels/random_key.hpp"
 
 namespace troupe::kernels {
 
@@ -26,7 +27,10 @@ struct device_error : std::runtime_error {
 enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu };
 
 /// c(m,n) = act(alpha * op(a)(m,k) * op(b)(k,n) + beta * c + bias(n)); row-major. `bias` may be null. `pre`, when not null,
-/// receives what enters the activation (the backward of gelu needs it). `lda`... are row strides in elements; 0: packed.
+/// receives what enters the activation (the backward of gelu needs it); it must not overlap c. c is not read when beta is 0.
+///
+/// For speed on the CPU, store the weight of a linear layer as (outputs, inputs): forward with transpose_b, the weight's
+/// gradient dy^T x and the input's gradient dy W are then each the fastest of their kind.
 struct gemm_args {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
@@ -118,15 +122,6 @@ struct adamw_args {
   float* v = nullptr;
   const float* step_scalars = nullptr;
   float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
-};
-
-/// What names a random draw: the same numbers on every backend, in every process, for any order of calls.
-/// The generator is Philox4x32-10 (Salmon et al. 2011) with key = seed, counter = (element / 4, stream, step).
-struct random_key {
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0; ///< which consumer: a layer, say
-  std::uint64_t step = 0;
-  friend bool operator==(const random_key&, const random_key&) = default;
 };
 
 /// A recorded sequence of operations that can be enqueued again as one.

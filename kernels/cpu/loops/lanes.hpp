@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two shapes that every loop has: a map over elements and a reduction in sixteen lanes.
+#pragma once
+
+// Included by loops.cpp alone, inside an unnamed namespace (see there).
+
+/// From this many bytes on a result is written past the caches: an ordinary store first reads the line that it is about to
+/// overwrite, which costs a third of the traffic of y = f(x). A smaller result is likely to be read again soon.
+constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20;
+
+/// Elements that a temporary on the stack holds: it stays in the first-level cache.
+constexpr std::int64_t block_size = 1024;
+
+inline std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+inline bool worth_streaming(std::int64_t n) { return n * static_cast<std::int64_t>(sizeof(float)) >= streaming_bytes; }
+
+/// Copies a block to memory without reading its lines first. `y` is aligned to 16 bytes.
+inline void stream_out(float* y, const float* block, std::int64_t n) {
+  std::int64_t i = 0;
+#ifdef __AVX512F__
+  if ((reinterpret_cast<std::uintptr_t>(y) & 63) == 0)
+    for (; i + 16 <= n; i += 16)
+      _mm512_stream_ps(y + i, _mm512_load_ps(block + i));
+#endif
+  for (; i + 4 <= n; i += 4)
+    _mm_stream_ps(y + i, _mm_loadu_ps(block + i));
+  for (; i < n; ++i)
+    y[i] = block[i];
+}
+
+/// y[i] = f(i) for every i. `in_place` says that f reads y[i]: its line is in the cache then, and streaming would gain
+/// nothing. f reads nothing else of y.
+template <class F>
+inline void map(float* y, std::int64_t n, bool in_place, F f) {
+  std::int64_t i = 0;
+  if (!in_place && worth_streaming(n)) {
+    for (; i < n && (reinterpret_cast<std::uintptr_t>(y + i) & 63) != 0; ++i)
+      y[i] = f(i);
+    alignas(64) float block[block_size];
+    for (; i < n; i += block_size) {
+      const std::int64_t count = min(block_size, n - i);
+#pragma GCC ivdep
+      for (std::int64_t j = 0; j < count; ++j)
+        block[j] = f(i + j);
+      stream_out(y + i, block, count);
+    }
+    _mm_sfence();
+    return;
+  }
+#pragma GCC ivdep
+  for (; i < n; ++i)
+    y[i] = f(i);
+}
+
+/// Sixteen floats that add and compare element by element; the compiler cuts them to the width it has.
+typedef float f32x16 __attribute__((vector_size(64)));
+/// Eight doubles.
+typedef double f64x8 __attribute__((vector_size(64)));
+
+inline f32x16 load(const float* x) {
+  f32x16 v;
+  __builtin_memcpy(&v, x, sizeof v);
+  return v;
+}
+
+/// The first `count` of 16, the rest is `rest`.
+inline f32x16 load_part(const float* x, std::int64_t count, float rest) {
+  alignas(64) float v[16];
+  for (std::int64_t i = 0; i < 16; ++i)
+    v[i] = i < count ? x[i] : rest;
+  return load(v);
+}
+
+/// The sum of the lanes, as a tree of fixed shape.
+inline float total(f32x16 v) {
+  alignas(64) float a[16];
+  __builtin_memcpy(a, &v, sizeof v);
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      a[i] += a[i + width];
+  return a[0];
+}
+
+/// sum of f(v) over x in sixteen running sums: element i always goes to lane i % 16, so the order depends on n alone.
+/// f maps f32x16 to f32x16 and 0 (what fills the last vector) to what should be added for it; `rest` replaces that 0.
+template <class F>
+inline float sum_lanes(const float* x, std::int64_t n, float rest, F f) {
+  f32x16 sum = {};
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    sum += f(load(x + i));
+  if (i < n)
+    sum += f(load_part(x + i, n - i, rest));
+  return total(sum);
+}
+
+inline float max_of(const float* x, std::int64_t n) {
+  f32x16 best = load_part(x, min(n, 16), x[0]);
+  std::int64_t i = 16;
+  for (; i + 16 <= n; i += 16) {
+    const f32x16 v = load(x + i);
+    best = v > best ? v : best;
+  }
+  if (i < n) {
+    const f32x16 v = load_part(x + i, n - i, x[0]);
+    best = v > best ? v : best;
+  }
+  alignas(64) float a[16];
+  __builtin_memcpy(a, &best, sizeof best);
+  float result = a[0];
+  for (int l = 1; l < 16; ++l)
+    result = a[l] > result ? a[l] : result;
+  return result;
+}

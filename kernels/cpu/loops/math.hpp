@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// exp, log, tanh and their kin as straight-line code that a compiler can vectorise.
+#pragma once
+
+// Included by loops.cpp alone, inside an unnamed namespace (see there).
+
+/// a * b + c, fused where the instruction set of this copy can. The compiler itself contracts nothing (-ffp-contract=off), so
+/// that the body and the tail of a loop, which it compiles separately, compute the same.
+inline float mul_add(float a, float b, float c) {
+#ifdef __FMA__
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+inline std::int32_t bits_of(float x) { return __builtin_bit_cast(std::int32_t, x); }
+inline float float_of(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
+
+inline float relu(float x) { return x < 0 ? 0.0F : x; } // NaN stays NaN
+
+/// e^x to 2 ulp; 0 below -104, infinity above 88.73. Cody and Waite's reduction, Cephes' polynomial (expf.c).
+inline float exp(float x) {
+  x = x > 89.0F ? 89.0F : x;
+  x = x < -104.0F ? -104.0F : x;
+  constexpr float round_to_integer = 12582912.0F; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const float shifted = mul_add(x, 1.44269504088896341F, round_to_integer);
+  const float n = shifted - round_to_integer;
+  const float r = mul_add(n, 2.12194440e-4F, mul_add(n, -0.693359375F, x));
+  float p = 1.9875691500e-4F;
+  p = mul_add(p, r, 1.3981999507e-3F);
+  p = mul_add(p, r, 8.3334519073e-3F);
+  p = mul_add(p, r, 4.1665795894e-2F);
+  p = mul_add(p, r, 1.6666665459e-1F);
+  p = mul_add(p, r, 5.0000001201e-1F);
+  p = mul_add(p, r * r, r) + 1.0F;
+  // 2^n in two factors: n reaches 128 and -150, one exponent field does not.
+  const std::int32_t exponent = bits_of(shifted) - bits_of(round_to_integer), half = exponent >> 1;
+  return p * float_of((half + 127) << 23) * float_of((exponent - half + 127) << 23);
+}
+
+/// ln(x) to 2 ulp; -infinity at 0 and for denormals (which count as 0 here), NaN below. Cephes (logf.c).
+inline float log(float x) {
+  const float normal = x < 1.17549435e-38F ? 1.17549435e-38F : x;
+  // The mantissa in [sqrt(1/2), sqrt(2)), the exponent to match.
+  const std::int32_t offset = bits_of(normal) - 0x3f3504f3;
+  const float e = static_cast<float>(offset >> 23);
+  const float m = float_of((offset & 0x007fffff) + 0x3f3504f3) - 1.0F, z = m * m;
+  float p = 7.0376836292e-2F;
+  p = mul_add(p, m, -1.1514610310e-1F);
+  p = mul_add(p, m, 1.1676998740e-1F);
+  p = mul_add(p, m, -1.2420140846e-1F);
+  p = mul_add(p, m, 1.4249322787e-1F);
+  p = mul_add(p, m, -1.6668057665e-1F);
+  p = mul_add(p, m, 2.0000714765e-1F);
+  p = mul_add(p, m, -2.4999993993e-1F);
+  p = mul_add(p, m, 3.3333331174e-1F);
+  p = mul_add(-0.5F, z, mul_add(e, -2.12194440e-4F, p * m * z));
+  float y = mul_add(e, 0.693359375F, m + p);
+  y = x > 3.40282347e38F ? x : y;
+  y = x < 1.17549435e-38F ? -__builtin_inff() : y;
+  y = x < 0.0F ? __builtin_nanf("") : y;
+  return x != x ? x : y;
+}
+
+/// tanh(x) to 3 ulp: an odd polynomial near 0 (Cephes, tanhf.c), else from exp.
+inline float tanh(float x) {
+  const float z = x * x;
+  float p = -5.70498872745e-3F;
+  p = mul_add(p, z, 2.06390887954e-2F);
+  p = mul_add(p, z, -5.37397155531e-2F);
+  p = mul_add(p, z, 1.33314422036e-1F);
+  p = mul_add(p, z, -3.33332819422e-1F);
+  const float small = mul_add(p * z, x, x);
+  const float magnitude = x < 0 ? -x : x;
+  const float large = 1.0F - 2.0F / (exp(2.0F * magnitude) + 1.0F);
+  return magnitude < 0.625F ? small : x < 0 ? -large : large;
+}
+
+inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }
+
+constexpr float gelu_scale = 0.79788456080286535588F; // sqrt(2 / pi)
+constexpr float gelu_cubic = 0.044715F;
+
+/// x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation for negative x.
+inline float gelu(float x) {
+  const float u = gelu_scale * mul_add(gelu_cubic * x * x, x, x);
+  return x * sigmoid(2.0F * u);
+}
+
+/// gelu'(x) = s + 2 x s (1 - s) u'(x), s = sigmoid(2u).
+inline float gelu_derivative(float x) {
+  const float u = gelu_scale * mul_add(gelu_cubic * x * x, x, x);
+  const float slope = gelu_scale * mul_add(3.0F * gelu_cubic * x, x, 1.0F);
+  const float s = sigmoid(2.0F * u);
+  return mul_add(2.0F * x * s * (1.0F - s), slope, s);
+}

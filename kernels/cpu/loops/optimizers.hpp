@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One optimizer step in one pass: the weighted sum of the gradients, the state and the parameters.
+#pragma once
+
+// Included by loops.cpp alone, inside an unnamed namespace (see there).
+
+/// Runs step(begin, count, gradient, out) over blocks that stay in the first-level cache. `gradient` holds the weighted sum;
+/// `out` is where the new parameters go: p_out itself, or a block that is streamed there when nobody will read it soon.
+template <class F>
+inline void for_blocks(const term* terms, std::int64_t term_count, const float* p, float* p_out, std::int64_t n, F step) {
+  alignas(64) float gradient[block_size];
+  alignas(64) float result[block_size];
+  const bool stream = p != p_out && worth_streaming(n) && (reinterpret_cast<std::uintptr_t>(p_out) & 15) == 0;
+  for (std::int64_t begin = 0; begin < n; begin += block_size) {
+    const std::int64_t count = min(block_size, n - begin);
+    weighted_block(terms, term_count, begin, count, gradient);
+    step(begin, count, gradient, stream ? result : p_out + begin);
+    if (stream)
+      stream_out(p_out + begin, result, count);
+  }
+  if (stream)
+    _mm_sfence();
+}
+
+void sgd(const sgd_args& args, const term* terms, std::int64_t term_count) {
+  const float lr = args.step_scalars[scalar_lr], momentum = args.momentum, decay = args.weight_decay;
+  const auto run = [&](auto with_momentum, auto nesterov) {
+    for_blocks(terms, term_count, args.p, args.p_out, args.count,
+               [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
+                 const float* p = args.p + begin;
+                 float* velocity = args.velocity + (with_momentum() ? begin : 0);
+#pragma GCC ivdep
+                 for (std::int64_t i = 0; i < count; ++i) {
+                   const float g = mul_add(decay, p[i], gradient[i]);
+                   float step = g;
+                   if constexpr (with_momentum()) {
+                     const float v = mul_add(momentum, velocity[i], g);
+                     velocity[i] = v;
+                     step = nesterov() ? mul_add(momentum, v, g) : v;
+                   }
+                   out[i] = mul_add(-lr, step, p[i]);
+                 }
+               });
+  };
+  if (!args.velocity)
+    run([] { return false; }, [] { return false; });
+  else if (args.nesterov)
+    run([] { return true; }, [] { return true; });
+  else
+    run([] { return true; }, [] { return false; });
+}
+
+void adamw(const adamw_args& args, const term* terms, std::int64_t term_count) {
+  const float lr = args.step_scalars[scalar_lr], decay = args.weight_decay, epsilon = args.epsilon;
+  const float unbias1 = 1.0F / args.step_scalars[scalar_correction1], unbias2 = 1.0F / args.step_scalars[scalar_correction2];
+  const float beta1 = args.beta1, beta2 = args.beta2, rest1 = 1.0F - beta1, rest2 = 1.0F - beta2;
+  for_blocks(terms, term_count, args.p, args.p_out, args.count,
+             [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
+               const float* p = args.p + begin;
+               float *m = args.m + begin, *v = args.v + begin;
+#pragma GCC ivdep
+               for (std::int64_t i = 0; i < count; ++i) {
+                 const float g = gradient[i];
+                 const float first = mul_add(beta1, m[i], rest1 * g), second = mul_add(beta2, v[i], rest2 * g * g);
+                 m[i] = first;
+                 v[i] = second;
+                 const float direction = first * unbias1 / (__builtin_sqrtf(second * unbias2) + epsilon);
+                 out[i] = mul_add(-lr, mul_add(decay, p[i], direction), p[i]);
+               }
+             });
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Max and average pooling, plane by plane.
+#pragma once
+
+// Included by loops.cpp alone, inside an unnamed namespace (see there).
+
+/// The output columns [begin, end) whose element ow * stride + offset lies inside [0, width).
+struct inside_range {
+  std::int64_t begin, end;
+  inside_range(std::int64_t outputs, std::int64_t stride, std::int64_t offset, std::int64_t width) {
+    begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+    end = offset >= width ? 0 : min(outputs, (width - 1 - offset) / stride + 1);
+  }
+};
+
+/// A row of outputs against one row and one column of the window: innermost over outputs, so that it vectorises.
+template <std::int64_t Stride>
+inline void max_row(const float* x, std::int32_t index, std::int64_t stride, inside_range columns, float* best, std::int32_t* where) {
+  const std::int64_t step = Stride ? Stride : stride;
+#pragma GCC ivdep
+  for (std::int64_t o = columns.begin; o < columns.end; ++o) {
+    const float v = x[o * step];
+    const bool better = v > best[o] || where[o] < 0 || v != v; // NaN wins, so that it is seen
+    best[o] = better ? v : best[o];
+    where[o] = better ? index + static_cast<std::int32_t>(o * step) : where[o];
+  }
+}
+
+template <std::int64_t Stride>
+inline void max_plane(const window2d& w, std::int64_t out_h, std::int64_t out_w, const float* x, float* y, std::int32_t* argmax) {
+  for (std::int64_t oh = 0; oh < out_h; ++oh, y += out_w, argmax += out_w) {
+    for (std::int64_t o = 0; o < out_w; ++o) {
+      y[o] = -__builtin_inff();
+      argmax[o] = -1;
+    }
+    for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+      const std::int64_t h = oh * w.stride - w.padding + kh;
+      if (h < 0 || h >= w.h)
+        continue;
+      for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+        const std::int64_t first = h * w.w + kw - w.padding;
+        const inside_range columns(out_w, w.stride, kw - w.padding, w.w);
+        max_row<Stride>(x + first, static_cast<std::int32_t>(first), w.stride, columns, y, argmax);
+      }
+    }
+  }
+}
+
+void max_pool(const window2d& w, const float* x, float* y, std::int32_t* argmax) {
+  const std::int64_t out_h = w.out_h(), out_w = w.out_w();
+  for (std::int64_t plane = 0; plane < w.n * w.c; ++plane) {
+    const float* from = x + plane * w.h * w.w;
+    float* to = y + plane * out_h * out_w;
+    std::int32_t* where = argmax + plane * out_h * out_w;
+    w.stride == 2 ? max_plane<2>(w, out_h, out_w, from, to, where) : max_plane<0>(w, out_h, out_w, from, to, where);
+  }
+}
+
+void max_pool_backward(const window2d& w, const std::int32_t* argmax, const float* dy, float* dx) {
+  const std::int64_t in = w.h * w.w, out = w.out_h() * w.out_w();
+  for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, dx += in, dy += out, argmax += out) {
+    __builtin_memset(dx, 0, static_cast<std::size_t>(in) * sizeof(float));
+    for (std::int64_t o = 0; o < out; ++o)
+      dx[argmax[o]] += dy[o]; // windows may overlap
+  }
+}
+
+/// 1 / (the number of the window's rows, or columns, inside the image) for output `o` of one axis.
+inline std::int64_t inside_count(std::int64_t o, std::int64_t stride, std::int64_t padding, std::int64_t kernel, std::int64_t size) {
+  const std::int64_t begin = o * stride - padding, end = min(begin + kernel, size);
+  return end - (begin < 0 ? 0 : begin);
+}
+
+void avg_pool(const window2d& w, const float* x, float* y) {
+  const std::int64_t out_h = w.out_h(), out_w = w.out_w();
+  for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, x += w.h * w.w)
+    for (std::int64_t oh = 0; oh < out_h; ++oh, y += out_w) {
+      for (std::int64_t o = 0; o < out_w; ++o)
+        y[o] = 0;
+      for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+        const std::int64_t h = oh * w.stride - w.padding + kh;
+        if (h < 0 || h >= w.h)
+          continue;
+        for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+          const inside_range columns(out_w, w.stride, kw - w.padding, w.w);
+          const float* row = x + h * w.w + kw - w.padding;
+          for (std::int64_t o = columns.begin; o < columns.end; ++o)
+            y[o] += row[o * w.stride];
+        }
+      }
+      const std::int64_t height = inside_count(oh, w.stride, w.padding, w.kernel_h, w.h);
+      for (std::int64_t o = 0; o < out_w; ++o)
+        y[o] /= static_cast<float>(height * inside_count(o, w.stride, w.padding, w.kernel_w, w.w));
+    }
+}
+
+void avg_pool_backward(const window2d& w, const float* dy, float* dx) {
+  const std::int64_t out_h = w.out_h(), out_w = w.out_w();
+  for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, dx += w.h * w.w) {
+    __builtin_memset(dx, 0, static_cast<std::size_t>(w.h * w.w) * sizeof(float));
+    for (std::int64_t oh = 0; oh < out_h; ++oh, dy += out_w) {
+      const std::int64_t height = inside_count(oh, w.stride, w.padding, w.kernel_h, w.h);
+      for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+        const std::int64_t h = oh * w.stride - w.padding + kh;
+        if (h < 0 || h >= w.h)
+          continue;
+        for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+          const inside_range columns(out_w, w.stride, kw - w.padding, w.w);
+          float* row = dx + h * w.w + kw - w.padding;
+          for (std::int64_t o = columns.begin; o < columns.end; ++o) {
+            const std::int64_t width = inside_count(o, w.stride, w.padding, w.kernel_w, w.w);
+            row[o * w.stride] += dy[o] / static_cast<float>(height * width);
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reductions, each in an order that depends on the shape alone.
+#pragma once
+
+// Included by loops.cpp alone, inside an unnamed namespace (see there).
+
+void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
+  // A block of columns stays in the first-level cache while the rows pass by, four at a time.
+  for (std::int64_t begin = 0; begin < columns; begin += block_size) {
+    const std::int64_t count = min(block_size, columns - begin);
+    const float* row = x + begin;
+    float* sums = y + begin;
+    for (std::int64_t i = 0; i < count; ++i)
+      sums[i] = 0;
+    std::int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, row += 4 * columns) {
+      const float *a = row, *b = row + columns, *c = row + 2 * columns, *d = row + 3 * columns;
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = (((sums[i] + a[i]) + b[i]) + c[i]) + d[i];
+    }
+    for (; r < rows; ++r, row += columns) {
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] += row[i];
+    }
+  }
+}
+
+float sum(const float* x, std::int64_t n) {
+  f64x8 low = {}, high = {};
+  std::int64_t i = 0;
+  typedef float f32x8 __attribute__((vector_size(32)));
+  for (; i + 16 <= n; i += 16) {
+    f32x8 a, b;
+    __builtin_memcpy(&a, x + i, sizeof a);
+    __builtin_memcpy(&b, x + i + 8, sizeof b);
+    low += __builtin_convertvector(a, f64x8);
+    high += __builtin_convertvector(b, f64x8);
+  }
+  low += high;
+  double result = 0;
+  for (int lane = 0; lane < 8; ++lane)
+    result += low[lane];
+  for (; i < n; ++i)
+    result += static_cast<double>(x[i]);
+  return static_cast<float>(result);
+}
+
+/// y[i] = the weighted sum of the terms' elements begin + i, for a block that stays in the first-level cache.
+inline void weighted_block(const term* terms, std::int64_t term_count, std::int64_t begin, std::int64_t n, float* y) {
+  const float* x = terms[0].data + begin;
+  const float weight = static_cast<float>(terms[0].weight);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i] = weight * x[i];
+  for (std::int64_t t = 1; t < term_count; ++t) {
+    const float* next = terms[t].data + begin;
+    const float next_weight = static_cast<float>(terms[t].weight);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = mul_add(next_weight, next[i], y[i]);
+  }
+}
+
+void weighted_sum(const term* terms, std::int64_t term_count, float* y, std::int64_t n) {
+  // A block of its own first: y may be one of the terms.
+  alignas(64) float block[block_size];
+  bool in_place = false;
+  for (std::int64_t t = 0; t < term_count; ++t)
+    in_place = in_place || terms[t].data == y;
+  const bool stream = !in_place && worth_streaming(n) && (reinterpret_cast<std::uintptr_t>(y) & 15) == 0;
+  for (std::int64_t begin = 0; begin < n; begin += block_size) {
+    const std::int64_t count = min(block_size, n - begin);
+    weighted_block(terms, term_count, begin, count, block);
+    if (stream)
+      stream_out(y + begin, block, count);
+    else
+      __builtin_memcpy(y + begin, block, static_cast<std::size_t>(count) * sizeof(float));
+  }
+  if (stream)
+    _mm_sfence();
+}
+
+bool all_finite(const float* x, std::int64_t n) {
+  for (std::int64_t begin = 0; begin < n; begin += block_size) {
+    const std::int64_t count = min(block_size, n - begin);
+    std::int32_t bad = 0;
+    for (std::int64_t i = begin; i < begin + count; ++i)
+      bad |= (bits_of(x[i]) & 0x7f800000) == 0x7f800000 ? 1 : 0;
+    if (bad)
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opens backends and lists devices.
+#include <fstream>
+#include <thread>
+
+#include <cblas.h>
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unistd.h>
+
+#include "kernels/backend.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+
+namespace troupe::kernels {
+
+namespace {
+
+/// "AMD EPYC", as the kernel says.
+std::string processor_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name"))
+      if (auto colon = line.find(": "); colon != std::string::npos)
+        return line.substr(colon + 2);
+  return "unknown processor";
+}
+
+std::string blas() {
+  const auto* version = dnnl_version();
+  const auto onednn = fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  const auto openblas = fmt::format("OpenBLAS ({})", openblas_get_corename());
+  return best_gemm_library() == gemm_library::onednn ? onednn + ", " + openblas : openblas + ", " + onednn;
+}
+
+device_info cpu_info() {
+  const auto bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  return {.name = "cpu",
+          .detail = fmt::format("{}, {} core{}, {:.1f} GiB, {}, {}", processor_model(), cores, cores == 1 ? "" : "s",
+                                bytes / (1 << 30), to_string(best_instruction_set()), blas()),
+          .usable = true,
+          .reason = {}};
+}
+
+} // namespace
+
+std::unique_ptr<backend> open_backend(const backend_options& options) {
+  if (options.threads < 1)
+    throw device_error(fmt::format("threads = {}: a backend needs at least 1", options.threads));
+  if (options.device == "cpu")
+    return std::make_unique<cpu_backend>(cpu_options{.threads = options.threads, .pool_bytes = options.pool_bytes});
+  if (options.device == "cuda" || options.device.starts_with("cuda:"))
+    throw device_error(fmt::format("device \"{}\": CUDA support comes with libtroupe_cuda.so, which was not found; "
+                                   "device = \"cpu\" works",
+                                   options.device));
+  throw device_error(fmt::format("device \"{}\" is not known; there are \"cpu\", \"cuda\" and \"cuda:N\"", options.device));
+}
+
+std::vector<device_info> list_devices() { return {cpu_info()}; }
+
+} // namespace troupe::kernels
