@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The subcommands of `troupe`: the options of each, as plain structs, and the function that carries it out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/config/job_file.hpp"
+
+namespace troupe::apps {
+
+/// What the program exits with.
+enum exit_code : int {
+  exit_done = 0,
+  exit_failed = 1,        ///< the job failed; the reason is on stderr
+  exit_usage = 2,         ///< wrong usage or configuration, found before anything starts
+  exit_interrupted = 130, ///< Ctrl-C
+};
+
+/// A job and what the command line changes in it: --set, --nodes and --seed all arrive as settings, in the order given.
+struct job_options {
+  std::string file;
+  std::vector<config::setting> sets;
+};
+
+struct run_options {
+  job_options job;
+  std::string cluster; ///< cluster file; empty: an embedded cluster on loopback
+  std::string save, log, trace; ///< files to write; empty: none
+  bool json = false, quiet = false;
+};
+
+struct evaluate_options {
+  job_options job;
+  std::string weights;
+  bool json = false;
+};
+
+struct node_options {
+  std::string cluster, name;
+};
+
+struct check_options {
+  job_options job;
+  std::string cluster;
+  bool json = false;
+};
+
+struct devices_options {
+  bool json = false;
+};
+
+struct protocols_options {
+  bool json = false;
+};
+
+struct version_options {
+  bool json = false;
+};
+
+struct bench_options {
+  std::string what; ///< "lanes" | "kernels" | "step" | "actors"
+  std::string backend = "cpu";
+  std::string model = "mlp"; ///< "mlp" | "cnn"
+  std::int64_t batch = 128;
+  bool json = false;
+};
+
+/// A subcommand that is announced and not there yet: console, simulate, compare.
+struct later_options {
+  std::string name;
+};
+
+using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options, protocols_options,
+                                     version_options, bench_options, later_options>;
+
+/// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
+int run_command(const run_options& options);
+int evaluate_command(const evaluate_options& options);
+int node_command(const node_options& options);
+int check_command(const check_options& options);
+int devices_command(const devices_options& options);
+int protocols_command(const protocols_options& options);
+int version_command(const version_options& options);
+int bench_command(const bench_options& options);
+int later_command(const later_options& options);
+
+} // namespace troupe::apps

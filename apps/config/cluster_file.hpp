@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cluster files: which hosts there are, what they may hold, how they know each other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/config/problem.hpp"
+
+namespace troupe::config {
+
+/// One [[node]] of a cluster file.
+struct cluster_node {
+  std::string name;
+  std::string host;
+  std::uint16_t port = 0;
+  std::uint16_t lane_port = 0; ///< 0: any free port
+  bool coordinator = false, shard = false, worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
+  std::vector<std::string> devices{"cpu"};
+};
+
+/// Who may join. Paths of PEM files, all three or none.
+struct cluster_security {
+  std::string ca, certificate, key;
+  bool insecure = false; ///< the file says that anybody may join
+  bool tls() const { return !ca.empty(); }
+  /// Neither certificates nor `insecure = true`: nodes listen on loopback only.
+  bool loopback_only() const { return !tls() && !insecure; }
+};
+
+/// A cluster file, checked: names and addresses are unique, exactly one node is the coordinator, at least one holds shards
+/// and one workers; without [security] every host is a loopback address.
+struct cluster {
+  std::string name = "cluster";
+  std::vector<cluster_node> nodes;
+  cluster_security security;
+  /// The node of that name, or null.
+  const cluster_node* find(const std::string& node) const;
+};
+
+/// Reads and checks a cluster file; every problem at once.
+checked<cluster> load_cluster(const std::string& path);
+
+} // namespace troupe::config

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Job files: TOML and --set in, a job with every value resolved out, or everything that is wrong with it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <boost/json/fwd.hpp>
+
+#include "actors/job.hpp"
+#include "apps/config/problem.hpp"
+#include "apps/config/value.hpp"
+
+namespace troupe::config {
+
+/// A value from the command line, which wins over the file's.
+struct setting {
+  std::string key;   ///< "data.batch"
+  std::string value; ///< TOML; what is not TOML is a string
+  std::string flag;  ///< how the person gave it, for messages: "--set data.batch", "--nodes"; empty: "--set KEY"
+};
+
+/// Splits the argument of `--set`; an argument without `=` or without a key is a problem.
+checked<setting> parse_setting(const std::string& argument);
+
+/// One value of a loaded job, for `check` and for the `config` object of results.
+struct resolved_value {
+  std::string key;  ///< "data.batch"
+  value what;       ///< nothing where it was not given and does not apply
+  std::string from; ///< "job file line 12", "default", "--set", "--nodes", or what it was derived from
+};
+
+/// A job file, checked.
+struct loaded_job {
+  actors::job job;
+  std::string file;
+  std::string model_kind;           ///< "mlp", or empty where the file lists layers
+  std::vector<std::int64_t> hidden; ///< of kind = "mlp"
+  std::string partition = "shuffled";
+  /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
+  std::map<std::string, protocols::protocol_spec> further_protocols;
+  std::vector<resolved_value> values; ///< every key, in the order of the documentation
+};
+
+/// Reads and checks a job file. Every problem at once, in the order of the file, then of the command line. Does not look at
+/// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
+checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {});
+
+/// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
+/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv. Does nothing for a job that
+/// lists its layers.
+void complete_model(loaded_job& loaded, int classes);
+
+/// Every value as resolved, one object per section: the `config` of `run --json`.
+boost::json::object to_json(const loaded_job& loaded);
+
+} // namespace troupe::config

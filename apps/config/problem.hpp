@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is wrong with a configuration, as people read it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/system/result.hpp>
+
+namespace troupe::config {
+
+/// One thing that is wrong.
+struct problem {
+  std::string where; ///< "job.toml:3:7" (line and column from 1), "job.toml", or "--set data.batch"
+  std::string what;  ///< "what is wrong; what would be right"
+  std::string text() const { return where + ": " + what; }
+  friend bool operator==(const problem&, const problem&) = default;
+};
+
+/// Everything that is wrong; never empty inside a failed `checked`.
+using problems = std::vector<problem>;
+
+/// A wrapper that gives `problems` a namespace of ours, which boost::system::result wants.
+struct refusal {
+  problems all;
+  std::string text() const; ///< one problem a line
+};
+
+[[noreturn]] void throw_exception_from_error(const refusal& r, const boost::source_location& where);
+
+/// A value, or everything that is wrong with what it should have come from.
+template <class T>
+using checked = boost::system::result<T, refusal>;
+
+} // namespace troupe::config
