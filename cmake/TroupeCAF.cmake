@@ -12,6 +12,13 @@ if(TROUPE_SANITIZE MATCHES "thread")
 endif()
 set(troupe_caf_prefix "${troupe_cache}/troupe/caf-0.18.7-${troupe_caf_patch}${troupe_caf_suffix}")
 
+# Another patch means another prefix: forget the one that an earlier configuration found.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/caf-0.18.7.patch")
+if(CAF_DIR MATCHES "/troupe/caf-0\\.18\\.7-" AND NOT CAF_DIR MATCHES "/caf-0\\.18\\.7-${troupe_caf_patch}${troupe_caf_suffix}/")
+  unset(CAF_DIR CACHE)
+  unset(TROUPE_CAF_IS_PATCHED CACHE)
+endif()
+
 find_package(CAF 0.18.7 COMPONENTS core io openssl QUIET HINTS "${troupe_caf_prefix}")
 if(NOT CAF_FOUND)
   message(FATAL_ERROR "CAF 0.18.7 not found; run ./dev setup, which builds it into ${troupe_caf_prefix}")

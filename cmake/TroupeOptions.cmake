@@ -4,6 +4,11 @@ include(GNUInstallDirs)
 
 option(TROUPE_WERROR "Treat warnings as errors (the presets switch it on)" OFF)
 set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers for every target, as for -fsanitize= (asan preset: address,undefined)")
+set(TROUPE_CUDA AUTO CACHE STRING "The CUDA backend: AUTO (when the toolkit is there), ON or OFF")
+set_property(CACHE TROUPE_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(TROUPE_CUDA STREQUAL "ON" AND NOT EXISTS "${PROJECT_SOURCE_DIR}/kernels/cuda/CMakeLists.txt")
+  message(WARNING "TROUPE_CUDA=ON, but this version has no CUDA backend yet: building with the CPU backend alone")
+endif()
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
