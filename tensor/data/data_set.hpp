@@ -14,10 +14,10 @@ namespace troupe {
 
 /// `[data]` of a job file.
 struct data_spec {
-  std::string source = "digits"; ///< "digits" | "idx" | "cifar10" | "csv"
-  std::string path;              ///< folder (idx, cifar10) or file (csv); not used by digits
-  std::string test_path;         ///< csv: the test file; empty: the last tenth of `path`
-  std::int64_t batch = 64;       ///< rows per worker and step
+  std::string source = "digits";  ///< "digits" | "idx" | "cifar10" | "csv"
+  std::string path = {};          ///< folder (idx, cifar10) or file (csv); not used by digits
+  std::string test_path = {};     ///< csv: the test file; empty: the last tenth of `path`
+  std::int64_t batch = 64;        ///< rows per worker and step
   std::string scale = "standard"; ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
   friend bool operator==(const data_spec&, const data_spec&) = default;
@@ -38,7 +38,8 @@ struct data_pair {
   std::shared_ptr<const data_set> train, test;
 };
 
-/// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws. Errors name the file, the byte and what was expected.
+/// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws. Errors name the
+/// file, the byte and what was expected.
 result<data_pair> load_data(const data_spec& spec, std::uint64_t seed);
 
 } // namespace troupe

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// batch_loader: permutations kept for two epochs, gathering into pooled memory.
+#include "tensor/data/batch_loader.hpp"
+
+#include <numeric>
+
+#include "kernels/assert.hpp"
+
+namespace troupe {
+
+batch_loader::batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate)
+    : data_(std::move(data)), seed_(seed), allocate_(std::move(allocate)) {
+  TROUPE_ASSERT(data_ != nullptr && allocate_ != nullptr);
+}
+
+batch batch_loader::load(const slice& rows) {
+  TROUPE_ASSERT(0 <= rows.begin && rows.begin <= rows.end && rows.end <= data_->size());
+  if (rows.size() == 0)
+    return {};
+  return gather(
+      std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+}
+
+batch batch_loader::load_in_order(std::int64_t begin, std::int64_t end) const {
+  TROUPE_ASSERT(0 <= begin && begin <= end && end <= data_->size());
+  std::vector<std::uint32_t> rows(static_cast<std::size_t>(end - begin));
+  std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(begin));
+  return gather(rows);
+}
+
+const std::vector<std::uint32_t>& batch_loader::order_of(std::uint64_t epoch) {
+  auto& order = orders_[epoch % orders_.size()];
+  if (order.rows.empty() || order.epoch != epoch)
+    order = {epoch, epoch_permutation(seed_, epoch, data_->size())};
+  return order.rows;
+}
+
+batch batch_loader::gather(std::span<const std::uint32_t> rows) const {
+  if (rows.empty())
+    return {};
+  auto sample_bytes = static_cast<std::size_t>(data_->sample().elements()) * sizeof(float);
+  batch made{allocate_(rows.size() * sample_bytes), allocate_(rows.size() * sizeof(std::int32_t)), std::ssize(rows)};
+  data_->gather(rows, made.x.as<float>(), made.labels.as<std::int32_t>());
+  return made;
+}
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Prepares batches: the samples of a slice, scaled and packed in host memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+#include "tensor/data/data_set.hpp"
+#include "tensor/data/partition.hpp"
+
+namespace troupe {
+
+/// Samples ready for a step, in host memory that the device copies at full speed. Whoever holds it may share it; nobody
+/// writes it any more.
+struct batch {
+  kernels::buffer x;      ///< floats (rows, sample)
+  kernels::buffer labels; ///< 32-bit integers (rows)
+  std::int64_t rows = 0;  ///< an empty batch has no buffers
+};
+
+/// Turns slices into batches. Loading takes as long as copying the batch does; an actor of its own does it ahead of the
+/// step that needs it. One thread at a time; several loaders may share a data set.
+class batch_loader {
+public:
+  /// For backend::allocate_host, whose pool takes a batch's memory back when its last handle dies.
+  using host_allocator = std::function<kernels::buffer(std::size_t bytes)>;
+
+  batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate);
+
+  const data_set& data() const { return *data_; }
+
+  /// Samples [begin, end) of the epoch's permutation.
+  batch load(const slice& rows);
+
+  /// Samples [begin, end) as the data set numbers them: for evaluation.
+  batch load_in_order(std::int64_t begin, std::int64_t end) const;
+
+private:
+  struct epoch_order {
+    std::uint64_t epoch = 0;
+    std::vector<std::uint32_t> rows;
+  };
+
+  /// The order in which an epoch visits the samples. (What deals the samples otherwise, worker by worker say, goes here.)
+  const std::vector<std::uint32_t>& order_of(std::uint64_t epoch);
+  batch gather(std::span<const std::uint32_t> rows) const;
+
+  std::shared_ptr<const data_set> data_;
+  std::uint64_t seed_;
+  host_allocator allocate_;
+  std::array<epoch_order, 2> orders_; ///< one epoch's end is still asked for while the next one's begin is prefetched
+};
+
+} // namespace troupe

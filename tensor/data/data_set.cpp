@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// load_data: from a job file's `[data]` to two data sets.
+#include "tensor/data/data_set.hpp"
+
+#include <fmt/format.h>
+
+#include "tensor/data/byte_source.hpp"
+#include "tensor/data/cifar10.hpp"
+#include "tensor/data/csv.hpp"
+#include "tensor/data/digits.hpp"
+#include "tensor/data/idx.hpp"
+#include "tensor/data/memory_set.hpp"
+
+namespace troupe {
+
+namespace {
+
+error bad_option(const std::string& what) {
+  return {errc::bad_option, what};
+}
+
+result<image_files> draw(const data_spec& spec, std::uint64_t seed) {
+  constexpr auto most = static_cast<std::int64_t>(max_data_bytes / digit_pixels);
+  for (auto [name, samples] : {std::pair{"train_samples", spec.train_samples}, {"test_samples", spec.test_samples}})
+    if (samples < 1 || samples > most)
+      return bad_option(fmt::format("data.{} = {}; digits draws 1 to {} samples", name, samples, most));
+  return draw_digits(seed, spec.train_samples, spec.test_samples);
+}
+
+result<data_pair> load_table(const data_spec& spec) {
+  if (spec.scale != "standard")
+    return bad_option(fmt::format("data.scale = \"{}\" is for pixels; a csv source takes \"standard\"", spec.scale));
+  auto tables = read_csv_files(spec.path, spec.test_path);
+  if (!tables)
+    return tables.error();
+  return make_table_pair(std::move(tables->train), std::move(tables->test));
+}
+
+} // namespace
+
+result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
+  if (spec.scale != "standard" && spec.scale != "unit")
+    return bad_option(fmt::format("data.scale = \"{}\"; it is \"standard\" or \"unit\"", spec.scale));
+  if (spec.source != "digits" && spec.path.empty())
+    return bad_option(fmt::format("data.path is missing; source = \"{}\" reads from there", spec.source));
+  if (spec.source == "csv")
+    return load_table(spec);
+
+  auto images =
+      spec.source == "digits" ? draw(spec, seed)
+      : spec.source == "idx"  ? read_idx_folder(spec.path)
+      : spec.source == "cifar10"
+          ? read_cifar10_folder(spec.path)
+          : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"", spec.source));
+  if (!images)
+    return images.error();
+  return make_image_pair(std::move(images->train), std::move(images->test),
+                         spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
+}
+
+} // namespace troupe

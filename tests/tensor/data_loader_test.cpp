@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// batch_loader: which samples a slice holds, and whose memory they lie in.
+#include "tensor/data/batch_loader.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "kernels/buffer.hpp"
+#include "tensor/data/digits.hpp"
+#include "tensor/data/memory_set.hpp"
+
+namespace troupe {
+namespace {
+
+/// A set whose sample i holds the values i and -i and the label i % 7.
+class counting_set final : public data_set {
+public:
+  explicit counting_set(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const shape& sample() const override { return sample_; }
+  int classes() const override { return 7; }
+  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+    for (auto index : indices) {
+      *x++ = static_cast<float>(index);
+      *x++ = -static_cast<float>(index);
+      *labels++ = static_cast<std::int32_t>(index % 7);
+    }
+  }
+
+private:
+  std::int64_t size_;
+  shape sample_{2};
+};
+
+kernels::buffer allocate(std::size_t bytes) {
+  std::shared_ptr<void> block{std::aligned_alloc(kernels::alignment, (bytes + 63) / 64 * 64), std::free};
+  return {block, block.get(), bytes};
+}
+
+TEST(BatchLoader, SliceHoldsItsPartOfTheEpochsPermutation) {
+  batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
+  for (std::uint64_t epoch : {0, 1, 0, 2, 1, 5}) { // in order, back, and far ahead
+    auto order = epoch_permutation(3, epoch, 100);
+    auto batch = loader.load({epoch, 90, 100});
+    ASSERT_EQ(batch.rows, 10);
+    ASSERT_EQ(batch.x.bytes(), 10 * 2 * sizeof(float));
+    ASSERT_EQ(batch.labels.bytes(), 10 * sizeof(std::int32_t));
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(batch.x.span<float>()[2 * i], static_cast<float>(order[90 + i]));
+      EXPECT_EQ(batch.x.span<float>()[2 * i + 1], -static_cast<float>(order[90 + i]));
+      EXPECT_EQ(batch.labels.span<std::int32_t>()[i], static_cast<std::int32_t>(order[90 + i] % 7));
+    }
+  }
+}
+
+TEST(BatchLoader, EmptySliceIsAnEmptyBatch) {
+  batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
+  auto batch = loader.load({0, 100, 100});
+  EXPECT_EQ(batch.rows, 0);
+  EXPECT_TRUE(batch.x.empty() && batch.labels.empty());
+}
+
+TEST(BatchLoader, InOrderIsTheDataSetsOrder) {
+  batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
+  auto batch = loader.load_in_order(97, 100);
+  ASSERT_EQ(batch.rows, 3);
+  EXPECT_EQ(batch.x.span<float>()[0], 97);
+  EXPECT_EQ(batch.x.span<float>()[4], 99);
+}
+
+TEST(BatchLoader, EveryBatchHasMemoryOfItsOwn) {
+  batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
+  auto first = loader.load({0, 0, 50});
+  auto value = first.x.span<float>()[0];
+  auto second = loader.load({0, 50, 100});
+  EXPECT_NE(first.x.data(), second.x.data());
+  EXPECT_EQ(first.x.span<float>()[0], value);
+}
+
+TEST(BatchLoader, LoadersOnSeveralThreadsShareADataSet) {
+  auto images = draw_digits(1, 500, 1);
+  std::shared_ptr<const data_set> shared = make_image_pair(images.train, images.test, pixel_scale::standard).train;
+  auto alone = batch_loader{shared, 1, allocate}.load({0, 0, 500});
+  std::vector<batch> made(4);
+  std::vector<std::thread> threads;
+  for (auto& each : made)
+    threads.emplace_back([&each, shared] { each = batch_loader{shared, 1, allocate}.load({0, 0, 500}); });
+  for (auto& thread : threads)
+    thread.join();
+  for (const auto& each : made) {
+    EXPECT_TRUE(std::ranges::equal(each.x.span<float>(), alone.x.span<float>()));
+    EXPECT_TRUE(std::ranges::equal(each.labels.span<std::int32_t>(), alone.labels.span<std::int32_t>()));
+  }
+}
+
+} // namespace
+} // namespace troupe

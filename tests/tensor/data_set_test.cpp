@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// load_data: sources, scaling, refusals; and the real MNIST where it is.
+#include "tensor/data/data_set.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "tensor/data/memory_set.hpp"
+#include "tests/tensor/data_files.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+using floats = std::vector<float>;
+using ints = std::vector<std::int32_t>;
+
+class DataSet : public data_files {};
+
+struct gathered {
+  floats x;
+  ints labels;
+};
+
+gathered gather(const data_set& set, const std::vector<std::uint32_t>& indices) {
+  gathered out{floats(indices.size() * static_cast<std::size_t>(set.sample().elements())), ints(indices.size())};
+  set.gather(indices, out.x.data(), out.labels.data());
+  return out;
+}
+
+/// Two training images of one pixel a channel and one test image, of `channels` channels.
+data_pair pixels(std::int64_t channels, bytes train, bytes test, pixel_scale scale) {
+  return make_image_pair({{channels, 1, 1}, 10, std::move(train), {3, 4}}, {{channels, 1, 1}, 10, std::move(test), {5}}, scale);
+}
+
+TEST_F(DataSet, PixelsAreStandardisedByTheTrainingSetsMoments) {
+  auto pair = pixels(1, {0, 200}, {50}, pixel_scale::standard); // mean 100, deviation 100
+  EXPECT_EQ(gather(*pair.train, {0, 1, 0}).x, (floats{-1, 1, -1}));
+  EXPECT_EQ(gather(*pair.train, {1, 0}).labels, (ints{4, 3}));
+  EXPECT_EQ(gather(*pair.test, {0}).x, (floats{-0.5F}));
+}
+
+TEST_F(DataSet, EachChannelHasItsOwnMoments) {
+  auto pair = pixels(3, {0, 10, 0, 20, 20, 100}, {10, 10, 150}, pixel_scale::standard);
+  EXPECT_EQ(gather(*pair.train, {0}).x, (floats{-1, -1, -1}));
+  EXPECT_EQ(gather(*pair.test, {0}).x, (floats{0, -1, 2}));
+}
+
+TEST_F(DataSet, ConstantPixelsAreOnlyCentred) {
+  auto pair = pixels(1, {7, 7}, {9}, pixel_scale::standard);
+  EXPECT_EQ(gather(*pair.train, {0}).x, (floats{0}));
+  EXPECT_EQ(gather(*pair.test, {0}).x, (floats{2}));
+}
+
+TEST_F(DataSet, UnitScaleDividesBy255) {
+  auto pair = pixels(1, {0, 255}, {51}, pixel_scale::unit);
+  EXPECT_EQ(gather(*pair.train, {0, 1}).x, (floats{0, 1}));
+  EXPECT_FLOAT_EQ(gather(*pair.test, {0}).x[0], 0.2F);
+}
+
+TEST_F(DataSet, ColumnsAreStandardisedEachByItsOwnMoments) {
+  auto path = write("a.csv", "1,0.1,0\n3,0.1,1\n1,0.1,0\n3,0.1,1\n");
+  auto pair = load_data({.source = "csv", .path = path, .test_path = write("b.csv", "5,0.3,1\n")}, 0);
+  ASSERT_TRUE(pair) << pair.error().what;
+  EXPECT_EQ(pair->train->sample(), (shape{2}));
+  EXPECT_EQ(pair->train->size(), 4);
+  EXPECT_EQ(pair->test->classes(), 2);
+  auto train = gather(*pair->train, {0, 1});
+  EXPECT_EQ(train.x[0], -1);
+  EXPECT_EQ(train.x[2], 1);
+  EXPECT_NEAR(train.x[1], 0, 1e-9); // the column that does not vary is not blown up
+  EXPECT_EQ(train.labels, (ints{0, 1}));
+  auto test = gather(*pair->test, {0});
+  EXPECT_EQ(test.x[0], 3);
+  EXPECT_NEAR(test.x[1], 0.2, 1e-7);
+}
+
+TEST_F(DataSet, DigitsNeedNoFile) {
+  auto pair = load_data({.train_samples = 30, .test_samples = 20}, 5);
+  ASSERT_TRUE(pair) << pair.error().what;
+  EXPECT_EQ(pair->train->size(), 30);
+  EXPECT_EQ(pair->test->size(), 20);
+  EXPECT_EQ(pair->train->sample(), (shape{1, 28, 28}));
+  EXPECT_EQ(pair->train->classes(), 10);
+  std::vector<std::uint32_t> all(30);
+  std::iota(all.begin(), all.end(), 0U);
+  auto x = gather(*pair->train, all).x;
+  double sum = 0, squares = 0;
+  for (double value : x) {
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / static_cast<double>(x.size()), 0, 1e-6);
+  EXPECT_NEAR(squares / static_cast<double>(x.size()), 1, 1e-6);
+  EXPECT_NE(x, gather(*load_data({.train_samples = 30, .test_samples = 20}, 6)->train, all).x); // the seed matters
+}
+
+TEST_F(DataSet, IdxAndCifar10AreRead) {
+  for (const std::string half : {"train", "t10k"}) {
+    write(half + "-images-idx3-ubyte", idx_header({2, 1, 1}) + bytes{0, 200});
+    write(half + "-labels-idx1-ubyte", idx_header({2}) + bytes{1, 2});
+  }
+  for (const std::string name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"})
+    write(name + ".bin", bytes(3073, 1));
+  auto idx = load_data({.source = "idx", .path = folder()}, 0);
+  ASSERT_TRUE(idx) << idx.error().what;
+  EXPECT_EQ(gather(*idx->test, {1}).x, (floats{1}));
+  auto cifar10 = load_data({.source = "cifar10", .path = folder(), .scale = "unit"}, 0);
+  ASSERT_TRUE(cifar10) << cifar10.error().what;
+  EXPECT_EQ(cifar10->train->size(), 5);
+  EXPECT_EQ(cifar10->train->sample(), (shape{3, 32, 32}));
+}
+
+TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
+  auto refusal = [](const data_spec& spec) {
+    auto pair = load_data(spec, 0);
+    EXPECT_TRUE(pair.has_error() && pair.error().code == errc::bad_option);
+    return what(pair);
+  };
+  EXPECT_EQ(refusal({.source = "mnist", .path = "x"}),
+            "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"");
+  EXPECT_EQ(refusal({.source = "idx"}), "data.path is missing; source = \"idx\" reads from there");
+  EXPECT_EQ(refusal({.scale = "log"}), "data.scale = \"log\"; it is \"standard\" or \"unit\"");
+  EXPECT_EQ(refusal({.source = "csv", .path = "x", .scale = "unit"}),
+            "data.scale = \"unit\" is for pixels; a csv source takes \"standard\"");
+  EXPECT_EQ(refusal({.train_samples = 0}), "data.train_samples = 0; digits draws 1 to 5478274 samples");
+  EXPECT_EQ(refusal({.test_samples = std::int64_t{1} << 40}),
+            "data.test_samples = 1099511627776; digits draws 1 to 5478274 samples");
+}
+
+TEST_F(DataSet, ReadersRefusalIsPassedOn) {
+  auto pair = load_data({.source = "csv", .path = folder() / "none.csv"}, 0);
+  EXPECT_EQ(what(pair), (folder() / "none.csv").string() + ": no such file");
+  EXPECT_EQ(pair.error().code, errc::bad_data);
+}
+
+TEST_F(DataSet, RealMnistHasItsKnownCountsAndMoments) {
+  const char* given = std::getenv("TROUPE_DATA");
+  auto path = std::filesystem::path{given != nullptr ? given : TROUPE_SOURCE_DIR "/../shared/data"} / "mnist";
+  if (!std::filesystem::exists(path))
+    GTEST_SKIP() << "no MNIST at " << path << " (TROUPE_DATA names the folder that holds mnist/)";
+  auto unit = load_data({.source = "idx", .path = path, .scale = "unit"}, 0);
+  ASSERT_TRUE(unit) << unit.error().what;
+  EXPECT_EQ(unit->train->size(), 60000);
+  EXPECT_EQ(unit->test->size(), 10000);
+  EXPECT_EQ(unit->train->sample(), (shape{1, 28, 28}));
+
+  auto standard = load_data({.source = "idx", .path = path}, 0);
+  ASSERT_TRUE(standard) << standard.error().what;
+  // A black pixel and a bright one give mean and deviation away: x = (pixel - mean) / deviation.
+  auto x = gather(*standard->train, {0}).x, raw = gather(*unit->train, {0}).x;
+  auto black = x[static_cast<std::size_t>(std::ranges::find(raw, 0.0F) - raw.begin())];
+  auto brightest = std::ranges::max_element(raw) - raw.begin();
+  auto deviation = 255 * raw[static_cast<std::size_t>(brightest)] / (x[static_cast<std::size_t>(brightest)] - black);
+  EXPECT_NEAR(deviation, 78.567, 0.001);
+  EXPECT_NEAR(-black * deviation, 33.318, 0.001);
+}
+
+} // namespace
+} // namespace troupe
