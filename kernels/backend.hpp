@@ -208,7 +208,8 @@ public:
                          std::int64_t rows, std::int64_t columns) = 0;
   virtual void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx,
                                   float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) = 0;
-  /// Writes the index (within the image plane h*w) of each maximum, the first of equals; padding never wins.
+  /// Writes the index (within the image plane h*w) of each maximum, the first of equals; padding never wins, NaN
+  /// (the last of several) always does.
   virtual void max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) = 0;
   virtual void max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) = 0;
   /// Mean over the window's elements inside the image (padding is not counted).

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What kernel tests share: the backends under test, random inputs, and device arrays that notice a write outside.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/backend.hpp"
+
+namespace troupe::kernels::testing {
+
+/// A way of computing that must agree with the reference. A CUDA backend joins by a line in `backends_under_test`.
+struct candidate {
+  std::string name;
+  std::function<std::unique_ptr<backend>()> open;
+};
+
+/// The CPU backend as it opens by default, and every other instruction set, gemm library and thread count that it knows.
+std::vector<candidate> backends_under_test();
+
+/// TROUPE_TEST_SEED, else 1. Printed once by every test that asks.
+std::uint64_t test_seed();
+
+/// Uniform numbers in [low, high), another sequence at every call.
+class random_source {
+public:
+  std::vector<float> floats(std::int64_t count, float low = -1, float high = 1);
+  std::vector<std::int32_t> integers(std::int64_t count, std::int32_t below);
+
+private:
+  std::uint64_t seed_ = test_seed();
+  std::uint32_t stream_ = 0;
+};
+
+/// Elements in a backend's memory between two guard zones; outputs start out as NaN (integers: as 0x7fc00000), so that an
+/// element that is never written, or read where it should not be, is seen.
+template <class T>
+class device_array {
+public:
+  /// `shift` elements past an aligned address.
+  device_array(backend& queue, std::int64_t count, std::int64_t shift = 0);
+  device_array(backend& queue, const std::vector<T>& values, std::int64_t shift = 0);
+
+  T* data() { return memory_.as<T>() + guard + shift_; }
+  operator T*() { return data(); } // NOLINT: reads like the pointer it stands for
+  /// The elements, on the host; a test failure if the guard zones have changed.
+  std::vector<T> get();
+
+private:
+  static constexpr std::int64_t guard = 32;
+  backend* queue_;
+  std::int64_t count_, shift_;
+  buffer memory_;
+  std::vector<T> before_;
+};
+
+/// |got - want| <= absolute + relative * |want|; NaN agrees with NaN and infinity with itself.
+struct tolerance {
+  double absolute = 0, relative = 0;
+};
+::testing::AssertionResult agree(std::span<const float> got, std::span<const float> want, tolerance allowed);
+/// The same bits, NaN or not.
+::testing::AssertionResult same_bits(std::span<const float> got, std::span<const float> want);
+
+/// A test on one backend; `queue` is that backend.
+class backend_test : public ::testing::TestWithParam<candidate> {
+protected:
+  std::unique_ptr<backend> owner = GetParam().open();
+  backend& queue = *owner;
+  random_source random;
+
+  device_array<float> upload(const std::vector<float>& values, std::int64_t shift = 0) { return {queue, values, shift}; }
+  device_array<std::int32_t> upload(const std::vector<std::int32_t>& values) { return {queue, values}; }
+  device_array<float> output(std::int64_t count, std::int64_t shift = 0) { return {queue, count, shift}; }
+};
+
+#define TROUPE_ON_EVERY_BACKEND(suite)                                                                                             \
+  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::ValuesIn(backends_under_test()),                                                  \
+                           [](const auto& instance) { return instance.param.name; })
+
+} // namespace troupe::kernels::testing

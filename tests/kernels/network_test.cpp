@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Normalisation, pooling, softmax and the loss against the reference.
+#include "tests/kernels/harness.hpp"
+
+#include <cmath>
+
+#include "kernels/reference.hpp"
+
+namespace troupe::kernels::testing {
+
+namespace {
+
+class Network : public backend_test {};
+TROUPE_ON_EVERY_BACKEND(Network);
+
+struct matrix {
+  std::int64_t rows, columns;
+};
+constexpr std::array matrices{matrix{1, 1}, matrix{3, 10}, matrix{5, 16}, matrix{2, 37}, matrix{4, 1000}, matrix{2, 2500}};
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+TEST_P(Network, SoftmaxAgrees) {
+  for (auto [rows, columns] : matrices) {
+    const auto x = random.floats(rows * columns, -20, 20);
+    std::vector<float> want(x.size());
+    reference::softmax(x.data(), want.data(), rows, columns);
+    auto device_x = upload(x), y = output(rows * columns);
+    queue.softmax(device_x, y, rows, columns);
+    EXPECT_TRUE(agree(y.get(), want, {.absolute = 1e-37, .relative = 3e-6})) << rows << "x" << columns;
+    queue.softmax(device_x, device_x, rows, columns);
+    EXPECT_TRUE(same_bits(device_x.get(), y.get())) << "in place";
+  }
+}
+
+TEST_P(Network, SoftmaxCrossEntropyAgrees) {
+  for (auto [rows, classes] : matrices) {
+    SCOPED_TRACE(::testing::Message() << rows << "x" << classes);
+    const auto x = random.floats(rows * classes, -10, 10);
+    const auto labels = random.integers(rows, static_cast<std::int32_t>(classes));
+    std::vector<float> want_loss(size(rows)), want_dx(x.size());
+    std::vector<std::int32_t> want_correct(size(rows));
+    reference::softmax_cross_entropy(x.data(), labels.data(), 0.125, want_loss.data(), want_dx.data(), want_correct.data(), rows, classes);
+    auto device_x = upload(x), loss = output(rows), dx = output(rows * classes);
+    auto device_labels = upload(labels);
+    device_array<std::int32_t> correct(queue, rows);
+    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss, dx, correct, rows, classes);
+    EXPECT_TRUE(agree(loss.get(), want_loss, {.absolute = 2e-6, .relative = 1e-6}));
+    EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 5e-7, .relative = 3e-6}));
+    EXPECT_EQ(correct.get(), want_correct);
+    auto loss_alone = output(rows);
+    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss_alone, nullptr, nullptr, rows, classes);
+    EXPECT_TRUE(same_bits(loss_alone.get(), loss.get()));
+    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss, device_x, nullptr, rows, classes);
+    EXPECT_TRUE(same_bits(device_x.get(), dx.get())) << "the gradient over the logits";
+  }
+}
+
+TEST_P(Network, SoftmaxCrossEntropyAtItsEdges) {
+  // Equal largest logits: the first counts. A label outside: NaN, never a read outside. A hopeless logit: finite.
+  auto logits = upload(std::vector<float>{2, 2, 0, /**/ 1, 2, 3, /**/ 1, 2, 3, /**/ -1000, 1000, 0});
+  auto labels = upload(std::vector<std::int32_t>{1, 3, -1, 0});
+  auto loss = output(4), dlogits = output(12);
+  device_array<std::int32_t> correct(queue, 4);
+  queue.softmax_cross_entropy(logits, labels, 1, loss, dlogits, correct, 4, 3);
+  const auto got = loss.get();
+  EXPECT_NEAR(got[0], std::log(2 + std::exp(-2.0)), 1e-6);
+  EXPECT_TRUE(std::isnan(got[1]) && std::isnan(got[2]));
+  EXPECT_FLOAT_EQ(got[3], 2000);
+  EXPECT_EQ(correct.get(), (std::vector<std::int32_t>{0, 0, 0, 0}));
+  EXPECT_EQ(dlogits.get()[9], -1);
+}
+
+TEST_P(Network, LayernormAgrees) {
+  for (auto [rows, columns] : matrices) {
+    SCOPED_TRACE(::testing::Message() << rows << "x" << columns);
+    const auto x = random.floats(rows * columns, 4, 6), gamma = random.floats(columns, 0.5F, 2), beta = random.floats(columns);
+    const auto dy = random.floats(rows * columns);
+    std::vector<float> want_y(x.size()), want_mean(size(rows)), want_rstd(size(rows)), want_dx(x.size());
+    std::vector<float> want_dgamma(gamma.size()), want_dbeta(gamma.size());
+    reference::layernorm(x.data(), gamma.data(), beta.data(), 1e-5F, want_y.data(), want_mean.data(), want_rstd.data(), rows, columns);
+    reference::layernorm_backward(x.data(), gamma.data(), want_mean.data(), want_rstd.data(), dy.data(), want_dx.data(),
+                                  want_dgamma.data(), want_dbeta.data(), rows, columns);
+    auto device_x = upload(x), device_gamma = upload(gamma), device_beta = upload(beta), device_dy = upload(dy);
+    auto y = output(rows * columns), mean = output(rows), rstd = output(rows), dx = output(rows * columns);
+    auto dgamma = output(columns), dbeta = output(columns);
+    queue.layernorm(device_x, device_gamma, device_beta, 1e-5F, y, mean, rstd, rows, columns);
+    EXPECT_TRUE(agree(mean.get(), want_mean, {.relative = 1e-6}));
+    EXPECT_TRUE(agree(rstd.get(), want_rstd, {.relative = 2e-6}));
+    EXPECT_TRUE(agree(y.get(), want_y, {.absolute = 1e-5, .relative = 1e-5})); // x is far from 0: x - mean loses three bits
+    queue.layernorm_backward(device_x, device_gamma, upload(want_mean), upload(want_rstd), device_dy, dx, dgamma, dbeta, rows, columns);
+    EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 1e-5, .relative = 1e-5}));
+    EXPECT_TRUE(agree(dgamma.get(), want_dgamma, {.absolute = 5e-6, .relative = 2e-6}));
+    EXPECT_TRUE(agree(dbeta.get(), want_dbeta, {.absolute = 1e-6, .relative = 1e-6}));
+  }
+}
+
+const std::vector<window2d>& pools() {
+  static const std::vector<window2d> all{
+      {.n = 2, .c = 3, .h = 8, .w = 8, .kernel_h = 2, .kernel_w = 2, .stride = 2},
+      {.n = 1, .c = 2, .h = 24, .w = 50, .kernel_h = 2, .kernel_w = 2, .stride = 2},
+      {.n = 1, .c = 2, .h = 7, .w = 9, .kernel_h = 3, .kernel_w = 3, .stride = 2, .padding = 1},
+      {.n = 2, .c = 1, .h = 5, .w = 5, .kernel_h = 3, .kernel_w = 2, .stride = 1},
+      {.n = 1, .c = 1, .h = 10, .w = 7, .kernel_h = 2, .kernel_w = 3, .stride = 3, .padding = 1},
+      {.n = 3, .c = 5, .h = 3, .w = 3, .kernel_h = 3, .kernel_w = 3},
+      {.n = 1, .c = 1, .h = 1, .w = 1, .kernel_h = 1, .kernel_w = 1},
+  };
+  return all;
+}
+
+TEST_P(Network, PoolsAgree) {
+  for (const auto& w : pools()) {
+    SCOPED_TRACE(::testing::Message() << w.h << "x" << w.w << " by " << w.kernel_h << "x" << w.kernel_w << " stride " << w.stride);
+    const auto in = w.n * w.c * w.h * w.w, out = w.n * w.c * w.out_h() * w.out_w();
+    auto x = random.floats(in);
+    for (std::size_t i = 1; i < x.size(); i += 2) // ties: the first wins
+      x[i] = std::round(x[i] * 2) / 2;
+    const auto dy = random.floats(out);
+    std::vector<float> want_y(size(out)), want_dx(size(in));
+    std::vector<std::int32_t> want_argmax(size(out));
+    auto device_x = upload(x), device_dy = upload(dy), y = output(out), dx = output(in), mean = output(out), mean_dx = output(in);
+    device_array<std::int32_t> argmax(queue, out);
+
+    reference::max_pool(w, x.data(), want_y.data(), want_argmax.data());
+    queue.max_pool(w, device_x, y, argmax);
+    EXPECT_TRUE(same_bits(y.get(), want_y));
+    EXPECT_EQ(argmax.get(), want_argmax);
+    reference::max_pool_backward(w, want_argmax.data(), dy.data(), want_dx.data());
+    queue.max_pool_backward(w, argmax, device_dy, dx);
+    EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 1e-6}));
+
+    reference::avg_pool(w, x.data(), want_y.data());
+    queue.avg_pool(w, device_x, mean);
+    EXPECT_TRUE(agree(mean.get(), want_y, {.absolute = 5e-7}));
+    reference::avg_pool_backward(w, dy.data(), want_dx.data());
+    queue.avg_pool_backward(w, device_dy, mean_dx);
+    EXPECT_TRUE(agree(mean_dx.get(), want_dx, {.absolute = 1e-6}));
+  }
+}
+
+TEST_P(Network, MaxPoolShowsNaN) {
+  const window2d w{.n = 1, .c = 1, .h = 2, .w = 2, .kernel_h = 2, .kernel_w = 2, .stride = 2};
+  auto x = upload(std::vector<float>{1, NAN, 3, 2}), y = output(1);
+  device_array<std::int32_t> argmax(queue, 1);
+  queue.max_pool(w, x, y, argmax);
+  EXPECT_TRUE(std::isnan(y.get()[0])); // a diverged model must not look healthy
+  EXPECT_EQ(argmax.get()[0], 1);
+}
+
+} // namespace
+
+} // namespace troupe::kernels::testing
