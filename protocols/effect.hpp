@@ -2,6 +2,7 @@
 // What machines ask of their drivers: one closed variant per role, so that a new verb breaks every driver at compile time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -51,6 +52,9 @@ struct compute {
   std::uint64_t position = 0;
   std::uint32_t cuts = 1;
   std::vector<part> parts;
+  /// The push that this gradient will be, where that is known beforehand: the driver sends partitions under its id while
+  /// backward still runs, and only the trailer waits for `send_push`. Absent where the gradient is worked on first (coded).
+  std::optional<push> stream_as;
   friend bool operator==(const compute&, const compute&) = default;
 };
 /// Take an optimizer step on the worker's own parameters, optionally with a proximal term mu/2 |w - w0|^2 or a dual term.
