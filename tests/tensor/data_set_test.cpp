@@ -31,7 +31,7 @@ gathered gather(const data_set& set, const std::vector<std::uint32_t>& indices) 
 
 /// Two training images of one pixel a channel and one test image, of `channels` channels.
 data_pair pixels(std::int64_t channels, bytes train, bytes test, pixel_scale scale) {
-  return make_image_pair({{channels, 1, 1}, 10, std::move(train), {3, 4}}, {{channels, 1, 1}, 10, std::move(test), {5}}, scale);
+  return make_image_pair({{{channels, 1, 1}, 10, std::move(train), {3, 4}}, {{channels, 1, 1}, 10, std::move(test), {5}}}, scale);
 }
 
 TEST_F(DataSet, PixelsAreStandardisedByTheTrainingSetsMoments) {
