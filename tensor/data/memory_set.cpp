@@ -110,8 +110,7 @@ std::vector<moments> pixel_moments(const labelled_images& images) {
   auto plane = static_cast<std::size_t>(images.sample[1] * images.sample[2]);
   std::vector<std::uint64_t> sums(channels), squares(channels);
   for (std::size_t begin = 0; begin < images.pixels.size(); begin += plane) {
-    std::uint32_t sum = 0;
-    std::uint64_t square = 0;
+    std::uint64_t sum = 0, square = 0;
     for (auto i = begin; i < begin + plane; ++i) {
       std::uint32_t pixel = images.pixels[i];
       sum += pixel;
