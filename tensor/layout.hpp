@@ -10,6 +10,14 @@
 
 namespace troupe {
 
+/// Slots and cuts of the flat array begin at multiples of this many floats: 64 bytes.
+inline constexpr std::int64_t flat_alignment = 16;
+
+/// The next multiple of `flat_alignment`.
+constexpr std::int64_t align_up(std::int64_t floats) {
+  return (floats + flat_alignment - 1) / flat_alignment * flat_alignment;
+}
+
 /// How a parameter starts out. `fan_in` and `fan_out` are those of its layer.
 struct initializer {
   enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, embedding_normal } how = kind::zeros;

@@ -2,6 +2,7 @@
 // Optimizers over a range of the flat parameters, and learning-rate schedules.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,26 +34,37 @@ struct optimizer_spec {
 /// lr to lr * workers (with scale_with_workers) or from 0 to lr over `warmup_epochs`, then the schedule runs.
 double learning_rate(const optimizer_spec& spec, double epochs, int workers);
 
-/// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe.
+/// Refuses what no training can run with: an unknown name, a value out of range (errc::bad_option).
+result<void> check(const optimizer_spec& spec);
+
+/// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe. Everything that was enqueued
+/// must have run before it is destroyed.
 class optimizer {
 public:
-  /// Zero state for `count` floats in the backend's memory.
+  /// Zero state for `count` floats in the backend's memory. `spec` has passed check().
   optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count);
 
   /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
+  /// At most 32 steps may be enqueued ahead of the device. Allocates nothing.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
   /// State back to zero.
   void reset();
   std::int64_t steps() const { return steps_; }
 
 private:
+  /// The device reads the scalars when the copy runs, not when it is enqueued: each step has a slot of its own.
+  static constexpr std::int64_t staging_slots = 64;
+  void stage_scalars(double lr);
+
   optimizer_spec spec_;
   kernels::backend& queue_;
   std::int64_t count_ = 0;
   std::int64_t steps_ = 0;
   kernels::buffer velocity_, second_; ///< momentum or first moment; second moment
   kernels::buffer scalars_;           ///< optimizer_scalar, in the device's memory
-  kernels::buffer host_scalars_;
+  kernels::buffer host_scalars_;      ///< staging_slots of them, used in turn
+  std::int64_t staged_ = 0;
+  std::unique_ptr<std::atomic<std::int64_t>> copied_; ///< how many of the staged copies are known to have run
 };
 
 } // namespace troupe

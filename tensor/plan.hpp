@@ -22,11 +22,11 @@ struct step_args {
   const float* x = nullptr;          ///< (rows, sample)
   const std::int32_t* labels = nullptr; ///< (rows)
   std::int64_t rows = 0;             ///< 1..max_rows
-  kernels::random_key key;           ///< of dropout: seed, (worker as stream base), step
+  kernels::random_key key = {};      ///< of dropout: seed, (worker as stream base), step
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete: sending may begin.
-  std::function<void(int slot)> gradient_ready;
+  std::function<void(int slot)> gradient_ready = {};
   /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
-  std::function<void()> done;
+  std::function<void()> done = {};
 };
 
 /// What a step yields, on the host.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The dataflow graph: operations as nodes, tensors as edges.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/error.hpp"
+#include "tensor/ops.hpp"
+#include "tensor/shape.hpp"
+#include "tensor/tensor.hpp"
+
+namespace troupe {
+
+/// An edge of a graph: a tensor that one node makes and others read.
+enum class value_id : std::int32_t { none = -1 };
+/// A node of a graph. Nodes are numbered in the order in which they were added, so inputs always have smaller numbers.
+enum class node_id : std::int32_t {};
+
+/// What is known of a tensor before it exists. The number of rows (samples of a batch) stays symbolic: a graph is built
+/// once and runs with any number of rows.
+struct value {
+  shape dims;           ///< without the rows
+  bool per_row = false; ///< whether the leading dimension is the rows of the batch
+  dtype type = dtype::f32;
+  node_id producer{};
+
+  std::int64_t elements(std::int64_t rows) const { return (per_row ? rows : 1) * dims.elements(); }
+  std::string to_string() const; ///< "(rows, 784)" or "(10, 784)"
+};
+
+/// One operation. `inputs` and `outputs` are as the op's comment in ops.hpp lists them; `layer` is who added it.
+struct node {
+  ops::any what;
+  std::vector<value_id> inputs, outputs;
+  std::string layer;
+};
+
+/// Nodes and values in the order of their making. Append-only; a copy is independent.
+///
+/// Invariant: every node's inputs exist and fit it, because add() refuses what does not.
+class graph {
+public:
+  /// Names the layer that the following nodes belong to, for messages: `layer 2 "linear 10"`.
+  void begin_layer(std::string name) { layer_ = std::move(name); }
+
+  /// Appends a node and infers the shapes of its results. Where the inputs do not fit: errc::bad_model, naming the layer
+  /// and both shapes.
+  result<node_id> add(ops::any what, std::vector<value_id> inputs);
+  /// The same, for the first result.
+  result<value_id> apply(ops::any what, std::vector<value_id> inputs);
+
+  const std::vector<node>& nodes() const { return nodes_; }
+  const std::vector<value>& values() const { return values_; }
+  const node& at(node_id id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const value& at(value_id id) const { return values_[static_cast<std::size_t>(id)]; }
+  const node& producer(value_id id) const { return at(at(id).producer); }
+  value_id output(node_id id, std::size_t index = 0) const { return at(id).outputs[index]; }
+
+private:
+  std::vector<node> nodes_;
+  std::vector<value> values_;
+  std::string layer_;
+};
+
+/// Window of a convolution or pooling over images of `image` = (C, H, W), for `rows` of them.
+kernels::window2d window_over(const shape& image, std::int64_t rows, std::int64_t kernel_h, std::int64_t kernel_w,
+                              std::int64_t stride, std::int64_t padding);
+
+/// A value as the matrix that matmul sees: (rows, features) or a parameter's two extents.
+struct matrix_extents {
+  std::int64_t rows = 0, columns = 0;
+};
+matrix_extents as_matrix(const value& v, std::int64_t rows);
+
+} // namespace troupe

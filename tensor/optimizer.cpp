@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Optimizer state and the scalars that change from step to step.
+#include "tensor/optimizer.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/assert.hpp"
+
+namespace troupe {
+
+namespace {
+
+using kernels::optimizer_scalar_count;
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+} // namespace
+
+result<void> check(const optimizer_spec& spec) {
+  auto wrong = [](std::string what) { return error{errc::bad_option, "optimizer: " + std::move(what)}; };
+  if (spec.name != "sgd" && spec.name != "adamw")
+    return wrong(fmt::format("name \"{}\" is unknown; \"sgd\" or \"adamw\"", spec.name));
+  if (spec.schedule != "constant" && spec.schedule != "step" && spec.schedule != "cosine")
+    return wrong(fmt::format("schedule \"{}\" is unknown; \"constant\", \"step\" or \"cosine\"", spec.schedule));
+  if (!(spec.lr > 0) || !std::isfinite(spec.lr))
+    return wrong(fmt::format("lr is a positive number, got {}", spec.lr));
+  if (!(spec.momentum >= 0 && spec.momentum < 1))
+    return wrong(fmt::format("momentum is in [0, 1), got {}", spec.momentum));
+  if (spec.nesterov && spec.momentum == 0)
+    return wrong("nesterov needs a momentum above 0");
+  if (!(spec.weight_decay >= 0) || !std::isfinite(spec.weight_decay))
+    return wrong(fmt::format("weight_decay is 0 or more, got {}", spec.weight_decay));
+  if (!(spec.beta1 >= 0 && spec.beta1 < 1 && spec.beta2 >= 0 && spec.beta2 < 1))
+    return wrong(fmt::format("beta1 and beta2 are in [0, 1), got {} and {}", spec.beta1, spec.beta2));
+  if (!(spec.epsilon > 0))
+    return wrong(fmt::format("epsilon is above 0, got {}", spec.epsilon));
+  if (!(spec.warmup_epochs >= 0))
+    return wrong(fmt::format("warmup_epochs is 0 or more, got {}", spec.warmup_epochs));
+  if (spec.schedule == "step" && !(spec.step_epochs > 0 && spec.gamma > 0))
+    return wrong(fmt::format("step_epochs and gamma are above 0, got {} and {}", spec.step_epochs, spec.gamma));
+  if (spec.schedule == "cosine" && !(spec.total_epochs > spec.warmup_epochs))
+    return wrong(fmt::format("a cosine schedule needs total_epochs above warmup_epochs, got {} and {}", spec.total_epochs,
+                             spec.warmup_epochs));
+  return {};
+}
+
+optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count)
+    : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of(optimizer_scalar_count))),
+      host_scalars_(queue.allocate_host(bytes_of(staging_slots * optimizer_scalar_count))),
+      copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
+  TROUPE_ASSERT(check(spec).has_value());
+  if (spec.name == "adamw" || spec.momentum != 0)
+    velocity_ = queue.allocate(bytes_of(count));
+  if (spec.name == "adamw")
+    second_ = queue.allocate(bytes_of(count));
+  reset();
+}
+
+void optimizer::apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr) {
+  ++steps_;
+  stage_scalars(lr);
+  const auto weight_decay = static_cast<float>(spec_.weight_decay);
+  if (spec_.name == "adamw")
+    queue_.adamw({.count = count_,
+                  .terms = terms,
+                  .p = p,
+                  .p_out = p_out,
+                  .m = velocity_.as<float>(),
+                  .v = second_.as<float>(),
+                  .step_scalars = scalars_.as<float>(),
+                  .beta1 = static_cast<float>(spec_.beta1),
+                  .beta2 = static_cast<float>(spec_.beta2),
+                  .epsilon = static_cast<float>(spec_.epsilon),
+                  .weight_decay = weight_decay});
+  else
+    queue_.sgd({.count = count_,
+                .terms = terms,
+                .p = p,
+                .p_out = p_out,
+                .velocity = velocity_.as<float>(),
+                .step_scalars = scalars_.as<float>(),
+                .momentum = static_cast<float>(spec_.momentum),
+                .weight_decay = weight_decay,
+                .nesterov = spec_.nesterov});
+}
+
+void optimizer::reset() {
+  for (auto* state : {&velocity_, &second_})
+    if (*state)
+      queue_.fill(state->as<float>(), 0, count_);
+  steps_ = 0;
+}
+
+void optimizer::stage_scalars(double lr) {
+  const auto slot = staged_ % staging_slots;
+  // The copy out of this slot was enqueued a whole lap ago; half a lap is reported at a time.
+  TROUPE_ASSERT(staged_ < staging_slots || copied_->load(std::memory_order_acquire) > staged_ - staging_slots);
+  auto* staging = host_scalars_.as<float>() + slot * optimizer_scalar_count;
+  const auto t = static_cast<double>(steps_);
+  staging[kernels::scalar_lr] = static_cast<float>(lr);
+  staging[kernels::scalar_correction1] = static_cast<float>(1 - std::pow(spec_.beta1, t));
+  staging[kernels::scalar_correction2] = static_cast<float>(1 - std::pow(spec_.beta2, t));
+  queue_.copy_from_host(scalars_.data(), staging, bytes_of(optimizer_scalar_count));
+  ++staged_;
+  if (staged_ % (staging_slots / 2) == 0) {
+    // A count of copies that have run; two words of capture, so that std::function allocates nothing.
+    queue_.notify([copied = copied_.get(), count = staged_] { copied->store(count, std::memory_order_release); });
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers by lifetime.
+#include "tensor/placement.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/assert.hpp"
+#include "tensor/layout.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr int before_all = -1;
+constexpr int never = -2;
+
+/// A piece of the workspace from the instruction that writes it first to the one that reads it last.
+struct block {
+  std::int64_t floats = 0, offset = 0;
+  int first = 0, last = 0;
+  bool meets(const block& other) const { return first <= other.last && other.first <= last; }
+};
+
+/// Inputs whose memory an op may overwrite with its first result: elementwise ops read element i before they write it.
+struct overwritable_inputs {
+  using list = std::vector<std::size_t>;
+  list operator()(const ops::unary&) const { return {0}; }
+  list operator()(const ops::add_bias&) const { return {0}; }
+  list operator()(const ops::dropout&) const { return {0}; }
+  list operator()(const ops::binary&) const { return {0, 1}; }
+  list operator()(const ops::unary_backward&) const { return {1}; }
+  template <class Op>
+  list operator()(const Op&) const {
+    return {};
+  }
+};
+
+/// Whether a backend takes a null pointer for result `output` when nobody reads it.
+bool may_be_absent(const ops::any& what, std::size_t output) {
+  if (std::holds_alternative<ops::conv2d_backward>(what))
+    return output != 1;
+  return std::holds_alternative<ops::cross_entropy>(what) && output != 0;
+}
+
+class placer {
+public:
+  placer(const graph& g, const std::vector<node>& program, const std::map<value_id, place>& fixed, std::int64_t max_rows)
+      : g_(g), program_(program), fixed_(fixed), max_rows_(max_rows), last_read_(g.values().size(), never),
+        block_of_(g.values().size(), no_block) {
+    result_.of.resize(g.values().size());
+  }
+
+  placement run() {
+    find_last_reads();
+    for (int i = 0; i < static_cast<int>(program_.size()); ++i)
+      for (std::size_t output = 0; output < program_[static_cast<std::size_t>(i)].outputs.size(); ++output)
+        assign(i, output);
+    pack();
+    for (std::size_t v = 0; v < block_of_.size(); ++v)
+      if (block_of_[v] != no_block)
+        result_.of[v] = {region::workspace, blocks_[block_of_[v]].offset};
+    return std::move(result_);
+  }
+
+private:
+  static constexpr std::size_t no_block = static_cast<std::size_t>(-1);
+  static std::size_t index(value_id v) { return static_cast<std::size_t>(v); }
+
+  /// A view is read whenever one of its own views is.
+  void find_last_reads() {
+    for (int i = static_cast<int>(program_.size()) - 1; i >= 0; --i) {
+      const auto& n = program_[static_cast<std::size_t>(i)];
+      const bool view = std::holds_alternative<ops::reshape>(n.what);
+      for (auto in : n.inputs)
+        last_read_[index(in)] = std::max(last_read_[index(in)], view ? std::max(i, last_read_[index(n.outputs[0])]) : i);
+    }
+  }
+
+  void assign(int i, std::size_t output) {
+    const auto& n = program_[static_cast<std::size_t>(i)];
+    const auto v = n.outputs[output];
+    if (auto hit = fixed_.find(v); hit != fixed_.end()) {
+      TROUPE_ASSERT(!std::holds_alternative<ops::reshape>(n.what));
+      result_.of[index(v)] = hit->second;
+    } else if (std::holds_alternative<ops::reshape>(n.what)) {
+      result_.of[index(v)] = result_.of[index(n.inputs[0])];
+      block_of_[index(v)] = block_of_[index(n.inputs[0])];
+    } else if (last_read_[index(v)] == never && may_be_absent(n.what, output)) {
+      result_.of[index(v)] = {};
+    } else if (output == 0 && take_over(n, i, v)) {
+      return;
+    } else {
+      const int first = std::holds_alternative<ops::input>(n.what) ? before_all : i;
+      block_of_[index(v)] = blocks_.size();
+      blocks_.push_back({align_up(g_.at(v).elements(max_rows_)), 0, first, std::max(last_read_[index(v)], i)});
+    }
+  }
+
+  bool take_over(const node& n, int i, value_id v) {
+    for (auto input : std::visit(overwritable_inputs{}, n.what)) {
+      const auto b = block_of_[index(n.inputs[input])];
+      if (b == no_block || blocks_[b].last != i || blocks_[b].floats != align_up(g_.at(v).elements(max_rows_)))
+        continue;
+      block_of_[index(v)] = b;
+      blocks_[b].last = std::max(last_read_[index(v)], i);
+      return true;
+    }
+    return false;
+  }
+
+  /// Largest first, each at the lowest offset where nothing alive at the same time lies (Pisarchyk & Lee 2020, "greedy by size").
+  void pack() {
+    std::vector<std::size_t> by_size(blocks_.size());
+    std::iota(by_size.begin(), by_size.end(), 0U);
+    std::ranges::stable_sort(by_size, std::greater<>{}, [&](auto b) { return blocks_[b].floats; });
+    std::vector<const block*> placed; // by offset
+    for (auto b : by_size) {
+      auto& current = blocks_[b];
+      for (const auto* other : placed)
+        if (other->meets(current)) {
+          if (current.offset + current.floats <= other->offset)
+            break;
+          current.offset = std::max(current.offset, other->offset + other->floats);
+        }
+      placed.insert(std::ranges::upper_bound(placed, current.offset, {}, &block::offset), &current);
+      result_.workspace_floats = std::max(result_.workspace_floats, current.offset + current.floats);
+    }
+  }
+
+  const graph& g_;
+  const std::vector<node>& program_;
+  const std::map<value_id, place>& fixed_;
+  std::int64_t max_rows_;
+  std::vector<int> last_read_;        ///< per value: the instruction that reads it last
+  std::vector<std::size_t> block_of_; ///< per value
+  std::vector<block> blocks_;
+  placement result_;
+};
+
+} // namespace
+
+placement place_values(const graph& g, const std::vector<node>& program, const std::map<value_id, place>& fixed,
+                       std::int64_t max_rows) {
+  return placer{g, program, fixed, max_rows}.run();
+}
+
+} // namespace troupe

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Compiles a model into two programs, training and evaluation, over one workspace, and runs them.
+#include "tensor/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/assert.hpp"
+#include "tensor/autodiff.hpp"
+#include "tensor/execute.hpp"
+#include "tensor/lowering.hpp"
+#include "tensor/placement.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// One instruction and the parameters whose gradients are complete with it.
+struct instruction {
+  node what;
+  std::vector<int> completes;
+};
+
+/// What one kind of step runs.
+struct program {
+  graph g;
+  std::vector<instruction> instructions;
+  placement places;
+  value_id x{}, labels{};
+};
+
+/// The report: what a step tells the host, in one array of 4-byte elements and one copy.
+///   loss(max_rows) | correct(max_rows) | finite(slots)
+struct report_layout {
+  std::int64_t max_rows = 0, slots = 0;
+  place loss() const { return {region::report, 0}; }
+  place correct() const { return {region::report, max_rows}; }
+  place finite(std::int64_t slot) const { return {region::report, 2 * max_rows + slot}; }
+  std::int64_t elements() const { return 2 * max_rows + slots; }
+};
+
+std::size_t bytes_of(std::int64_t elements) {
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+/// Orders, fuses and places; `gradients` is empty for an evaluation.
+program lower(const model& source, graph g, const std::vector<value_id>& gradients, const report_layout& report) {
+  const auto& loss_outputs = g.producer(source.loss()).outputs;
+  std::map<value_id, place> fixed{{loss_outputs[0], report.loss()}, {loss_outputs[2], report.correct()}};
+  std::map<value_id, int> slot_of;
+  std::vector<value_id> wanted{loss_outputs[0], loss_outputs[2]}, early;
+  for (std::size_t slot = 0; slot < gradients.size(); ++slot)
+    if (gradients[slot] != value_id::none) {
+      fixed[gradients[slot]] = {region::gradients, source.layout().slots[slot].offset};
+      slot_of[gradients[slot]] = static_cast<int>(slot);
+      early.push_back(gradients[slot]);
+    }
+  wanted.insert(wanted.end(), early.begin(), early.end());
+  for (const auto& n : g.nodes())
+    if (const auto* parameter = std::get_if<ops::parameter>(&n.what))
+      fixed[n.outputs[0]] = {region::parameters, source.layout().slots[static_cast<std::size_t>(parameter->slot)].offset};
+
+  auto nodes = order_nodes(g, wanted, early);
+  if (gradients.empty())
+    nodes = without_dropout(g, std::move(nodes));
+  nodes = fuse_epilogues(g, std::move(nodes), wanted);
+  auto places = place_values(g, nodes, fixed, report.max_rows);
+
+  std::vector<instruction> instructions;
+  for (auto& n : nodes) {
+    std::vector<int> completes;
+    for (auto v : n.outputs)
+      if (auto hit = slot_of.find(v); hit != slot_of.end())
+        completes.push_back(hit->second);
+    instructions.push_back({std::move(n), std::move(completes)});
+  }
+  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels()};
+}
+
+class compiled_plan final : public plan {
+public:
+  compiled_plan(const model& source, kernels::backend& queue, const options& opts)
+      : queue_(queue), opts_(opts), layout_(source.layout()),
+        sample_floats_(source.sample().elements()), report_{opts.max_rows, static_cast<std::int64_t>(layout_.slots.size())},
+        evaluation_(lower(source, source.forward(), {}, report_)) {
+    auto workspace_floats = evaluation_.places.workspace_floats;
+    if (opts.training) {
+      auto g = source.forward();
+      auto gradients = differentiate(g, source.loss(), static_cast<int>(layout_.slots.size()));
+      find_gaps(gradients);
+      training_ = lower(source, std::move(g), gradients, report_);
+      workspace_floats = std::max(workspace_floats, training_.places.workspace_floats);
+    }
+    workspace_ = queue.allocate(bytes_of(workspace_floats));
+    report_device_ = queue.allocate(bytes_of(report_.elements()));
+    report_host_ = queue.allocate_host(bytes_of(report_.elements()));
+
+    const auto& costed = opts.training ? training_ : evaluation_;
+    for (const auto& i : costed.instructions)
+      cost_.flops_per_row += flops(costed.g, costed.places, i.what, opts.max_rows) / static_cast<double>(opts.max_rows);
+    for (const auto& slot : layout_.slots)
+      cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
+    cost_.workspace_bytes = static_cast<std::int64_t>(bytes_of(workspace_floats));
+  }
+
+  const plan_cost& cost() const override { return cost_; }
+  const step_outcome& outcome() const override { return outcome_; }
+
+  void enqueue_step(const step_args& args) override {
+    TROUPE_ASSERT(opts_.training && args.gradients);
+    begin(training_, args);
+    for (auto gap : gaps_)
+      queue_.fill(args.gradients + gap.begin, 0, gap.size());
+    for (auto slot : untouched_)
+      complete(slot);
+    run(training_);
+    end();
+  }
+
+  void enqueue_evaluation(const step_args& args) override {
+    begin(evaluation_, args);
+    run(evaluation_);
+    end();
+  }
+
+private:
+  /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
+  void find_gaps(const std::vector<value_id>& gradients) {
+    std::int64_t written = 0;
+    for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
+      if (gradients[slot] == value_id::none) {
+        untouched_.push_back(static_cast<int>(slot));
+        continue;
+      }
+      if (layout_.slots[slot].offset > written)
+        gaps_.push_back({written, layout_.slots[slot].offset});
+      written = layout_.slots[slot].offset + layout_.slots[slot].elements();
+    }
+    if (layout_.floats() > written)
+      gaps_.push_back({written, layout_.floats()});
+  }
+
+  void begin(const program& p, const step_args& args) {
+    TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
+    args_ = args;
+    training_step_ = &p == &training_;
+    bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows, args.key};
+    queue_.copy_from_host(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
+    queue_.copy_from_host(address(p, p.labels), args.labels, bytes_of(args.rows));
+  }
+
+  void run(const program& p) {
+    for (const auto& i : p.instructions) {
+      execute(p.g, p.places, i.what, bound_, queue_);
+      for (auto slot : i.completes)
+        complete(slot);
+    }
+  }
+
+  /// While the gradient is still in the cache.
+  void complete(int slot) {
+    const auto& s = layout_.slots[static_cast<std::size_t>(slot)];
+    auto* flag = reinterpret_cast<std::int32_t*>(bound_.address(report_.finite(slot)));
+    queue_.all_finite(bound_.gradients + s.offset, s.elements(), flag);
+    // Two words of capture, so that std::function allocates nothing.
+    if (args_.gradient_ready)
+      queue_.notify([this, slot] { args_.gradient_ready(slot); });
+  }
+
+  void end() {
+    queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
+    queue_.notify([this] {
+      read_report();
+      if (args_.done)
+        args_.done();
+    });
+  }
+
+  /// In row order and in double: the same sum for the same rows, whatever the device.
+  void read_report() {
+    outcome_ = {.loss_sum = 0, .rows = args_.rows, .correct = 0, .finite = true};
+    const auto* loss = report_host_.as<float>() + report_.loss().offset;
+    const auto* correct = report_host_.as<std::int32_t>() + report_.correct().offset;
+    for (std::int64_t row = 0; row < args_.rows; ++row) {
+      outcome_.loss_sum += static_cast<double>(loss[row]);
+      outcome_.correct += correct[row];
+    }
+    outcome_.finite = std::isfinite(outcome_.loss_sum);
+    if (!training_step_)
+      return;
+    const auto* finite = report_host_.as<std::int32_t>() + report_.finite(0).offset;
+    outcome_.finite = outcome_.finite && std::all_of(finite, finite + report_.slots, [](auto flag) { return flag == 1; });
+  }
+
+  float* address(const program& p, value_id v) const { return bound_.address(p.places.of[static_cast<std::size_t>(v)]); }
+
+  kernels::backend& queue_;
+  options opts_;
+  parameter_layout layout_;
+  std::int64_t sample_floats_;
+  report_layout report_;
+  program evaluation_, training_;
+  std::vector<flat_range> gaps_;
+  std::vector<int> untouched_;
+  kernels::buffer workspace_, report_device_, report_host_;
+  plan_cost cost_;
+
+  // of the step that is under way
+  step_args args_;
+  bindings bound_;
+  bool training_step_ = false;
+  step_outcome outcome_;
+};
+
+} // namespace
+
+result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backend& queue, const options& opts) {
+  if (opts.max_rows < 1)
+    return error{errc::bad_option, fmt::format("a plan needs room for at least one row, got max_rows = {}", opts.max_rows)};
+  return std::unique_ptr<plan>(std::make_unique<compiled_plan>(source, queue, opts));
+}
+
+} // namespace troupe

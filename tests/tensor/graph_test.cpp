@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shape inference: what fits, and what the refusals say.
+#include "tensor/graph.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+namespace {
+
+class Graph : public ::testing::Test {
+protected:
+  value_id input(shape sample) { return *g.apply(ops::input{std::move(sample)}, {}); }
+  value_id parameter(shape dims) { return *g.apply(ops::parameter{slots++, std::move(dims)}, {}); }
+  std::string refusal(ops::any what, std::vector<value_id> inputs) {
+    auto made = g.apply(std::move(what), std::move(inputs));
+    return made ? "" : made.error().what;
+  }
+
+  graph g;
+  int slots = 0;
+};
+
+TEST_F(Graph, RowsStaySymbolic) {
+  auto x = input({784});
+  EXPECT_EQ(g.at(x).to_string(), "(rows, 784)");
+  EXPECT_EQ(g.at(x).elements(3), 3 * 784);
+  auto w = parameter({10, 784});
+  EXPECT_EQ(g.at(w).to_string(), "(10, 784)");
+  EXPECT_EQ(g.at(w).elements(3), 7840);
+}
+
+TEST_F(Graph, MatrixProductOfABatchIsABatch) {
+  auto y = g.apply(ops::matmul{false, true}, {input({784}), parameter({10, 784})});
+  ASSERT_TRUE(y);
+  EXPECT_EQ(g.at(*y).to_string(), "(rows, 10)");
+}
+
+TEST_F(Graph, MatrixProductOverTheRowsIsAParameterGradient) {
+  auto dw = g.apply(ops::matmul{true, false}, {input({10}), input({784})});
+  ASSERT_TRUE(dw);
+  EXPECT_EQ(g.at(*dw).to_string(), "(10, 784)");
+}
+
+TEST_F(Graph, MisfitNamesTheLayerAndBothShapes) {
+  g.begin_layer("layer 2 \"linear 10\"");
+  EXPECT_EQ(refusal(ops::matmul{false, true}, {input({128}), parameter({10, 784})}),
+            "layer 2 \"linear 10\": the matrix product of (rows, 128) and (10, 784) transposed has inner extents that differ");
+}
+
+TEST_F(Graph, RowsDoNotMatchAnExtent) {
+  // (784, rows) times (784, 10): the number of rows is unknown, so it equals no extent.
+  EXPECT_NE(refusal(ops::matmul{true, false}, {input({784}), parameter({784, 10})}), "");
+}
+
+TEST_F(Graph, ConvolutionAndPoolingShrinkThePlane) {
+  auto y = g.apply(ops::conv2d{.stride = 2, .padding = 1}, {input({3, 32, 32}), parameter({8, 3, 3, 3}), parameter({8})});
+  ASSERT_TRUE(y);
+  EXPECT_EQ(g.at(*y).to_string(), "(rows, 8, 16, 16)");
+  auto pooled = g.add(ops::max_pool{3, 3, 0}, {*y});
+  ASSERT_TRUE(pooled);
+  EXPECT_EQ(g.at(g.output(*pooled)).to_string(), "(rows, 8, 5, 5)");
+  EXPECT_EQ(g.at(g.output(*pooled, 1)).type, dtype::i32);
+}
+
+TEST_F(Graph, ConvolutionRefusesOtherChannels) {
+  EXPECT_EQ(refusal(ops::conv2d{}, {input({3, 32, 32}), parameter({8, 1, 3, 3})}),
+            "a convolution needs images (rows, C, H, W), weights (K, C, kh, kw) and a bias (K), got (rows, 3, 32, 32) and (8, 1, "
+            "3, 3)");
+}
+
+TEST_F(Graph, WindowThatIsLargerThanTheImageIsRefused) {
+  EXPECT_EQ(refusal(ops::conv2d{}, {input({1, 4, 4}), parameter({8, 1, 5, 5})}),
+            "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4)");
+  EXPECT_EQ(refusal(ops::max_pool{5, 5, 0}, {input({1, 4, 4})}), "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4)");
+}
+
+TEST_F(Graph, ElementwiseNeedsOneShape) {
+  EXPECT_EQ(refusal(ops::binary{kernels::binary_op::add}, {input({4}), input({5})}),
+            "an elementwise operation needs two tensors of one shape, got (rows, 4) and (rows, 5)");
+}
+
+TEST_F(Graph, ReshapeKeepsTheElements) {
+  EXPECT_EQ(refusal(ops::reshape{{5}}, {input({2, 3})}), "(rows, 2, 3) cannot be seen as (rows, 5)");
+  EXPECT_TRUE(g.apply(ops::reshape{{6}}, {input({2, 3})}));
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Schedules and optimizer steps against numbers worked by hand.
+#include "tensor/optimizer.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/tensor/allocations.hpp"
+
+namespace troupe {
+namespace {
+
+TEST(Schedule, ConstantStaysTheSame) {
+  optimizer_spec spec{.lr = 0.1};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 0, 4), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 90, 4), 0.1);
+}
+
+TEST(Schedule, StepDropsAtEachMultiple) {
+  optimizer_spec spec{.lr = 0.8, .schedule = "step", .gamma = 0.5, .step_epochs = 10};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 9.99, 1), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 10, 1), 0.4);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 25, 1), 0.2);
+}
+
+TEST(Schedule, CosineGoesFromPeakToFloor) {
+  optimizer_spec spec{.lr = 1, .schedule = "cosine", .min_lr = 0.2, .total_epochs = 8};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 0, 1), 1);
+  EXPECT_NEAR(learning_rate(spec, 4, 1), 0.6, 1e-12);                                  // half-way between 1 and 0.2
+  EXPECT_NEAR(learning_rate(spec, 2, 1), 0.2 + 0.8 * (1 + std::sqrt(0.5)) / 2, 1e-12); // cos 45 degrees
+  EXPECT_NEAR(learning_rate(spec, 8, 1), 0.2, 1e-12);
+  EXPECT_NEAR(learning_rate(spec, 100, 1), 0.2, 1e-12);
+}
+
+TEST(Schedule, WarmUpRampsFromZero) {
+  optimizer_spec spec{.lr = 0.4, .warmup_epochs = 5};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 0, 1), 0);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 1.25, 1), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 5, 1), 0.4);
+}
+
+TEST(Schedule, LinearScalingRuleRampsFromOneWorkersRate) {
+  optimizer_spec spec{.lr = 0.1, .warmup_epochs = 5, .scale_with_workers = true};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 0, 8), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 2.5, 8), 0.45); // half-way from 0.1 to 0.8
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 5, 8), 0.8);
+  spec.warmup_epochs = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 0, 8), 0.8);
+}
+
+TEST(Schedule, CosineBeginsAfterTheWarmUp) {
+  optimizer_spec spec{.lr = 1, .schedule = "cosine", .total_epochs = 12, .warmup_epochs = 2};
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 1, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(spec, 2, 1), 1);
+  EXPECT_NEAR(learning_rate(spec, 7, 1), 0.5, 1e-12);
+}
+
+TEST(OptimizerSpec, RefusalsNameTheKeyAndTheValue) {
+  auto refusal = [](optimizer_spec spec) { return check(spec) ? "" : check(spec).error().what; };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({.name = "adam"}), "optimizer: name \"adam\" is unknown; \"sgd\" or \"adamw\"");
+  EXPECT_EQ(refusal({.lr = -1}), "optimizer: lr is a positive number, got -1");
+  EXPECT_EQ(refusal({.lr = std::nan("")}), "optimizer: lr is a positive number, got nan");
+  EXPECT_EQ(refusal({.momentum = 1}), "optimizer: momentum is in [0, 1), got 1");
+  EXPECT_NE(refusal({.nesterov = true}), "");
+  EXPECT_NE(refusal({.schedule = "linear"}), "");
+  EXPECT_NE(refusal({.schedule = "cosine"}), "");
+  EXPECT_NE(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 5}), "");
+}
+
+/// One parameter under one optimizer.
+class Optimizer : public ::testing::Test {
+protected:
+  static constexpr std::int64_t count = 16;
+
+  void open(const optimizer_spec& spec, float start) {
+    opt = std::make_unique<optimizer>(spec, *queue, count);
+    p = queue->allocate(count * 4);
+    g = queue->allocate(count * 4);
+    h = queue->allocate(count * 4);
+    queue->fill(p.as<float>(), start, count);
+    queue->fill(g.as<float>(), 0, count);
+    queue->fill(h.as<float>(), 0, count);
+  }
+  float step(float gradient, double lr) {
+    queue->fill(g.as<float>(), gradient, count);
+    const kernels::term term{g.as<float>(), 1};
+    opt->apply({&term, 1}, p.as<float>(), p.as<float>(), lr);
+    queue->synchronize();
+    return p.as<float>()[0];
+  }
+
+  std::unique_ptr<kernels::backend> queue = kernels::open_backend({});
+  std::unique_ptr<optimizer> opt;
+  kernels::buffer p, g, h;
+};
+
+TEST_F(Optimizer, PlainSgd) {
+  open({}, 1);
+  EXPECT_FLOAT_EQ(step(2, 0.1), 0.8F);
+  EXPECT_FLOAT_EQ(step(-1, 0.5), 1.3F);
+}
+
+TEST_F(Optimizer, MomentumAccumulates) {
+  open({.momentum = 0.5}, 0);
+  EXPECT_FLOAT_EQ(step(1, 0.1), -0.1F);         // v = 1
+  EXPECT_FLOAT_EQ(step(1, 0.1), -0.1F - 0.15F); // v = 1.5
+  EXPECT_FLOAT_EQ(step(0, 0.1), -0.325F);       // v = 0.75
+  EXPECT_EQ(opt->steps(), 3);
+}
+
+TEST_F(Optimizer, NesterovLooksAhead) {
+  open({.momentum = 0.5, .nesterov = true}, 0);
+  EXPECT_FLOAT_EQ(step(1, 0.1), -0.15F);          // v = 1, g + 0.5 v = 1.5
+  EXPECT_FLOAT_EQ(step(1, 0.1), -0.15F - 0.175F); // v = 1.5, g + 0.5 v = 1.75
+}
+
+TEST_F(Optimizer, WeightDecayOfSgdIsPartOfTheGradient) {
+  open({.weight_decay = 0.5}, 2);
+  EXPECT_FLOAT_EQ(step(1, 0.1), 1.8F); // 2 - 0.1 (1 + 0.5 * 2)
+}
+
+TEST_F(Optimizer, AdamWsFirstStepsAreTheirSigns) {
+  // Constant gradient: m/c1 = g and v/c2 = g^2 at every step, so each step is lr (1 + decay * p).
+  open({.name = "adamw", .weight_decay = 0.1}, 1);
+  EXPECT_NEAR(step(3, 0.01), 1 - 0.01 * (1 + 0.1), 1e-6);
+  const double second = 0.989 - 0.01 * (1 + 0.0989);
+  EXPECT_NEAR(step(3, 0.01), second, 1e-6);
+}
+
+TEST_F(Optimizer, TermsAreSummedByWeight) {
+  open({}, 1);
+  queue->fill(g.as<float>(), 2, count);
+  queue->fill(h.as<float>(), 4, count);
+  const kernels::term terms[] = {{g.as<float>(), 0.25}, {h.as<float>(), 0.75}};
+  opt->apply(terms, p.as<float>(), p.as<float>(), 0.1);
+  queue->synchronize();
+  EXPECT_FLOAT_EQ(p.as<float>()[0], 1 - 0.1F * 3.5F);
+}
+
+TEST_F(Optimizer, ResetForgets) {
+  open({.name = "adamw"}, 1);
+  const auto first = step(1, 0.1);
+  step(-5, 0.1);
+  opt->reset();
+  EXPECT_EQ(opt->steps(), 0);
+  queue->fill(p.as<float>(), 1, count);
+  EXPECT_EQ(step(1, 0.1), first);
+}
+
+TEST_F(Optimizer, StepsAllocateNothing) {
+  open({.name = "adamw", .momentum = 0}, 1);
+  step(1, 0.1);
+  const testing::allocation_count before;
+  for (int i = 0; i < 200; ++i) // laps of the staging area
+    step(1, 0.001);
+  EXPECT_EQ(before.since(), 0);
+}
+
+} // namespace
+} // namespace troupe

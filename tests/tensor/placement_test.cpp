@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lowering and buffer assignment: order, fusion, and that nothing alive is overwritten.
+#include "tensor/placement.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tensor/autodiff.hpp"
+#include "tensor/lowering.hpp"
+#include "tensor/model.hpp"
+
+namespace troupe {
+namespace {
+
+/// A model's training program, as plan.cpp makes it.
+struct lowered {
+  explicit lowered(const std::vector<std::string>& layers, const shape& sample) {
+    auto source = model::build({layers}, sample, 3).value();
+    g = source.forward();
+    loss = source.loss();
+    gradients = differentiate(g, loss, static_cast<int>(source.layout().slots.size()));
+    wanted = gradients;
+    wanted.push_back(loss);
+    nodes = fuse_epilogues(g, order_nodes(g, wanted, gradients), wanted);
+    for (const auto& n : g.nodes())
+      if (std::holds_alternative<ops::parameter>(n.what))
+        fixed[n.outputs[0]] = {region::parameters, 0};
+    for (auto v : wanted)
+      fixed[v] = {region::gradients, 0};
+  }
+  template <class Op>
+  long count() const {
+    return std::ranges::count_if(nodes, [](const auto& n) { return std::holds_alternative<Op>(n.what); });
+  }
+
+  graph g;
+  value_id loss{};
+  std::vector<value_id> gradients, wanted;
+  std::vector<node> nodes;
+  std::map<value_id, place> fixed;
+};
+
+TEST(Lowering, EveryInputIsMadeBeforeItIsRead) {
+  const lowered l{{"conv 4 3x3 gelu", "pool 2", "flatten", "linear 8 relu", "layernorm", "linear 3"}, {1, 9, 9}};
+  std::vector<bool> made(l.g.values().size(), false);
+  for (const auto& n : l.nodes) {
+    for (auto in : n.inputs)
+      EXPECT_TRUE(made[static_cast<std::size_t>(in)]);
+    for (auto out : n.outputs)
+      made[static_cast<std::size_t>(out)] = true;
+  }
+}
+
+TEST(Lowering, GradientsComeBeforeTheLayerBelowIsEntered) {
+  const lowered l{{"linear 8 relu", "linear 3"}, {5}};
+  // From the last layer's: its bias and weight, only then the product that goes on to the hidden layer.
+  std::vector<std::string> after_loss;
+  bool past = false;
+  for (const auto& n : l.nodes) {
+    if (past)
+      after_loss.push_back(std::ranges::find(l.gradients, n.outputs[0]) != l.gradients.end() ? "gradient" : "step");
+    past = past || std::holds_alternative<ops::cross_entropy>(n.what);
+  }
+  EXPECT_EQ(after_loss, (std::vector<std::string>{"gradient", "gradient", "step", "step", "gradient", "gradient"}));
+}
+
+TEST(Lowering, BiasAndActivationGoIntoTheProduct) {
+  const lowered l{{"linear 8 relu", "linear 8 tanh", "linear 3"}, {5}};
+  EXPECT_EQ(l.count<ops::add_bias>(), 0);
+  EXPECT_EQ(l.count<ops::unary>(), 0);
+  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.what); });
+  EXPECT_EQ(std::get<ops::matmul>(first.what).act, kernels::activation::relu);
+  EXPECT_EQ(first.inputs.size(), 3U);
+  EXPECT_EQ(first.outputs.size(), 1U);
+}
+
+TEST(Lowering, GeluKeepsItsArgumentForTheBackward) {
+  const lowered l{{"linear 8 gelu", "linear 3"}, {5}};
+  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.what); });
+  EXPECT_EQ(std::get<ops::matmul>(first.what).act, kernels::activation::gelu);
+  EXPECT_EQ(first.outputs.size(), 2U);
+}
+
+TEST(Lowering, ReluGoesIntoTheConvolutionAndTanhDoesNot) {
+  EXPECT_EQ((lowered{{"conv 2 3x3 relu", "flatten", "linear 3"}, {1, 5, 5}}.count<ops::unary>()), 0);
+  EXPECT_EQ((lowered{{"conv 2 3x3 tanh", "flatten", "linear 3"}, {1, 5, 5}}.count<ops::unary>()), 1);
+}
+
+TEST(Placement, ValuesThatAreAliveTogetherDoNotOverlap) {
+  for (const auto& layers : std::vector<std::vector<std::string>>{
+           {"linear 8 relu", "linear 9 gelu", "linear 3"},
+           {"linear 8", "layernorm", "relu", "dropout 0.5", "tanh", "linear 3"},
+       }) {
+    const lowered l{layers, {5}};
+    constexpr std::int64_t rows = 4;
+    const auto places = place_values(l.g, l.nodes, l.fixed, rows);
+    // Owner of each element of the workspace; a reader must find the value that it means.
+    std::vector<value_id> owner(static_cast<std::size_t>(places.workspace_floats), value_id::none);
+    auto elements = [&](value_id v) {
+      const auto& p = places.of[static_cast<std::size_t>(v)];
+      return p.where == region::workspace ? std::pair{p.offset, p.offset + l.g.at(v).elements(rows)}
+                                          : std::pair{std::int64_t{0}, std::int64_t{0}};
+    };
+    for (const auto& n : l.nodes) {
+      for (auto in : n.inputs)
+        for (auto [i, end] = elements(in); i < end; ++i)
+          ASSERT_EQ(owner[static_cast<std::size_t>(i)], in);
+      for (auto out : n.outputs)
+        for (auto [i, end] = elements(out); i < end; ++i)
+          owner[static_cast<std::size_t>(i)] = out;
+    }
+  }
+}
+
+TEST(Placement, ReluBackwardOverwritesTheGradientItReads) {
+  const lowered l{{"linear 8 relu", "linear 3"}, {5}};
+  const auto places = place_values(l.g, l.nodes, l.fixed, 4);
+  const auto& relu =
+      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::unary_backward>(n.what); });
+  EXPECT_EQ(places.of[static_cast<std::size_t>(relu.inputs[1])], places.of[static_cast<std::size_t>(relu.outputs[0])]);
+}
+
+TEST(Placement, ResultsNobodyReadsAreNowhere) {
+  const lowered l{{"conv 2 3x3", "flatten", "linear 3"}, {1, 5, 5}};
+  const auto places = place_values(l.g, l.nodes, l.fixed, 4);
+  const auto& conv =
+      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::conv2d_backward>(n.what); });
+  EXPECT_EQ(places.of[static_cast<std::size_t>(conv.outputs[0])].where, region::nowhere);
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The compiled plan against the plain interpreter: values, readiness, repetition, and what a step costs in allocations.
+#include "tensor/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tensor/autodiff.hpp"
+#include "tests/tensor/interpreter.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int classes = 3;
+
+/// One model on one CPU queue, with drawn parameters and a drawn batch.
+class rig {
+public:
+  rig(const std::vector<std::string>& layers, const shape& sample, std::int64_t max_rows, bool training = true)
+      : queue(kernels::open_backend({})), source(model::build({layers}, sample, classes).value()),
+        compiled(plan::compile(source, *queue, {.max_rows = max_rows, .training = training}).value()),
+        parameters(queue->allocate(bytes(source.layout().floats()))), gradients(queue->allocate(bytes(source.layout().floats()))),
+        x(queue->allocate_host(bytes(max_rows * sample.elements()))), labels(queue->allocate_host(bytes(max_rows))) {
+    initialize_parameters(source.layout(), 17, parameters.as<float>());
+    std::mt19937 random{99};
+    std::normal_distribution<float> normal;
+    // Biases too: zeros would hide a bias that is not added.
+    for (const auto& slot : source.layout().slots)
+      for (std::int64_t i = 0; i < slot.elements(); ++i)
+        parameters.as<float>()[slot.offset + i] += 0.1F * normal(random);
+    std::generate_n(x.as<float>(), max_rows * sample.elements(), [&] { return normal(random); });
+    std::generate_n(labels.as<std::int32_t>(), max_rows, [&] { return static_cast<std::int32_t>(random() % classes); });
+  }
+
+  step_args args(std::int64_t rows) {
+    return {.parameters = parameters.as<float>(),
+            .gradients = gradients.as<float>(),
+            .x = x.as<float>(),
+            .labels = labels.as<std::int32_t>(),
+            .rows = rows,
+            .key = {.seed = 5, .stream = 1, .step = 3},
+            .gradient_ready = [this](int slot) { ready.push_back(slot); },
+            .done = [this] { ++steps_done; }};
+  }
+  /// Fills the gradients with garbage first: a step must write every float.
+  const step_outcome& step(std::int64_t rows) {
+    std::fill_n(gradients.as<float>(), source.layout().floats(), 1e30F);
+    ready.clear();
+    compiled->enqueue_step(args(rows));
+    queue->synchronize();
+    return compiled->outcome();
+  }
+  const step_outcome& evaluate(std::int64_t rows) {
+    compiled->enqueue_evaluation(args(rows));
+    queue->synchronize();
+    return compiled->outcome();
+  }
+
+  testing::interpreter_inputs plain_inputs(std::int64_t rows, bool training) const {
+    testing::interpreter_inputs in{
+        .rows = rows, .parameters = testing::slots_of(source.layout(), parameters.as<float>()), .x = {}, .labels = {}};
+    in.x.assign(x.as<float>(), x.as<float>() + rows * source.sample().elements());
+    in.labels.assign(labels.as<std::int32_t>(), labels.as<std::int32_t>() + rows);
+    in.key = {.seed = 5, .stream = 1, .step = 3};
+    in.training = training;
+    return in;
+  }
+  std::vector<float> flat_gradients() const { return {gradients.as<float>(), gradients.as<float>() + source.layout().floats()}; }
+
+  static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 4; }
+
+  std::unique_ptr<kernels::backend> queue;
+  model source;
+  std::unique_ptr<plan> compiled;
+  kernels::buffer parameters, gradients, x, labels;
+  std::vector<int> ready;
+  int steps_done = 0;
+};
+
+double sum_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (auto v : values)
+    sum += v;
+  return sum;
+}
+
+/// Loss, hits and every gradient against the interpreter; float sums of a few hundred terms keep about 5 digits.
+void expect_step_equals_interpreter(rig& r, std::int64_t rows) {
+  const auto outcome = r.step(rows);
+  auto g = r.source.forward();
+  const auto wanted = differentiate(g, r.source.loss(), static_cast<int>(r.source.layout().slots.size()));
+  const auto all = testing::interpret(g, r.plain_inputs(rows, true));
+  const auto& loss = g.producer(r.source.loss());
+  EXPECT_EQ(outcome.rows, rows);
+  EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(loss.outputs[0])]), 1e-4 * static_cast<double>(rows));
+  EXPECT_EQ(static_cast<double>(outcome.correct), sum_of(all[static_cast<std::size_t>(loss.outputs[2])]));
+  EXPECT_TRUE(outcome.finite);
+  std::vector<bool> written(static_cast<std::size_t>(r.source.layout().floats()), false);
+  const auto* flat = r.gradients.as<float>();
+  for (std::size_t s = 0; s < wanted.size(); ++s) {
+    const auto& slot = r.source.layout().slots[s];
+    const auto& expected = all[static_cast<std::size_t>(wanted[s])];
+    double largest = 1e-3;
+    for (auto e : expected)
+      largest = std::max(largest, std::abs(e));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto at = static_cast<std::size_t>(slot.offset) + i;
+      ASSERT_NEAR(flat[at], expected[i], 2e-5 * largest) << slot.name << " element " << i << ", rows " << rows;
+      written[at] = true;
+    }
+  }
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (!written[i]) {
+      ASSERT_EQ(flat[i], 0.0F) << "gap at " << i;
+    }
+}
+
+struct model_case {
+  std::string name;
+  std::vector<std::string> layers;
+  shape sample;
+};
+
+class PlanOfModels : public ::testing::TestWithParam<model_case> {};
+
+TEST_P(PlanOfModels, StepEqualsTheInterpreterForAnyRows) {
+  rig r{GetParam().layers, GetParam().sample, 7};
+  for (std::int64_t rows : {7, 1, 5})
+    expect_step_equals_interpreter(r, rows);
+}
+
+TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
+  for (bool training : {true, false}) {
+    rig r{GetParam().layers, GetParam().sample, 7, training};
+    const auto outcome = r.evaluate(6);
+    const auto all = testing::interpret(r.source.forward(), r.plain_inputs(6, false));
+    EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(r.source.loss())]), 1e-4 * 6);
+    EXPECT_TRUE(outcome.finite);
+  }
+}
+
+TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
+  rig r{GetParam().layers, GetParam().sample, 4};
+  r.step(4);
+  EXPECT_EQ(r.steps_done, 1);
+  auto sorted = r.ready;
+  std::ranges::sort(sorted);
+  std::vector<int> all(r.source.layout().slots.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<int>(i);
+  EXPECT_EQ(sorted, all);
+  // Layer by layer from the last: a slot's layer never comes after one below it.
+  auto layer_of = [&](int slot) {
+    const auto& name = r.source.layout().slots[static_cast<std::size_t>(slot)].name;
+    int layer = 0, found = 0;
+    for (const auto& s : r.source.layout().slots) {
+      layer += s.name.ends_with(".weight") ? 1 : 0;
+      found = s.name == name ? layer : found;
+    }
+    return found;
+  };
+  for (std::size_t i = 1; i < r.ready.size(); ++i)
+    EXPECT_GE(layer_of(r.ready[i - 1]), layer_of(r.ready[i]));
+}
+
+TEST_P(PlanOfModels, RepeatsBitForBit) {
+  rig r{GetParam().layers, GetParam().sample, 7};
+  r.step(7);
+  const auto first = r.flat_gradients();
+  r.step(3); // leaves other numbers in every buffer
+  r.evaluate(7);
+  r.step(7);
+  EXPECT_EQ(first, r.flat_gradients());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layers, PlanOfModels,
+    ::testing::Values(
+        model_case{"linear", {"linear 3"}, {20}}, //
+        model_case{"mlp", {"flatten", "linear 33 relu", "linear 17 relu", "linear 3"}, {1, 6, 6}},
+        model_case{"activations", {"linear 12 gelu", "linear 9 tanh", "linear 8 sigmoid", "gelu", "linear 3"}, {20}},
+        model_case{
+            "norm_and_dropout", {"linear 12", "layernorm", "relu", "dropout 0.3", "linear 9", "dropout 0.5", "linear 3"}, {20}},
+        model_case{"cnn", {"conv 4 3x3 relu", "conv 6 3x3 relu", "pool 2", "flatten", "linear 10 relu", "linear 3"}, {1, 12, 12}},
+        model_case{"cnn_strided",
+                   {"conv 4 3x3 relu stride 2 pad 1", "avgpool 2", "conv 5 2x2 pad 1", "gelu", "flatten", "linear 3"},
+                   {2, 13, 11}},
+        model_case{"conv_layernorm", {"conv 3 2x2", "layernorm", "tanh", "flatten", "dropout 0.1", "linear 3"}, {2, 6, 5}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Plan, RandomModelsEqualTheInterpreter) {
+  const unsigned seed = 20240917;
+  std::mt19937 random{seed};
+  const std::vector<std::string> flat{"linear 9 relu", "linear 14 gelu", "linear 5",     "tanh",   "relu",
+                                      "gelu",          "layernorm",      "dropout 0.25", "sigmoid"};
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::string> layers;
+    if (random() % 2 == 0) {
+      const std::vector<std::string> images{"conv 3 3x3 relu", "conv 4 2x2", "conv 2 3x3 gelu pad 1", "relu",
+                                            "layernorm",       "dropout 0.2"};
+      for (auto count = random() % 3; count > 0; --count)
+        layers.push_back(images[random() % images.size()]);
+      layers.push_back(random() % 2 == 0 ? "pool 2" : "avgpool 2");
+    }
+    layers.push_back("flatten");
+    for (auto count = random() % 6; count > 0; --count)
+      layers.push_back(flat[random() % flat.size()]);
+    layers.push_back("linear 3");
+    std::string text;
+    for (const auto& layer : layers)
+      text += layer + "; ";
+    SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + ": " + text);
+    rig r{layers, {2, 8, 7}, 5};
+    expect_step_equals_interpreter(r, 5);
+    expect_step_equals_interpreter(r, 2);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+TEST(Plan, BuffersAreReused) {
+  std::vector<std::string> deep;
+  for (int i = 0; i < 30; ++i)
+    deep.push_back("linear 64 relu");
+  deep.push_back("linear 3");
+  rig training{deep, {64}, 32}, evaluation{deep, {64}, 32, false};
+  constexpr std::int64_t layer_bytes = 32 * 64 * 4;
+  // Evaluation needs a layer's input and its result at a time; labels and logits are small.
+  EXPECT_LT(evaluation.compiled->cost().workspace_bytes, 3 * layer_bytes);
+  // Training keeps 31 results, and two gradients at a time.
+  EXPECT_LT(training.compiled->cost().workspace_bytes, 34 * layer_bytes);
+}
+
+TEST(Plan, CostIsWhatTheShapesSay) {
+  rig r{{"linear 33 relu", "linear 3"}, {20}, 8, false};
+  const auto& cost = r.compiled->cost();
+  EXPECT_EQ(cost.parameter_bytes, (20 * 33 + 33 + 33 * 3 + 3) * 4);
+  EXPECT_EQ(cost.flops_per_row, 2 * 20 * 33 + 2 * 33 * 3 + 1); // and one for the loss
+}
+
+TEST(Plan, FirstLayersInputGradientIsNotComputed) {
+  rig forward{{"linear 33 relu", "linear 3"}, {20}, 8, false}, step{{"linear 33 relu", "linear 3"}, {20}, 8};
+  // Forward, both weights' gradients, the gradient of the hidden layer; small: bias sums, relu.
+  const double products = 2 * 20 * 33 + 2 * 33 * 3;
+  EXPECT_LT(step.compiled->cost().flops_per_row, 2 * products + 2 * 33 * 3 + 150);
+}
+
+TEST(Plan, GradientThatIsNotFiniteIsSeen) {
+  rig r{{"linear 6 relu", "linear 3"}, {5}, 4};
+  EXPECT_TRUE(r.step(4).finite);
+  r.x.as<float>()[7] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(r.step(4).finite);
+}
+
+TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
+  // Three slices of 5, 5 and 4 rows, weighted by their samples, against all 14 at once.
+  const std::vector<std::string> layers{"linear 33 gelu", "layernorm", "linear 3"};
+  rig whole{layers, {20}, 14};
+  whole.step(14);
+  const auto expected = whole.flat_gradients();
+  std::vector<double> sum(expected.size(), 0);
+  std::int64_t begin = 0;
+  for (std::int64_t rows : {5, 5, 4}) {
+    auto args = whole.args(rows);
+    args.x += begin * 20;
+    args.labels += begin;
+    whole.compiled->enqueue_step(args);
+    whole.queue->synchronize();
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += static_cast<double>(whole.gradients.as<float>()[i]) * static_cast<double>(rows) / 14;
+    begin += rows;
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    ASSERT_NEAR(sum[i], expected[i], 1e-6) << i;
+}
+
+TEST(Plan, NeedsRoomForARow) {
+  rig r{{"linear 3"}, {5}, 1};
+  auto refused = plan::compile(r.source, *r.queue, {.max_rows = 0});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::bad_option);
+}
+
+} // namespace
+} // namespace troupe
