@@ -27,7 +27,7 @@ struct job_options {
 
 struct run_options {
   job_options job;
-  std::string cluster; ///< cluster file; empty: an embedded cluster on loopback
+  std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string save, log, trace; ///< files to write; empty: none
   bool json = false, quiet = false;
 };
@@ -45,6 +45,7 @@ struct node_options {
 struct check_options {
   job_options job;
   std::string cluster;
+  bool keys = false; ///< list the keys of a job file instead
   bool json = false;
 };
 
@@ -73,8 +74,8 @@ struct later_options {
   std::string name;
 };
 
-using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options, protocols_options,
-                                     version_options, bench_options, later_options>;
+using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
+                                     protocols_options, version_options, bench_options, later_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);

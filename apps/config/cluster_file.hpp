@@ -16,7 +16,8 @@ struct cluster_node {
   std::string host;
   std::uint16_t port = 0;
   std::uint16_t lane_port = 0; ///< 0: any free port
-  bool coordinator = false, shard = false, worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
+  bool coordinator = false, shard = false,
+       worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
   std::vector<std::string> devices{"cpu"};
 };
 

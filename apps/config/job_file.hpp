@@ -26,9 +26,10 @@ checked<setting> parse_setting(const std::string& argument);
 
 /// One value of a loaded job, for `check` and for the `config` object of results.
 struct resolved_value {
-  std::string key;  ///< "data.batch"
-  value what;       ///< nothing where it was not given and does not apply
-  std::string from; ///< "job file line 12", "default", "--set", "--nodes", or what it was derived from
+  std::string key;   ///< "data.batch"
+  value what;        ///< nothing where it was not given and does not apply
+  std::string from;  ///< "job file line 12", "default", "--set", "--nodes", or what it was derived from
+  std::string where; ///< "job.toml:12:9", or "--set data.batch"; where it was not given, its section or the top of the file
 };
 
 /// A job file, checked.
@@ -47,10 +48,16 @@ struct loaded_job {
 /// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
 checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {});
 
+/// The keys of a job file, for people: a line each with what it accepts, its default and its meaning.
+std::string describe_keys();
+
 /// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
 /// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv. Does nothing for a job that
 /// lists its layers.
 void complete_model(loaded_job& loaded, int classes);
+
+/// Where the value of `key` stands, for what turns out wrong with it later: "job.toml:12:9".
+std::string where_of(const loaded_job& loaded, const std::string& key);
 
 /// Every value as resolved, one object per section: the `config` of `run --json`.
 boost::json::object to_json(const loaded_job& loaded);

@@ -12,7 +12,8 @@
 namespace troupe::config {
 
 /// Nothing, or what a key may hold.
-using value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<std::int64_t>>;
+using value =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<std::int64_t>>;
 
 /// As TOML would spell it: `"sync"`, `[1024, 1024]`, `0.05`; nothing is `none`.
 std::string to_text(const value& v);

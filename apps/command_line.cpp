@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command line's grammar: the only source that includes CLI11.
+#include "apps/command_line.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "apps/config/suggest.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// What the flags fill; the subcommand that was named says which of it counts.
+struct arguments {
+  std::string job;
+  std::vector<std::string> sets;
+  std::string nodes, seed;
+  run_options run;
+  evaluate_options evaluate;
+  node_options node;
+  check_options check;
+  devices_options devices;
+  protocols_options protocols;
+  version_options version;
+  bench_options bench;
+  std::vector<std::string> rest; ///< of subcommands that are not there yet
+};
+
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& example) {
+  CLI::App* command = app.add_subcommand(name, meaning);
+  command->footer("Example:\n  " + example);
+  return command;
+}
+
+void add_json(CLI::App* command, bool& json) {
+  command->add_flag("--json", json, "print exactly one JSON object as the last line of stdout");
+}
+
+CLI::Option* add_job(CLI::App* command, arguments& a) {
+  // One value a flag: `--set a=1 b=2` would swallow the job file.
+  command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32 (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  return command->add_option("job", a.job, "job file (TOML)")->type_name("JOB.toml");
+}
+
+void add_run(CLI::App& app, arguments& a) {
+  CLI::App* c = add_command(app, "run", "Run a job on a cluster of processes",
+                            "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
+  add_job(c, a)->required();
+  c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
+  c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml");
+  c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
+  c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors");
+  c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
+  c->add_option("--trace", a.run.trace, "write a trace of the run")->type_name("FILE");
+  c->add_flag("--quiet", a.run.quiet, "no progress");
+  add_json(c, a.run.json);
+}
+
+void add_others(CLI::App& app, arguments& a) {
+  CLI::App* evaluate = add_command(app, "evaluate", "Test saved weights on a job's test data",
+                                   "troupe evaluate config/quickstart.toml --weights digits.safetensors");
+  add_job(evaluate, a)->required();
+  evaluate->add_option("--weights", a.evaluate.weights, "parameters that run --save wrote")
+      ->type_name("FILE.safetensors")
+      ->required();
+  add_json(evaluate, a.evaluate.json);
+
+  CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
+  node->add_option("cluster", a.node.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml")->required();
+  node->add_option("--name", a.node.name, "which node of the file this is")->type_name("NAME")->required();
+
+  CLI::App* check = add_command(app, "check", "Check a job file, its data and its model; start nothing",
+                                "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
+  add_job(check, a);
+  check->add_option("--cluster", a.check.cluster, "check it against this cluster file")->type_name("CLUSTER.toml");
+  check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
+  add_json(check, a.check.json);
+
+  add_json(add_command(app, "devices", "List the devices that can compute", "troupe devices"), a.devices.json);
+  add_json(add_command(app, "protocols", "List the protocols and their parameters", "troupe protocols"), a.protocols.json);
+  add_json(add_command(app, "version", "Print the version and what it is built with", "troupe version --json"), a.version.json);
+
+  CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its yardstick",
+                                "troupe bench step --model mlp --batch 128");
+  bench->add_option("what", a.bench.what, "lanes, kernels, step or actors")
+      ->type_name("WHAT")
+      ->required()
+      ->check(CLI::IsMember({"lanes", "kernels", "step", "actors"}));
+  bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
+  bench->add_option("--model", a.bench.model, "step: mlp or cnn")
+      ->type_name("MODEL")
+      ->check(CLI::IsMember({"mlp", "cnn"}))
+      ->capture_default_str();
+  bench->add_option("--batch", a.bench.batch, "step: samples a step")
+      ->type_name("B")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  add_json(bench, a.bench.json);
+}
+
+/// Names that are promised: they exist, take anything, and say that they come later.
+void add_later(CLI::App& app, arguments& a) {
+  const std::vector<std::vector<std::string>> announced{
+      {"console", "Talk to a running cluster (comes later)", "troupe console --cluster lab.toml -c ps"},
+      {"simulate", "Run a job in virtual time (comes later)", "troupe simulate job.toml --workers 100"},
+      {"compare", "Run a job under several protocols (comes later)", "troupe compare job.toml --protocols sync,async"}};
+  for (const auto& words : announced) {
+    CLI::App* c = add_command(app, words[0], words[1], words[2]);
+    c->allow_extras();
+    c->add_option("arguments", a.rest, "what it will take");
+  }
+}
+
+/// --set, --nodes and --seed as settings, the flags with a name of their own last: they are meant more.
+config::checked<job_options> job_of(const arguments& a) {
+  job_options job{a.job, {}};
+  config::refusal wrong;
+  for (const std::string& argument : a.sets) {
+    const auto set = config::parse_setting(argument);
+    if (set)
+      job.sets.push_back(*set);
+    else
+      wrong.all.insert(wrong.all.end(), set.error().all.begin(), set.error().all.end());
+  }
+  if (!a.nodes.empty())
+    job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
+  if (!a.seed.empty())
+    job.sets.push_back({"seed", a.seed, "--seed"});
+  if (!wrong.all.empty())
+    return wrong;
+  return job;
+}
+
+exit_code refuse_usage(const std::string& what, const std::string& command) {
+  fmt::print(stderr, "troupe: {}; see `troupe {}--help`\n", what, command.empty() ? "" : command + " ");
+  return exit_usage;
+}
+
+std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
+  const auto job = job_of(a);
+  if (!job) {
+    fmt::print(stderr, "{}", job.error().text());
+    return exit_usage;
+  }
+  a.run.job = a.evaluate.job = a.check.job = *job;
+  if (name == "run")
+    return a.run;
+  if (name == "evaluate")
+    return a.evaluate;
+  if (name == "node")
+    return a.node;
+  if (name == "check" && a.job.empty() && !a.check.keys)
+    return refuse_usage("job is required", name);
+  if (name == "check")
+    return a.check;
+  if (name == "devices")
+    return a.devices;
+  if (name == "protocols")
+    return a.protocols;
+  if (name == "version")
+    return a.version;
+  if (name == "bench")
+    return a.bench;
+  return later_options{name};
+}
+
+/// The likely name behind an argument that nobody expected: a subcommand or, for a flag, one of the subcommand's.
+std::string likely_name(const CLI::App& app, const std::string& unexpected) {
+  std::vector<std::string> names;
+  if (unexpected.starts_with("--"))
+    for (const CLI::Option* option : app.get_options())
+      names.push_back("--" + option->get_single_name());
+  else
+    for (const CLI::App* command : app.get_subcommands({}))
+      names.push_back(command->get_name());
+  return config::nearest(unexpected, names);
+}
+
+} // namespace
+
+std::variant<command_options, exit_code> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Trains models on a cluster of actors.", "troupe");
+  app.footer(
+      "Example:\n  troupe run config/quickstart.toml --nodes 3\n\n`troupe COMMAND --help` has an example for each command.");
+  app.require_subcommand(1);
+  arguments a;
+  add_run(app, a);
+  add_others(app, a);
+  add_later(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help, std::cout, std::cerr);
+    return exit_done;
+  } catch (const CLI::ParseError& e) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    std::string what = e.what();
+    for (const std::string& unexpected : app.remaining(true))
+      if (const std::string likely = likely_name(command, unexpected); !likely.empty())
+        what += fmt::format("; did you mean {}?", likely);
+    return refuse_usage(what, chosen.empty() ? "" : command.get_name());
+  }
+  return options_of(app.get_subcommands().front()->get_name(), a);
+}
+
+} // namespace troupe::apps

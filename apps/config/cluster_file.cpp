@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cluster files: a table of keys like a job's, read once per [[node]].
+#include "apps/config/cluster_file.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "apps/config/key.hpp"
+#include "apps/config/place.hpp"
+#include "apps/config/suggest.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+constexpr std::int64_t highest_port = 65535;
+
+/// One [[node]] on its way; roles arrive as texts.
+struct node_draft {
+  cluster_node out;
+  std::vector<std::string> roles;
+  place at;
+  std::map<std::string, place> given;
+};
+
+std::vector<key_info<node_draft>> node_keys() {
+  return {
+      key_of<node_draft>(
+          "node", "name", text{}, [](auto& n) -> auto& { return n.out.name; }, "what troupe node --name asks for"),
+      key_of<node_draft>(
+          "node", "host", text{}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
+      key_of<node_draft>(
+          "node", "port", whole{1, highest_port}, [](auto& n) -> auto& { return n.out.port; }, "of messages"),
+      key_of<node_draft>(
+          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any"),
+      key_of<node_draft>(
+          "node", "roles", texts{{"coordinator", "shard", "worker"}}, [](auto& n) -> auto& { return n.roles; },
+          "what it may hold"),
+      key_of<node_draft>(
+          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; }, "what its workers compute with"),
+  };
+}
+
+std::vector<key_info<cluster>> cluster_keys() {
+  return {
+      key_of<cluster>(
+          "", "name", text{}, [](auto& c) -> auto& { return c.name; }, "what the cluster is called"),
+      key_of<cluster>(
+          "security", "ca", text{}, [](auto& c) -> auto& { return c.security.ca; }, "PEM file of the authority"),
+      key_of<cluster>(
+          "security", "certificate", text{}, [](auto& c) -> auto& { return c.security.certificate; }, "PEM file, this node's"),
+      key_of<cluster>(
+          "security", "key", text{}, [](auto& c) -> auto& { return c.security.key; }, "PEM file, this node's"),
+      key_of<cluster>(
+          "security", "insecure", flag{}, [](auto& c) -> auto& { return c.security.insecure; }, "anybody may join"),
+  };
+}
+
+/// Reads the entries of one table by its keys; returns where each accepted value stands.
+template <class Target>
+std::map<std::string, place> read_table(problem_list& problems, const std::vector<key_info<Target>>& keys,
+                                        const std::string& section, const toml_table& entries, Target& target) {
+  std::map<std::string, place> given;
+  for (const toml_entry& entry : entries) {
+    const auto key =
+        std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.section == section && k.name == entry.key; });
+    const std::string full_name = section.empty() ? entry.key : section + "." + entry.key;
+    if (key == keys.end()) {
+      std::vector<std::string> siblings;
+      for (const auto& k : keys)
+        if (k.section == section)
+          siblings.push_back(k.name);
+      const std::string likely = nearest(entry.key, siblings);
+      problems.add({entry.key_at, "", 0}, likely.empty()
+                                              ? fmt::format("unknown key {}; there are {}", full_name, fmt::join(siblings, ", "))
+                                              : fmt::format("unknown key {}; did you mean {}?", full_name, likely));
+      given[likely] = {entry.key_at, "", 0}; // likely meant: not missing, too
+      continue;
+    }
+    const place at{entry.value.at, "", 0};
+    given[entry.key] = at;
+    const reading read = read_value(entry.value, key->accepts);
+    if (read.wrong.empty())
+      key->set(target, read.what);
+    else
+      problems.add(at, fmt::format("{} = {} {}", full_name, to_text(entry.value), read.wrong));
+  }
+  return given;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+class cluster_reader {
+public:
+  explicit cluster_reader(const std::string& file) : problems_(file) {}
+
+  checked<cluster> read(const toml_table& document) {
+    toml_table top;
+    for (const toml_entry& entry : document)
+      if (entry.key == "node")
+        read_nodes(entry);
+      else if (entry.key == "security" && std::holds_alternative<toml_table>(entry.value.held))
+        read_security(entry);
+      else
+        top.push_back(entry);
+    read_table(problems_, cluster_keys(), "", top, out_);
+    check_nodes();
+    if (!problems_.empty())
+      return problems_.take();
+    for (node_draft& node : nodes_)
+      out_.nodes.push_back(std::move(node.out));
+    return std::move(out_);
+  }
+
+private:
+  void read_nodes(const toml_entry& entry) {
+    const place at{entry.key_at, "", 0};
+    const auto* items = std::get_if<toml_array>(&entry.value.held);
+    if (items == nullptr) {
+      problems_.add(at, "node is a list of tables; write [[node]], in double brackets, once a node");
+      return;
+    }
+    for (const toml_value& item : *items) {
+      node_draft node;
+      node.at = {item.at, "", 0};
+      const auto* entries = std::get_if<toml_table>(&item.held);
+      if (entries == nullptr) {
+        problems_.add(node.at, "a node is a table; write [[node]] and its keys below it");
+        continue;
+      }
+      node.given = read_table(problems_, node_keys(), "node", *entries, node);
+      require(node);
+      nodes_.push_back(std::move(node));
+    }
+  }
+
+  void require(const node_draft& node) {
+    for (const auto& [key, example] :
+         {std::pair{"name", "name = \"a\""}, {"host", "host = \"10.0.0.1\""}, {"port", "port = 7070"}})
+      if (!node.given.contains(key))
+        problems_.add(node.at, fmt::format("node.{} is missing; write {}", key, example));
+  }
+
+  void read_security(const toml_entry& entry) {
+    const place at{entry.key_at, "", 0};
+    const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
+    const auto files =
+        std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });
+    if (files != 0 && files != 3)
+      problems_.add(at, "[security] names some of its files; it takes ca, certificate and key, or insecure = true");
+    if (files != 0 && out_.security.insecure)
+      problems_.add(given.at("insecure"), "certificates and insecure = true contradict each other; keep one of them");
+  }
+
+  /// Where a node's key stands, or the node.
+  static place where(const node_draft& node, const std::string& key) {
+    const auto it = node.given.find(key);
+    return it == node.given.end() ? node.at : it->second;
+  }
+
+  void check_nodes() {
+    if (nodes_.empty()) {
+      if (problems_.empty())
+        problems_.add({}, "a cluster needs nodes; write [[node]] with name, host and port, once a node");
+      return;
+    }
+    std::set<std::string> names, addresses;
+    for (node_draft& node : nodes_) {
+      assign_roles(node);
+      if (!node.out.name.empty() && !names.insert(node.out.name).second)
+        problems_.add(where(node, "name"),
+                      fmt::format("there are two nodes named \"{}\"; a name belongs to one node", node.out.name));
+      for (const auto& [key, port] : {std::pair{"port", node.out.port}, {"lane_port", node.out.lane_port}})
+        if (port != 0 && !addresses.insert(fmt::format("{}:{}", node.out.host, port)).second)
+          problems_.add(where(node, key),
+                        fmt::format("{}:{} is taken by another node or port; give each its own", node.out.host, port));
+      if (out_.security.loopback_only() && !node.out.host.empty() && !is_loopback(node.out.host))
+        problems_.add(where(node, "host"),
+                      fmt::format("node.host = \"{}\" is no loopback address and there is no [security]; name ca, "
+                                  "certificate and key there, or write insecure = true",
+                                  node.out.host));
+    }
+    if (std::none_of(nodes_.begin(), nodes_.end(),
+                     [](const node_draft& n) { return n.given.contains("roles") && n.roles.empty(); }))
+      check_roles(); // what was refused would be missed a second time
+  }
+
+  void assign_roles(node_draft& node) {
+    const bool listed = node.given.contains("roles");
+    const auto has = [&](const char* role) { return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end(); };
+    node.out.coordinator = listed ? has("coordinator") : &node == &nodes_.front();
+    node.out.shard = !listed || has("shard");
+    node.out.worker = !listed || has("worker");
+  }
+
+  void check_roles() {
+    const auto count = [&](bool cluster_node::*role) {
+      return std::count_if(nodes_.begin(), nodes_.end(), [&](const node_draft& n) { return n.out.*role; });
+    };
+    const place at = nodes_.front().at;
+    if (const auto coordinators = count(&cluster_node::coordinator); coordinators != 1)
+      problems_.add(at, fmt::format("{} nodes have the role coordinator; exactly one has it", coordinators));
+    if (count(&cluster_node::shard) == 0)
+      problems_.add(at, "no node has the role shard; at least one holds the parameters");
+    if (count(&cluster_node::worker) == 0)
+      problems_.add(at, "no node has the role worker; at least one computes");
+  }
+
+  problem_list problems_;
+  cluster out_;
+  std::vector<node_draft> nodes_;
+};
+
+} // namespace
+
+const cluster_node* cluster::find(const std::string& node) const {
+  const auto it = std::find_if(nodes.begin(), nodes.end(), [&](const cluster_node& n) { return n.name == node; });
+  return it == nodes.end() ? nullptr : &*it;
+}
+
+checked<cluster> load_cluster(const std::string& path) {
+  const auto document = parse_config_file(path);
+  if (!document)
+    return document.error();
+  return cluster_reader(path).read(*document);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job file on its way to a job: what reading, the rules between keys and the listing of values share. Private to this folder.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/config/job_file.hpp"
+#include "apps/config/key.hpp"
+#include "apps/config/place.hpp"
+
+namespace troupe::config {
+
+/// Every key of a job file but the protocols' parameters, which the catalog lists; in the order of the documentation.
+std::vector<key_info<loaded_job>> job_keys();
+
+/// `key = value` somewhere.
+struct assignment {
+  std::string section, name;
+  toml_value what;
+  place key_at, value_at;
+  std::string full_name() const { return section.empty() ? name : section + "." + name; }
+};
+
+struct job_draft {
+  explicit job_draft(const std::string& file) : problems(file) { out.file = file; }
+
+  loaded_job out;
+  problem_list problems;
+  std::map<std::string, place> sections;   ///< those that the file has
+  std::map<std::string, place> given;      ///< keys with an accepted value: where the value stands
+  std::set<std::string> refused;           ///< keys with a value that was refused
+  std::set<std::string> suggested;         ///< keys and sections that a misspelt one was likely meant to be
+  std::map<std::string, std::string> from; ///< keys whose value was derived: from what
+  std::set<std::string> idle;              ///< keys that do not apply to this job
+  /// Parameters of protocols by name, those beside `protocol.name` under "".
+  std::map<std::string, std::vector<assignment>> parameters;
+
+  bool has(const std::string& key) const { return given.contains(key); }
+  /// Given and refused, or likely meant by a misspelt key: what depends on it would be a second complaint about one mistake.
+  bool unclear(const std::string& key) const { return refused.contains(key) || suggested.contains(key); }
+  /// Where `key` was given, else its section, else the top of the file.
+  place place_of(const std::string& key) const;
+  void refuse(const std::string& key, std::string what) { problems.add(place_of(key), std::move(what)); }
+};
+
+/// Reads assignments of the file and of the command line into the draft, each checked alone.
+void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets);
+
+/// The rules between keys, and values that are derived from others.
+void apply_rules(job_draft& draft);
+
+/// A protocol parameter's value as a key's.
+inline value as_value(const protocols::spec_value& v) {
+  return std::visit([](const auto& held) -> value { return held; }, v);
+}
+
+/// The protocol's parameters and those of `[protocol.NAME]` tables.
+void read_protocols(job_draft& draft);
+
+/// Fills `out.values`.
+void list_values(job_draft& draft);
+
+} // namespace troupe::config

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every key of a job file: what it accepts, where it goes, what it means. The defaults are those of the structs.
+#include "apps/config/job_draft.hpp"
+
+#include "protocols/catalog.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using key_list = std::vector<key_info<loaded_job>>;
+
+// A key whose value lives in `loaded_job::FIELD`.
+#define TROUPE_KEY(section, name, domain, field, ...)                                                                            \
+  keys.push_back(key_of<loaded_job>(                                                                                             \
+      section, name, domain, [](auto& j) -> auto& { return j.field; }, __VA_ARGS__))
+
+void add_data(key_list& keys) {
+  const std::string s = "data";
+  TROUPE_KEY(
+      s, "source", (text{{"digits", "idx", "cifar10", "csv"}, {"text"}}), job.data.source,
+      "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label last");
+  TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv), from the current directory", true);
+  TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; without it the last tenth of path",
+             true);
+  TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples per worker and step");
+  TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
+             "standard: (x - mean) / deviation of the training set; unit: pixels / 255");
+  TROUPE_KEY(s, "partition", (text{{"shuffled"}, {"by-worker"}}), partition,
+             "shuffled: one permutation an epoch, shared by all workers");
+  TROUPE_KEY(s, "train_samples", (whole{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
+  TROUPE_KEY(s, "test_samples", (whole{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
+  keys.push_back(later_key<loaded_job>(s, "sorted_fraction", "how much of the data is dealt sorted by label"));
+  keys.push_back(later_key<loaded_job>(s, "label_noise", "how many labels are wrong on purpose"));
+}
+
+void add_model(key_list& keys) {
+  const std::string s = "model";
+  TROUPE_KEY(s, "kind", (text{{"mlp"}, {}}), model_kind, "mlp: flatten, the hidden layers with relu, one output a class", true);
+  TROUPE_KEY(s, "hidden", (wholes{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
+  TROUPE_KEY(s, "layers", texts{}, job.model.layers,
+             "one text a layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
+  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from; without it random", true);
+}
+
+void add_optimizer(key_list& keys) {
+  const std::string s = "optimizer";
+  const real from_zero{.least = 0};
+  const real above_zero{.least = 0, .open_least = true};
+  const real decay{.least = 0, .most = 1, .open_most = true};
+  TROUPE_KEY(s, "name", (text{{"sgd", "adamw"}, {}}), job.optimizer.name, "sgd: with or without momentum; adamw");
+  TROUPE_KEY(s, "lr", above_zero, job.optimizer.lr, "learning rate of the averaged step");
+  TROUPE_KEY(s, "momentum", decay, job.optimizer.momentum, "sgd: how much of the last step goes into the next");
+  TROUPE_KEY(s, "nesterov", flag{}, job.optimizer.nesterov, "sgd: look ahead along the momentum");
+  TROUPE_KEY(s, "weight_decay", from_zero, job.optimizer.weight_decay, "sgd: added to the gradient; adamw: decoupled");
+  TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
+  TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
+  TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");
+  TROUPE_KEY(s, "schedule", (text{{"constant", "step", "cosine"}, {}}), job.optimizer.schedule, "how the learning rate falls");
+  TROUPE_KEY(s, "gamma", (real{.least = 0, .most = 1, .open_least = true}), job.optimizer.gamma, "step: the factor");
+  TROUPE_KEY(s, "step_epochs", above_zero, job.optimizer.step_epochs, "step: epochs between two factors");
+  TROUPE_KEY(s, "min_lr", from_zero, job.optimizer.min_lr, "cosine: where it ends");
+  TROUPE_KEY(s, "total_epochs", above_zero, job.optimizer.total_epochs, "cosine: when it ends; without it stop.epochs", true);
+  TROUPE_KEY(s, "warmup_epochs", from_zero, job.optimizer.warmup_epochs,
+             "epochs over which the learning rate rises to its value");
+  TROUPE_KEY(s, "scale_with_workers", flag{}, job.optimizer.scale_with_workers, "multiply lr by the number of workers");
+  keys.push_back(later_key<loaded_job>(s, "clip_norm", "the longest gradient"));
+}
+
+void add_compute(key_list& keys) {
+  const std::string s = "compute";
+  TROUPE_KEY(s, "device", device{}, job.compute.device, "where the workers compute; cuda: a device each, in turn");
+  TROUPE_KEY(s, "threads", (whole{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
+  TROUPE_KEY(s, "precision", (text{{"fp32"}, {"tf32", "bf16", "fp16"}}), job.compute.precision,
+             "of the arithmetic; storage is float32");
+  TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
+}
+
+void add_protocol(key_list& keys) {
+  text names;
+  for (const auto& entry : protocols::catalog())
+    names.choices.push_back(entry.name);
+  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  TROUPE_KEY("protocol", "name", names, job.protocol.name,
+             "who waits for whom; `troupe protocols` lists them and their parameters");
+  TROUPE_KEY("protocol", "fan_in", (whole{0, 1024}), job.protocol.fan_in,
+             "workers or aggregators under one aggregator; 0: no aggregators");
+}
+
+void add_cluster(key_list& keys) {
+  const std::string s = "cluster";
+  TROUPE_KEY(s, "nodes", (whole{1, 1024}), job.cluster.nodes, "processes, the one that runs the job counted");
+  TROUPE_KEY(s, "workers", (whole{1, 10'000}), job.cluster.workers, "without it: one a node that holds workers");
+  TROUPE_KEY(s, "shards", (whole{1, 1024}), job.cluster.shards, "parts of the parameters; without it 1, colocated: one a node");
+  keys.push_back({s, "placement", text{{"separate", "colocated"}, {}},
+                  "separate: the first node holds the shards, the others the workers; colocated: every node its share of both",
+                  false,
+                  [](loaded_job& j, const value& v) {
+                    const bool colocated = std::get<std::string>(v) == "colocated";
+                    j.job.cluster.where = colocated ? actors::placement::colocated : actors::placement::separate;
+                  },
+                  [](const loaded_job& j) -> value {
+                    return std::string(j.job.cluster.where == actors::placement::colocated ? "colocated" : "separate");
+                  }});
+}
+
+void add_ends(key_list& keys) {
+  const real above_zero{.least = 0, .open_least = true};
+  const std::string e = "evaluate";
+  TROUPE_KEY(e, "every_samples", (whole{1}), job.evaluate.every_samples,
+             "samples between evaluations; without it and every_s: an epoch", true);
+  TROUPE_KEY(e, "every_s", above_zero, job.evaluate.every_s, "training seconds between evaluations", true);
+  TROUPE_KEY(e, "train_samples", (whole{1}), job.evaluate.train_samples, "how many training samples give train_loss");
+  const std::string s = "stop";
+  TROUPE_KEY(s, "epochs", above_zero, job.stop.epochs, "the first of these that is met ends the job", true);
+  TROUPE_KEY(s, "steps", (whole{1}), job.stop.steps, "versions of the parameters", true);
+  TROUPE_KEY(s, "seconds", above_zero, job.stop.seconds, "training time", true);
+  TROUPE_KEY(s, "samples", (whole{1}), job.stop.samples, "samples in applied updates", true);
+  TROUPE_KEY(s, "target_accuracy", (real{.least = 0, .most = 1, .open_least = true}), job.stop.target_accuracy,
+             "of an evaluation", true);
+}
+
+#undef TROUPE_KEY
+
+} // namespace
+
+std::vector<key_info<loaded_job>> job_keys() {
+  key_list keys;
+  keys.push_back(key_of<loaded_job>(
+      "", "name", text{}, [](auto& j) -> auto& { return j.job.name; }, "what results are called; without it the file's name"));
+  keys.push_back(key_of<loaded_job>(
+      "", "seed", whole{0}, [](auto& j) -> auto& { return j.job.seed; },
+      "of everything random: the same seed, the same weights"));
+  add_data(keys);
+  add_model(keys);
+  add_optimizer(keys);
+  add_compute(keys);
+  add_protocol(keys);
+  add_cluster(keys);
+  add_ends(keys);
+  keys.push_back(later_key<loaded_job>("checkpoint", "", "every_s, dir, keep"));
+  keys.push_back(later_key<loaded_job>("inject", "", "stragglers, slow links and faults on purpose"));
+  keys.push_back(later_key<loaded_job>("simulate", "", "virtual time"));
+  return keys;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Keys and values as lists: what there is, what a job resolved to, where each value came from.
+#include "apps/config/job_draft.hpp"
+
+#include <algorithm>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+namespace troupe::config {
+
+namespace {
+
+/// Where a value came from, for people.
+std::string origin(const job_draft& draft, const std::string& key, bool nothing) {
+  if (draft.idle.contains(key))
+    return "does not apply";
+  if (const auto it = draft.given.find(key); it != draft.given.end()) {
+    const place& p = it->second;
+    return p.flag.empty() ? fmt::format("job file line {}", p.at.line) : p.flag.starts_with("--set") ? "--set" : p.flag;
+  }
+  const auto derived = draft.from.find(key);
+  return derived != draft.from.end() ? derived->second : nothing ? "not given" : "default";
+}
+
+} // namespace
+
+void list_values(job_draft& draft) {
+  const auto add = [&](const std::string& key, value what) {
+    std::string from = origin(draft, key, std::holds_alternative<std::monostate>(what));
+    draft.out.values.push_back({key, std::move(what), std::move(from), draft.problems.where(draft.place_of(key))});
+  };
+  for (const auto& key : job_keys()) {
+    if (std::holds_alternative<later>(key.accepts))
+      continue;
+    const std::string name = key.full_name();
+    const bool nothing = draft.idle.contains(name) || (key.optional && !draft.has(name) && !draft.from.contains(name));
+    add(name, nothing ? value{} : key.get(draft.out));
+    if (name == "protocol.fan_in")
+      for (const auto& [parameter, v] : draft.out.job.protocol.parameters)
+        add("protocol." + parameter, as_value(v));
+  }
+}
+
+std::string where_of(const loaded_job& loaded, const std::string& key) {
+  const auto it = std::find_if(loaded.values.begin(), loaded.values.end(), [&](const auto& v) { return v.key == key; });
+  return it == loaded.values.end() ? loaded.file : it->where;
+}
+
+boost::json::object to_json(const loaded_job& loaded) {
+  boost::json::object config;
+  for (const resolved_value& v : loaded.values) {
+    const auto dot = v.key.find('.');
+    if (dot == std::string::npos) {
+      config[v.key] = to_json(v.what);
+      continue;
+    }
+    boost::json::value& section = config[v.key.substr(0, dot)];
+    if (!section.is_object())
+      section.emplace_object();
+    section.as_object()[v.key.substr(dot + 1)] = to_json(v.what);
+  }
+  return config;
+}
+
+std::string describe_keys() {
+  const loaded_job defaults{};
+  std::string lines, section;
+  for (const auto& key : job_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      lines += fmt::format("\n[{}]\n", section);
+    }
+    if (std::holds_alternative<later>(key.accepts)) {
+      lines += fmt::format("  {:<20} not there yet: {}\n", key.name, key.meaning);
+      continue;
+    }
+    const std::string initial = key.optional ? "" : fmt::format("; default {}", to_text(key.get(defaults)));
+    lines += fmt::format("  {:<20} {}{}\n  {:<20} {}\n", key.name, expected(key.accepts), initial, "", key.meaning);
+  }
+  return lines;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parameters of protocols: the catalog says which there are.
+#include "apps/config/job_draft.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "apps/config/suggest.hpp"
+#include "protocols/catalog.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using protocols::catalog_entry;
+using protocols::parameter_info;
+using protocols::spec_value;
+
+const catalog_entry* find_entry(const std::vector<catalog_entry>& catalog, const std::string& name) {
+  const auto it = std::find_if(catalog.begin(), catalog.end(), [&](const auto& e) { return e.name == name; });
+  return it == catalog.end() ? nullptr : &*it;
+}
+
+const parameter_info* find_parameter(const catalog_entry& entry, const std::string& name) {
+  const auto it = std::find_if(entry.parameters.begin(), entry.parameters.end(), [&](const auto& p) { return p.name == name; });
+  return it == entry.parameters.end() ? nullptr : &*it;
+}
+
+/// `from` as a value of the kind that `like` holds.
+std::optional<spec_value> as_spec_value(const toml_value& from, const spec_value& like) {
+  if (std::holds_alternative<double>(like))
+    if (const auto* whole_number = std::get_if<std::int64_t>(&from.held))
+      return static_cast<double>(*whole_number);
+  if (std::holds_alternative<std::vector<std::string>>(like)) {
+    const reading read = read_value(from, texts{});
+    return read.wrong.empty() ? std::optional<spec_value>(std::get<std::vector<std::string>>(read.what)) : std::nullopt;
+  }
+  return std::visit(
+      [&](const auto& kind) -> std::optional<spec_value> {
+        using Kind = std::decay_t<decltype(kind)>;
+        if constexpr (!std::is_same_v<Kind, std::vector<std::string>>)
+          if (const auto* same = std::get_if<Kind>(&from.held))
+            return *same;
+        return std::nullopt;
+      },
+      like);
+}
+
+std::string_view kind_name(const spec_value& v) {
+  struct namer {
+    std::string_view operator()(bool) const { return "true or false"; }
+    std::string_view operator()(std::int64_t) const { return "a whole number"; }
+    std::string_view operator()(double) const { return "a number"; }
+    std::string_view operator()(const std::string&) const { return "a text"; }
+    std::string_view operator()(const std::vector<std::string>&) const { return "a list of texts"; }
+  };
+  return std::visit(namer{}, v);
+}
+
+std::string unknown_parameter(const std::vector<catalog_entry>& catalog, const catalog_entry& entry, const assignment& a) {
+  std::vector<std::string> own;
+  for (const auto& p : entry.parameters)
+    own.push_back(p.name);
+  if (entry.takes_fan_in)
+    own.emplace_back("fan_in");
+  if (a.section == "protocol")
+    own.emplace_back("name");
+  if (const std::string likely = nearest(a.name, own); !likely.empty())
+    return fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely);
+  for (const catalog_entry& other : catalog)
+    if (find_parameter(other, a.name) != nullptr)
+      return fmt::format("{} is a parameter of {}, not of {}; put it into [protocol.{}]", a.name, other.name, entry.name,
+                         other.name);
+  return own.empty() ? fmt::format("unknown key {}; {} takes no parameters", a.full_name(), entry.name)
+                     : fmt::format("unknown key {}; {} takes {}", a.full_name(), entry.name, fmt::join(own, ", "));
+}
+
+void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry& entry,
+                    protocols::protocol_spec& spec, const assignment& a) {
+  if (a.name == "fan_in" && entry.takes_fan_in) {
+    const reading read = read_value(a.what, whole{0, 1024});
+    if (read.wrong.empty())
+      spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.what));
+    else
+      draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
+    return;
+  }
+  const parameter_info* parameter = find_parameter(entry, a.name);
+  if (parameter == nullptr) {
+    draft.problems.add(a.key_at, unknown_parameter(catalog, entry, a));
+    return;
+  }
+  const auto read = as_spec_value(a.what, parameter->default_value);
+  const std::string wrong = !read              ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
+                                                             kind_name(parameter->default_value), to_text(as_value(parameter->default_value)))
+                            : parameter->check ? parameter->check(*read)
+                                               : "";
+  if (!wrong.empty()) {
+    draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+    return;
+  }
+  if (spec.parameters.emplace(a.name, *read).second && &spec == &draft.out.job.protocol)
+    draft.given.emplace("protocol." + a.name, a.value_at);
+}
+
+void refuse_protocol(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& entry : catalog)
+    names.push_back(entry.name);
+  const auto announced = protocols::announced();
+  const place at = draft.sections.contains("protocol." + name) ? draft.sections.at("protocol." + name)
+                                                               : draft.parameters.at(name).front().key_at;
+  const reading read = read_value({name, {}}, text{names, {announced.begin(), announced.end()}});
+  draft.problems.add(at, fmt::format("the protocol of [protocol.{}] {}", name, read.wrong));
+}
+
+} // namespace
+
+void read_protocols(job_draft& draft) {
+  const std::vector<catalog_entry> catalog = protocols::catalog();
+  protocols::protocol_spec& own = draft.out.job.protocol;
+  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  // What stands beside protocol.name comes first: it wins over a table of the same protocol.
+  for (const auto& [name, assignments] : draft.parameters) {
+    const catalog_entry* entry = name.empty() ? chosen : find_entry(catalog, name);
+    if (entry == nullptr) {
+      if (!name.empty())
+        refuse_protocol(draft, catalog, name);
+      continue;
+    }
+    protocols::protocol_spec& spec = entry == chosen ? own : draft.out.further_protocols[name];
+    spec.name = entry->name;
+    for (const assignment& a : assignments)
+      read_parameter(draft, catalog, *entry, spec, a);
+  }
+  if (chosen == nullptr)
+    return;
+  if (!chosen->takes_fan_in && draft.has("protocol.fan_in"))
+    draft.refuse("protocol.fan_in", fmt::format("{} takes no protocol.fan_in: it has no aggregators; leave it out", own.name));
+  if (!chosen->takes_fan_in)
+    draft.idle.insert("protocol.fan_in");
+  if (draft.problems.empty())
+    for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers))
+      draft.refuse("protocol.name", wrong);
+  for (const auto& parameter : chosen->parameters)
+    own.parameters.emplace(parameter.name, parameter.default_value);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rules between keys, and the values that follow from others.
+#include "apps/config/job_draft.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace troupe::config {
+
+namespace {
+
+/// `key` has a meaning only where `other` is one of `values`.
+struct belonging {
+  std::string key, other;
+  std::vector<std::string> values;
+};
+
+std::vector<belonging> belongings() {
+  return {
+      {"data.path", "data.source", {"idx", "cifar10", "csv"}},
+      {"data.test_path", "data.source", {"csv"}},
+      {"data.train_samples", "data.source", {"digits"}},
+      {"data.test_samples", "data.source", {"digits"}},
+      {"optimizer.momentum", "optimizer.name", {"sgd"}},
+      {"optimizer.nesterov", "optimizer.name", {"sgd"}},
+      {"optimizer.beta1", "optimizer.name", {"adamw"}},
+      {"optimizer.beta2", "optimizer.name", {"adamw"}},
+      {"optimizer.epsilon", "optimizer.name", {"adamw"}},
+      {"optimizer.gamma", "optimizer.schedule", {"step"}},
+      {"optimizer.step_epochs", "optimizer.schedule", {"step"}},
+      {"optimizer.min_lr", "optimizer.schedule", {"cosine"}},
+      {"optimizer.total_epochs", "optimizer.schedule", {"cosine"}},
+  };
+}
+
+void check_belongings(job_draft& draft) {
+  const std::map<std::string, std::string> chosen{{"data.source", draft.out.job.data.source},
+                                                  {"optimizer.name", draft.out.job.optimizer.name},
+                                                  {"optimizer.schedule", draft.out.job.optimizer.schedule}};
+  for (const auto& [key, other, values] : belongings()) {
+    if (draft.unclear(other) || std::find(values.begin(), values.end(), chosen.at(other)) != values.end())
+      continue;
+    draft.idle.insert(key);
+    if (draft.has(key))
+      draft.refuse(key, fmt::format("{} belongs to {} = \"{}\", which is \"{}\" here; leave it out", key, other,
+                                    fmt::join(values, "\" or \""), chosen.at(other)));
+  }
+}
+
+void check_data(job_draft& draft) {
+  const data_spec& data = draft.out.job.data;
+  if (data.source != "digits" && data.path.empty() && !draft.unclear("data.path") && !draft.unclear("data.source"))
+    draft.refuse("data.source",
+                 fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"", data.source,
+                             data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
+}
+
+void check_model(job_draft& draft) {
+  const bool listed = draft.has("model.layers"), kind = draft.has("model.kind"), hidden = draft.has("model.hidden");
+  if (draft.unclear("model") || draft.unclear("model.layers") || draft.unclear("model.kind") || draft.unclear("model.hidden"))
+    return;
+  if (listed && (kind || hidden))
+    draft.refuse(kind ? "model.kind" : "model.hidden",
+                 "the model is given twice, as a list of layers and as an mlp; keep one of them");
+  else if (hidden && !kind)
+    draft.refuse("model.hidden", "model.hidden belongs to an mlp; write kind = \"mlp\" beside it");
+  else if (kind && !hidden)
+    draft.refuse("model.kind", "model.hidden is missing; an mlp takes the width of each hidden layer, such as hidden = [128]");
+  else if (!listed && !kind)
+    draft.refuse(
+        "model",
+        "model.layers is missing; write layers = [\"flatten\", \"linear 128 relu\", \"linear 10\"], or kind = \"mlp\" and "
+        "hidden = [128]");
+}
+
+void check_optimizer(job_draft& draft) {
+  optimizer_spec& optimizer = draft.out.job.optimizer;
+  if (optimizer.nesterov && optimizer.momentum == 0 && optimizer.name == "sgd" && !draft.unclear("optimizer.momentum"))
+    draft.refuse("optimizer.nesterov", "optimizer.nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
+  if (optimizer.schedule != "cosine")
+    return;
+  if (optimizer.min_lr > optimizer.lr)
+    draft.refuse("optimizer.min_lr",
+                 fmt::format("optimizer.min_lr = {} is above optimizer.lr = {}; the cosine falls from lr to min_lr",
+                             optimizer.min_lr, optimizer.lr));
+  if (draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs") || draft.unclear("stop.epochs"))
+    return;
+  if (draft.has("stop.epochs")) {
+    optimizer.total_epochs = draft.out.job.stop.epochs;
+    draft.from["optimizer.total_epochs"] = "stop.epochs";
+  } else {
+    draft.refuse("optimizer.schedule", "schedule = \"cosine\" ends nowhere; give optimizer.total_epochs or stop.epochs");
+  }
+}
+
+void derive_cluster(job_draft& draft) {
+  actors::cluster_spec& cluster = draft.out.job.cluster;
+  const bool colocated = cluster.where == actors::placement::colocated;
+  if (!draft.has("cluster.workers") && !draft.unclear("cluster.workers")) {
+    cluster.workers = colocated ? cluster.nodes : std::max(1U, cluster.nodes - 1);
+    draft.from["cluster.workers"] = "cluster.nodes";
+  }
+  if (!draft.has("cluster.shards") && !draft.unclear("cluster.shards") && colocated) {
+    cluster.shards = cluster.nodes;
+    draft.from["cluster.shards"] = "cluster.nodes";
+  }
+}
+
+/// Every node must have something to hold, and a process with several CPU workers gives each one thread.
+void check_cluster(job_draft& draft) {
+  derive_cluster(draft);
+  const actors::cluster_spec& cluster = draft.out.job.cluster;
+  for (const char* key : {"cluster.nodes", "cluster.workers", "cluster.shards", "cluster.placement"})
+    if (draft.unclear(key))
+      return;
+  const bool colocated = cluster.where == actors::placement::colocated;
+  // node 0 of a separate cluster holds the shards
+  const std::uint32_t worker_nodes = colocated ? cluster.nodes : std::max(1U, cluster.nodes - 1);
+  const std::uint32_t held = colocated ? std::max(cluster.workers, cluster.shards) : cluster.workers;
+  const std::string blamed = draft.has("cluster.workers") ? "cluster.workers" : "cluster.nodes";
+  if (held < worker_nodes)
+    draft.refuse(
+        blamed,
+        fmt::format("{} workers{} leave {} of {} nodes with nothing to do; give cluster.workers = {} or cluster.nodes = {}",
+                    cluster.workers, colocated ? fmt::format(" and {} shards", cluster.shards) : "", worker_nodes - held,
+                    cluster.nodes, worker_nodes, colocated ? held : held + 1));
+  const actors::compute_spec& compute = draft.out.job.compute;
+  if (compute.device == "cpu" && compute.threads > 1 && cluster.workers > worker_nodes)
+    draft.refuse("compute.threads",
+                 fmt::format("compute.threads = {} wants one worker a process, and {} workers share {} process{}; give "
+                             "compute.threads = 1 or more cluster.nodes",
+                             compute.threads, cluster.workers, worker_nodes, worker_nodes == 1 ? "" : "es"));
+}
+
+void check_ends(job_draft& draft) {
+  if (draft.has("evaluate.every_samples") && draft.has("evaluate.every_s"))
+    draft.refuse("evaluate.every_s", "evaluate.every_samples and evaluate.every_s are both given; keep one of them");
+  bool ends = draft.unclear("stop");
+  for (const char* key : {"stop.epochs", "stop.steps", "stop.seconds", "stop.samples", "stop.target_accuracy"})
+    ends = ends || draft.has(key) || draft.unclear(key);
+  if (!ends)
+    draft.refuse(
+        "stop",
+        "nothing ends this job; write [stop] with epochs, steps, seconds, samples or target_accuracy, such as epochs = 5");
+}
+
+} // namespace
+
+void apply_rules(job_draft& draft) {
+  if (!draft.has("name") && !draft.unclear("name")) {
+    draft.out.job.name = std::filesystem::path(draft.out.file).stem().string();
+    draft.from["name"] = "the file's name";
+  }
+  check_belongings(draft);
+  check_data(draft);
+  check_model(draft);
+  check_optimizer(draft);
+  check_cluster(draft);
+  check_ends(draft);
+}
+
+} // namespace troupe::config

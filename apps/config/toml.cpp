@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TOML documents with positions: the only source that includes toml++.
+#include "apps/config/toml.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include <boost/throw_exception.hpp>
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace troupe::config {
+
+namespace {
+
+position begin_of(const toml::source_region& region) {
+  return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+}
+
+toml_value convert(const toml::node& node);
+
+toml_table convert_table(const toml::table& table) {
+  toml_table entries;
+  for (const auto& [key, node] : table)
+    entries.push_back({std::string(key.str()), begin_of(key.source()), convert(node)});
+  // toml++ keeps its tables sorted by name; people read files from the top.
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.key_at < b.key_at; });
+  return entries;
+}
+
+toml_value convert(const toml::node& node) {
+  const position at = begin_of(node.source());
+  if (const auto* b = node.as_boolean())
+    return {b->get(), at};
+  if (const auto* i = node.as_integer())
+    return {i->get(), at};
+  if (const auto* d = node.as_floating_point())
+    return {d->get(), at};
+  if (const auto* s = node.as_string())
+    return {s->get(), at};
+  if (const auto* table = node.as_table())
+    return {convert_table(*table), at};
+  if (const auto* array = node.as_array()) {
+    toml_array items;
+    for (const toml::node& item : *array)
+      items.push_back(convert(item));
+    return {std::move(items), at};
+  }
+  return {toml_date{}, at};
+}
+
+} // namespace
+
+void throw_exception_from_error(const toml_error& e, const boost::source_location& where) {
+  boost::throw_with_location(std::runtime_error(fmt::format("{}:{}: {}", e.at.line, e.at.column, e.what)), where);
+}
+
+boost::system::result<toml_table, toml_error> parse_toml(std::string_view document) {
+  try {
+    return convert_table(toml::parse(document));
+  } catch (const toml::parse_error& e) {
+    return toml_error{begin_of(e.source()), std::string(e.description())};
+  }
+}
+
+toml_value parse_toml_value(const std::string& text) {
+  const auto parsed = parse_toml("value = " + text);
+  // More than one entry: the text held a line break and a second assignment, which is no value.
+  if (!parsed || parsed->size() != 1 || parsed->front().key != "value")
+    return {text, {}};
+  return parsed->front().value;
+}
+
+std::string_view type_name(const toml_value& v) {
+  static constexpr std::array<std::string_view, 7> names{"true or false", "a whole number", "a number", "a text",
+                                                         "a date",        "a list",         "a table"};
+  return names[v.held.index()];
+}
+
+std::string to_text(const toml_value& v) {
+  struct writer {
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(std::int64_t i) const { return fmt::format("{}", i); }
+    std::string operator()(double d) const { return fmt::format("{}", d); }
+    std::string operator()(const std::string& s) const { return '"' + s + '"'; }
+    std::string operator()(toml_date) const { return "a date"; }
+    std::string operator()(const toml_table&) const { return "{...}"; }
+    std::string operator()(const toml_array& items) const {
+      std::string text = "[";
+      for (const toml_value& item : items)
+        text += (text.size() > 1 ? ", " : "") + to_text(item);
+      return text + "]";
+    }
+  };
+  constexpr std::size_t longest = 60;
+  std::string text = std::visit(writer{}, v.held);
+  if (text.size() <= longest)
+    return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+    --end; // not in the middle of a UTF-8 character
+  return text.substr(0, end) + "...";
+}
+
+} // namespace troupe::config

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Loss and accuracy of given parameters over a data set, in this thread.
+#include "apps/evaluation.hpp"
+
+#include <algorithm>
+
+#include "tensor/data/batch_loader.hpp"
+#include "tensor/plan.hpp"
+
+namespace troupe::apps {
+
+result<evaluation> evaluate_model(const model& network, const float* parameters, std::shared_ptr<const data_set> data,
+                                  kernels::backend& queue) {
+  constexpr std::int64_t rows_at_once = 250; // large enough for full speed, small enough for the cache
+  const std::int64_t samples = data->size();
+  auto compiled = plan::compile(network, queue, {.max_rows = std::min(samples, rows_at_once), .training = false});
+  if (!compiled)
+    return compiled.error();
+  const batch_loader loader(std::move(data), 0, [&](std::size_t bytes) { return queue.allocate_host(bytes); });
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (std::int64_t begin = 0; begin < samples; begin += rows_at_once) {
+    const batch rows = loader.load_in_order(begin, std::min(begin + rows_at_once, samples));
+    step_args args;
+    args.parameters = parameters;
+    args.x = rows.x.as<const float>();
+    args.labels = rows.labels.as<const std::int32_t>();
+    args.rows = rows.rows;
+    (*compiled)->enqueue_evaluation(args);
+    queue.synchronize();
+    loss += (*compiled)->outcome().loss_sum;
+    correct += (*compiled)->outcome().correct;
+  }
+  const auto n = static_cast<double>(samples);
+  return evaluation{loss / n, static_cast<double>(correct) / n, samples};
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What several subcommands do first: load the job, its data and its model, and refuse what does not fit.
+#include "apps/job_setup.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace troupe::apps {
+
+config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster) {
+  std::vector<config::setting> sets = options.sets;
+  if (cluster)
+    sets.push_back({"cluster.nodes", fmt::format("{}", cluster->nodes.size()), "--cluster"});
+  return config::load_job(options.file, sets);
+}
+
+config::checked<data_pair> load_data(const config::loaded_job& job) {
+  auto data = troupe::load_data(job.job.data, job.job.seed);
+  if (!data)
+    return config::refusal{{{where_of(job, job.job.data.path.empty() ? "data.source" : "data.path"), data.error().what}}};
+  return std::move(*data);
+}
+
+config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes) {
+  complete_model(job, classes);
+  auto network = model::build(job.job.model, sample, classes);
+  if (!network)
+    return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().what}}};
+  return std::move(*network);
+}
+
+namespace {
+
+/// Shapes that a source has whatever its files hold, so that a model that does not fit is refused before the data is read.
+std::optional<shape> known_sample(const std::string& source) {
+  if (source == "digits")
+    return shape{1, 28, 28};
+  if (source == "cifar10")
+    return shape{3, 32, 32};
+  return std::nullopt;
+}
+
+} // namespace
+
+config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file) {
+  std::optional<config::cluster> cluster;
+  if (!cluster_file.empty()) {
+    auto read = config::load_cluster(cluster_file);
+    if (!read)
+      return read.error();
+    cluster = std::move(*read);
+  }
+  auto job = load_job(options, cluster);
+  if (!job)
+    return job.error();
+  constexpr int known_classes = 10;
+  if (const auto sample = known_sample(job->job.data.source))
+    if (const auto early = build_model(*job, *sample, known_classes); !early)
+      return early.error();
+  auto data = load_data(*job);
+  if (!data)
+    return data.error();
+  auto network = build_model(*job, data->train->sample(), data->train->classes());
+  if (!network)
+    return network.error();
+  return prepared_job{std::move(*job), std::move(cluster), std::move(*data), std::move(*network)};
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What several subcommands do first: load the job, its data and its model, and refuse what does not fit.
+#pragma once
+
+#include <optional>
+
+#include "apps/commands.hpp"
+#include "apps/config/cluster_file.hpp"
+#include "apps/config/job_file.hpp"
+#include "tensor/data/data_set.hpp"
+#include "tensor/model.hpp"
+
+namespace troupe::apps {
+
+/// A job that can start: its data is in memory and its model fits.
+struct prepared_job {
+  config::loaded_job config;
+  std::optional<config::cluster> cluster; ///< where a cluster file was given
+  data_pair data;
+  model network;
+};
+
+/// Loads the job file; a cluster file, where one is named, says how many nodes there are.
+config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster = {});
+
+/// Loads the job's data. A problem stands where the job names the data.
+config::checked<data_pair> load_data(const config::loaded_job& job);
+
+/// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
+config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
+
+/// All of the above. `cluster_file` may be empty.
+config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
+
+} // namespace troupe::apps

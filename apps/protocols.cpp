@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe protocols`: the catalog, as people and programs read it.
+#include "protocols/catalog.hpp"
+
+#include <cstdio>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "apps/config/value.hpp"
+#include "apps/report.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+config::value as_value(const protocols::spec_value& v) {
+  return std::visit([](const auto& held) -> config::value { return held; }, v);
+}
+
+boost::json::object to_json(const protocols::catalog_entry& entry) {
+  boost::json::array parameters;
+  for (const auto& p : entry.parameters)
+    parameters.push_back({{"name", p.name}, {"default", config::to_json(as_value(p.default_value))}, {"meaning", p.meaning}});
+  return {{"name", entry.name},
+          {"summary", entry.summary},
+          {"round_is_full", entry.round_is_full},
+          {"who_gets", entry.who_gets},
+          {"per_push", entry.per_push},
+          {"fan_in", entry.takes_fan_in},
+          {"parameters", std::move(parameters)}};
+}
+
+void print(const protocols::catalog_entry& entry) {
+  fmt::print("{}: {}\n  a round is full: {}\n  who gets parameters: {}\n", entry.name, entry.summary, entry.round_is_full,
+             entry.who_gets);
+  for (const auto& p : entry.parameters)
+    fmt::print("  protocol.{} = {}: {}\n", p.name, config::to_text(as_value(p.default_value)), p.meaning);
+  if (entry.takes_fan_in)
+    fmt::print("  protocol.fan_in = 0: workers or aggregators under one aggregator; 0: no aggregators\n");
+}
+
+} // namespace
+
+int protocols_command(const protocols_options& options) {
+  const auto catalog = protocols::catalog();
+  const auto announced = protocols::announced();
+  if (options.json) {
+    boost::json::array entries;
+    for (const auto& entry : catalog)
+      entries.push_back(to_json(entry));
+    boost::json::array names;
+    for (const std::string_view name : announced)
+      names.emplace_back(name);
+    print_json({{"protocols", std::move(entries)}, {"announced", std::move(names)}});
+    return exit_done;
+  }
+  for (const auto& entry : catalog)
+    print(entry);
+  if (!announced.empty())
+    fmt::print("\ncoming later: {}\n", fmt::join(announced, ", "));
+  return exit_done;
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What subcommands print: refusals, tables, and the one line of JSON.
+#include "apps/report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+namespace troupe::apps {
+
+exit_code refuse(const config::refusal& why) {
+  fmt::print(stderr, "{}", why.text());
+  return exit_usage;
+}
+
+boost::json::array errors_json(const config::refusal& why) {
+  boost::json::array errors;
+  for (const config::problem& p : why.all)
+    errors.push_back({{"where", p.where}, {"what", p.what}});
+  return errors;
+}
+
+void print_json(const boost::json::object& object) {
+  fmt::print("{}\n", boost::json::serialize(object));
+  std::fflush(stdout);
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += fmt::format("{:<{}}", row[i], widths[i] + 2);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 5> units{"B", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit)
+    bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+}
+
+} // namespace troupe::apps

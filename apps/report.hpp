@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What subcommands print: refusals, tables, and the one line of JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/json/fwd.hpp>
+
+#include "apps/commands.hpp"
+#include "apps/config/problem.hpp"
+
+namespace troupe::apps {
+
+/// Prints every problem to stderr, one a line.
+exit_code refuse(const config::refusal& why);
+/// The same as JSON, for commands that report problems as their result.
+boost::json::array errors_json(const config::refusal& why);
+
+/// One object on a line of its own: the last thing that goes to stdout.
+void print_json(const boost::json::object& object);
+
+/// Rows as columns with two blanks between; the first row is the head.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+
+/// "1 worker", "3 workers".
+std::string counted(std::uint64_t count, const std::string& noun);
+
+/// "7.5 MB", "12.0 kB": powers of ten.
+std::string bytes_text(double bytes);
+
+} // namespace troupe::apps

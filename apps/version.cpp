@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe version`: which program this is.
+#include <cstdio>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "apps/report.hpp"
+
+namespace troupe::apps {
+
+int version_command(const version_options& options) {
+  if (options.json)
+    print_json({{"version", TROUPE_VERSION}, {"build", TROUPE_BUILD_TYPE}, {"compiler", __VERSION__}});
+  else
+    fmt::print("troupe {} ({}, compiler {})\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, __VERSION__);
+  return exit_done;
+}
+
+} // namespace troupe::apps
