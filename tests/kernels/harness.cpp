@@ -35,8 +35,11 @@ std::uint64_t test_seed() {
 std::vector<float> random_source::floats(std::int64_t count, float low, float high) {
   const random_key key{.seed = seed_, .stream = stream_++};
   std::vector<float> out(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = low + (high - low) * random_uniform(key, i);
+  for (std::size_t i = 0; i < out.size(); i += 4) {
+    const auto words = random_block(key, static_cast<std::uint32_t>(i / 4));
+    for (std::size_t w = 0; w < 4 && i + w < out.size(); ++w)
+      out[i + w] = low + (high - low) * uniform_float(words[w]);
+  }
   return out;
 }
 

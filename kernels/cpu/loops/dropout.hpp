@@ -37,7 +37,7 @@ void dropout(const float* x, float* y, std::int64_t n, float rate, random_key ke
     random_words(key, static_cast<std::uint32_t>(begin / 4), (count + 3) / 4, words);
     const float* from = x + begin;
     // The upper 24 bits are exact as a float, and as a signed integer, which is what converts in one instruction.
-    map(y + begin, count, true, [=, &words](std::int64_t i) {
+    map(y + begin, count, false, [=, &words](std::int64_t i) {
       const float draw = static_cast<float>(static_cast<std::int32_t>(words[i] >> 8)) * 0x1p-24F;
       return draw < rate ? 0.0F : from[i] * scale;
     });

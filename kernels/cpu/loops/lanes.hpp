@@ -13,7 +13,10 @@ constexpr std::int64_t block_size = 1024;
 
 inline std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-inline bool worth_streaming(std::int64_t n) { return n * static_cast<std::int64_t>(sizeof(float)) >= streaming_bytes; }
+/// Whether a result of `n` floats should be streamed. One that is written over an operand should not: its line has been read.
+inline bool worth_streaming(std::int64_t n, bool in_place) {
+  return !in_place && n * static_cast<std::int64_t>(sizeof(float)) >= streaming_bytes;
+}
 
 /// Copies a block to memory without reading its lines first. `y` is aligned to 16 bytes.
 inline void stream_out(float* y, const float* block, std::int64_t n) {
@@ -29,12 +32,11 @@ inline void stream_out(float* y, const float* block, std::int64_t n) {
     y[i] = block[i];
 }
 
-/// y[i] = f(i) for every i. `in_place` says that f reads y[i]: its line is in the cache then, and streaming would gain
-/// nothing. f reads nothing else of y.
+/// y[i] = f(i) for every i; f may read y[i], and nothing else of y.
 template <class F>
-inline void map(float* y, std::int64_t n, bool in_place, F f) {
+inline void map(float* y, std::int64_t n, bool stream, F f) {
   std::int64_t i = 0;
-  if (!in_place && worth_streaming(n)) {
+  if (stream) {
     for (; i < n && (reinterpret_cast<std::uintptr_t>(y + i) & 63) != 0; ++i)
       y[i] = f(i);
     alignas(64) float block[block_size];

@@ -14,7 +14,7 @@ void layernorm(const float* x, const float* gamma, const float* beta, float epsi
     const float s = 1.0F / __builtin_sqrtf(variance + epsilon);
     mean[r] = m;
     rstd[r] = s;
-    map(y, columns, true, [=](std::int64_t i) { return mul_add((x[i] - m) * s, gamma[i], beta[i]); });
+    map(y, columns, false, [=](std::int64_t i) { return mul_add((x[i] - m) * s, gamma[i], beta[i]); });
   }
 }
 

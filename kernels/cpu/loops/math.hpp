@@ -14,18 +14,19 @@ inline float mul_add(float a, float b, float c) {
 #endif
 }
 
-inline std::int32_t bits_of(float x) { return __builtin_bit_cast(std::int32_t, x); }
-inline float float_of(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
+inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 inline float relu(float x) { return x < 0 ? 0.0F : x; } // NaN stays NaN
 
-/// e^x to 2 ulp; 0 below -104, infinity above 88.73. Cody and Waite's reduction, Cephes' polynomial (expf.c).
+/// e^x to 2 ulp; 0 below -87 (the truth is 1.6e-38), infinity above 88.73. Cody and Waite's reduction, Cephes' polynomial
+/// (expf.c).
 inline float exp(float x) {
   x = x > 89.0F ? 89.0F : x;
-  x = x < -104.0F ? -104.0F : x;
+  x = x < -87.3F ? -87.3F : x;
   constexpr float round_to_integer = 12582912.0F; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const float shifted = mul_add(x, 1.44269504088896341F, round_to_integer);
-  const float n = shifted - round_to_integer;
+  const float n = shifted - round_to_integer; // in [-126, 128]
   const float r = mul_add(n, 2.12194440e-4F, mul_add(n, -0.693359375F, x));
   float p = 1.9875691500e-4F;
   p = mul_add(p, r, 1.3981999507e-3F);
@@ -34,17 +35,17 @@ inline float exp(float x) {
   p = mul_add(p, r, 1.6666665459e-1F);
   p = mul_add(p, r, 5.0000001201e-1F);
   p = mul_add(p, r * r, r) + 1.0F;
-  // 2^n in two factors: n reaches 128 and -150, one exponent field does not.
-  const std::int32_t exponent = bits_of(shifted) - bits_of(round_to_integer), half = exponent >> 1;
-  return p * float_of((half + 127) << 23) * float_of((exponent - half + 127) << 23);
+  // 2^(n-1), then twice that: 2^128 has no exponent field of its own. At n = -126 the field is 0, and so is the result.
+  const float scale = float_of((bits_of(shifted) << 23) + (126U << 23));
+  return 2.0F * p * scale;
 }
 
 /// ln(x) to 2 ulp; -infinity at 0 and for denormals (which count as 0 here), NaN below. Cephes (logf.c).
 inline float log(float x) {
   const float normal = x < 1.17549435e-38F ? 1.17549435e-38F : x;
   // The mantissa in [sqrt(1/2), sqrt(2)), the exponent to match.
-  const std::int32_t offset = bits_of(normal) - 0x3f3504f3;
-  const float e = static_cast<float>(offset >> 23);
+  const std::uint32_t offset = bits_of(normal) - 0x3f3504f3;
+  const float e = static_cast<float>(static_cast<std::int32_t>(offset) >> 23);
   const float m = float_of((offset & 0x007fffff) + 0x3f3504f3) - 1.0F, z = m * m;
   float p = 7.0376836292e-2F;
   p = mul_add(p, m, -1.1514610310e-1F);
@@ -63,18 +64,23 @@ inline float log(float x) {
   return x != x ? x : y;
 }
 
-/// tanh(x) to 3 ulp: an odd polynomial near 0 (Cephes, tanhf.c), else from exp.
+/// tanh(x) to 3 ulp: the rational approximation of degree 13 over 6 that Eigen and XLA use, 1 beyond 8.
 inline float tanh(float x) {
   const float z = x * x;
-  float p = -5.70498872745e-3F;
-  p = mul_add(p, z, 2.06390887954e-2F);
-  p = mul_add(p, z, -5.37397155531e-2F);
-  p = mul_add(p, z, 1.33314422036e-1F);
-  p = mul_add(p, z, -3.33332819422e-1F);
-  const float small = mul_add(p * z, x, x);
-  const float magnitude = x < 0 ? -x : x;
-  const float large = 1.0F - 2.0F / (exp(2.0F * magnitude) + 1.0F);
-  return magnitude < 0.625F ? small : x < 0 ? -large : large;
+  float p = -2.76076847742355e-16F;
+  p = mul_add(p, z, 2.00018790482477e-13F);
+  p = mul_add(p, z, -8.60467152213735e-11F);
+  p = mul_add(p, z, 5.12229709037114e-08F);
+  p = mul_add(p, z, 1.48572235717979e-05F);
+  p = mul_add(p, z, 6.37261928875436e-04F);
+  p = mul_add(p, z, 4.89352455891786e-03F);
+  float q = 1.19825839466702e-06F;
+  q = mul_add(q, z, 1.18534705686654e-04F);
+  q = mul_add(q, z, 2.26843463243900e-03F);
+  q = mul_add(q, z, 4.89352518554385e-03F);
+  float y = x * p / q;
+  y = x > 7.9F ? 1.0F : y;
+  return x < -7.9F ? -1.0F : y;
 }
 
 inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }

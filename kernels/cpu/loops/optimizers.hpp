@@ -10,7 +10,7 @@ template <class F>
 inline void for_blocks(const term* terms, std::int64_t term_count, const float* p, float* p_out, std::int64_t n, F step) {
   alignas(64) float gradient[block_size];
   alignas(64) float result[block_size];
-  const bool stream = p != p_out && worth_streaming(n) && (reinterpret_cast<std::uintptr_t>(p_out) & 15) == 0;
+  const bool stream = worth_streaming(n, p == p_out) && (reinterpret_cast<std::uintptr_t>(p_out) & 15) == 0;
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t count = min(block_size, n - begin);
     weighted_block(terms, term_count, begin, count, gradient);

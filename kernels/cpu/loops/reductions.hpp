@@ -5,7 +5,8 @@
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
 void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
-  // A block of columns stays in the first-level cache while the rows pass by, four at a time.
+  // A block of columns stays in the first-level cache while the rows pass by, several at a time.
+  constexpr std::int64_t together = 8;
   for (std::int64_t begin = 0; begin < columns; begin += block_size) {
     const std::int64_t count = min(block_size, columns - begin);
     const float* row = x + begin;
@@ -13,11 +14,14 @@ void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns)
     for (std::int64_t i = 0; i < count; ++i)
       sums[i] = 0;
     std::int64_t r = 0;
-    for (; r + 4 <= rows; r += 4, row += 4 * columns) {
-      const float *a = row, *b = row + columns, *c = row + 2 * columns, *d = row + 3 * columns;
+    for (; r + together <= rows; r += together, row += together * columns) {
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < count; ++i)
-        sums[i] = (((sums[i] + a[i]) + b[i]) + c[i]) + d[i];
+      for (std::int64_t i = 0; i < count; ++i) {
+        float s = sums[i];
+        for (std::int64_t k = 0; k < together; ++k)
+          s += row[k * columns + i];
+        sums[i] = s;
+      }
     }
     for (; r < rows; ++r, row += columns) {
 #pragma GCC ivdep
@@ -69,7 +73,7 @@ void weighted_sum(const term* terms, std::int64_t term_count, float* y, std::int
   bool in_place = false;
   for (std::int64_t t = 0; t < term_count; ++t)
     in_place = in_place || terms[t].data == y;
-  const bool stream = !in_place && worth_streaming(n) && (reinterpret_cast<std::uintptr_t>(y) & 15) == 0;
+  const bool stream = worth_streaming(n, in_place) && (reinterpret_cast<std::uintptr_t>(y) & 15) == 0;
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t count = min(block_size, n - begin);
     weighted_block(terms, term_count, begin, count, block);

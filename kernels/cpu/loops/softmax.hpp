@@ -16,7 +16,7 @@ inline float sum_exp(const float* x, std::int64_t n, float peak, float* y) {
     const std::int64_t count = min(block_size, n - begin);
     const float* from = x + begin;
     float* to = y ? y + begin : block;
-    map(to, count, true, [=](std::int64_t i) { return exp(from[i] - peak); });
+    map(to, count, false, [=](std::int64_t i) { return exp(from[i] - peak); });
     result += sum_of(to, count);
   }
   return result;
@@ -25,7 +25,7 @@ inline float sum_exp(const float* x, std::int64_t n, float peak, float* y) {
 void softmax(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const float inverse = 1.0F / sum_exp(x, columns, max_of(x, columns), y);
-    map(y, columns, true, [=](std::int64_t i) { return y[i] * inverse; });
+    map(y, columns, false, [=](std::int64_t i) { return y[i] * inverse; });
   }
 }
 
@@ -48,7 +48,7 @@ void softmax_cross_entropy(const float* logits, const std::int32_t* labels, floa
     if (!dx)
       continue;
     const float factor = scale / total_exp;
-    map(dx, classes, true, [=](std::int64_t i) { return dx[i] * factor; });
+    map(dx, classes, false, [=](std::int64_t i) { return dx[i] * factor; });
     if (known)
       dx[label] -= scale;
   }

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `troupe bench kernels` measures.
+#include "kernels/bench.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include <cblas.h>
+#include <fmt/format.h>
+
+namespace troupe::kernels {
+
+namespace {
+
+using work = std::function<void()>;
+
+/// Times pieces of work against each other.
+class stopwatch {
+public:
+  stopwatch(backend& queue, const bench_options& options) : queue_(queue), options_(options) {}
+
+  /// Median seconds of one run of each. They take turns, so that what else the machine does hits both.
+  std::pair<double, double> compare(const work& ours, const work& reference) {
+    const int our_repeats = repeats(ours), reference_repeats = repeats(reference);
+    std::vector<double> our_seconds, reference_seconds;
+    for (int round = 0; round < options_.rounds; ++round) {
+      our_seconds.push_back(seconds(ours, our_repeats));
+      reference_seconds.push_back(seconds(reference, reference_repeats));
+    }
+    return {median(our_seconds), median(reference_seconds)};
+  }
+
+private:
+  /// Seconds of one run, from `times` of them.
+  double seconds(const work& f, int times) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; ++i)
+      f();
+    queue_.synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+  }
+
+  /// How many runs fill a round. The first run, which prepares what is kept, is not timed.
+  int repeats(const work& f) {
+    seconds(f, 1);
+    return std::clamp(static_cast<int>(options_.round_seconds / seconds(f, 1)), 1, 1000);
+  }
+
+  static double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+    return values[values.size() / 2];
+  }
+
+  backend& queue_;
+  const bench_options& options_;
+};
+
+/// The rows, one kind a method.
+class kernel_bench {
+public:
+  kernel_bench(backend& queue, const bench_options& options) : queue_(queue), options_(options), watch_(queue, options) {}
+
+  std::vector<kernel_row> run() {
+    gemms();
+    convolutions();
+    moves();
+    return std::move(rows_);
+  }
+
+private:
+  /// `count` floats of the device's memory, filled with small numbers.
+  buffer floats(std::int64_t count, float value = 0.5F) {
+    auto block = queue_.allocate(static_cast<std::size_t>(count) * sizeof(float));
+    queue_.fill(block.as<float>(), value, count);
+    return block;
+  }
+
+  bool has_blas() const { return queue_.name() == "cpu"; }
+
+  /// The work of a bare cblas_sgemm of one shape.
+  static work bare_sgemm(const gemm_args& g, float* c) {
+    const auto trans = [](bool t) { return t ? CblasTrans : CblasNoTrans; };
+    return [=] {
+      cblas_sgemm(CblasRowMajor, trans(g.transpose_a), trans(g.transpose_b), static_cast<blasint>(g.m), static_cast<blasint>(g.n),
+                  static_cast<blasint>(g.k), 1, g.a, static_cast<blasint>(g.transpose_a ? g.m : g.k), g.b,
+                  static_cast<blasint>(g.transpose_b ? g.k : g.n), 0, c, static_cast<blasint>(g.n));
+    };
+  }
+
+  void compute_row(std::string op, std::string shape, double flops, double bytes, const work& ours, const work& blas) {
+    const auto [seconds, reference] = watch_.compare(ours, has_blas() ? blas : ours);
+    rows_.push_back({std::move(op), std::move(shape), flops / seconds / 1e9, bytes / seconds / 1e9, has_blas() ? reference / seconds : 0});
+  }
+
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
+    const auto a = floats(m * k), b = floats(k * n), ours = floats(m * n), theirs = floats(m * n);
+    const gemm_args args{.m = m, .n = n, .k = k, .a = a.as<float>(), .b = b.as<float>(), .c = ours.as<float>(),
+                         .transpose_a = transpose_a, .transpose_b = transpose_b};
+    const auto flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    const auto bytes = 4.0 * static_cast<double>(m * k + k * n + m * n);
+    compute_row("gemm", fmt::format("{}x{}x{} {}{}", m, n, k, transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N'), flops, bytes,
+                [&] { queue_.gemm(args); }, bare_sgemm(args, theirs.as<float>()));
+  }
+
+  void gemms() {
+    constexpr std::int64_t batch = 128;
+    gemm(1024, 1024, 1024, false, false);
+    for (auto [in, out] : {std::pair<std::int64_t, std::int64_t>{784, 1024}, {1024, 1024}, {1024, 10}}) {
+      gemm(batch, out, in, false, true);  // forward
+      gemm(out, in, batch, true, false);  // gradient of the weight
+      gemm(batch, in, out, false, false); // gradient of the input
+    }
+  }
+
+  void convolutions() {
+    const window2d w{.n = 64, .c = 32, .h = 26, .w = 26, .kernel_h = 3, .kernel_w = 3};
+    constexpr std::int64_t channels = 64;
+    const std::int64_t in = w.n * w.c * w.h * w.w, out = w.n * channels * w.out_h() * w.out_w(), k = w.c * 9, pixels = out / channels;
+    const auto x = floats(in), weight = floats(channels * k), bias = floats(channels), y = floats(out), dx = floats(in);
+    const auto columns = floats(pixels * k), product = floats(out);
+    const gemm_args same{.m = pixels, .n = channels, .k = k, .a = columns.as<float>(), .b = weight.as<float>(), .transpose_b = true};
+    const auto blas = bare_sgemm(same, product.as<float>());
+    const auto flops = 2.0 * static_cast<double>(out * k), bytes = 4.0 * static_cast<double>(in + out + channels * k);
+    const std::string shape = "64x32x26x26 -> 64, 3x3";
+    compute_row("conv2d", shape, flops, bytes,
+                [&] {
+                  queue_.conv2d({.window = w, .out_channels = channels, .x = x.as<float>(), .weight = weight.as<float>(),
+                                 .bias = bias.as<float>(), .y = y.as<float>(), .act = activation::relu});
+                },
+                blas);
+    // Two products of the forward's size; the reference does as many.
+    compute_row("conv2d_backward", shape, 2 * flops, 2 * bytes,
+                [&] {
+                  queue_.conv2d_backward({.window = w, .out_channels = channels, .x = x.as<float>(), .weight = weight.as<float>(),
+                                          .dy = y.as<float>(), .dx = dx.as<float>(), .dweight = product.as<float>(),
+                                          .dbias = bias.as<float>()});
+                },
+                [&] { blas(), blas(); });
+  }
+
+  /// A row of something that reads and writes `streams` operands of the full size.
+  void move_row(std::string op, int streams, const work& ours) {
+    const auto operand = static_cast<double>(options_.elements) * sizeof(float);
+    const auto bytes = static_cast<std::size_t>(options_.elements) * sizeof(float);
+    const auto [seconds, copy] = watch_.compare(ours, [&] { queue_.copy(operands_[1].data(), operands_[0].data(), bytes); });
+    const double gbps = streams * operand / seconds / 1e9;
+    rows_.push_back({std::move(op), fmt::format("{}", options_.elements), 0, gbps, gbps / (2 * operand / copy / 1e9)});
+  }
+
+  void moves() {
+    const auto n = options_.elements, columns = std::min<std::int64_t>(n, 1024), rows = n / columns;
+    for (auto& block : operands_)
+      block = floats(n);
+    const auto small = floats(4 * std::max(rows, columns)), scalars = floats(optimizer_scalar_count);
+    float *a = operands_[0].as<float>(), *b = operands_[1].as<float>(), *c = operands_[2].as<float>();
+    float *d = operands_[3].as<float>(), *y = operands_[4].as<float>(), *s = small.as<float>();
+    const std::array one{term{a, 0.25}};
+    const std::array four{term{a, 0.25}, term{b, 0.25}, term{c, 0.25}, term{d, 0.25}};
+    move_row("fill", 1, [&] { queue_.fill(y, 1, n); });
+    move_row("relu", 2, [&] { queue_.unary(unary_op::relu, a, y, n); });
+    move_row("tanh", 2, [&] { queue_.unary(unary_op::tanh, a, y, n); });
+    move_row("relu_backward", 3, [&] { queue_.unary_backward(unary_op::relu, nullptr, a, b, y, n); });
+    move_row("add", 3, [&] { queue_.binary(binary_op::add, a, b, y, n); });
+    move_row("axpby", 3, [&] { queue_.axpby(0.5F, a, 0.5F, y, n); });
+    move_row("bias_relu", 2, [&] { queue_.bias_activation(a, s, activation::relu, y, rows, columns); });
+    move_row("sum", 1, [&] { queue_.sum(a, n, s); });
+    move_row("sum_rows", 1, [&] { queue_.sum_rows(a, s, rows, columns); });
+    move_row("all_finite", 1, [&] { queue_.all_finite(a, n, small.as<std::int32_t>()); });
+    move_row("weighted_sum of 4", 5, [&] { queue_.weighted_sum(four, y, n); });
+    move_row("layernorm", 2, [&] { queue_.layernorm(a, s, s, 1e-5F, y, s + columns, s + columns + rows, rows, columns); });
+    move_row("sgd", 5, [&] {
+      queue_.sgd({.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+    });
+    move_row("sgd into another copy", 5, [&] {
+      queue_.sgd({.count = n, .terms = one, .p = c, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+    });
+    move_row("adamw", 7, [&] {
+      queue_.adamw({.count = n, .terms = one, .p = y, .p_out = y, .m = b, .v = c, .step_scalars = scalars.as<float>()});
+    });
+    // These two compute more than they move: an exponential and a division, ten rounds of Philox for four elements.
+    move_row("gelu (compute-bound)", 2, [&] { queue_.unary(unary_op::gelu, a, y, n); });
+    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, n, 0.5F, {}); });
+  }
+
+  backend& queue_;
+  const bench_options options_;
+  stopwatch watch_;
+  std::array<buffer, 5> operands_;
+  std::vector<kernel_row> rows_;
+};
+
+} // namespace
+
+std::vector<kernel_row> bench_kernels(backend& queue, const bench_options& options) {
+  return kernel_bench(queue, options).run();
+}
+
+} // namespace troupe::kernels

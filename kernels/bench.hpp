@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `troupe bench kernels` measures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace troupe::kernels {
+
+/// One operation in one shape.
+struct kernel_row {
+  std::string op;
+  std::string shape;
+  double gflops = 0; ///< 10^9 floating-point operations a second (a multiply-add counts two); 0 for operations that move memory
+  double gbps = 0;   ///< 10^9 bytes read and written a second, each operand counted once
+  /// Speed as a part of the reference's, which ran in turns with it: for gemm and conv2d bare cblas_sgemm of the same product, on
+  /// the same threads (0 on a device without it); for the rest the bytes read and written by the backend's copy.
+  double reference_ratio = 0;
+};
+
+/// How much is measured. The defaults take some ten seconds on a CPU and 400 MB.
+struct bench_options {
+  std::int64_t elements = std::int64_t{16} << 20; ///< of each operand of what moves memory: past the caches
+  int rounds = 7;                                 ///< both sides of a ratio, in turns; medians are reported
+  double round_seconds = 0.02;                    ///< how long one side of a round runs at least
+};
+
+/// Measures the gemms of one training step of the 784-1024-1024-10 MLP at batch 128, a convolution, and what moves memory.
+std::vector<kernel_row> bench_kernels(backend& queue, const bench_options& options = {});
+
+} // namespace troupe::kernels
