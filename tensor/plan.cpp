@@ -29,6 +29,15 @@ struct program {
   std::vector<instruction> instructions;
   placement places;
   value_id x{}, labels{};
+  bool repeats = true; ///< the same calls every step: no dropout
+};
+
+/// A program as a backend recorded it, for one set of addresses and rows.
+struct recording {
+  const program* source = nullptr;
+  bindings bound;
+  bool reports_gradients = false;
+  std::unique_ptr<kernels::program> what;
 };
 
 /// The report: what a step tells the host, in one array of 4-byte elements and one copy.
@@ -69,14 +78,16 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
   auto places = place_values(g, nodes, fixed, report.max_rows);
 
   std::vector<instruction> instructions;
+  bool repeats = true;
   for (auto& n : nodes) {
+    repeats = repeats && !std::holds_alternative<ops::dropout>(n.what);
     std::vector<int> completes;
     for (auto v : n.outputs)
       if (auto hit = slot_of.find(v); hit != slot_of.end())
         completes.push_back(hit->second);
     instructions.push_back({std::move(n), std::move(completes)});
   }
-  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels()};
+  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels(), repeats};
 }
 
 class compiled_plan final : public plan {
@@ -110,20 +121,10 @@ public:
 
   void enqueue_step(const step_args& args) override {
     TROUPE_ASSERT(opts_.training && args.gradients);
-    begin(training_, args);
-    for (auto gap : gaps_)
-      queue_.fill(args.gradients + gap.begin, 0, gap.size());
-    for (auto slot : untouched_)
-      complete(slot);
-    run(training_);
-    end();
+    enqueue(training_, args);
   }
 
-  void enqueue_evaluation(const step_args& args) override {
-    begin(evaluation_, args);
-    run(evaluation_);
-    end();
-  }
+  void enqueue_evaluation(const step_args& args) override { enqueue(evaluation_, args); }
 
 private:
   /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
@@ -142,21 +143,54 @@ private:
       gaps_.push_back({written, layout_.floats()});
   }
 
-  void begin(const program& p, const step_args& args) {
+  /// What changes with every step is set or copied here; the rest is the same work on the same addresses again.
+  void enqueue(const program& p, const step_args& args) {
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
     training_step_ = &p == &training_;
     bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows, args.key};
     queue_.copy_from_host(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
     queue_.copy_from_host(address(p, p.labels), args.labels, bytes_of(args.rows));
+    if (opts_.capture && p.repeats)
+      queue_.replay(recorded(p));
+    else
+      run(p);
+  }
+
+  kernels::program& recorded(const program& p) {
+    auto fits = [&](const recording& r) {
+      return r.source == &p && r.bound.rows == bound_.rows && r.bound.parameters == bound_.parameters
+             && r.bound.gradients == bound_.gradients && r.reports_gradients == bool(args_.gradient_ready);
+    };
+    auto found = std::ranges::find_if(recordings_, fits);
+    if (found != recordings_.end())
+      return *found->what;
+    // Double-buffered parameters and gradients, a full and a short batch, training and evaluation.
+    constexpr std::size_t most_recordings = 16;
+    if (recordings_.size() == most_recordings)
+      recordings_.erase(recordings_.begin());
+    recordings_.push_back({&p, bound_, bool(args_.gradient_ready), queue_.capture([this, &p] { run(p); })});
+    return *recordings_.back().what;
   }
 
   void run(const program& p) {
+    if (&p == &training_) {
+      for (auto gap : gaps_)
+        queue_.fill(bound_.gradients + gap.begin, 0, gap.size());
+      for (auto slot : untouched_)
+        complete(slot);
+    }
     for (const auto& i : p.instructions) {
       execute(p.g, p.places, i.what, bound_, queue_);
       for (auto slot : i.completes)
         complete(slot);
     }
+    queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
+    queue_.notify([this] {
+      read_report();
+      if (args_.done)
+        args_.done();
+    });
   }
 
   /// While the gradient is still in the cache.
@@ -167,15 +201,6 @@ private:
     // Two words of capture, so that std::function allocates nothing.
     if (args_.gradient_ready)
       queue_.notify([this, slot] { args_.gradient_ready(slot); });
-  }
-
-  void end() {
-    queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
-    queue_.notify([this] {
-      read_report();
-      if (args_.done)
-        args_.done();
-    });
   }
 
   /// In row order and in double: the same sum for the same rows, whatever the device.
@@ -206,6 +231,7 @@ private:
   std::vector<int> untouched_;
   kernels::buffer workspace_, report_device_, report_host_;
   plan_cost cost_;
+  std::vector<recording> recordings_; ///< oldest first
 
   // of the step that is under way
   step_args args_;

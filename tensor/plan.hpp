@@ -22,7 +22,7 @@ struct step_args {
   const float* x = nullptr;          ///< (rows, sample)
   const std::int32_t* labels = nullptr; ///< (rows)
   std::int64_t rows = 0;             ///< 1..max_rows
-  kernels::random_key key = {};      ///< of dropout: seed, (worker as stream base), step
+  kernels::random_key key = {};      ///< of dropout: seed, worker as stream, step
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete: sending may begin.
   std::function<void(int slot)> gradient_ready = {};
   /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
@@ -44,13 +44,17 @@ struct plan_cost {
   std::int64_t workspace_bytes = 0; ///< all buffers of the plan at max_rows
 };
 
-/// A compiled model. Owns its workspace; enqueue_* allocate nothing. One plan serves one backend and one step at a time:
+/// A compiled model. Owns its workspace; enqueue_* allocate nothing themselves (a std::function that does not fit its own
+/// small buffer does when it is copied, and so may a backend). One plan serves one backend and one step at a time:
 /// the next step may be enqueued once the last one's `done` was called. Not thread-safe.
 class plan {
 public:
   struct options {
     std::int64_t max_rows = 1;
     bool training = true; ///< false: forward and loss only, no dropout
+    /// Record what a step enqueues and replay it whenever rows, parameters and gradients are the same again (a CUDA graph).
+    /// A training step with dropout is never replayed: its draws change.
+    bool capture = false;
   };
 
   static result<std::unique_ptr<plan>> compile(const model& source, kernels::backend& queue, const options& opts);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/tensor/allocations.hpp"
+#include "tests/tensor/deferred_backend.hpp"
 
 namespace troupe {
 namespace {
@@ -147,6 +148,21 @@ TEST_F(Optimizer, ResetForgets) {
   EXPECT_EQ(opt->steps(), 0);
   queue->fill(p.as<float>(), 1, count);
   EXPECT_EQ(step(1, 0.1), first);
+}
+
+TEST(OptimizerOnAQueue, EachStepReadsItsOwnScalars) {
+  // 20 steps are enqueued before the first runs: each must still find the learning rate that it was given.
+  testing::deferred_backend queue;
+  optimizer opt{{}, queue, 16};
+  auto p = queue.allocate(64), g = queue.allocate(64);
+  queue.fill(p.as<float>(), 0, 16);
+  queue.fill(g.as<float>(), -1, 16);
+  const kernels::term term{g.as<float>(), 1};
+  for (int step = 1; step <= 20; ++step)
+    opt.apply({&term, 1}, p.as<float>(), p.as<float>(), step);
+  EXPECT_GT(queue.waiting(), 40U);
+  queue.synchronize();
+  EXPECT_EQ(p.as<float>()[0], 210); // 1 + 2 + ... + 20
 }
 
 TEST_F(Optimizer, StepsAllocateNothing) {

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "tensor/autodiff.hpp"
+#include "tests/tensor/allocations.hpp"
+#include "tests/tensor/deferred_backend.hpp"
 #include "tests/tensor/interpreter.hpp"
 
 namespace troupe {
@@ -20,10 +22,14 @@ constexpr int classes = 3;
 class rig {
 public:
   rig(const std::vector<std::string>& layers, const shape& sample, std::int64_t max_rows, bool training = true)
-      : queue(kernels::open_backend({})), source(model::build({layers}, sample, classes).value()),
-        compiled(plan::compile(source, *queue, {.max_rows = max_rows, .training = training}).value()),
-        parameters(queue->allocate(bytes(source.layout().floats()))), gradients(queue->allocate(bytes(source.layout().floats()))),
-        x(queue->allocate_host(bytes(max_rows * sample.elements()))), labels(queue->allocate_host(bytes(max_rows))) {
+      : rig(layers, sample, {.max_rows = max_rows, .training = training}, kernels::open_backend({})) {}
+
+  rig(const std::vector<std::string>& layers, const shape& sample, const plan::options& opts,
+      std::unique_ptr<kernels::backend> on)
+      : queue(std::move(on)), source(model::build({layers}, sample, classes).value()),
+        compiled(plan::compile(source, *queue, opts).value()), parameters(queue->allocate(bytes(source.layout().floats()))),
+        gradients(queue->allocate(bytes(source.layout().floats()))),
+        x(queue->allocate_host(bytes(opts.max_rows * sample.elements()))), labels(queue->allocate_host(bytes(opts.max_rows))) {
     initialize_parameters(source.layout(), 17, parameters.as<float>());
     std::mt19937 random{99};
     std::normal_distribution<float> normal;
@@ -31,8 +37,8 @@ public:
     for (const auto& slot : source.layout().slots)
       for (std::int64_t i = 0; i < slot.elements(); ++i)
         parameters.as<float>()[slot.offset + i] += 0.1F * normal(random);
-    std::generate_n(x.as<float>(), max_rows * sample.elements(), [&] { return normal(random); });
-    std::generate_n(labels.as<std::int32_t>(), max_rows, [&] { return static_cast<std::int32_t>(random() % classes); });
+    std::generate_n(x.as<float>(), opts.max_rows * sample.elements(), [&] { return normal(random); });
+    std::generate_n(labels.as<std::int32_t>(), opts.max_rows, [&] { return static_cast<std::int32_t>(random() % classes); });
   }
 
   step_args args(std::int64_t rows) {
@@ -174,6 +180,82 @@ TEST_P(PlanOfModels, RepeatsBitForBit) {
   r.evaluate(7);
   r.step(7);
   EXPECT_EQ(first, r.flat_gradients());
+}
+
+/// Everything is enqueued before anything runs; what the plan reads too early or overwrites too soon comes out wrong.
+TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
+  rig now{GetParam().layers, GetParam().sample, 7};
+  rig later{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<testing::deferred_backend>()};
+  for (std::int64_t rows : {7, 2}) {
+    const auto expected = now.step(rows);
+    const auto found = later.step(rows);
+    EXPECT_EQ(found.loss_sum, expected.loss_sum);
+    EXPECT_EQ(found.correct, expected.correct);
+    EXPECT_EQ(later.flat_gradients(), now.flat_gradients());
+    EXPECT_EQ(later.ready, now.ready);
+  }
+}
+
+TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
+  rig r{GetParam().layers, GetParam().sample, {.max_rows = 4}, std::make_unique<testing::deferred_backend>()};
+  r.compiled->enqueue_step(r.args(4));
+  EXPECT_TRUE(r.ready.empty());
+  EXPECT_EQ(r.steps_done, 0);
+  // Each gradient is complete by the time it is reported: nothing that follows changes it.
+  std::vector<std::vector<float>> seen(r.source.layout().slots.size());
+  auto slot_values = [&](int slot) {
+    const auto& s = r.source.layout().slots[static_cast<std::size_t>(slot)];
+    return std::vector<float>(r.gradients.as<float>() + s.offset, r.gradients.as<float>() + s.offset + s.elements());
+  };
+  r.queue->synchronize();
+  auto args = r.args(4);
+  args.gradient_ready = [&](int slot) { seen[static_cast<std::size_t>(slot)] = slot_values(slot); };
+  std::fill_n(r.gradients.as<float>(), r.source.layout().floats(), 1e30F);
+  r.compiled->enqueue_step(args);
+  r.queue->synchronize();
+  for (std::size_t slot = 0; slot < seen.size(); ++slot)
+    EXPECT_EQ(seen[slot], slot_values(static_cast<int>(slot)));
+}
+
+TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
+  rig plain{GetParam().layers, GetParam().sample, 7};
+  rig recorded{
+      GetParam().layers, GetParam().sample, {.max_rows = 7, .capture = true}, std::make_unique<testing::deferred_backend>()};
+  for (std::int64_t rows : {7, 3, 7, 7, 3}) {
+    recorded.x.as<float>()[0] = plain.x.as<float>()[0] += 1; // a replay reads the new batch
+    const auto expected = plain.step(rows);
+    const auto found = recorded.step(rows);
+    EXPECT_EQ(found.loss_sum, expected.loss_sum);
+    EXPECT_EQ(found.rows, rows);
+    EXPECT_EQ(recorded.flat_gradients(), plain.flat_gradients());
+    EXPECT_EQ(recorded.ready, plain.ready);
+    EXPECT_EQ(recorded.evaluate(rows).loss_sum, plain.evaluate(rows).loss_sum);
+  }
+  const auto& queue = dynamic_cast<testing::deferred_backend&>(*recorded.queue);
+  const bool drops = std::ranges::any_of(GetParam().layers, [](const auto& layer) { return layer.starts_with("dropout"); });
+  EXPECT_EQ(queue.captures(), drops ? 2 : 4); // two numbers of rows, evaluated and, without dropout, trained on
+  EXPECT_EQ(queue.replays(), drops ? 5 : 10);
+}
+
+/// On a queue that drops its work: oneDNN allocates in every call, and that is the backend's affair.
+TEST_P(PlanOfModels, StepAllocatesNothing) {
+  rig r{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<testing::deferred_backend>(true)};
+  auto args = r.args(7);
+  int ready = 0, done = 0;
+  args.gradient_ready = [&ready](int) { ++ready; };
+  args.done = [&done] { ++done; };
+  const testing::allocation_count before;
+  r.compiled->enqueue_step(args);
+  r.compiled->enqueue_evaluation(args);
+  EXPECT_EQ(before.since(), 0);
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(ready, static_cast<int>(r.source.layout().slots.size()));
+}
+
+TEST(AllocationCount, CountsAnAllocation) {
+  const testing::allocation_count before;
+  auto made = std::make_unique<std::vector<int>>(100);
+  EXPECT_EQ(before.since(), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
