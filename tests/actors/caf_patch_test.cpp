@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regression tests of cmake/caf-0.18.7.patch, one for each hunk: what strangers send to CAF's ports must cost nobody anything.
+#include "tests/actors/certificates.hpp"
+#include "tests/actors/sockets.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/behavior.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/init_global_meta_objects.hpp>
+#include <caf/io/basp/header.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/openssl/all.hpp>
+#include <caf/scoped_actor.hpp>
+#include <gtest/gtest.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+namespace {
+
+/// A CAF node; with an identity it speaks TLS to nodes of the same authority only, without one it speaks plain BASP.
+class node {
+public:
+  node() : config_{nullptr, nullptr}, system_{config_} {}
+  node(const authority& trusted, const identity& self) : config_{&trusted, &self}, system_{config_} {}
+
+  /// Publishes an actor that answers a number with the next one, on a free port.
+  std::uint16_t publish_successor() {
+    published_ = system_.spawn([]() -> caf::behavior { return {[](std::int32_t n) { return n + 1; }}; });
+    auto port = config_.tls ? caf::openssl::publish(published_, 0, "127.0.0.1")
+                            : system_.middleman().publish(published_, 0, "127.0.0.1");
+    return port ? *port : std::uint16_t{0};
+  }
+
+  /// Connects to the actor behind a port.
+  testing::AssertionResult join(std::uint16_t port) {
+    auto actor = config_.tls ? caf::openssl::remote_actor(system_, "127.0.0.1", port)
+                             : system_.middleman().remote_actor("127.0.0.1", port);
+    if (!actor)
+      return testing::AssertionFailure() << caf::to_string(actor.error());
+    remote_ = *actor;
+    return answers();
+  }
+
+  /// Whether the actor that this node joined still answers.
+  testing::AssertionResult answers() {
+    auto result = testing::AssertionFailure() << "wrong answer";
+    caf::scoped_actor self{system_};
+    self->request(remote_, std::chrono::seconds{10}, std::int32_t{41})
+      .receive(
+        [&](std::int32_t answer) {
+          if (answer == 42)
+            result = testing::AssertionSuccess();
+        },
+        [&](const caf::error& why) { result = testing::AssertionFailure() << caf::to_string(why); });
+    return result;
+  }
+
+  ~node() { caf::anon_send_exit(published_, caf::exit_reason::user_shutdown); }
+
+private:
+  struct config : caf::actor_system_config {
+    config(const authority* trusted, const identity* self) : tls{self != nullptr} {
+      set("caf.scheduler.max-threads", 1);
+      load<caf::io::middleman>();
+      if (tls) {
+        load<caf::openssl::manager>();
+        openssl_cafile = trusted->certificate();
+        openssl_certificate = self->certificate;
+        openssl_key = self->key;
+      }
+    }
+    bool tls;
+  };
+
+  config config_;
+  caf::actor_system system_;
+  caf::actor published_, remote_;
+};
+
+/// A line of /proc/self/status, in KiB.
+std::int64_t memory_kib(const std::string& what) {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(what + ":"))
+      return std::stoll(line.substr(what.size() + 1));
+  return -1;
+}
+
+/// Makes VmHWM, the peak of the resident size, start again from the present one.
+void forget_peak() {
+  std::ofstream{"/proc/self/clear_refs"} << "5";
+}
+
+std::vector<std::byte> header_claiming(std::uint32_t payload_bytes, caf::io::basp::message_type operation) {
+  const bool handshake = operation == caf::io::basp::message_type::client_handshake;
+  caf::io::basp::header head{operation, 0, payload_bytes, 0, 0, handshake ? 0U : 1U};
+  caf::byte_buffer bytes;
+  caf::binary_serializer sink{nullptr, bytes};
+  EXPECT_TRUE(sink.apply(head));
+  std::vector<std::byte> result(bytes.size());
+  std::memcpy(result.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+TEST(CafPatch, AClaimOfFourGigabytesCostsLessThanOne) {
+  node server;
+  const auto port = server.publish_successor();
+  ASSERT_NE(port, 0);
+  {
+    node warm_up; // what the first connection of any kind allocates is not what is measured
+    ASSERT_TRUE(warm_up.join(port));
+  }
+
+  forget_peak();
+  const auto before_kib = memory_kib("VmRSS");
+  for (auto operation : {caf::io::basp::message_type::client_handshake, caf::io::basp::message_type::direct_message}) {
+    client_socket stranger{port};
+    ASSERT_TRUE(stranger.send(header_claiming(std::numeric_limits<std::uint32_t>::max(), operation)));
+    EXPECT_TRUE(stranger.closed_by_peer());
+  }
+  EXPECT_LT(memory_kib("VmHWM") - before_kib, 1024);
+
+  node good;
+  EXPECT_TRUE(good.join(port));
+}
+
+/// A TLS client of somebody else's; without an identity it shows no certificate.
+bool tls_stranger_is_refused(std::uint16_t port, const identity* self) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
+  if (self != nullptr) {
+    EXPECT_EQ(SSL_CTX_use_certificate_chain_file(context.get(), self->certificate.c_str()), 1);
+    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), self->key.c_str(), SSL_FILETYPE_PEM), 1);
+  }
+  client_socket socket{port};
+  const std::unique_ptr<SSL, decltype(&SSL_free)> tls{SSL_new(context.get()), SSL_free};
+  SSL_set_fd(tls.get(), socket.fd());
+  // In TLS 1.3 the client is done before the server has seen its certificate: the refusal comes when it reads.
+  char byte = 0;
+  const bool refused = SSL_connect(tls.get()) != 1 || SSL_read(tls.get(), &byte, 1) <= 0;
+  ERR_clear_error();
+  return refused && socket.closed_by_peer();
+}
+
+bool plain_stranger_is_refused(std::uint16_t port) {
+  client_socket socket{port};
+  return socket.send(header_claiming(0, caf::io::basp::message_type::client_handshake)) && socket.closed_by_peer();
+}
+
+TEST(CafPatch, TenGoodTlsPeersBetweenTwentyBadOnesAllJoin) {
+  const authority ours, theirs;
+  const auto foreign = theirs.sign("foreign");
+  node server{ours, ours.sign("server")};
+  const auto port = server.publish_successor();
+  ASSERT_NE(port, 0);
+
+  int strangers = 0;
+  auto next_stranger_is_refused = [&] {
+    switch (strangers++ % 3) {
+      case 0: return plain_stranger_is_refused(port);
+      case 1: return tls_stranger_is_refused(port, nullptr);
+      default: return tls_stranger_is_refused(port, &foreign);
+    }
+  };
+  std::vector<std::unique_ptr<node>> good;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(next_stranger_is_refused()) << "before good peer " << i;
+    good.push_back(std::make_unique<node>(ours, ours.sign("good" + std::to_string(i))));
+    EXPECT_TRUE(good.back()->join(port)) << "good peer " << i;
+    EXPECT_TRUE(next_stranger_is_refused()) << "after good peer " << i;
+  }
+  for (auto& peer : good)
+    EXPECT_TRUE(peer->answers()) << "a connection that stood while strangers came and went";
+}
+
+} // namespace
+} // namespace troupe::tests
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  caf::core::init_global_meta_objects();
+  caf::io::middleman::init_global_meta_objects();
+  return RUN_ALL_TESTS();
+}
