@@ -235,6 +235,15 @@ TEST_P(Reductions, WeightedSumAgrees) {
     }
 }
 
+TEST_P(Reductions, WeightedSumAddsInTheOrderGiven) {
+  // (2^25 + 1) - 2^25 is 0 in float, (2^25 - 2^25) + 1 is 1.
+  auto large = upload(std::vector<float>{0x1p25F}), one = upload(std::vector<float>{1}), y = output(1);
+  queue.weighted_sum(std::array{term{large, 1}, term{one, 1}, term{large, -1}}, y, 1);
+  EXPECT_EQ(y.get()[0], 0);
+  queue.weighted_sum(std::array{term{large, 1}, term{large, -1}, term{one, 1}}, y, 1);
+  EXPECT_EQ(y.get()[0], 1);
+}
+
 TEST_P(Reductions, AllFiniteFindsOneBadElementAnywhere) {
   device_array<std::int32_t> flag(queue, 1);
   for (auto n : lengths) {

@@ -98,6 +98,7 @@ TEST_P(Network, LayernormAgrees) {
 const std::vector<window2d>& pools() {
   static const std::vector<window2d> all{
       {.n = 2, .c = 3, .h = 8, .w = 8, .kernel_h = 2, .kernel_w = 2, .stride = 2},
+      {.n = 1, .c = 3, .h = 7, .w = 39, .kernel_h = 2, .kernel_w = 2, .stride = 2},
       {.n = 1, .c = 2, .h = 24, .w = 50, .kernel_h = 2, .kernel_w = 2, .stride = 2},
       {.n = 1, .c = 2, .h = 7, .w = 9, .kernel_h = 3, .kernel_w = 3, .stride = 2, .padding = 1},
       {.n = 2, .c = 1, .h = 5, .w = 5, .kernel_h = 3, .kernel_w = 2, .stride = 1},
