@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The house rules of CONTRIBUTING.md as functions from a tree (path -> text) to what breaks them. Standard library only.
+import re
+import subprocess
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What each layer may include of ours. The first prefix that matches a path is its layer.
+LAYERS = {
+    "kernels": ["kernels"],
+    "tensor": ["kernels", "tensor"],
+    "protocols": ["protocols"],
+    "actors": ["kernels", "tensor", "protocols", "actors"],
+    "apps": ["kernels", "tensor", "protocols", "actors", "apps"],
+}
+# Assertions are on for everybody, and need nothing.
+EVERYBODY_MAY_INCLUDE = {"kernels/assert.hpp"}
+
+# Third-party headers and who alone may include them; a layer's tests may include what the layer may.
+OWNERS = {
+    "caf": (r"caf/", ["actors", "apps"]),
+    "cuda": (r"cuda|cublas|cudnn|nccl|cooperative_groups", ["kernels/cuda"]),
+    "capnp": (r"capnp/|kj/|.*\.capnp\.h$", ["protocols/wire"]),
+    "asio": (r"boost/(asio|beast)", ["actors/net"]),
+}
+# Headers that cost seconds in every file that includes them: one source each.
+COSTLY = {"toml++": r"toml\+\+/|toml\.hpp", "CLI11": r"CLI/"}
+
+AT_THE_ROOT = {"kernels", "tensor", "protocols", "actors", "apps", "config", "tests", "cmake", "dev", "CMakeLists.txt",
+               "CMakePresets.json", "README.md", "CONTRIBUTING.md", "LICENSE"}
+
+HEADERS = {".hpp", ".cuh", ".h"}
+CPP = {".cpp", ".cu"} | HEADERS
+CODE = {".capnp", ".py", ".sh"} | CPP
+MAX_LINES = 600
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def project_files(root=ROOT):
+    """Every file that is or could be committed: path -> text."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                            capture_output=True, text=True).stdout
+    return {path: (root / path).read_text(encoding="utf-8", errors="replace")
+            for path in listed.split("\0") if path and (root / path).is_file()}
+
+
+def suffix(path):
+    return PurePosixPath(path).suffix
+
+
+def is_code(path, text):
+    return suffix(path) in CODE or text.startswith("#!")
+
+
+def inside(path, *folders):
+    return any(path.startswith(folder + "/") for folder in folders)
+
+
+def tested(path):
+    """A test counts as part of the layer that it tests: tests/actors/x.cpp as actors/x.cpp."""
+    return path.removeprefix("tests/")
+
+
+def includes(text):
+    """(is it quoted, what it names), in order."""
+    return [(quote == '"', name) for quote, name in INCLUDE.findall(text)]
+
+
+def each_include(files):
+    for path, text in files.items():
+        if suffix(path) in CPP:
+            for quoted, name in includes(text):
+                yield path, quoted, name
+
+
+def layers_include_only_to_their_left(files):
+    for path, quoted, name in each_include(files):
+        layer = tested(path).split("/")[0]
+        if not quoted or layer not in LAYERS or name in EVERYBODY_MAY_INCLUDE:
+            continue
+        # A test includes its own helpers; nothing else includes a test.
+        own_tests = [f"tests/{layer}"] if inside(path, "tests") else []
+        if not inside(name, *LAYERS[layer], *own_tests):
+            yield f'{path} includes "{name}": {layer} may include {", ".join(LAYERS[layer])}'
+
+
+def tensor_and_protocols_never_see_each_other(files):
+    for path, _, name in each_include(files):
+        for one, other in ("tensor", "protocols"), ("protocols", "tensor"):
+            if inside(tested(path), one) and inside(name, other):
+                yield f'{path} includes "{name}"'
+
+
+def machines_know_no_clock_thread_or_chance(files):
+    outside = {"chrono", "ctime", "thread", "mutex", "atomic", "condition_variable", "future", "random", "iostream", "fstream"}
+    for path, _, name in each_include(files):
+        if inside(path, "protocols") and name in outside:
+            yield f"{path} includes <{name}>: time and randomness are arguments"
+
+
+def owned(what):
+    """The rule that only the owners of a third-party library include it."""
+    pattern, owners = OWNERS[what]
+    # Tests stand one folder deep: those of protocols/wire and actors/net are in tests/protocols and tests/actors.
+    testers = [f"tests/{owner.split('/')[0]}" for owner in owners]
+
+    def rule(files):
+        for path, _, name in each_include(files):
+            if re.match(pattern, name) and not inside(path, *owners, *testers):
+                yield f"{path} includes {name}: only {', '.join(owners)} may"
+    return rule
+
+
+def costly_headers_have_one_source_each(files):
+    for what, pattern in COSTLY.items():
+        users = sorted({path for path, _, name in each_include(files) if re.match(pattern, name)})
+        if len(users) > 1 or any(suffix(user) in HEADERS for user in users):
+            yield f"{what} is included by {', '.join(users)}: one source, no header"
+
+
+def no_header_includes_all_of_caf(files):
+    for path, _, name in each_include(files):
+        if name == "caf/all.hpp" and suffix(path) in HEADERS:
+            yield f"{path} includes caf/all.hpp, which costs 1.7 s a file"
+
+
+def project_includes_are_quoted_from_the_root(files):
+    for path, quoted, name in each_include(files):
+        generated = name.endswith(".capnp.h") and name.removesuffix(".h") in files
+        if quoted and name not in files and not generated:
+            yield f'{path} includes "{name}", which is no file of ours from the root'
+        if not quoted and name in files:
+            yield f"{path} includes <{name}>: ours are quoted"
+
+
+def a_source_includes_its_own_header_first(files):
+    # With this, the compiler checks that every such header is self-contained.
+    for path, text in files.items():
+        header = str(PurePosixPath(path).with_suffix(".hpp"))
+        if suffix(path) in {".cpp", ".cu"} and header in files and includes(text)[:1] != [(True, header)]:
+            yield f'{path} does not include "{header}" first'
+
+
+def headers_have_pragma_once(files):
+    for path, text in files.items():
+        if suffix(path) in HEADERS and "#pragma once" not in text.splitlines():
+            yield f"{path} has no #pragma once"
+
+
+def code_starts_with_licence_and_purpose(files):
+    for path, text in files.items():
+        if not is_code(path, text):
+            continue
+        lines = text.splitlines()[1 if text.startswith("#!") else 0:]
+        comment = "//" if suffix(path) in CPP else "#"
+        if lines[:1] != [f"{comment} SPDX-License-Identifier: BSD-3-Clause"]:
+            yield f"{path} does not start with its SPDX line"
+        elif not lines[1:] or not lines[1].startswith(comment + " "):
+            yield f"{path} does not say, in its next line, what it holds"
+
+
+def files_stay_within_one_head(files):
+    for path, text in files.items():
+        lines = len(text.splitlines())
+        if is_code(path, text) and lines > MAX_LINES:
+            yield f"{path} has {lines} lines; {MAX_LINES} at most"
+
+
+def files_name_no_machine(files):
+    # Written so that this file does not break its own rule.
+    patterns = [
+        r"(?<![\w.}~*])/(?:work|root|home/\w+|Users/\w+)/",
+        r"\b(?:deb\.debian|ftp\.debian|snapshot\.debian|pypi|npmjs|crates)\.(?:org|com|io)\b",
+        r"(?i)\b(?:clau" r"de|anthro" r"pic|open" r"ai|chat" r"gpt|co" r"pilot)\b",
+    ]
+    for path, text in files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            for found in filter(None, (re.search(pattern, line) for pattern in patterns)):
+                yield f"{path}:{number} names '{found.group()}'"
+
+
+def the_root_holds_only_the_house(files):
+    for entry in sorted({path.split("/")[0] for path in files}):
+        if entry not in AT_THE_ROOT and not entry.startswith("."):
+            yield f"{entry} stands at the root"
+
+
+RULES = {
+    "layers_include_only_to_their_left": layers_include_only_to_their_left,
+    "tensor_and_protocols_never_see_each_other": tensor_and_protocols_never_see_each_other,
+    "machines_know_no_clock_thread_or_chance": machines_know_no_clock_thread_or_chance,
+    "only_actors_and_apps_include_caf": owned("caf"),
+    "only_kernels_cuda_includes_cuda": owned("cuda"),
+    "only_protocols_wire_includes_capnp": owned("capnp"),
+    "only_actors_net_includes_asio": owned("asio"),
+    "costly_headers_have_one_source_each": costly_headers_have_one_source_each,
+    "no_header_includes_all_of_caf": no_header_includes_all_of_caf,
+    "project_includes_are_quoted_from_the_root": project_includes_are_quoted_from_the_root,
+    "a_source_includes_its_own_header_first": a_source_includes_its_own_header_first,
+    "headers_have_pragma_once": headers_have_pragma_once,
+    "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
+    "files_stay_within_one_head": files_stay_within_one_head,
+    "files_name_no_machine": files_name_no_machine,
+    "the_root_holds_only_the_house": the_root_holds_only_the_house,
+}
