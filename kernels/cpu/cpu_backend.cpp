@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include <cblas.h>
@@ -12,9 +13,25 @@
 
 #include "kernels/assert.hpp"
 
+/// OpenBLAS's own handler of fork; every entry point starts the threads again should they be wanted. Weak: other builds of the
+/// library may lack it.
+extern "C" [[gnu::weak]] int blas_thread_shutdown_();
+
 namespace troupe::kernels {
 
 namespace {
+
+/// OpenBLAS starts a thread for every core when it is loaded. A process whose first backend asks for one thread ends them:
+/// nothing but idle threads would be left, but of those as many as the machine has cores.
+void set_openblas_threads(int threads) {
+  if (openblas_get_num_threads() != threads) // setting it starts ended threads again, wanted or not
+    openblas_set_num_threads(threads);
+  static std::once_flag first; // later another backend might be using them
+  std::call_once(first, [threads] {
+    if (threads == 1 && blas_thread_shutdown_ != nullptr)
+      blas_thread_shutdown_();
+  });
+}
 
 /// What the CPU records: the function itself.
 struct cpu_program final : program {
@@ -56,7 +73,7 @@ cpu_backend::cpu_backend(const cpu_options& options)
     : options_(options), pool_(memory_pool::create(options.pool_bytes)), loops_(loops_for(options.loops)),
       gemm_(options.gemm, loops_), conv2d_(pool_) {
   TROUPE_ASSERT(options.threads > 0);
-  openblas_set_num_threads(options.threads);
+  set_openblas_threads(options.threads);
 }
 
 cpu_backend::~cpu_backend() = default;

@@ -3,6 +3,8 @@
 #include "tests/kernels/harness.hpp"
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
@@ -96,6 +98,25 @@ TEST(CpuBackend, ADecayingVelocityReachesZero) {
   for (int i = 0; i < 200; ++i)
     cpu.sgd({.count = 1, .terms = terms, .p = &p, .p_out = &p, .velocity = &v, .step_scalars = scalars.data(), .momentum = 0.9F});
   EXPECT_EQ(v, 0); // with denormals it would stay at 1.4e-45 * k for ever
+}
+
+int threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST(CpuBackend, OneThreadMeansNoOther) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own: this one may have opened other backends
+  const auto count_after_work = [](int threads) {
+    cpu_backend cpu({.threads = threads, .gemm = gemm_library::openblas});
+    cpu_backend other({.threads = threads, .gemm = gemm_library::onednn});
+    const std::vector<float> a(256 * 256);
+    std::vector<float> c(a.size());
+    for (auto* backend : {&cpu, &other})
+      backend->gemm({.m = 256, .n = 256, .k = 256, .a = a.data(), .b = a.data(), .c = c.data()});
+    std::exit(threads_of_this_process());
+  };
+  EXPECT_EXIT(count_after_work(1), ::testing::ExitedWithCode(1), "");
 }
 
 std::string refusal(const backend_options& options) {
