@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# ./dev says what it needs and what is wrong, and leaves nothing half done. Nothing is installed, fetched or built here.
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import tree
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        # A copy of the scripts in a folder that everybody may read: some tests run them as nobody.
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.root.chmod(0o755)
+        (self.root / "cmake").mkdir()
+        for name in "dev", "cmake/install_caf.sh", "cmake/caf-0.18.7.patch":
+            shutil.copy(tree.ROOT / name, self.root / name)
+        self.bin = self.root / "bin"
+        self.bin.mkdir()
+        self.cache = self.root / "cache"
+        self.all_installed()
+
+    def program(self, name, text):
+        (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.bin / name).chmod(0o755)
+
+    def all_installed(self):
+        listed = subprocess.run(["bash", "-c", "source <(sed -n '/^packages()/,/^}/p' dev); packages"], cwd=self.root, check=True,
+                                capture_output=True, text=True).stdout
+        self.packages = [line.split()[0] for line in listed.splitlines()]
+        self.program("dpkg-query", "printf '" + "".join(f"installed={package} " for package in self.packages) + "'")
+
+    def dev(self, *arguments, as_nobody=False, **environment):
+        command = [str(self.root / "dev"), *arguments]
+        if as_nobody and os.geteuid() == 0:
+            command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+        environment = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.root), "XDG_CACHE_HOME": str(self.cache), **environment}
+        return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=60)
+
+    def prefix(self):
+        patch = hashlib.sha256((self.root / "cmake/caf-0.18.7.patch").read_bytes()).hexdigest()
+        return self.cache / "troupe" / f"caf-0.18.7-{patch[:12]}"
+
+    def test_every_command_has_help(self):
+        for command in "setup", "build", "run", "test", "bench", "nightly", "format", "lint", "clean":
+            helped = self.dev(command, "--help")
+            self.assertEqual(helped.returncode, 0)
+            self.assertTrue(helped.stdout.startswith(f"usage: ./dev {command}"), helped.stdout)
+            self.assertIn(f"  {command} ", self.dev("--help").stdout)
+
+    def test_an_unknown_command_is_refused(self):
+        refused = self.dev("frobnicate")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("no command 'frobnicate'", refused.stderr)
+
+    def test_who_is_not_root_is_told_the_packages_and_the_command(self):
+        self.program("dpkg-query", "printf 'installed=git installed=patch config-files=cmake '")
+        told = self.dev("setup", as_nobody=True)
+        self.assertEqual(told.returncode, 1)
+        command = told.stderr.splitlines()[-1].split("apt-get install --no-install-recommends ")[1]
+        self.assertEqual(command.split(), [package for package in self.packages if package not in {"git", "patch"}])
+        self.assertIn("compiles C++20", told.stderr)
+
+    def test_setup_does_nothing_where_nothing_is_missing(self):
+        self.prefix().mkdir(parents=True)
+        done = self.dev("setup")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_a_wrong_tarball_is_refused_and_leaves_nothing(self):
+        wrong = self.root / "wrong.tar.gz"
+        wrong.write_text("not CAF")
+        for refused in self.dev("setup", "--caf-tarball", str(wrong)), self.dev("setup", TROUPE_CAF_TARBALL=str(wrong)):
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("is not the source of CAF 0.18.7", refused.stderr)
+        self.assertEqual([path.name for path in self.prefix().parent.iterdir()], [self.prefix().name + ".lock"])
+
+    def test_an_archive_out_of_reach_is_told_with_the_way_out(self):
+        self.program("apt-get", "exit 100")
+        told = self.dev("setup")
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("./dev setup --caf-tarball FILE", told.stderr)
+
+    def test_an_own_caf_needs_no_build(self):
+        self.assertEqual(self.dev("setup", CAF_DIR=str(self.root)).returncode, 0)
+        self.assertFalse(self.prefix().exists())
+
+    def test_an_unknown_preset_is_refused(self):
+        shutil.copy(tree.ROOT / "CMakePresets.json", self.root)
+        self.prefix().mkdir(parents=True)
+        refused = self.dev("build", "fast")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("no preset 'fast'", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# What the READMEs quote is true: readme_test.py BUILD_DIR. Standard library only.
+#
+# In a ```console block a line `$ COMMAND` is a command, what follows is its output. Below `<!-- test: run -->` the commands are
+# run at the root and the output must have the quoted shape: a number stands for any number, a line `...` for any lines.
+# Every other command must exist, with the flags and the files that it names.
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import tree
+
+PROGRAM = "build/release/troupe"
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]\d+)?")
+BLOCK = re.compile(r"(?P<mark><!-- test: run -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class Quoted:
+    """A command that a page quotes, with the output beneath it."""
+
+    def __init__(self, page, command, run):
+        self.page, self.command, self.run, self.output = page, command, run, []
+
+    def __str__(self):
+        return f"{self.page}: $ {self.command}"
+
+
+def commands(page, text):
+    """The commands of a page, in order. A command line that ends in a backslash goes on in the next."""
+    found = []
+    for block in BLOCK.finditer(text):
+        if block["language"] != "console":
+            continue
+        for line in block["body"].replace("\\\n", "").splitlines():
+            if line.startswith("$ "):
+                found.append(Quoted(page, re.sub(r"\s+#.*", "", line[2:]), bool(block["mark"])))
+            elif found:
+                found[-1].output.append(line)
+    return found
+
+
+def shape(quoted, actual):
+    """How the actual lines differ in shape from the quoted ones, or None."""
+    pattern = ""
+    for line in quoted:
+        if line == "...":
+            pattern += r"(?:.*\n)*?"
+            continue
+        words = [NUMBER.pattern.join(map(re.escape, NUMBER.split(word))) for word in line.split()]
+        pattern += r"\s*" + r"[ \t]+".join(words) + r"\s*\n"  # columns move with the width of the numbers in them
+    text = "".join(line + "\n" for line in actual)
+    return None if re.fullmatch(pattern, text) else "\n".join(["quoted:", *quoted, "actual:", *actual])
+
+
+def help_of(program, *subcommand):
+    return subprocess.run([program, *subcommand, "--help"], cwd=tree.ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def complaint(quoted, program):
+    """Why a command that is not run cannot be right, or None. FILE, FOLDER and the like stand for what the reader has."""
+    words = quoted.command.split()
+    for word in words[1:]:
+        if re.match(r"(?:config|tests)/", word) and not (tree.ROOT / word).exists():
+            return f"there is no {word}"
+    if words[0] in {"git", "cd", "apt-get"}:
+        return None
+    if words[0] == "./dev":
+        help_of("./dev", *words[1:2])
+        return None
+    if words[0] == PROGRAM:
+        text = help_of(program, *words[1:2])
+        unknown = [word for word in words if word.startswith("--") and word.split("=")[0] not in text]
+        return f"its --help does not know {', '.join(unknown)}" if unknown else None
+    return "not a command of ours"
+
+
+class Pages(unittest.TestCase):
+    build_dir = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.program = str(Path(cls.build_dir).resolve() / "troupe")
+        pages = {path: text for path, text in tree.project_files().items() if path.endswith(".md")}
+        cls.quoted = [command for page, text in pages.items() for command in commands(page, text)]
+
+    def test_commands_that_are_not_run_exist(self):
+        for quoted in self.quoted:
+            if not quoted.run:
+                with self.subTest(str(quoted)):
+                    self.assertIsNone(complaint(quoted, self.program))
+
+    def test_output_is_as_quoted(self):
+        for quoted in self.quoted:
+            if quoted.run:
+                with self.subTest(str(quoted)):
+                    # Progress goes to stderr and is no part of what is quoted.
+                    done = subprocess.run(["bash", "-c", quoted.command.replace(PROGRAM, self.program)], cwd=tree.ROOT,
+                                          capture_output=True, text=True, timeout=300)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIsNone(shape(quoted.output, done.stdout.splitlines()))
+
+
+class Reader(unittest.TestCase):
+    """The reader of pages itself: a page that lies is caught."""
+
+    PAGE = ("<!-- test: run -->\n```console\n$ echo a 1  # says a\na  22\n...\n$ true\n```\n"
+            "```sh\n$ no\n```\n```console\n$ ./dev \\\ntest\n```\n")
+
+    def test_commands_and_outputs_are_told_apart(self):
+        found = commands("x.md", self.PAGE)
+        self.assertEqual([(quoted.command, quoted.run, quoted.output) for quoted in found],
+                         [("echo a 1", True, ["a  22", "..."]), ("true", True, []), ("./dev test", False, [])])
+
+    def test_numbers_may_differ_and_words_may_not(self):
+        self.assertIsNone(shape(["accuracy 0.97", "...", "done"], ["accuracy   0.981", "x", "y", "done"]))
+        self.assertIsNone(shape(["1.5e-3 (10 s)"], ["  20 (7 s)"]))
+        self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy none"]))
+        self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy 0.97", "and more"]))
+        self.assertIsNotNone(shape(["a", "..."], ["b"]))
+
+    def test_what_does_not_exist_is_named(self):
+        self.assertIsNone(complaint(Quoted("x.md", "./dev test -L kernels", False), "unused"))
+        self.assertIsNotNone(complaint(Quoted("x.md", "fetch somewhere", False), "unused"))
+        self.assertIsNotNone(complaint(Quoted("x.md", f"{PROGRAM} run config/none.toml", False), "unused"))
+        with self.assertRaises(subprocess.CalledProcessError):
+            complaint(Quoted("x.md", "./dev nonsense", False), "unused")
+
+
+if __name__ == "__main__":
+    Pages.build_dir = sys.argv.pop(1)
+    unittest.main(verbosity=2)
