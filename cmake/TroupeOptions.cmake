@@ -35,7 +35,8 @@ target_compile_options(troupe_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>
   $<$<AND:$<BOOL:${TROUPE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
 if(TROUPE_SANITIZE)
-  target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer)
+  # What UBSan finds ends the program, or a test would pass over it.
+  target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
