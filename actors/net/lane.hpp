@@ -31,18 +31,24 @@ public:
   virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
   /// A complete message; `payload` is empty for those without. For one lane in the order of sending within a priority.
   virtual void on_message(node_id from, protocols::wire::message msg, kernels::buffer payload) = 0;
+  /// A lane over whose credit `send` returned false holds less than half of it again.
+  virtual void on_drained(node_id peer) { (void)peer; }
+  /// An incoming connection was turned away before it became a lane: garbage, half a hello, nothing at all, another job, a
+  /// node that has a lane. `reason` says from which address and why. A lane that the same node has is not touched.
+  virtual void on_refused(const std::string& reason) { (void)reason; }
 };
 
 struct lane_options {
   node_id self;
-  std::uint64_t job_key = 0;        ///< both ends must agree: a lane of another job or version is refused
-  std::string host = "127.0.0.1";   ///< address to listen on
-  std::uint16_t port = 0;           ///< 0: any free port
+  std::uint64_t job_key = 0;                  ///< both ends must agree: a lane of another job or version is refused
+  std::string host = "127.0.0.1";             ///< address to listen on
+  std::uint16_t port = 0;                     ///< 0: any free port
   std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
-  std::size_t credit_bytes = 64U << 20U;      ///< most unsent bytes that a lane takes before send reports back pressure
-  std::string congestion = "";      ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
+  std::size_t credit_bytes = 64U << 20U;      ///< unsent bytes above which send returns false
+  std::string congestion = "";                ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
-  std::function<kernels::buffer(std::size_t)> allocate; ///< where pooled payloads come from; thread-safe
+  /// Where payloads come from that nobody placed; thread-safe. Empty: the heap.
+  std::function<kernels::buffer(std::size_t)> allocate;
 };
 
 /// What `links` shows of one lane.
@@ -51,19 +57,26 @@ struct lane_stats {
   std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0, queued_bytes = 0;
 };
 
-/// All lanes of one node: an acceptor and one thread. `send` is thread-safe and never blocks.
+/// All lanes of one node: an acceptor and one thread. Every member is thread-safe and none waits for a peer.
 class lane_hub {
 public:
-  /// Listens at once; throws std::system_error naming host and port when the port is taken.
+  /// Listens at once; throws std::system_error naming host and port when the port is taken (or the congestion control when
+  /// the system has no such).
   static std::unique_ptr<lane_hub> open(const lane_options& options, std::shared_ptr<lane_handler> handler);
-  virtual ~lane_hub() = default; ///< closes every lane and joins its thread
+  /// Closes every lane (on_down is called for each) and joins its thread: never from the handler.
+  virtual ~lane_hub() = default;
 
   virtual std::uint16_t port() const = 0;
-  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. The lower id connects.
+  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A peer that refuses for
+  /// good (another job or version) ends it at once. The lower id connects: `peer` is higher than this node.
   virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) = 0;
   /// Queues a message; `payload` stays referenced until it is written. Lower `priority` goes first among what is queued;
   /// messages of one priority keep their order. Sending to a peer without a lane is dropped (on_down was or will be called).
-  virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
+  /// A small message to an idle lane is written before this returns. False: the lane now holds more than its credit, so stop
+  /// until on_drained. Throws std::invalid_argument on a message that lane.capnp forbids, such as a payload that is not
+  /// its range's size.
+  virtual bool send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
+  /// Ends a lane (or the attempts to connect one); what is queued is dropped. The peer's on_down quotes `reason`.
   virtual void close(node_id peer, const std::string& reason) = 0;
   virtual std::vector<lane_stats> stats() const = 0;
 };

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames over one non-blocking socket.
+#include "actors/net/connection.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "actors/net/socket_options.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace asio = boost::asio;
+namespace wire = protocols::wire;
+using boost::system::error_code;
+
+// What a sender writes itself to an idle lane. Waking the hub's thread costs more than copying so much into the socket;
+// copying more would keep the sender from its own work.
+constexpr std::size_t inline_bytes = 32U << 10U;
+
+wire::frame_limits greeting_limits() {
+  return {.head_bytes = wire::max_hello_bytes, .payload_bytes = 0};
+}
+
+kernels::buffer heap_buffer(std::size_t bytes) {
+  const std::size_t padded = (bytes + kernels::alignment - 1) / kernels::alignment * kernels::alignment;
+  void* const data = std::aligned_alloc(kernels::alignment, padded);
+  if (data == nullptr)
+    throw std::bad_alloc();
+  return {std::shared_ptr<void>(data, &std::free), data, bytes};
+}
+
+/// Writes what the socket takes; -1 with errno as sendmsg.
+ssize_t write_some(int descriptor, std::span<const std::span<const std::byte>> parts) {
+  std::array<iovec, 2 * send_queue::batch_frames> gathered;
+  TROUPE_ASSERT(parts.size() <= gathered.size());
+  std::size_t count = 0;
+  for (const auto part : parts)
+    gathered[count++] = {const_cast<std::byte*>(part.data()), part.size()};
+  msghdr message{};
+  message.msg_iov = gathered.data();
+  message.msg_iovlen = count;
+  ssize_t written = 0;
+  do
+    written = ::sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (written < 0 && errno == EINTR);
+  return written;
+}
+
+} // namespace
+
+connection::connection(asio::ip::tcp::socket socket, const lane_options& options, owner& hub, wire::hello::role as)
+    : socket_(std::move(socket)), descriptor_(socket_.native_handle()), options_(options), hub_(hub), as_(as),
+      address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()), reader_(greeting_limits()) {
+  tune(socket_);
+}
+
+void connection::start() {
+  if (as_ == wire::hello::role::dials)
+    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
+  greeting_limit_.expires_after(options_.handshake_timeout);
+  greeting_limit_.async_wait([self = shared_from_this()](error_code stopped) {
+    if (!stopped && self->state_ == state::greeting)
+      self->close({.reason = fmt::format("no hello within {} ms", self->options_.handshake_timeout.count()), .retry = true});
+  });
+  read();
+}
+
+// -- reading
+
+void connection::read() {
+  const auto room = reader_.room();
+  const std::array<asio::mutable_buffer, 2> into{asio::buffer(room[0].data(), room[0].size()),
+                                                 asio::buffer(room[1].data(), room[1].size())};
+  socket_.async_read_some(into, [self = shared_from_this()](error_code failed, std::size_t bytes) {
+    if (self->state_ == state::closed)
+      return;
+    if (failed) {
+      const bool ended = failed == asio::error::eof;
+      return self->end(ended && self->reader_.between_frames() ? "the peer closed the connection"
+                       : ended
+                           ? fmt::format("the peer closed the connection within a frame (at byte {})", self->reader_.position())
+                           : failed.message(),
+                       false);
+    }
+    self->bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
+    if (auto fault = self->reader_.advance(bytes, *self))
+      return self->close({.reason = "bad frame: " + *fault});
+    if (self->state_ != state::closed)
+      self->read();
+  });
+}
+
+kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
+  if (kernels::buffer placed = hub_.handler().place(peer_, head, bytes))
+    return placed;
+  return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
+}
+
+bool connection::accept(wire::content what, kernels::buffer payload) {
+  if (const auto* last = std::get_if<wire::bye>(&what)) {
+    end(fmt::format("closed by the peer: {}", last->reason), !last->retry);
+  } else if (const auto* first = std::get_if<wire::hello>(&what)) {
+    if (state_ == state::greeting)
+      greet(*first);
+    else
+      close({.reason = "bad frame: a second hello"});
+  } else if (state_ == state::open) {
+    messages_received_.fetch_add(1, std::memory_order_relaxed);
+    hub_.handler().on_message(peer_, std::get<wire::message>(std::move(what)), std::move(payload));
+  } else {
+    close({.reason = "bad frame: a message before hello"});
+  }
+  return state_ != state::closed;
+}
+
+void connection::greet(const wire::hello& from) {
+  if (auto refusal = hub_.greeted(*this, from))
+    return close(*refusal);
+  peer_ = node_id{from.node};
+  if (as_ == wire::hello::role::accepts)
+    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
+  greeting_limit_.cancel();
+  reader_.raise_limits({.head_bytes = wire::max_head_bytes, .payload_bytes = options_.max_payload_bytes});
+  state_ = state::open;
+  hub_.opened(*this);
+}
+
+// -- writing
+
+bool connection::send(wire::content what, kernels::buffer payload, int priority) {
+  auto frame = wire::encode(what, {payload.data(), payload.bytes()});
+  if (!frame)
+    throw std::invalid_argument(frame.error().what);
+  outgoing ready{*std::move(frame), std::move(payload)};
+  const bool small = ready.bytes() <= inline_bytes;
+  bool within_credit = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_)
+      return true;
+    queue_.push(priority, std::move(ready));
+    if (queue_.bytes() > options_.credit_bytes)
+      over_credit_ = true;
+    within_credit = !over_credit_;
+    if (writing_)
+      return within_credit;
+    writing_ = true;
+  }
+  if (small)
+    write(true);
+  else
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
+  return within_credit;
+}
+
+/// Called by whoever set `writing_`; clears it, or hands the writing on to the hub's thread.
+void connection::write(bool inline_only) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto parts = queue_.gather();
+    if (parts.empty() || shut_) {
+      writing_ = false;
+      return;
+    }
+    lock.unlock();
+    const ssize_t written = write_some(descriptor_, parts);
+    if (written < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return resume_writing();
+      return asio::post(socket_.get_executor(),
+                        [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] {
+                          self->end(why.message(), false);
+                        });
+    }
+    lock.lock();
+    auto done = queue_.consume(static_cast<std::size_t>(written));
+    const bool drained = over_credit_ && queue_.bytes() < options_.credit_bytes / 2;
+    over_credit_ = over_credit_ && !drained;
+    lock.unlock();
+    note_written(done.size(), static_cast<std::size_t>(written), drained);
+    done.clear(); // payloads go back to their pool without our lock
+    lock.lock();
+    if (inline_only && queue_.bytes() > inline_bytes)
+      return asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
+  }
+}
+
+void connection::resume_writing() {
+  // Asio's socket belongs to the hub's thread.
+  asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->state_ != state::closed)
+      self->socket_.async_wait(asio::ip::tcp::socket::wait_write, [self](error_code) {
+        if (self->state_ != state::closed)
+          self->write(false);
+      });
+  });
+}
+
+void connection::note_written(std::size_t messages, std::size_t bytes, bool drained) {
+  bytes_sent_.fetch_add(bytes, std::memory_order_relaxed);
+  messages_sent_.fetch_add(messages, std::memory_order_relaxed);
+  if (!drained)
+    return;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->state_ == state::open)
+      self->hub_.handler().on_drained(self->peer_);
+  });
+}
+
+// -- closing
+
+void connection::close(const wire::bye& why) {
+  if (state_ == state::closed)
+    return;
+  bool idle = false;
+  {
+    const std::lock_guard lock(mutex_);
+    idle = !writing_ && !shut_;
+    writing_ = writing_ || idle;
+  }
+  // A bye into the middle of a frame would be read as its payload.
+  if (idle)
+    if (const auto frame = wire::encode(why))
+      (void)write_some(descriptor_, std::array{frame->head_bytes()});
+  end(why.reason, !why.retry);
+}
+
+void connection::end(const std::string& reason, bool final) {
+  if (state_ == state::closed)
+    return;
+  state_ = state::closed;
+  {
+    const std::lock_guard lock(mutex_);
+    shut_ = true;
+  }
+  const auto self = shared_from_this();
+  error_code ignored;
+  greeting_limit_.cancel();
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  socket_.cancel(ignored);
+  hub_.closed(*this, reason, final);
+}
+
+lane_stats connection::stats() const {
+  const std::lock_guard lock(mutex_);
+  return {peer_, bytes_sent_, bytes_received_, messages_sent_, messages_received_, queue_.bytes()};
+}
+
+} // namespace troupe::actors::net

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One socket between two nodes: opening, reading, writing, closing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "actors/net/frame_reader.hpp"
+#include "actors/net/lane.hpp"
+#include "actors/net/send_queue.hpp"
+
+namespace troupe::actors::net {
+
+/// A lane, or what may become one.
+///
+/// Threads: `send` and `stats` may be called on any; everything else, and every call of the owner, happens on the hub's. The
+/// socket is written by whoever has set `writing_`, on any thread; it is read and shut on the hub's thread alone, and its
+/// descriptor lives as long as this object, so that a writer never meets somebody else's.
+class connection final : public std::enable_shared_from_this<connection>, frame_reader::sink {
+public:
+  /// The hub, as its connections see it.
+  class owner {
+  public:
+    virtual ~owner() = default;
+    /// The peer has introduced itself. The reason not to open a lane, or nothing.
+    virtual std::optional<protocols::wire::bye> greeted(connection& by, const protocols::wire::hello& as) = 0;
+    virtual void opened(connection& lane) = 0;
+    /// Once and last. `final`: dialing again is no use.
+    virtual void closed(connection& lane, const std::string& reason, bool final) = 0;
+    virtual lane_handler& handler() = 0;
+  };
+
+  /// `socket` is connected. Both outlive the connection: `options` and `hub`.
+  connection(boost::asio::ip::tcp::socket socket, const lane_options& options, owner& hub, protocols::wire::hello::role as);
+
+  /// Says hello (when dialing) and reads.
+  void start();
+  /// As lane_hub::send; without effect on a lane that is not open.
+  bool send(protocols::wire::content what, kernels::buffer payload, int priority);
+  /// Says why to the peer, if there is room for it at once, and ends the connection.
+  void close(const protocols::wire::bye& why);
+
+  node_id peer() const { return peer_; }
+  bool is_open() const { return state_ == state::open; }
+  const std::string& address() const { return address_; }
+  lane_stats stats() const;
+
+private:
+  enum class state : std::uint8_t { greeting, open, closed };
+
+  // reading
+  void read();
+  kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
+  bool accept(protocols::wire::content what, kernels::buffer payload) override;
+  void greet(const protocols::wire::hello& from);
+  void open();
+
+  // writing
+  void write(bool inline_only);
+  void resume_writing();
+  void note_written(std::size_t messages, std::size_t bytes, bool drained);
+
+  void end(const std::string& reason, bool final);
+
+  boost::asio::ip::tcp::socket socket_;
+  const int descriptor_;
+  const lane_options& options_;
+  owner& hub_;
+  const protocols::wire::hello::role as_;
+  const std::string address_;
+  node_id peer_;
+  state state_ = state::greeting; // the hub's thread only
+  boost::asio::steady_timer greeting_limit_;
+  frame_reader reader_;
+
+  mutable std::mutex mutex_; // guards what follows
+  send_queue queue_;
+  bool writing_ = false; // somebody is writing, or waits until the socket takes more
+  bool shut_ = false;
+  bool over_credit_ = false;
+
+  std::atomic<std::uint64_t> bytes_sent_ = 0, bytes_received_ = 0, messages_sent_ = 0, messages_received_ = 0;
+};
+
+} // namespace troupe::actors::net

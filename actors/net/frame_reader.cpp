@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Incremental parsing of lane frames.
+#include "actors/net/frame_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+constexpr std::size_t table_bytes = 16;
+// What follows a payload in one read. Of a stream of large frames each head and this much of the next payload is copied.
+constexpr std::size_t read_ahead_bytes = 8U << 10U;
+
+} // namespace
+
+frame_reader::frame_reader(const wire::frame_limits& limits)
+    : limits_(limits), bytes_((limits.head_bytes + table_bytes) / sizeof(std::uint64_t)) {}
+
+void frame_reader::raise_limits(const wire::frame_limits& limits) {
+  limits_ = limits;
+  bytes_.resize(std::max(bytes_.size(), (limits.head_bytes + table_bytes) / sizeof(std::uint64_t)));
+}
+
+std::array<std::span<std::byte>, 2> frame_reader::room() {
+  if (!message_)
+    return {bytes().subspan(end_), {}};
+  return {payload_.span<std::byte>().subspan(payload_end_), bytes().first(std::min(read_ahead_bytes, bytes().size()))};
+}
+
+std::optional<std::string> frame_reader::advance(std::size_t count, sink& to) {
+  if (message_) {
+    const std::size_t into_payload = std::min(count, payload_.bytes() - payload_end_);
+    payload_end_ += into_payload;
+    count -= into_payload;
+  }
+  end_ += count;
+  TROUPE_ASSERT(end_ <= bytes().size());
+  step next = step::again;
+  while (next == step::again)
+    next = message_ ? finish_payload(to) : parse_frame(to);
+  if (next == step::stop)
+    return fault_.empty() ? std::nullopt : std::optional(fmt::format("{} (frame at byte {})", fault_, position_));
+  // Room for the rest of a frame that has begun.
+  std::memmove(bytes().data(), bytes().data() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+  return {};
+}
+
+frame_reader::step frame_reader::parse_frame(sink& to) {
+  const auto fail = [&](std::string why) {
+    fault_ = std::move(why);
+    return step::stop;
+  };
+  const std::span<const std::byte> come = bytes().subspan(begin_, end_ - begin_);
+  const auto table = wire::parse_table(come, limits_);
+  if (!table)
+    return fail(table.error().what);
+  if (!*table || come.size() < (*table)->table_bytes + (*table)->head_bytes)
+    return step::need_more;
+  const wire::frame_layout layout = **table;
+  const auto head = come.subspan(layout.table_bytes, layout.head_bytes);
+  auto what = wire::decode_head(head, layout.payload_bytes);
+  if (!what)
+    return fail(what.error().what);
+  frame_bytes_ = layout.table_bytes + layout.head_bytes + layout.payload_bytes;
+  begin_ += layout.table_bytes + layout.head_bytes;
+  if (layout.payload_bytes == 0) {
+    position_ += frame_bytes_;
+    return to.accept(*std::move(what), {}) ? step::again : step::stop;
+  }
+  message_ = std::get<wire::message>(*std::move(what));
+  payload_ = to.place(*message_, layout.payload_bytes);
+  payload_end_ = 0;
+  TROUPE_ASSERT(payload_.bytes() == layout.payload_bytes);
+  if (const auto covers = wire::check_payload(head, payload_.span<const std::byte>()); !covers)
+    return fail(covers.error().what);
+  return step::again;
+}
+
+frame_reader::step frame_reader::finish_payload(sink& to) {
+  // Some of it may have come together with its head.
+  const std::size_t here = std::min(payload_.bytes() - payload_end_, end_ - begin_);
+  std::memcpy(payload_.data() + payload_end_, bytes().data() + begin_, here);
+  payload_end_ += here;
+  begin_ += here;
+  if (payload_end_ < payload_.bytes())
+    return step::need_more;
+  position_ += frame_bytes_;
+  wire::content what = *std::move(message_);
+  message_.reset();
+  return to.accept(std::move(what), std::exchange(payload_, {})) ? step::again : step::stop;
+}
+
+} // namespace troupe::actors::net

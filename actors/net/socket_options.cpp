@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// setsockopt, in one place.
+#include "actors/net/socket_options.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace troupe::actors::net {
+namespace {
+
+// Failing is no harm: the options speed up what works without them.
+void set(int descriptor, int level, int option, int value) {
+  (void)::setsockopt(descriptor, level, option, &value, sizeof value);
+}
+
+} // namespace
+
+void tune(boost::asio::ip::tcp::socket& socket) {
+  const int descriptor = socket.native_handle();
+  set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 3);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000); // also ends a lane whose peer has not read for so long
+}
+
+void set_congestion(int descriptor, const std::string& name) {
+  if (!name.empty()
+      && ::setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) != 0)
+    throw std::system_error(errno, std::generic_category(), fmt::format("TCP congestion control \"{}\"", name));
+}
+
+std::string remote_address(const boost::asio::ip::tcp::socket& socket) {
+  boost::system::error_code failed;
+  const auto end = socket.remote_endpoint(failed);
+  return failed ? "a closed connection" : fmt::format("{}:{}", end.address().to_string(), end.port());
+}
+
+} // namespace troupe::actors::net

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How lanes set their sockets up.
+#pragma once
+
+#include <string>
+
+#include <boost/asio/ip/tcp.hpp>
+
+namespace troupe::actors::net {
+
+/// No delay for small frames; a host that vanished without a word is noticed in seconds. Buffers are left to the kernel, which
+/// sizes them better than any constant.
+void tune(boost::asio::ip::tcp::socket& socket);
+
+/// TCP congestion control by name; accepted sockets inherit it from their acceptor. Throws std::system_error when the system
+/// has no such. Empty: nothing to do.
+void set_congestion(int descriptor, const std::string& name);
+
+/// "host:port" of the other end, for people.
+std::string remote_address(const boost::asio::ip::tcp::socket& socket);
+
+} // namespace troupe::actors::net

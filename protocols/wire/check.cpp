@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The values that a lane message may have.
+#include "protocols/wire/check.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace troupe::protocols::wire {
+namespace {
+
+using fault = std::optional<std::string>;
+
+template <class... Faults>
+fault first_of(Faults... faults) {
+  fault found;
+  (void)(... || (found = std::move(faults)).has_value());
+  return found;
+}
+
+fault at_least(const char* what, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    return fmt::format("{} is {}, must be {} or more", what, value, least);
+  return {};
+}
+fault finite(const char* what, double value) {
+  if (!std::isfinite(value))
+    return fmt::format("{} is {}, must be finite", what, value);
+  return {};
+}
+fault few(const char* what, std::size_t size) {
+  if (size > max_listed_workers)
+    return fmt::format("{} {}, at most {} fit into a frame", size, what, max_listed_workers);
+  return {};
+}
+
+fault well_formed(const range& r) {
+  if (r.begin < 0 || r.begin > r.end || r.begin % 16 != 0 || r.end % 16 != 0)
+    return fmt::format("range {}..{}, must be 0 <= begin <= end, both multiples of 16", r.begin, r.end);
+  return {};
+}
+/// A range whose elements travel in one frame.
+fault check(const range& r) {
+  if (auto found = well_formed(r))
+    return found;
+  if (static_cast<std::uint64_t>(r.end - r.begin) > max_payload_bytes / sizeof(float))
+    return fmt::format("range {}..{} is longer than a frame may carry ({} bytes)", r.begin, r.end, max_payload_bytes);
+  return {};
+}
+fault check(const push& p) {
+  return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0));
+}
+
+fault check(const push_part& m) {
+  return check(m.where);
+}
+fault check(const push_end& m) {
+  return check(m.what);
+}
+fault check(const params_part& m) {
+  return first_of(check(m.where), at_least("period", m.what.period, 1));
+}
+fault check(const partial_part& m) {
+  return m.empty ? well_formed(m.where) : check(m.where);
+}
+fault check(const addressed<arrival>& m) {
+  return check(m.what.what);
+}
+fault check(const addressed<close>& m) {
+  const close& c = m.what;
+  if (auto found =
+          first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
+                   finite("learning-rate scale", c.lr_scale), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
+    return found;
+  for (const contribution& part : c.contributions)
+    if (auto found = finite("a contribution's weight", part.weight))
+      return found;
+  return {};
+}
+fault check(const addressed<send_order>& m) {
+  return first_of(few("workers to send to", m.what.to.size()), at_least("period", m.what.period, 1));
+}
+fault check(const addressed<drop_order>&) {
+  return {};
+}
+fault check(const peer_part& m) {
+  return first_of(check(m.where), finite("weight", m.what.weight));
+}
+
+} // namespace
+
+std::optional<std::string> find_fault(const message& msg) {
+  return std::visit([](const auto& m) { return check(m); }, msg);
+}
+
+} // namespace troupe::protocols::wire

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The lane protocol, version 1: what two nodes of one job say to each other at every step.
+
+@0xc53f636cbd0941bc;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("troupe::protocols::wire::schema");
+
+# A lane is one TCP connection between two nodes. Both ends send a stream of frames; a frame is one Cap'n Proto message,
+# root type Frame, in the standard stream framing:
+#
+#     uint32  number of segments minus one        little-endian, as everything here
+#     uint32  words (8 bytes) of each segment
+#     ...     zero bytes up to a multiple of 8
+#     ...     the segments
+#
+# What the standard leaves open, a lane fixes, so that a receiver can bound what it allocates before it allocates it and
+# can read a payload from the socket straight into the memory where it will be used:
+#
+#   1. A frame has one segment, or two when it has a payload that is not empty.
+#   2. Segment 0 (the head) holds everything but the payload's bytes, in at most 8192 words.
+#   3. Segment 1 holds the payload's bytes and nothing else: no landing pad either (the far pointer is a double one, whose
+#      pad is in segment 0). `Frame.payload` covers the segment exactly.
+#   4. The size of the payload follows from the message: four bytes for each element of its Range. It is also what
+#      the segment table says; a frame in which the two differ is refused.
+#
+# Payload elements are IEEE 754 binary32, little-endian.
+#
+# Opening. The node with the lower id dials. It sends `hello` at once; the other end looks at it and answers with its own
+# `hello`, which opens the lane, or with `bye`, which says why not. Until then neither sends anything else, and a head
+# has at most 510 words. An end that gets no complete answer within its time limit (5 seconds by default) hangs up.
+#
+# Closing. An end may send `bye` as its last frame, so that a person at the other end reads why. The end of the
+# stream without it, or a frame that breaks a rule of this file, closes the lane too: whoever finds it says so in
+# its own log (and in `bye`), closes this lane, and touches nothing else.
+#
+# Order. Between a sender and a receiver, messages of one priority arrive in the order in which they were sent; one of a
+# more urgent priority may pass others, whole messages only. Priorities themselves do not travel.
+#
+# Evolution. New fields are added at the end with defaults that mean what their absence meant; new messages are new members
+# of the union. A receiver refuses a message that it does not know, so whoever sends a new one raises `Hello.version`.
+
+const magic :UInt64 = 0x454e414c45505254;
+# "TRPELANE" in the order of the bytes on the wire.
+
+const version :UInt16 = 1;
+
+struct Frame {
+  union {
+    hello @0 :Hello;
+    bye @1 :Bye;
+
+    # Each message names the role that it is for: a node holds several.
+    pushPart @2 :PushPart;       # worker to holder, with payload
+    pushEnd @3 :PushEnd;         # worker to holder, after its parts
+    paramsPart @4 :ParamsPart;   # shard to worker, with payload
+    partialPart @5 :PartialPart; # aggregator to its parent, with payload
+    arrival @6 :Arrival;         # holder to lead
+    close @7 :Close;             # lead to holder
+    sendOrder @8 :SendOrder;     # lead to holder
+    dropOrder @9 :DropOrder;     # lead to holder
+    peerPart @10 :PeerPart;      # worker to worker, with payload
+  }
+
+  payload @11 :Data;
+  # Of the messages "with payload". Null in all others, and where the range is empty.
+}
+
+struct Hello {
+  magic @0 :UInt64;
+  # `magic` above: whoever dialed the wrong port learns it from the first word.
+
+  jobKey @1 :UInt64;
+  # Names the run of the job. A lane joins nodes of one run; it guards against mistakes, not against an attacker.
+
+  node @2 :UInt32;
+  # Who speaks. The dialer's is the lower one.
+
+  version @3 :UInt16;
+  # `version` above. Both must be equal.
+
+  role @4 :Role;
+  enum Role {
+    dials @0;
+    accepts @1;
+  }
+}
+
+struct Bye {
+  reason @0 :Text;
+  # For people, at most 512 bytes.
+
+  retry @1 :Bool;
+  # Whether the same dial may succeed later (an older lane of that node is still closing).
+}
+
+# -- parts of messages
+
+struct Range {
+  # Half-open, in elements of the job's flat parameter array: 0 <= begin <= end, both multiples of 16, so that every
+  # payload is a multiple of 64 bytes.
+  begin @0 :Int64;
+  end @1 :Int64;
+}
+
+struct PushId {
+  # Names one push for good.
+  clock @0 :UInt64;  # the worker's own count of its pushes
+  worker @1 :UInt32;
+  life @2 :UInt32;   # which life of the worker
+}
+
+struct Push {
+  id @0 :PushId;
+  base @1 :UInt64;    # version of the parameters that it was computed against
+  samples @2 :Int64;  # that went into it; 0 or more
+  loss @3 :Float64;   # mean training loss over them; may be NaN or infinite
+  compute @4 :Int64;  # nanoseconds that the worker computed; 0 or more
+  at @5 :Int64;       # training time of its arrival at the holder, nanoseconds
+  epoch @6 :UInt32;   # of the plan
+  finite @7 :Bool;    # every element is
+}
+
+struct Contribution {
+  # One push in a closed round. The fields of PushId stand here themselves: there are many of these in a frame.
+  clock @0 :UInt64;
+  worker @1 :UInt32;
+  life @2 :UInt32;
+  weight @3 :Float64; # in the sum; finite
+}
+
+# -- messages
+
+struct PushPart {
+  # One partition of a contribution, sent as soon as backward has it. All come before the PushEnd.
+  id @0 :PushId;
+  where @1 :Range;
+  to @2 :UInt32;
+  epoch @3 :UInt32;
+}
+
+struct PushEnd {
+  # The trailer: the push is complete once `parts` partitions have come.
+  what @0 :Push;
+  to @1 :UInt32;
+  parts @2 :UInt32;
+}
+
+struct ParamsPart {
+  # One partition of new parameters. They are complete once every element of the flat array has come.
+  where @0 :Range;
+  version @1 :UInt64;
+  position @2 :UInt64; # where in the data the next global batch (or the worker's own slice) starts, in samples
+  to @3 :UInt32;       # worker, or 0xffffffff: the evaluator
+  from @4 :UInt32;
+  epoch @5 :UInt32;
+  period @6 :UInt32;   # local steps to make with them; 1 or more
+}
+
+struct PartialPart {
+  # One partition of the sum of an aggregator's contributions to the round that makes `version`.
+  where @0 :Range;
+  version @1 :UInt64;
+  to @2 :UInt32;
+  from @3 :UInt32;
+  empty @4 :Bool;
+  # None of its workers counted: stands for the whole range, and has no payload.
+}
+
+struct Arrival {
+  # This push is complete at this holder.
+  what @0 :Push;
+  to @1 :UInt32;
+  holder @2 :UInt32;
+}
+
+struct Close {
+  # The round is decided: apply (or forward) these pushes in this order.
+  contributions @0 :List(Contribution); # at most 2048
+  sendTo @1 :List(UInt32);              # workers that get the new version; at most 2048
+  version @2 :UInt64;                   # that this makes
+  lrScale @3 :Float64 = 1;              # finite
+  samplesBefore @4 :UInt64;             # applied before: drives the learning-rate schedule
+  position @5 :UInt64;                  # as in ParamsPart
+  to @6 :UInt32;
+  epoch @7 :UInt32;
+  workers @8 :UInt32 = 1;               # n of the round's plan; 1 or more
+  sendEpoch @9 :UInt32;                 # under which the new version is sent
+  period @10 :UInt32 = 1;               # as in ParamsPart
+}
+
+struct SendOrder {
+  # Send the parameters that you have to these workers.
+  workers @0 :List(UInt32); # at most 2048
+  version @1 :UInt64;
+  position @2 :UInt64;
+  to @3 :UInt32;
+  epoch @4 :UInt32;
+  period @5 :UInt32 = 1;
+}
+
+struct DropOrder {
+  # No version will use this push.
+  id @0 :PushId;
+  to @1 :UInt32;
+}
+
+struct PeerPart {
+  # One partition of what a worker sends to another.
+  where @0 :Range;
+  round @1 :UInt64;
+  weight @2 :Float64 = 1; # finite
+  to @3 :UInt32;
+  worker @4 :UInt32;      # from
+  life @5 :UInt32;
+}

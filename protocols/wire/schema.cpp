@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Field by field between message.hpp and lane.capnp.
+#include "protocols/wire/schema.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace troupe::protocols::wire {
+namespace {
+
+static_assert(schema::VERSION == protocol_version);
+
+template <class... Functions>
+struct overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+// -- parts
+
+void put(schema::Range::Builder to, const range& r) {
+  to.setBegin(r.begin);
+  to.setEnd(r.end);
+}
+range get(schema::Range::Reader from) {
+  return {from.getBegin(), from.getEnd()};
+}
+
+void put(schema::PushId::Builder to, const push_id& id) {
+  to.setWorker(id.worker.value);
+  to.setLife(id.life.value);
+  to.setClock(id.clock.value);
+}
+push_id get(schema::PushId::Reader from) {
+  return {{from.getWorker()}, {from.getLife()}, {from.getClock()}};
+}
+
+void put(schema::Push::Builder to, const push& p) {
+  to.setEpoch(p.epoch.value);
+  put(to.initId(), p.id);
+  to.setBase(p.base.value);
+  to.setSamples(p.samples);
+  to.setLoss(p.loss);
+  to.setCompute(p.compute);
+  to.setFinite(p.finite);
+  to.setAt(p.at);
+}
+push get(schema::Push::Reader from) {
+  return {.epoch = {from.getEpoch()},
+          .id = get(from.getId()),
+          .base = {from.getBase()},
+          .gradient = {},
+          .samples = from.getSamples(),
+          .loss = from.getLoss(),
+          .compute = from.getCompute(),
+          .finite = from.getFinite(),
+          .at = from.getAt()};
+}
+
+void put(capnp::List<std::uint32_t>::Builder to, const std::vector<worker_id>& workers) {
+  for (unsigned i = 0; i < to.size(); ++i)
+    to.set(i, workers[i].value);
+}
+/// Cuts what is too long before it allocates; `too_long` makes the caller refuse it.
+std::vector<worker_id> get(capnp::List<std::uint32_t>::Reader from) {
+  std::vector<worker_id> workers(std::min<std::size_t>(from.size(), max_listed_workers + 1));
+  for (unsigned i = 0; i < workers.size(); ++i)
+    workers[i] = {from[i]};
+  return workers;
+}
+
+// -- messages, in the order of the union
+
+void put(schema::Hello::Builder to, const hello& m) {
+  to.setMagic(schema::MAGIC);
+  to.setJobKey(m.job_key);
+  to.setNode(m.node);
+  to.setVersion(m.version);
+  to.setRole(static_cast<schema::Hello::Role>(m.as));
+}
+result<content> get(schema::Hello::Reader from) {
+  if (from.getMagic() != schema::MAGIC)
+    return error{errc::bad_frame, fmt::format("hello begins with {:#018x}, not with {:#018x}: not a lane", from.getMagic(),
+                                              std::uint64_t{schema::MAGIC})};
+  if (from.getRole() > schema::Hello::Role::ACCEPTS)
+    return error{errc::bad_frame, fmt::format("hello has the unknown role {}", static_cast<unsigned>(from.getRole()))};
+  return content{hello{static_cast<hello::role>(from.getRole()), from.getJobKey(), from.getNode(), from.getVersion()}};
+}
+
+std::string_view cut(const std::string& reason) {
+  return std::string_view(reason).substr(0, max_reason_bytes);
+}
+
+void put(schema::Bye::Builder to, const bye& m) {
+  std::ranges::copy(cut(m.reason), to.initReason(static_cast<unsigned>(cut(m.reason).size())).begin());
+  to.setRetry(m.retry);
+}
+result<content> get(schema::Bye::Reader from) {
+  const capnp::Text::Reader text = from.getReason();
+  if (text.size() > max_reason_bytes)
+    return error{errc::bad_frame,
+                 fmt::format("bye's reason has {} bytes, at most {} are allowed", text.size(), max_reason_bytes)};
+  std::string reason(text.begin(), text.end());
+  // It goes to people's terminals.
+  std::ranges::replace_if(
+      reason, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return content{bye{std::move(reason), from.getRetry()}};
+}
+
+void put(schema::PushPart::Builder to, const push_part& m) {
+  to.setTo(m.to.value);
+  to.setEpoch(m.epoch.value);
+  put(to.initId(), m.id);
+  put(to.initWhere(), m.where);
+}
+push_part get(schema::PushPart::Reader from) {
+  return {{from.getTo()}, {from.getEpoch()}, get(from.getId()), get(from.getWhere())};
+}
+
+void put(schema::PushEnd::Builder to, const push_end& m) {
+  to.setTo(m.to.value);
+  put(to.initWhat(), m.what);
+  to.setParts(m.parts);
+}
+push_end get(schema::PushEnd::Reader from) {
+  return {{from.getTo()}, get(from.getWhat()), from.getParts()};
+}
+
+void put(schema::ParamsPart::Builder to, const params_part& m) {
+  to.setTo(m.to.value);
+  to.setFrom(m.from.value);
+  to.setEpoch(m.what.epoch.value);
+  to.setVersion(m.what.ver.value);
+  to.setPosition(m.what.position);
+  to.setPeriod(m.what.period);
+  put(to.initWhere(), m.where);
+}
+params_part get(schema::ParamsPart::Reader from) {
+  return {{from.getTo()},
+          {from.getFrom()},
+          {{from.getEpoch()}, {from.getVersion()}, from.getPosition(), from.getPeriod(), {}},
+          get(from.getWhere())};
+}
+
+void put(schema::PartialPart::Builder to, const partial_part& m) {
+  to.setTo(m.to.value);
+  to.setFrom(m.from.value);
+  to.setVersion(m.ver.value);
+  put(to.initWhere(), m.where);
+  to.setEmpty(m.empty);
+}
+partial_part get(schema::PartialPart::Reader from) {
+  return {{from.getTo()}, {from.getFrom()}, {from.getVersion()}, get(from.getWhere()), from.getEmpty()};
+}
+
+void put(schema::Arrival::Builder to, const addressed<arrival>& m) {
+  to.setTo(m.to.value);
+  to.setHolder(m.what.holder.value);
+  put(to.initWhat(), m.what.what);
+}
+addressed<arrival> get(schema::Arrival::Reader from) {
+  return {{from.getTo()}, {{from.getHolder()}, get(from.getWhat())}};
+}
+
+void put(schema::Close::Builder to, const addressed<close>& m) {
+  const close& c = m.what;
+  to.setTo(m.to.value);
+  to.setEpoch(c.epoch.value);
+  to.setVersion(c.ver.value);
+  auto parts = to.initContributions(static_cast<unsigned>(c.contributions.size()));
+  for (unsigned i = 0; i < parts.size(); ++i) {
+    const contribution& part = c.contributions[i];
+    parts[i].setWorker(part.id.worker.value);
+    parts[i].setLife(part.id.life.value);
+    parts[i].setClock(part.id.clock.value);
+    parts[i].setWeight(part.weight);
+  }
+  to.setLrScale(c.lr_scale);
+  to.setSamplesBefore(c.samples_before);
+  to.setWorkers(c.workers);
+  put(to.initSendTo(static_cast<unsigned>(c.send_to.size())), c.send_to);
+  to.setSendEpoch(c.send_epoch.value);
+  to.setPosition(c.position);
+  to.setPeriod(c.period);
+}
+addressed<close> get(schema::Close::Reader from) {
+  close c{.epoch = {from.getEpoch()},
+          .ver = {from.getVersion()},
+          .contributions = {},
+          .lr_scale = from.getLrScale(),
+          .samples_before = from.getSamplesBefore(),
+          .workers = from.getWorkers(),
+          .send_to = get(from.getSendTo()),
+          .send_epoch = {from.getSendEpoch()},
+          .position = from.getPosition(),
+          .period = from.getPeriod()};
+  const auto parts = from.getContributions();
+  c.contributions.resize(std::min<std::size_t>(parts.size(), max_listed_workers + 1));
+  for (unsigned i = 0; i < c.contributions.size(); ++i)
+    c.contributions[i] = {{{parts[i].getWorker()}, {parts[i].getLife()}, {parts[i].getClock()}}, parts[i].getWeight()};
+  return {{from.getTo()}, std::move(c)};
+}
+
+void put(schema::SendOrder::Builder to, const addressed<send_order>& m) {
+  to.setTo(m.to.value);
+  to.setEpoch(m.what.epoch.value);
+  to.setVersion(m.what.ver.value);
+  put(to.initWorkers(static_cast<unsigned>(m.what.to.size())), m.what.to);
+  to.setPosition(m.what.position);
+  to.setPeriod(m.what.period);
+}
+addressed<send_order> get(schema::SendOrder::Reader from) {
+  return {{from.getTo()}, {{from.getEpoch()}, {from.getVersion()}, get(from.getWorkers()), from.getPosition(), from.getPeriod()}};
+}
+
+void put(schema::DropOrder::Builder to, const addressed<drop_order>& m) {
+  to.setTo(m.to.value);
+  put(to.initId(), m.what.id);
+}
+addressed<drop_order> get(schema::DropOrder::Reader from) {
+  return {{from.getTo()}, {get(from.getId())}};
+}
+
+void put(schema::PeerPart::Builder to, const peer_part& m) {
+  to.setTo(m.to.value);
+  to.setWorker(m.what.from.worker.value);
+  to.setLife(m.what.from.life.value);
+  to.setRound(m.what.round);
+  to.setWeight(m.what.weight);
+  put(to.initWhere(), m.where);
+}
+peer_part get(schema::PeerPart::Reader from) {
+  return {{from.getTo()}, {{{from.getWorker()}, {from.getLife()}}, from.getRound(), from.getWeight(), {}}, get(from.getWhere())};
+}
+
+} // namespace
+
+std::size_t head_words_bound(const content& what) {
+  // The longest message without its lists, with the double far pointer to the payload, takes 22 words.
+  constexpr std::size_t fixed = 32;
+  const auto lists = overloaded{
+      [](const bye&) { return max_reason_bytes / 8 + 1; },
+      [](const addressed<close>& m) { return 3 * m.what.contributions.size() + m.what.send_to.size() / 2 + 1; },
+      [](const addressed<send_order>& m) { return m.what.to.size() / 2 + 1; },
+      [](const auto&) { return std::size_t{0}; },
+  };
+  const auto of_message = [&](const message& msg) { return std::visit(lists, msg); };
+  return fixed
+         + std::visit(overloaded{of_message, [&](const hello& m) { return lists(m); }, [&](const bye& m) { return lists(m); }},
+                      what);
+}
+
+void put(schema::Frame::Builder to, const content& what) {
+  const auto put_message = overloaded{
+      [&](const push_part& m) { put(to.initPushPart(), m); },
+      [&](const push_end& m) { put(to.initPushEnd(), m); },
+      [&](const params_part& m) { put(to.initParamsPart(), m); },
+      [&](const partial_part& m) { put(to.initPartialPart(), m); },
+      [&](const addressed<arrival>& m) { put(to.initArrival(), m); },
+      [&](const addressed<close>& m) { put(to.initClose(), m); },
+      [&](const addressed<send_order>& m) { put(to.initSendOrder(), m); },
+      [&](const addressed<drop_order>& m) { put(to.initDropOrder(), m); },
+      [&](const peer_part& m) { put(to.initPeerPart(), m); },
+  };
+  std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
+                        [&](const message& m) { std::visit(put_message, m); }},
+             what);
+}
+
+result<content> get(schema::Frame::Reader from) {
+  const auto of = [](auto reader) { return content{message{get(reader)}}; };
+  switch (from.which()) {
+  case schema::Frame::HELLO:
+    return get(from.getHello());
+  case schema::Frame::BYE:
+    return get(from.getBye());
+  case schema::Frame::PUSH_PART:
+    return of(from.getPushPart());
+  case schema::Frame::PUSH_END:
+    return of(from.getPushEnd());
+  case schema::Frame::PARAMS_PART:
+    return of(from.getParamsPart());
+  case schema::Frame::PARTIAL_PART:
+    return of(from.getPartialPart());
+  case schema::Frame::ARRIVAL:
+    return of(from.getArrival());
+  case schema::Frame::CLOSE:
+    return of(from.getClose());
+  case schema::Frame::SEND_ORDER:
+    return of(from.getSendOrder());
+  case schema::Frame::DROP_ORDER:
+    return of(from.getDropOrder());
+  case schema::Frame::PEER_PART:
+    return of(from.getPeerPart());
+  }
+  return error{errc::bad_frame, fmt::format("unknown message {}", static_cast<unsigned>(from.which()))};
+}
+
+} // namespace troupe::protocols::wire

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// However a stream is cut into reads, the same frames come out of it.
+#include "actors/net/frame_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "tests/actors/lane_harness.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+class collector : public frame_reader::sink {
+public:
+  kernels::buffer place(const wire::message&, std::size_t bytes) override { return test::make_buffer(bytes, 0xdead); }
+  bool accept(wire::content what, kernels::buffer payload) override {
+    clocks.push_back(test::clock_of(std::get<wire::message>(what)));
+    intact = intact && test::same_bytes(payload, test::make_buffer(payload.bytes(), static_cast<std::uint32_t>(clocks.back())));
+    return clocks.size() != stop_after;
+  }
+  std::vector<std::uint64_t> clocks;
+  bool intact = true;
+  std::size_t stop_after = 0;
+};
+
+const std::vector<std::size_t> sizes{64, 0, 4096, 0, 0, 100'032, 128, 64, 20'480, 0};
+
+std::vector<std::byte> stream() {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto payload = sizes[i] == 0 ? kernels::buffer{} : test::make_buffer(sizes[i], static_cast<std::uint32_t>(i));
+    const auto frame = wire::encode(sizes[i] == 0 ? test::order(i) : test::part(i, sizes[i]), payload.span<const std::byte>());
+    bytes.insert(bytes.end(), frame->head_bytes().begin(), frame->head_bytes().end());
+    bytes.insert(bytes.end(), frame->payload.begin(), frame->payload.end());
+  }
+  return bytes;
+}
+
+/// Feeds `bytes` in reads of at most `next()` bytes.
+std::optional<std::string> feed(frame_reader& reader, frame_reader::sink& to, std::span<const std::byte> bytes,
+                                const std::function<std::size_t()>& next) {
+  while (!bytes.empty()) {
+    const std::size_t most = std::min(next(), bytes.size());
+    std::size_t read = 0;
+    for (const auto place : reader.room()) {
+      const std::size_t here = std::min(most - read, place.size());
+      std::memcpy(place.data(), bytes.data() + read, here);
+      read += here;
+    }
+    EXPECT_GT(read, 0U) << "no room";
+    bytes = bytes.subspan(read);
+    if (auto fault = reader.advance(read, to))
+      return fault;
+  }
+  return {};
+}
+
+class Reads : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Reads, GiveTheSameFrames) {
+  const auto bytes = stream();
+  frame_reader reader({});
+  collector got;
+  EXPECT_EQ(feed(reader, got, bytes, [] { return GetParam(); }), std::nullopt);
+  EXPECT_EQ(got.clocks, (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_TRUE(got.intact);
+  EXPECT_TRUE(reader.between_frames());
+  EXPECT_EQ(reader.position(), bytes.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Reads, testing::Values(1, 7, 8, 100, 4096, 1U << 20U));
+
+TEST(FrameReader, RandomReadsGiveTheSameFrames) {
+  const auto bytes = stream();
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    frame_reader reader({});
+    collector got;
+    EXPECT_EQ(feed(reader, got, bytes, [&] { return 1 + random() % 9000; }), std::nullopt) << "seed " << seed;
+    EXPECT_EQ(got.clocks.size(), sizes.size()) << "seed " << seed;
+    EXPECT_TRUE(got.intact) << "seed " << seed;
+  }
+}
+
+TEST(FrameReader, FaultSaysWhereItsFrameBegan) {
+  auto bytes = stream();
+  const std::size_t good = bytes.size();
+  bytes.resize(good + 64, std::byte{0xff});
+  frame_reader reader({});
+  collector got;
+  const auto fault = feed(reader, got, bytes, [] { return std::size_t{1000}; });
+  ASSERT_TRUE(fault);
+  EXPECT_NE(fault->find("(frame at byte " + std::to_string(good) + ")"), std::string::npos) << *fault;
+  EXPECT_EQ(got.clocks.size(), sizes.size());
+}
+
+TEST(FrameReader, StopsWhenTheReceiverSaysSo) {
+  frame_reader reader({});
+  collector got;
+  got.stop_after = 2;
+  const auto bytes = stream();
+  const auto room = reader.room()[0];
+  std::memcpy(room.data(), bytes.data(), 10'000);
+  EXPECT_EQ(reader.advance(10'000, got), std::nullopt);
+  EXPECT_EQ(got.clocks.size(), 2U);
+}
+
+TEST(FrameReader, LimitsHoldUntilTheyAreRaised) {
+  const auto bytes = stream();
+  frame_reader reader({.head_bytes = 4080, .payload_bytes = 0});
+  collector got;
+  const auto fault = feed(reader, got, bytes, [] { return std::size_t{100}; });
+  ASSERT_TRUE(fault);
+  EXPECT_NE(fault->find("payload of 64 bytes, must be 8 to 0"), std::string::npos) << *fault;
+
+  frame_reader raised({.head_bytes = 4080, .payload_bytes = 0});
+  raised.raise_limits({});
+  EXPECT_EQ(feed(raised, got, bytes, [] { return std::size_t{100'000}; }), std::nullopt);
+}
+
+} // namespace
+} // namespace troupe::actors::net

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The test binary's own operator new.
+#include "tests/protocols/allocations.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local std::size_t allocated = 0;
+}
+
+std::size_t troupe::test::allocated_bytes() {
+  return allocated;
+}
+
+void* operator new(std::size_t bytes) {
+  allocated += bytes;
+  if (void* const memory = std::malloc(bytes))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is encoded is what is decoded, and what must not travel does not.
+#include "protocols/wire/codec.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/protocols/wire_samples.hpp"
+
+namespace troupe::protocols::wire {
+namespace {
+
+class Codec : public testing::TestWithParam<test::sample> {};
+
+std::string name_of(const testing::TestParamInfo<test::sample>& info) {
+  return info.param.name;
+}
+
+TEST_P(Codec, RoundTripGivesTheSameMessage) {
+  const auto payload = test::payload_for(GetParam().what);
+  const auto bytes = std::as_bytes(std::span(payload));
+  const auto frame = encode(GetParam().what, bytes);
+  ASSERT_TRUE(frame) << frame.error().what;
+
+  const auto table = parse_table(frame->head_bytes(), {});
+  ASSERT_TRUE(table) << table.error().what;
+  ASSERT_TRUE(*table);
+  EXPECT_EQ((*table)->table_bytes + (*table)->head_bytes, frame->head_bytes().size());
+  EXPECT_EQ((*table)->payload_bytes, bytes.size());
+
+  const auto head = frame->head_bytes().subspan((*table)->table_bytes);
+  const auto decoded = decode_head(head, bytes.size());
+  ASSERT_TRUE(decoded) << decoded.error().what;
+  EXPECT_EQ(*decoded, GetParam().what);
+  EXPECT_TRUE(check_payload(head, bytes));
+}
+
+TEST_P(Codec, PayloadIsReferencedNotCopied) {
+  const auto payload = test::payload_for(GetParam().what);
+  const auto frame = encode(GetParam().what, std::as_bytes(std::span(payload)));
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(static_cast<const void*>(frame->payload.data()), static_cast<const void*>(payload.data()));
+  EXPECT_LE(frame->head_bytes().size(), max_head_bytes + 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ordinary, Codec, testing::ValuesIn(test::ordinary()), name_of);
+INSTANTIATE_TEST_SUITE_P(Extreme, Codec, testing::ValuesIn(test::extreme()), name_of);
+
+TEST(CodecRules, NotANumberLossTravels) {
+  push lost = test::whole_push();
+  lost.loss = std::numeric_limits<double>::quiet_NaN();
+  const auto frame = encode(message{push_end{{1}, lost, 0}});
+  ASSERT_TRUE(frame);
+  const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(std::isnan(std::get<push_end>(std::get<message>(*decoded)).what.loss));
+}
+
+TEST(CodecRules, TicketsStayAtHome) {
+  push with_ticket = test::whole_push();
+  with_ticket.gradient = ticket{99};
+  const auto frame = encode(message{push_end{{1}, with_ticket, 0}});
+  ASSERT_TRUE(frame);
+  const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<push_end>(std::get<message>(*decoded)).what, test::whole_push());
+}
+
+TEST(CodecRules, ReasonsAreCutAndMadePrintable) {
+  const auto frame = encode(bye{"\x1b[2Jgone\n" + std::string(2 * max_reason_bytes, 'x'), true});
+  ASSERT_TRUE(frame);
+  const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
+  ASSERT_TRUE(decoded);
+  const std::string& reason = std::get<bye>(*decoded).reason;
+  EXPECT_EQ(reason.substr(0, 10), "?[2Jgone?x");
+  EXPECT_EQ(reason.size(), max_reason_bytes);
+}
+
+// What a sender is told about a message that it must not send.
+std::string fault_of(const content& what, std::span<const std::byte> payload = {}) {
+  const auto frame = encode(what, payload);
+  if (frame)
+    return "no fault";
+  EXPECT_EQ(frame.error().code, errc::bad_message);
+  return frame.error().what;
+}
+
+TEST(CodecRules, RangesAreOrderedAndMultiplesOf16) {
+  for (const range where : {range{32, 16}, range{-16, 16}, range{0, 17}, range{8, 16}})
+    EXPECT_NE(fault_of(message{push_part{{0}, {0}, {}, where}}).find("multiples of 16"), std::string::npos);
+}
+
+TEST(CodecRules, PayloadHasTheSizeOfTheRange) {
+  alignas(8) const std::byte bytes[192]{};
+  const message part = push_part{{0}, {0}, {}, {0, 32}};
+  EXPECT_EQ(fault_of(part, std::span(bytes).first(64)), "payload has 64 bytes, the message says 128");
+  EXPECT_EQ(fault_of(part), "payload has 0 bytes, the message says 128");
+  EXPECT_EQ(fault_of(message{addressed<drop_order>{}}, std::span(bytes).first(64)), "payload has 64 bytes, the message says 0");
+  EXPECT_EQ(fault_of(part, std::span(bytes).subspan(4, 128)), "payload is not aligned to 8 bytes");
+}
+
+TEST(CodecRules, NumbersThatSteerTheSumAreFinite) {
+  close round = test::small_close();
+  round.contributions[1].weight = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}), "a contribution's weight is nan, must be finite");
+  round = test::small_close();
+  round.lr_scale = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}), "learning-rate scale is inf, must be finite");
+}
+
+TEST(CodecRules, CountsAreInRange) {
+  push wrong = test::whole_push();
+  wrong.samples = -1;
+  EXPECT_EQ(fault_of(message{push_end{{1}, wrong, 0}}), "samples is -1, must be 0 or more");
+  EXPECT_EQ(fault_of(message{addressed<arrival>{{1}, {{0}, wrong}}}), "samples is -1, must be 0 or more");
+  send_order order;
+  order.period = 0;
+  EXPECT_EQ(fault_of(message{addressed<send_order>{{1}, order}}), "period is 0, must be 1 or more");
+  order = {};
+  order.to.resize(max_listed_workers + 1);
+  EXPECT_EQ(fault_of(message{addressed<send_order>{{1}, order}}), "2049 workers to send to, at most 2048 fit into a frame");
+}
+
+} // namespace
+} // namespace troupe::protocols::wire

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One of each message for the tests of the wire: ordinary ones, and ones with the largest values that may travel.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "protocols/wire/codec.hpp"
+
+namespace troupe::protocols::wire::test {
+
+struct sample {
+  std::string name;
+  content what;
+};
+
+inline push_id some_push() {
+  return {{3}, {1}, {41}};
+}
+
+inline push whole_push() {
+  return {.epoch = {2},
+          .id = some_push(),
+          .base = {40},
+          .gradient = {},
+          .samples = 128,
+          .loss = 0.625,
+          .compute = 1'500'000,
+          .finite = true,
+          .at = 7'000'000'000};
+}
+
+inline close small_close() {
+  return {.epoch = {2},
+          .ver = {41},
+          .contributions = {{some_push(), 0.25}, {{{4}, {0}, {40}}, 0.75}},
+          .lr_scale = 0.5,
+          .samples_before = 5120,
+          .workers = 2,
+          .send_to = {{3}, {4}, evaluator},
+          .send_epoch = {3},
+          .position = 5248,
+          .period = 4};
+}
+
+/// Written by hand once; the golden bytes are of these.
+inline std::vector<sample> ordinary() {
+  return {
+      {"hello", hello{hello::role::accepts, 0x0123456789abcdef, 7, protocol_version}},
+      {"bye", bye{"no longer wanted", true}},
+      {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
+      {"push_end", message{push_end{{1}, whole_push(), 9}}},
+      {"params_part", message{params_part{{3}, {1}, {{2}, {41}, 5248, 4, {}}, {16, 48}}}},
+      {"partial_part", message{partial_part{{0}, {5}, {41}, {0, 32}, false}}},
+      {"partial_part_empty", message{partial_part{{0}, {5}, {41}, {0, 1'048'576}, true}}},
+      {"arrival", message{addressed<arrival>{{0}, {{1}, whole_push()}}}},
+      {"close", message{addressed<close>{{1}, small_close()}}},
+      {"send_order", message{addressed<send_order>{{1}, {{2}, {41}, {{3}, evaluator}, 5248, 4}}}},
+      {"drop_order", message{addressed<drop_order>{{1}, {some_push()}}}},
+      {"peer_part", message{peer_part{{2}, {{{3}, {1}}, 17, 0.5, {}}, {64, 96}}}},
+  };
+}
+
+/// Every field at an end of its type, every list full.
+inline std::vector<sample> extreme() {
+  constexpr auto u32 = std::numeric_limits<std::uint32_t>::max();
+  constexpr auto u64 = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto i64 = std::numeric_limits<std::int64_t>::max();
+  constexpr auto big = std::numeric_limits<double>::max();
+  constexpr std::int64_t last = i64 / 16 * 16;
+  const push_id id{{u32}, {u32}, {u64}};
+  const push large{.epoch = {u32},
+                   .id = id,
+                   .base = {u64},
+                   .gradient = {},
+                   .samples = i64,
+                   .loss = -std::numeric_limits<double>::infinity(),
+                   .compute = i64,
+                   .finite = false,
+                   .at = std::numeric_limits<std::int64_t>::min()};
+  const std::vector<worker_id> everybody(max_listed_workers, worker_id{u32});
+  const std::vector<contribution> all(max_listed_workers, contribution{id, -big});
+  const close everything{.epoch = {u32},
+                         .ver = {u64},
+                         .contributions = all,
+                         .lr_scale = big,
+                         .samples_before = u64,
+                         .workers = u32,
+                         .send_to = everybody,
+                         .send_epoch = {u32},
+                         .position = u64,
+                         .period = u32};
+  return {
+      {"hello", hello{hello::role::dials, u64, u32, std::numeric_limits<std::uint16_t>::max()}},
+      {"bye", bye{std::string(max_reason_bytes, 'x'), false}},
+      {"bye_without_words", bye{}},
+      {"push_part", message{push_part{{u32}, {u32}, id, {last - 16, last}}}},
+      {"push_part_of_nothing", message{push_part{{u32}, {u32}, id, {last, last}}}},
+      {"push_end", message{push_end{{u32}, large, u32}}},
+      {"params_part", message{params_part{{u32}, {u32}, {{u32}, {u64}, u64, u32, {}}, {0, 16}}}},
+      {"partial_part_empty", message{partial_part{{u32}, {u32}, {u64}, {0, last}, true}}},
+      {"arrival", message{addressed<arrival>{{u32}, {{u32}, large}}}},
+      {"close", message{addressed<close>{{u32}, everything}}},
+      {"close_of_nobody", message{addressed<close>{}}},
+      {"send_order", message{addressed<send_order>{{u32}, {{u32}, {u64}, everybody, u64, u32}}}},
+      {"send_order_to_nobody", message{addressed<send_order>{}}},
+      {"drop_order", message{addressed<drop_order>{{u32}, {id}}}},
+      {"peer_part", message{peer_part{{u32}, {{{u32}, {u32}}, u64, -big, {}}, {0, 16}}}},
+  };
+}
+
+/// Words of a payload that fits: word i is i times an odd constant, so that a misplaced one shows.
+inline std::vector<std::uint64_t> payload_for(const content& what) {
+  const auto* msg = std::get_if<message>(&what);
+  std::vector<std::uint64_t> words(msg != nullptr ? payload_bytes(*msg) / sizeof(std::uint64_t) : 0);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = i * 0x9e3779b97f4a7c15U;
+  return words;
+}
+
+} // namespace troupe::protocols::wire::test
