@@ -15,22 +15,22 @@ namespace troupe::protocols {
 
 /// One parameter of a protocol.
 struct parameter_info {
-  std::string name;
-  spec_value default_value;
-  std::string meaning;
+  std::string name{};
+  spec_value default_value{};
+  std::string meaning{};
   /// Returns what is wrong with the value ("must be at least 1"), or an empty string.
   std::function<std::string(const spec_value&)> check;
 };
 
 /// One protocol.
 struct catalog_entry {
-  std::string name;
-  std::string summary;       ///< one line for `troupe protocols`
-  std::string round_is_full; ///< when is a round full, with what weights
-  std::string who_gets;      ///< who gets parameters, when
-  bool per_push = false;     ///< runs at every shard, each push alone
+  std::string name{};
+  std::string summary{};       ///< one line for `troupe protocols`
+  std::string round_is_full{}; ///< when is a round full, with what weights
+  std::string who_gets{};      ///< who gets parameters, when
+  bool per_push = false;       ///< runs at every shard, each push alone
   bool takes_fan_in = false;
-  std::vector<parameter_info> parameters;
+  std::vector<parameter_info> parameters{};
   std::function<std::unique_ptr<rule>(const protocol_spec&, std::uint64_t seed)> make_rule;
   std::function<std::unique_ptr<worker>(const protocol_spec&, member self)> make_worker;
 };

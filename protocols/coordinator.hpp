@@ -2,6 +2,10 @@
 // The coordinator: membership by plans, when to evaluate, when to stop.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "protocols/effect.hpp"
 
 namespace troupe::protocols {
@@ -9,7 +13,7 @@ namespace troupe::protocols {
 /// `[stop]` and `[evaluate]` of a job, and what membership starts with. What is 0 or empty does not apply.
 struct coordinator_options {
   std::uint32_t workers = 1; ///< the first plan waits for so many
-  protocol_spec protocol;
+  protocol_spec protocol{};
   std::int64_t batch = 1, data_size = 1;
   std::uint32_t period = 1;
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
@@ -18,25 +22,58 @@ struct coordinator_options {
   std::uint64_t stop_steps = 0, stop_samples = 0;
   nanoseconds stop_ns = 0;
   double target_accuracy = 0;
+  std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
+  /// So many rounds in a row without one usable gradient end the job: its parameters can no longer change.
+  std::uint32_t barren_rounds = 20;
 };
 
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or
 /// death makes the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the
 /// lead is told beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs.
+/// Points in time (`_ns`) take effect at the next version. A job ends with an evaluation of what it ends with, unless it fails.
+///
+/// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing.
+/// After `stop` every message is nothing.
 class coordinator {
 public:
   explicit coordinator(const coordinator_options& options);
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
+  /// A shard: the job fails. An aggregator: the workers below it are down too.
+  coordinator_effects on(const holder_down& msg);
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
   coordinator_effects on(const expired& msg);
+  /// The lead's; only `round_closed` matters here.
+  coordinator_effects on(const report& msg);
 
-  const plan& current() const;
-  bool started() const;
-  bool stopped() const;
-  bool target_reached() const;
+  const plan& current() const { return plan_; } ///< the newest
+  bool started() const { return plan_.epoch != plan_epoch{}; }
+  bool stopped() const { return stopped_; }
+  bool target_reached() const { return target_reached_; }
+
+private:
+  coordinator_effects start();
+  coordinator_effects lose(std::vector<member> who, const std::string& reason);
+  coordinator_effects fail(std::string reason);
+  send_plan next_plan();
+  hold next_hold() const;
+  arm_timer evaluation_timer() const;
+  std::uint64_t stop_samples() const;
+  bool at_the_end() const;
+  std::string end_reason() const;
+
+  coordinator_options options_;
+  std::map<worker_id, incarnation> members_;
+  std::map<worker_id, incarnation> buried_; ///< per worker, its newest life that was down
+  std::vector<std::string> obituaries_;     ///< "worker 3 (its node was lost)"
+  plan plan_;
+  bool evaluating_ = false, stopped_ = false, target_reached_ = false;
+  bool time_is_up_ = false;
+  version version_;           ///< held last
+  std::uint64_t samples_ = 0; ///< applied when held last
+  std::uint32_t barren_ = 0;
 };
 
 } // namespace troupe::protocols

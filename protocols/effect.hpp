@@ -2,6 +2,7 @@
 // What machines ask of their drivers: one closed variant per role, so that a new verb breaks every driver at compile time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,7 +13,7 @@ namespace troupe::protocols {
 
 /// A tensor that the driver keeps, times a weight.
 struct term {
-  ticket what;
+  ticket what{};
   double weight = 1;
   friend bool operator==(const term&, const term&) = default;
 };
@@ -21,20 +22,20 @@ struct term {
 
 /// Send `expired{timer}` back after `delay` of training time; arming again replaces, a negative delay disarms.
 struct arm_timer {
-  timer_id timer;
+  timer_id timer{};
   nanoseconds delay = 0;
   friend bool operator==(const arm_timer&, const arm_timer&) = default;
 };
 /// A fact for logs, metrics and the coordinator.
 struct report {
   enum class kind : std::uint8_t { round_closed, push_discarded, push_not_finite, held, note } what = kind::note;
-  version ver;
-  worker_id worker;
+  version ver{};
+  worker_id worker{};
   std::uint64_t samples = 0; ///< applied so far
   double loss = 0;           ///< mean training loss of the round, by samples
   std::uint32_t contributions = 0;
   std::uint64_t staleness = 0; ///< versions made between a push's base and its use (the largest of the round)
-  std::string text;
+  std::string text{};
   friend bool operator==(const report&, const report&) = default;
 };
 
@@ -50,29 +51,32 @@ struct compute {
   std::uint64_t step = 0; ///< comes back in `computed`; keys dropout
   std::uint64_t position = 0;
   std::uint32_t cuts = 1;
-  std::vector<part> parts;
+  std::vector<part> parts{};
+  /// The push that this gradient will be, where that is known beforehand: the driver sends partitions under its id while
+  /// backward still runs, and only the trailer waits for `send_push`. Absent where the gradient is worked on first (coded).
+  std::optional<push> stream_as{};
   friend bool operator==(const compute&, const compute&) = default;
 };
 /// Take an optimizer step on the worker's own parameters, optionally with a proximal term mu/2 |w - w0|^2 or a dual term.
 struct local_step {
-  compute what;
+  compute what{};
   double proximal = 0, dual = 0;
   friend bool operator==(const local_step&, const local_step&) = default;
 };
-/// Use these parameters from now on; what they replace may go.
+/// Use these parameters from now on; every other ticket that came with parameters of this version or an older one may go.
 struct adopt {
-  version ver;
-  ticket parameters;
+  version ver{};
+  ticket parameters{};
   friend bool operator==(const adopt&, const adopt&) = default;
 };
 /// w = sum of terms (ticket 0 names the worker's own parameters).
 struct mix {
-  std::vector<term> terms;
+  std::vector<term> terms{};
   friend bool operator==(const mix&, const mix&) = default;
 };
 /// EASGD's exchange: w -= alpha (w - centre).
 struct elastic {
-  ticket centre;
+  ticket centre{};
   double alpha = 0;
   friend bool operator==(const elastic&, const elastic&) = default;
 };
@@ -83,35 +87,38 @@ struct dual {
 };
 /// One coded tensor from several: the sum of terms, to be pushed under `as`.
 struct encode {
-  std::vector<term> terms;
-  ticket as;
+  std::vector<term> terms{};
+  ticket as{};
   friend bool operator==(const encode&, const encode&) = default;
 };
 /// Send this contribution to every holder that takes this worker's pushes.
 struct send_push {
-  push what;
+  push what{};
   friend bool operator==(const send_push&, const send_push&) = default;
 };
 struct send_peer {
-  worker_id to;
-  peer_message what;
+  worker_id to{};
+  peer_message what{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
-using worker_effect
-    = std::variant<compute, local_step, adopt, mix, elastic, dual, encode, send_push, send_peer, arm_timer, report>;
+using worker_effect =
+    std::variant<compute, local_step, adopt, mix, elastic, dual, encode, send_push, send_peer, arm_timer, report>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule
 
 /// Make version `ver`: parameters = optimizer(parameters, sum of terms), or linear in both where `parameter_weight` says.
+/// An empty sum makes a version without a step.
 struct apply {
-  std::vector<term> sum; ///< added in the order given
-  version ver;
+  std::vector<term> sum{}; ///< added in the order given
+  version ver{};
+  plan_epoch epoch{};          ///< of the round that this closes
+  std::uint32_t workers = 1;   ///< n of that round's plan
   double parameter_weight = 1; ///< weight of the current parameters
   double lr_scale = 1;         ///< per-push rules: samples / (n B)
   std::int64_t samples = 0;    ///< that this version uses
   double compensate = 0;       ///< DC-ASGD's lambda; 0: none
-  ticket backup;               ///< the retained parameters that compensation compares with
+  ticket backup{};             ///< the retained parameters that compensation compares with
   friend bool operator==(const apply&, const apply&) = default;
 };
 /// Soft threshold of the parameters (l1).
@@ -121,23 +128,23 @@ struct prox {
 };
 /// Keep the current parameters under this ticket until `release`.
 struct retain {
-  ticket as;
+  ticket as{};
   friend bool operator==(const retain&, const retain&) = default;
 };
 struct release {
-  ticket what;
+  ticket what{};
   friend bool operator==(const release&, const release&) = default;
 };
 /// No version will use this push.
 struct discard {
-  ticket what;
+  ticket what{};
   friend bool operator==(const discard&, const discard&) = default;
 };
 /// Send the newest parameters, under the given plan, with the place in the data and the period that go with them.
 struct send_params {
-  std::vector<worker_id> to;
-  version ver;
-  plan_epoch epoch;
+  std::vector<worker_id> to{};
+  version ver{};
+  plan_epoch epoch{};
   std::uint64_t position = 0;
   std::uint32_t period = 1;
   friend bool operator==(const send_params&, const send_params&) = default;
@@ -154,24 +161,24 @@ using lead_effects = std::vector<lead_effect>;
 
 /// Tell the lead that a push is complete here.
 struct send_arrival {
-  arrival what;
+  arrival what{};
   friend bool operator==(const send_arrival&, const send_arrival&) = default;
 };
 /// Aggregator: send the sum of terms upward as this round's partial sum; the terms may go afterwards.
 struct forward {
-  std::vector<term> sum;
-  close round;
+  std::vector<term> sum{};
+  close round{};
   friend bool operator==(const forward&, const forward&) = default;
 };
 /// Shard: make the version that `round` names from these terms, then send it to `round.send_to`; the terms may go afterwards.
 struct apply_round {
-  std::vector<term> sum;
-  close round;
+  std::vector<term> sum{};
+  close round{};
   friend bool operator==(const apply_round&, const apply_round&) = default;
 };
 /// Send the newest parameters.
 struct serve {
-  send_order what;
+  send_order what{};
   friend bool operator==(const serve&, const serve&) = default;
 };
 using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, prox, retain, release, report>;
@@ -181,21 +188,26 @@ using holder_effects = std::vector<holder_effect>;
 
 /// Tell everyone: from the next round on, this plan.
 struct send_plan {
-  plan what;
+  plan what{};
   friend bool operator==(const send_plan&, const send_plan&) = default;
 };
 /// Tell rules and holders.
 struct send_worker_down {
-  worker_down what;
+  worker_down what{};
   friend bool operator==(const send_worker_down&, const send_worker_down&) = default;
 };
+/// Tell holders.
+struct send_holder_down {
+  holder_down what{};
+  friend bool operator==(const send_holder_down&, const send_holder_down&) = default;
+};
 struct hold {
-  hold_order what;
+  hold_order what{};
   friend bool operator==(const hold&, const hold&) = default;
 };
 /// Evaluate the held parameters; answer with `evaluated`.
 struct evaluate {
-  version ver;
+  version ver{};
   friend bool operator==(const evaluate&, const evaluate&) = default;
 };
 /// Let the lead send again.
@@ -205,10 +217,10 @@ struct resume {
 /// The job is over.
 struct stop {
   bool failed = false;
-  std::string reason; ///< for people
+  std::string reason{}; ///< for people
   friend bool operator==(const stop&, const stop&) = default;
 };
-using coordinator_effect = std::variant<send_plan, send_worker_down, hold, evaluate, resume, stop, arm_timer>;
+using coordinator_effect = std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, stop, arm_timer>;
 using coordinator_effects = std::vector<coordinator_effect>;
 
 } // namespace troupe::protocols

@@ -2,7 +2,10 @@
 // The holder: keeps pushes until the lead has decided. Every shard and every aggregator runs one.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <set>
+#include <variant>
 
 #include "protocols/effect.hpp"
 
@@ -10,16 +13,26 @@ namespace troupe::protocols {
 
 /// Where a holder stands in the tree of aggregators. Without aggregators: a shard that takes every worker's pushes.
 struct holder_place {
-  holder_id self;
+  holder_id self{};
   bool is_shard = true;
-  std::vector<holder_id> children; ///< aggregators whose partial sums come here, in the order of summing
-  std::vector<holder_id> parents;  ///< to whom an aggregator forwards: one aggregator, or every shard
-  std::set<worker_id> workers;     ///< whose pushes come here directly
+  std::vector<holder_id> children{}; ///< aggregators whose partial sums come here, in the order of summing
+  std::vector<holder_id> parents{};  ///< to whom an aggregator forwards: one aggregator, or every shard
+  std::set<worker_id> workers{};     ///< whose pushes come here directly
   friend bool operator==(const holder_place&, const holder_place&) = default;
 };
 
 /// Reports arrivals, keeps their tickets, and maps the lead's orders to them. Never decides, never sends on its own. A close
 /// that still waits for children's partial sums delays the orders behind it: they are performed in the lead's order.
+///
+/// A push is refused here (`discard`) when it is not newer than the last of its worker, comes from a life that is down, or
+/// from nobody in the plan; any other is kept until a close uses it or a `drop_order` names it, a `worker_down` alone does
+/// not drop it: the lead may have counted it already. Every child contributes to every close, with an empty partial sum
+/// where none of its workers counted, until `holder_down` says that it is gone: what it had sent still counts, what it had not
+/// is missing. A child that dies between two parents thus reaches one's range of the parameters and not the other's, in
+/// its last round; versions stay in step.
+///
+/// Tickets: a message's ticket is the machine's from then on, and each comes back in exactly one `apply_round`, `forward` or
+/// `discard`. Ticket 0 (a push without samples) comes back in none.
 class holder {
 public:
   explicit holder(holder_place place);
@@ -31,10 +44,39 @@ public:
   holder_effects on(const close& msg);
   holder_effects on(const send_order& msg);
   holder_effects on(const drop_order& msg);
+  holder_effects on(const prox& msg);
+  holder_effects on(const retain& msg);
+  holder_effects on(const release& msg);
   holder_effects on(const worker_down& msg);
+  holder_effects on(const holder_down& msg);
 
-  version current() const;
-  std::size_t kept() const; ///< pushes held now
+  /// The newest version whose close was performed here.
+  version current() const { return current_; }
+  std::size_t kept() const { return kept_.size(); } ///< pushes held now
+  /// Children whose partial sum the next close waits for; empty when no close waits.
+  std::vector<holder_id> waiting_for() const;
+
+private:
+  using order = std::variant<close, send_order, drop_order, prox, retain, release>;
+
+  holder_effects enqueue(order what);
+  /// Performs orders up to the first close that must wait.
+  holder_effects advance();
+  /// Live children whose partial sum for this version has not come.
+  std::vector<holder_id> missing(version ver) const;
+  void perform(holder_effects& out, const close& round);
+  void perform(holder_effects& out, const send_order& what);
+  void perform(holder_effects& out, const drop_order& what);
+
+  holder_place place_;
+  plan plan_;                           ///< the newest
+  std::map<worker_id, push_id> newest_; ///< per worker, the last push taken, or the end of a dead life
+  std::map<push_id, ticket> kept_;
+  std::map<version, std::map<holder_id, ticket>> partials_; ///< of closes not yet performed
+  std::set<holder_id> gone_;                                ///< children that nobody waits for
+  std::deque<order> orders_;                                ///< behind a close that waits, that one first
+  version current_;
+  version ordered_; ///< of the last close heard
 };
 
 } // namespace troupe::protocols

@@ -36,7 +36,9 @@ using timer_id = strong_id<struct timer_tag, std::uint32_t>;
 using nanoseconds = std::int64_t;
 
 /// The version after `v`.
-inline version next(version v) { return version{v.value + 1}; }
+inline version next(version v) {
+  return version{v.value + 1};
+}
 
 /// The name under which the evaluator asks for parameters.
 inline constexpr worker_id evaluator{0xffff'ffff};

@@ -2,7 +2,9 @@
 // The lead: gathers arrivals from every holder, lets a rule decide once, and says it in terms that every holder understands.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <set>
 
 #include "protocols/rule.hpp"
 
@@ -11,8 +13,13 @@ namespace troupe::protocols {
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///
 /// A push counts once every holder that takes it has reported it: with aggregators one, else every shard. The rule sees it
-/// under a ticket of the lead's own; `apply{terms}` becomes a `close` that names pushes. While held, `send_to` stays empty
-/// and whoever waits is remembered; `resume_order` sends to them.
+/// under a ticket of the lead's own; `apply{terms}` becomes a `close` that names pushes, and the first `send_params` of
+/// the new version that follows it travels in the `close`. Every push ends in one close or in a `drop_order`.
+///
+/// Holding: at the close that reaches the limit `send_to` stays empty, whoever would have got parameters is remembered, and
+/// `report{held}` says so; `resume_order` sends to them. The lead can hold only where a version is made: an order whose limit
+/// is reached already (or `now`) takes effect at the next version, and one that comes while the lead holds takes effect
+/// after `resume_order`.
 class lead {
 public:
   /// `holders_per_push`: how many arrivals make a push complete.
@@ -28,9 +35,35 @@ public:
   lead_effects on(const fetch_order& msg);
 
   version current() const;
-  std::uint64_t samples_applied() const;
-  bool held() const;
+  std::uint64_t samples_applied() const { return samples_applied_; }
+  bool held() const { return held_; }
+  /// Whom the open round waits for; nobody while held.
   std::vector<worker_id> waiting_for() const;
+
+private:
+  /// A push that is not decided yet. The rule knows it once `known_as` is set.
+  struct gathering {
+    std::set<holder_id> reported;
+    ticket known_as;
+  };
+
+  lead_effects translate(rule_effects decided);
+  close as_close(const apply& step);
+  void send(lead_effects& out, const send_params& what);
+  bool limit_reached(version made) const;
+  void forget(ticket what);
+
+  std::unique_ptr<rule> rule_;
+  std::uint32_t holders_per_push_;
+  plan plan_; ///< the newest
+  std::map<push_id, gathering> open_;
+  std::map<ticket, push_id> names_;     ///< of the open pushes that the rule knows
+  std::map<worker_id, push_id> newest_; ///< per worker, the last push that the rule saw, or the end of a dead life
+  ticket last_ticket_;
+  std::uint64_t samples_applied_ = 0;
+  hold_order limit_;
+  bool held_ = false;
+  std::vector<send_params> held_back_; ///< what `resume_order` sends
 };
 
 } // namespace troupe::protocols

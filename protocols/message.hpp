@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machines hear. Plain values: copyable, comparable, without a tensor, a clock or a socket in them.
+// What machines hear. Plain values: copyable, comparable, without a tensor, a clock or a socket in them; every field has a
+// default, so that a designated initialiser names only what matters.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +14,24 @@ namespace troupe::protocols {
 
 /// Names one push for good: applying it twice is refused by whoever remembers the last clock of each worker.
 struct push_id {
-  worker_id worker;
-  incarnation life;
-  clock_tick clock;
+  worker_id worker{};
+  incarnation life{};
+  clock_tick clock{};
   friend auto operator<=>(const push_id&, const push_id&) = default;
 };
 
 /// A worker in a plan.
 struct member {
-  worker_id worker;
-  incarnation life;
+  worker_id worker{};
+  incarnation life{};
   friend auto operator<=>(const member&, const member&) = default;
 };
 
 /// Coordinator to everyone: who takes part from the next round on, and by which protocol. `workers` is sorted.
 struct plan {
-  plan_epoch epoch;
-  std::vector<member> workers;
-  protocol_spec protocol;
+  plan_epoch epoch{}; ///< the first plan's is 1
+  std::vector<member> workers{};
+  protocol_spec protocol{};
   std::uint32_t period = 1;   ///< local steps between communications (H)
   std::int64_t batch = 1;     ///< samples per worker and step (B)
   std::int64_t data_size = 1; ///< samples of one epoch of the data (N)
@@ -41,14 +42,16 @@ struct plan {
   std::uint64_t after(std::uint64_t position) const;
   /// Place of a worker among `workers`, or -1.
   int rank_of(worker_id who) const;
+  /// Whether this life of this worker takes part.
+  bool has(member who) const;
 };
 
 /// A worker's contribution, complete at one holder: the trailer has come, and every partition before it.
 struct push {
-  plan_epoch epoch;
-  push_id id;
-  version base;            ///< the parameters it was computed against
-  ticket gradient;         ///< ticket 0 when `samples` is 0
+  plan_epoch epoch{};
+  push_id id{};
+  version base{};    ///< the parameters it was computed against
+  ticket gradient{}; ///< ticket 0 when `samples` is 0
   std::int64_t samples = 0;
   double loss = 0;         ///< mean training loss over the samples
   nanoseconds compute = 0; ///< how long the worker computed
@@ -59,39 +62,47 @@ struct push {
 
 /// Holder to lead: this push is complete here. The ticket stays with the holder; in `what` it is 0.
 struct arrival {
-  holder_id holder;
-  push what;
+  holder_id holder{};
+  push what{};
   friend bool operator==(const arrival&, const arrival&) = default;
 };
 
 /// Coordinator to rules and holders: stop waiting for this worker in the open round.
 struct worker_down {
-  worker_id worker;
-  incarnation life;
+  worker_id worker{};
+  incarnation life{};
   friend bool operator==(const worker_down&, const worker_down&) = default;
+};
+
+/// A holder is gone for good. To the coordinator, and (an aggregator) from it to every holder, after the `worker_down` of
+/// each worker whose pushes went through it: nobody waits for its partial sums any more.
+struct holder_down {
+  holder_id holder{};
+  std::string reason{};
+  friend bool operator==(const holder_down&, const holder_down&) = default;
 };
 
 /// A timer that the machine armed has run out.
 struct expired {
-  timer_id timer;
+  timer_id timer{};
   nanoseconds at = 0;
   friend bool operator==(const expired&, const expired&) = default;
 };
 
 /// Shards to worker: new parameters, complete (every partition of every shard has come).
 struct params {
-  plan_epoch epoch;
-  version ver;
+  plan_epoch epoch{};
+  version ver{};
   std::uint64_t position = 0; ///< where the next global batch starts (round rules) or the worker's own slice (per-push rules)
   std::uint32_t period = 1;   ///< local steps to make with them
-  ticket parameters;
+  ticket parameters{};
   friend bool operator==(const params&, const params&) = default;
 };
 
 /// Compute to worker: what `compute` asked for is done.
 struct computed {
   std::uint64_t step = 0;
-  ticket gradient;
+  ticket gradient{};
   std::int64_t samples = 0;
   double loss = 0;
   nanoseconds compute = 0;
@@ -101,36 +112,40 @@ struct computed {
 
 /// Worker to worker (gossip, allreduce).
 struct peer_message {
-  member from;
+  member from{};
   std::uint64_t round = 0;
   double weight = 1;
-  ticket data;
+  ticket data{};
   friend bool operator==(const peer_message&, const peer_message&) = default;
 };
 /// Coordinator to worker: a peer is gone.
 struct peer_down {
-  worker_id worker;
+  worker_id worker{};
   friend bool operator==(const peer_down&, const peer_down&) = default;
 };
 
 /// One push in a closed round and its weight in the sum.
 struct contribution {
-  push_id id;
+  push_id id{};
   double weight = 1;
   friend bool operator==(const contribution&, const contribution&) = default;
 };
 
 /// Lead to holders: the round is decided. Every holder applies (an aggregator forwards) the same pushes with the same
-/// weights in the order given, and then sends the new version to `send_to`.
+/// weights in the order given, and then sends the new version to `send_to`. Without contributions the version advances
+/// and the parameters stay as they are: no momentum, no weight decay.
 struct close {
-  plan_epoch epoch;
-  version ver; ///< the version that this makes
-  std::vector<contribution> contributions;
-  double lr_scale = 1;              ///< per-push rules: samples / (n B)
+  plan_epoch epoch{};
+  version ver{}; ///< the version that this makes
+  std::vector<contribution> contributions{};
+  double lr_scale = 1;         ///< per-push rules: samples / (n B)
+  double parameter_weight = 1; ///< per-push rules, as the next two: see effect.hpp `apply`. Their lead is local: none travels
+  double compensate = 0;
+  ticket backup{};
   std::uint64_t samples_before = 0; ///< samples applied before this close: drives the learning-rate schedule
   std::uint32_t workers = 1;        ///< n of the round's plan: drives the linear scaling rule
-  std::vector<worker_id> send_to;   ///< may be empty (held, or nobody waits)
-  plan_epoch send_epoch;            ///< the plan under which the new version is sent
+  std::vector<worker_id> send_to{}; ///< may be empty (held, or nobody waits)
+  plan_epoch send_epoch{};          ///< the plan under which the new version is sent
   std::uint64_t position = 0;       ///< travels with the parameters
   std::uint32_t period = 1;
   friend bool operator==(const close&, const close&) = default;
@@ -138,9 +153,9 @@ struct close {
 
 /// Lead to holders: send the parameters you have. Broadcasts come in one order, so a holder has `ver`.
 struct send_order {
-  plan_epoch epoch;
-  version ver;
-  std::vector<worker_id> to; ///< `evaluator` is one of them when the job is evaluated
+  plan_epoch epoch{};
+  version ver{};
+  std::vector<worker_id> to{}; ///< `evaluator` is one of them when the job is evaluated
   std::uint64_t position = 0;
   std::uint32_t period = 1;
   friend bool operator==(const send_order&, const send_order&) = default;
@@ -148,19 +163,20 @@ struct send_order {
 
 /// Lead to holders: no version will use this push.
 struct drop_order {
-  push_id id;
+  push_id id{};
   friend bool operator==(const drop_order&, const drop_order&) = default;
 };
 
 /// An aggregator's partial sum for a round, from a child in the tree. `sum` is ticket 0 when none of its workers counted.
 struct partial {
-  holder_id from;
-  version ver; ///< that the round makes
-  ticket sum;
+  holder_id from{};
+  version ver{}; ///< that the round makes
+  ticket sum{};
   friend bool operator==(const partial&, const partial&) = default;
 };
 
-/// Coordinator to lead: hold your replies once so much is applied (0: no limit), or at the next version.
+/// Coordinator to lead: hold your replies once so much is applied (0: no limit), or (`now`) at the next version. Replaces the
+/// order before it.
 struct hold_order {
   std::uint64_t at_samples = 0;
   std::uint64_t at_version = 0;
@@ -171,32 +187,32 @@ struct hold_order {
 struct resume_order {
   friend bool operator==(const resume_order&, const resume_order&) = default;
 };
-/// Coordinator to lead: have every shard send its held parameters to the evaluator.
+/// Coordinator to lead: have every shard send its parameters to the evaluator: one version at all shards, held or not.
 struct fetch_order {
   friend bool operator==(const fetch_order&, const fetch_order&) = default;
 };
 
 /// To coordinator: a worker is up (roles spawned, lanes connected, data loaded).
 struct joined {
-  member who;
+  member who{};
   friend bool operator==(const joined&, const joined&) = default;
 };
 /// To coordinator: a worker is gone; its node was lost, or its actor died.
 struct down {
-  member who;
-  std::string reason;
+  member who{};
+  std::string reason{};
   friend bool operator==(const down&, const down&) = default;
 };
 /// Lead to coordinator: holding at `ver`; `samples` are applied.
 struct held {
-  version ver;
+  version ver{};
   std::uint64_t samples = 0;
   nanoseconds at = 0;
   friend bool operator==(const held&, const held&) = default;
 };
 /// To coordinator: what an evaluation found.
 struct evaluated {
-  version ver;
+  version ver{};
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   nanoseconds at = 0;
   friend bool operator==(const evaluated&, const evaluated&) = default;

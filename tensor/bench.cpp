@@ -105,7 +105,7 @@ result<bench_model> find_bench_model(const std::string& name) {
 }
 
 data_pair bench_data(const bench_model& m) {
-  return make_image_pair(random_images(m.sample, m.classes, samples, 0), random_images(m.sample, m.classes, 1000, 1),
+  return make_image_pair({random_images(m.sample, m.classes, samples, 0), random_images(m.sample, m.classes, 1000, 1)},
                          pixel_scale::standard);
 }
 

@@ -35,9 +35,9 @@ result<void> append(const std::filesystem::path& path, labelled_images& images) 
 
 } // namespace
 
-result<image_files> read_cifar10_folder(const std::filesystem::path& folder) {
+result<image_halves> read_cifar10_folder(const std::filesystem::path& folder) {
   const labelled_images none{{channels, side, side}, classes, {}, {}};
-  image_files files{none, none};
+  image_halves files{none, none};
   for (int i = 1; i <= 5; ++i)
     if (auto done = append(folder / fmt::format("data_batch_{}.bin", i), files.train); !done)
       return done.error();

@@ -162,7 +162,7 @@ result<labelled_rows> read_csv(const std::filesystem::path& path) {
   return csv_parser{path, {reinterpret_cast<const char*>(bytes->data()), bytes->size()}}.run();
 }
 
-result<table_files> read_csv_files(const std::filesystem::path& path, const std::filesystem::path& test_path) {
+result<table_halves> read_csv_files(const std::filesystem::path& path, const std::filesystem::path& test_path) {
   auto train = read_csv(path);
   if (!train)
     return train.error();
@@ -170,7 +170,7 @@ result<table_files> read_csv_files(const std::filesystem::path& path, const std:
     if (train->labels.size() < 2)
       return error{errc::bad_data, fmt::format("{}: one row cannot be both for training and for the test", path.string())};
     auto test = take_last_tenth(*train);
-    return table_files{std::move(*train), std::move(test)};
+    return table_halves{std::move(*train), std::move(test)};
   }
   auto test = read_csv(test_path);
   if (!test)
@@ -181,7 +181,7 @@ result<table_files> read_csv_files(const std::filesystem::path& path, const std:
   if (test->classes > train->classes)
     return refuse(fmt::format("labels up to {}, those of {} go up to {}", test->classes - 1, path.string(), train->classes - 1));
   test->classes = train->classes;
-  return table_files{std::move(*train), std::move(*test)};
+  return table_halves{std::move(*train), std::move(*test)};
 }
 
 } // namespace troupe

@@ -14,12 +14,7 @@ namespace troupe {
 /// begins with FILE:LINE:COLUMN, where COLUMN counts bytes from 1; NaN and infinity are errors.
 result<labelled_rows> read_csv(const std::filesystem::path& path);
 
-/// Both halves of a data set.
-struct table_files {
-  labelled_rows train, test;
-};
-
 /// Reads `path`, and `test_path` or, where that is empty, takes the last tenth of the rows (at least one) for the test.
-result<table_files> read_csv_files(const std::filesystem::path& path, const std::filesystem::path& test_path);
+result<table_halves> read_csv_files(const std::filesystem::path& path, const std::filesystem::path& test_path);
 
 } // namespace troupe

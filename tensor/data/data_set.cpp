@@ -19,7 +19,7 @@ error bad_option(const std::string& what) {
   return {errc::bad_option, what};
 }
 
-result<image_files> draw(const data_spec& spec, std::uint64_t seed) {
+result<image_halves> draw(const data_spec& spec, std::uint64_t seed) {
   constexpr auto most = static_cast<std::int64_t>(max_data_bytes / digit_pixels);
   for (auto [name, samples] : {std::pair{"train_samples", spec.train_samples}, {"test_samples", spec.test_samples}})
     if (samples < 1 || samples > most)
@@ -33,7 +33,7 @@ result<data_pair> load_table(const data_spec& spec) {
   auto tables = read_csv_files(spec.path, spec.test_path);
   if (!tables)
     return tables.error();
-  return make_table_pair(std::move(tables->train), std::move(tables->test));
+  return make_table_pair(std::move(*tables));
 }
 
 } // namespace
@@ -54,8 +54,7 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
           : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"", spec.source));
   if (!images)
     return images.error();
-  return make_image_pair(std::move(images->train), std::move(images->test),
-                         spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
+  return make_image_pair(std::move(*images), spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
 }
 
 } // namespace troupe

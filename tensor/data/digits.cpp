@@ -208,7 +208,7 @@ int draw_digit(const digit_key& key, std::span<std::uint8_t, digit_pixels> pixel
   return label;
 }
 
-image_files draw_digits(std::uint64_t seed, std::int64_t train_samples, std::int64_t test_samples) {
+image_halves draw_digits(std::uint64_t seed, std::int64_t train_samples, std::int64_t test_samples) {
   return {draw_half(seed, split::train, train_samples), draw_half(seed, split::test, test_samples)};
 }
 

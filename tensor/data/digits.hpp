@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/data/idx.hpp"
+#include "tensor/data/memory_set.hpp"
 
 namespace troupe {
 
@@ -31,6 +31,6 @@ struct digit_key {
 int draw_digit(const digit_key& key, std::span<std::uint8_t, digit_pixels> pixels);
 
 /// Draws samples 0 to train_samples - 1 and 0 to test_samples - 1 of the two halves.
-image_files draw_digits(std::uint64_t seed, std::int64_t train_samples, std::int64_t test_samples);
+image_halves draw_digits(std::uint64_t seed, std::int64_t train_samples, std::int64_t test_samples);
 
 } // namespace troupe

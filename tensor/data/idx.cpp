@@ -110,7 +110,7 @@ result<idx_array> read_idx(const std::filesystem::path& path, int rank) {
   return array;
 }
 
-result<image_files> read_idx_folder(const std::filesystem::path& folder) {
+result<image_halves> read_idx_folder(const std::filesystem::path& folder) {
   auto train = read_half(folder, "train");
   if (!train)
     return train.error();
@@ -120,7 +120,7 @@ result<image_files> read_idx_folder(const std::filesystem::path& folder) {
   if (train->sample != test->sample)
     return error{errc::bad_data, fmt::format("{}: training images are {} x {}, test images {} x {}", folder.string(),
                                              train->sample[1], train->sample[2], test->sample[1], test->sample[2])};
-  return image_files{std::move(*train), std::move(*test)};
+  return image_halves{std::move(*train), std::move(*test)};
 }
 
 } // namespace troupe

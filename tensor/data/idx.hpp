@@ -22,13 +22,8 @@ struct idx_array {
 /// does not meet exactly is an error.
 result<idx_array> read_idx(const std::filesystem::path& path, int rank);
 
-/// Both halves of a data set as read from a folder.
-struct image_files {
-  labelled_images train, test;
-};
-
 /// Reads `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, each plain or with `.gz` behind its
 /// name, from `folder`. Labels are 0 to 9.
-result<image_files> read_idx_folder(const std::filesystem::path& folder);
+result<image_halves> read_idx_folder(const std::filesystem::path& folder);
 
 } // namespace troupe

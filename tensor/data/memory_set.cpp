@@ -110,8 +110,7 @@ std::vector<moments> pixel_moments(const labelled_images& images) {
   auto plane = static_cast<std::size_t>(images.sample[1] * images.sample[2]);
   std::vector<std::uint64_t> sums(channels), squares(channels);
   for (std::size_t begin = 0; begin < images.pixels.size(); begin += plane) {
-    std::uint32_t sum = 0;
-    std::uint64_t square = 0;
+    std::uint64_t sum = 0, square = 0;
     for (auto i = begin; i < begin + plane; ++i) {
       std::uint32_t pixel = images.pixels[i];
       sum += pixel;
@@ -129,7 +128,8 @@ std::vector<moments> pixel_moments(const labelled_images& images) {
   return result;
 }
 
-data_pair make_image_pair(labelled_images train, labelled_images test, pixel_scale scale) {
+data_pair make_image_pair(image_halves images, pixel_scale scale) {
+  auto& [train, test] = images;
   TROUPE_ASSERT(train.sample == test.sample && !train.labels.empty());
   std::vector<affine> channels(static_cast<std::size_t>(train.sample[0]), {0, 1 / 255.0F});
   if (scale == pixel_scale::standard)
@@ -137,7 +137,8 @@ data_pair make_image_pair(labelled_images train, labelled_images test, pixel_sca
   return {std::make_shared<image_set>(std::move(train), channels), std::make_shared<image_set>(std::move(test), channels)};
 }
 
-data_pair make_table_pair(labelled_rows train, labelled_rows test) {
+data_pair make_table_pair(table_halves rows) {
+  auto& [train, test] = rows;
   TROUPE_ASSERT(train.columns == test.columns && !train.labels.empty());
   auto columns = column_moments(train);
   scale(train, columns);

@@ -25,6 +25,14 @@ struct labelled_rows {
   std::vector<std::int32_t> labels; ///< (samples), each below `classes`
 };
 
+/// Both halves of a data set, of one sample shape and number of classes.
+struct image_halves {
+  labelled_images train, test;
+};
+struct table_halves {
+  labelled_rows train, test;
+};
+
 /// How pixels become floats.
 enum class pixel_scale : std::uint8_t {
   standard, ///< (x - mean) / std, one mean and std a channel, over every pixel of the training set
@@ -40,10 +48,10 @@ struct moments {
 /// Per channel, over every pixel of every image. Exact: sums of integers.
 std::vector<moments> pixel_moments(const labelled_images& images);
 
-/// Two data sets of one sample shape, scaled by the training set's moments. What does not vary is only centred.
-data_pair make_image_pair(labelled_images train, labelled_images test, pixel_scale scale);
+/// Data sets scaled by the training set's moments. What does not vary is only centred. There is a training sample.
+data_pair make_image_pair(image_halves images, pixel_scale scale);
 
 /// The same for tables, each column by its own moments.
-data_pair make_table_pair(labelled_rows train, labelled_rows test);
+data_pair make_table_pair(table_halves rows);
 
 } // namespace troupe

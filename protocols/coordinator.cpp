@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The coordinator: membership, evaluation points, the end.
+#include "protocols/coordinator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "protocols/tree.hpp"
+
+namespace troupe::protocols {
+
+namespace {
+
+constexpr timer_id evaluation_timer_id{1};
+constexpr timer_id stop_timer_id{2};
+
+} // namespace
+
+coordinator::coordinator(const coordinator_options& options) : options_(options) {
+  if (options_.evaluate_every_samples == 0 && options_.evaluate_every_ns == 0)
+    options_.evaluate_every_samples = static_cast<std::uint64_t>(options_.data_size);
+}
+
+coordinator_effects coordinator::on(const joined& msg) {
+  const member who = msg.who;
+  const auto present = members_.find(who.worker);
+  const auto buried = buried_.find(who.worker);
+  if (stopped_ || (present != members_.end() && who.life <= present->second)
+      || (buried != buried_.end() && who.life <= buried->second))
+    return {};
+  coordinator_effects out;
+  if (present != members_.end()) {
+    buried_[who.worker] = present->second;
+    if (started())
+      out.emplace_back(send_worker_down{{who.worker, present->second}});
+  }
+  members_[who.worker] = who.life;
+  if (started())
+    out.emplace_back(next_plan());
+  else if (members_.size() >= options_.workers)
+    return start();
+  return out;
+}
+
+coordinator_effects coordinator::on(const down& msg) {
+  if (stopped_)
+    return {};
+  if (!started())
+    return fail(fmt::format("worker {} was lost before the job began: {}", msg.who.worker.value, msg.reason));
+  return lose({msg.who}, msg.reason);
+}
+
+coordinator_effects coordinator::on(const holder_down& msg) {
+  if (stopped_)
+    return {};
+  if (msg.holder.value < options_.shards)
+    return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", msg.holder.value, msg.reason));
+  const auto tree = holder_tree(options_.workers, options_.shards, options_.protocol.fan_in);
+  std::vector<member> below;
+  for (const worker_id worker : workers_below(tree, msg.holder))
+    if (const auto life = members_.find(worker); life != members_.end())
+      below.push_back({worker, life->second});
+  coordinator_effects out =
+      started() ? lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason))
+                : fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
+  if (!stopped_)
+    out.emplace_back(send_holder_down{msg});
+  return out;
+}
+
+coordinator_effects coordinator::on(const held& msg) {
+  if (stopped_ || evaluating_)
+    return {};
+  evaluating_ = true;
+  version_ = msg.ver;
+  samples_ = msg.samples;
+  return {evaluate{msg.ver}};
+}
+
+coordinator_effects coordinator::on(const evaluated& msg) {
+  if (stopped_ || !evaluating_ || msg.ver != version_)
+    return {};
+  evaluating_ = false;
+  target_reached_ = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
+  if (target_reached_ || at_the_end()) {
+    stopped_ = true;
+    return {stop{.failed = false, .reason = end_reason()}};
+  }
+  // The next limit first: once resumed, the lead may pass it at any time.
+  coordinator_effects out{next_hold(), resume{}};
+  if (options_.evaluate_every_ns > 0)
+    out.emplace_back(evaluation_timer());
+  return out;
+}
+
+coordinator_effects coordinator::on(const expired& msg) {
+  if (stopped_ || !started())
+    return {};
+  if (msg.timer == stop_timer_id)
+    time_is_up_ = true;
+  else if (msg.timer != evaluation_timer_id)
+    return {};
+  if (evaluating_)
+    return {};
+  hold out = next_hold();
+  out.what.now = true;
+  return {out};
+}
+
+coordinator_effects coordinator::on(const report& msg) {
+  if (stopped_ || msg.what != report::kind::round_closed)
+    return {};
+  barren_ = msg.contributions == 0 ? barren_ + 1 : 0;
+  if (barren_ < options_.barren_rounds)
+    return {};
+  return fail(
+      fmt::format("training diverged: no gradient of the last {} rounds was finite; a smaller learning rate may help", barren_));
+}
+
+coordinator_effects coordinator::start() {
+  coordinator_effects out;
+  // The limit first: the plan makes workers run, and the limit may be at the first version.
+  out.emplace_back(next_hold());
+  out.emplace_back(next_plan());
+  if (options_.evaluate_every_ns > 0)
+    out.emplace_back(evaluation_timer());
+  if (options_.stop_ns > 0)
+    out.emplace_back(arm_timer{stop_timer_id, options_.stop_ns});
+  return out;
+}
+
+coordinator_effects coordinator::lose(std::vector<member> who, const std::string& reason) {
+  coordinator_effects out;
+  for (const member& gone : who) {
+    incarnation& buried = buried_[gone.worker];
+    buried = std::max(buried, gone.life);
+    const auto present = members_.find(gone.worker);
+    if (present == members_.end() || present->second != gone.life)
+      continue;
+    members_.erase(present);
+    obituaries_.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
+    out.emplace_back(send_worker_down{{gone.worker, gone.life}});
+  }
+  if (out.empty())
+    return {};
+  // What is evaluated as the job's end needs no worker any more.
+  if (members_.empty() && !(evaluating_ && at_the_end())) {
+    coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(obituaries_, ", ")));
+    out.insert(out.end(), failed.begin(), failed.end());
+  } else {
+    out.emplace_back(next_plan());
+  }
+  return out;
+}
+
+coordinator_effects coordinator::fail(std::string reason) {
+  stopped_ = true;
+  return {stop{.failed = true, .reason = std::move(reason)}};
+}
+
+send_plan coordinator::next_plan() {
+  plan_.epoch = {plan_.epoch.value + 1};
+  plan_.protocol = options_.protocol;
+  plan_.period = options_.period;
+  plan_.batch = options_.batch;
+  plan_.data_size = options_.data_size;
+  plan_.workers.clear();
+  for (const auto& [worker, life] : members_)
+    plan_.workers.push_back({worker, life});
+  return {plan_};
+}
+
+hold coordinator::next_hold() const {
+  const std::uint64_t every = options_.evaluate_every_samples;
+  const std::uint64_t evaluation = every == 0 ? 0 : (samples_ / every + 1) * every;
+  const std::uint64_t end = stop_samples();
+  const bool end_is_nearer = end != 0 && (evaluation == 0 || end < evaluation);
+  return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop_steps}};
+}
+
+arm_timer coordinator::evaluation_timer() const {
+  return {evaluation_timer_id, options_.evaluate_every_ns};
+}
+
+std::uint64_t coordinator::stop_samples() const {
+  const auto epochs = static_cast<std::uint64_t>(std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size)));
+  if (epochs == 0 || options_.stop_samples == 0)
+    return std::max(epochs, options_.stop_samples);
+  return std::min(epochs, options_.stop_samples);
+}
+
+bool coordinator::at_the_end() const {
+  const std::uint64_t samples = stop_samples();
+  return time_is_up_ || (samples != 0 && samples_ >= samples)
+         || (options_.stop_steps != 0 && version_.value >= options_.stop_steps);
+}
+
+std::string coordinator::end_reason() const {
+  if (target_reached_)
+    return fmt::format("reached an accuracy of {}", options_.target_accuracy);
+  if (options_.stop_steps != 0 && version_.value >= options_.stop_steps)
+    return fmt::format("made {} steps", options_.stop_steps);
+  if (const std::uint64_t samples = stop_samples(); samples != 0 && samples_ >= samples)
+    return samples == options_.stop_samples ? fmt::format("used {} samples", samples)
+                                            : fmt::format("trained for {} epochs", options_.stop_epochs);
+  return fmt::format("trained for {} s", static_cast<double>(options_.stop_ns) / 1e9);
+}
+
+} // namespace troupe::protocols

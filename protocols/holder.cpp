@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The holder: keeping, refusing, and performing the lead's orders in order.
+#include "protocols/holder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace troupe::protocols {
+
+namespace {
+
+report refused(const push& msg) {
+  return {.what = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
+}
+
+void discard_unless_empty(holder_effects& out, ticket what) {
+  if (what != ticket{})
+    out.emplace_back(discard{what});
+}
+
+} // namespace
+
+holder::holder(holder_place place) : place_(std::move(place)) {}
+
+holder::~holder() = default;
+
+holder_effects holder::on(const plan& msg) {
+  if (msg.epoch > plan_.epoch) {
+    plan_ = msg;
+    // What is forgotten here is refused as foreign from now on.
+    std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
+  }
+  return {};
+}
+
+holder_effects holder::on(const push& msg) {
+  const push_id id = msg.id;
+  const auto seen = newest_.find(id.worker);
+  const bool old = seen != newest_.end() && id <= seen->second;
+  // A push of a plan that is not here yet is the lead's to judge: refusing it would let the lead wait for ever.
+  const bool foreign = msg.epoch <= plan_.epoch && !plan_.has({id.worker, id.life});
+  if (old || foreign) {
+    holder_effects out;
+    discard_unless_empty(out, msg.gradient);
+    out.emplace_back(refused(msg));
+    return out;
+  }
+  newest_.insert_or_assign(id.worker, id);
+  kept_.emplace(id, msg.gradient);
+  send_arrival out{{place_.self, msg}};
+  out.what.what.gradient = {};
+  return {out};
+}
+
+holder_effects holder::on(const worker_down& msg) {
+  const push_id end_of_life{msg.worker, msg.life, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
+  if (plan_.has({msg.worker, msg.life})) {
+    push_id& seen = newest_[msg.worker];
+    seen = std::max(seen, end_of_life);
+  }
+  return {};
+}
+
+holder_effects holder::on(const holder_down& msg) {
+  gone_.insert(msg.holder);
+  return advance();
+}
+
+holder_effects holder::on(const partial& msg) {
+  const bool wanted = msg.ver > current_ && std::ranges::count(place_.children, msg.from) > 0;
+  if (!wanted || !partials_[msg.ver].try_emplace(msg.from, msg.sum).second) {
+    holder_effects out;
+    discard_unless_empty(out, msg.sum);
+    return out;
+  }
+  return advance();
+}
+
+holder_effects holder::on(const close& msg) {
+  if (msg.ver <= ordered_)
+    return {};
+  ordered_ = msg.ver;
+  return enqueue(msg);
+}
+
+holder_effects holder::on(const send_order& msg) {
+  return enqueue(msg);
+}
+holder_effects holder::on(const drop_order& msg) {
+  return enqueue(msg);
+}
+holder_effects holder::on(const prox& msg) {
+  return enqueue(msg);
+}
+holder_effects holder::on(const retain& msg) {
+  return enqueue(msg);
+}
+holder_effects holder::on(const release& msg) {
+  return enqueue(msg);
+}
+
+std::vector<holder_id> holder::waiting_for() const {
+  // Only a close waits, so the first of what is queued is one.
+  return orders_.empty() ? std::vector<holder_id>{} : missing(std::get<close>(orders_.front()).ver);
+}
+
+std::vector<holder_id> holder::missing(version ver) const {
+  const auto sums = partials_.find(ver);
+  std::vector<holder_id> out;
+  for (const holder_id child : place_.children)
+    if (!gone_.contains(child) && (sums == partials_.end() || !sums->second.contains(child)))
+      out.emplace_back(child);
+  return out;
+}
+
+holder_effects holder::enqueue(order what) {
+  orders_.push_back(std::move(what));
+  return advance();
+}
+
+holder_effects holder::advance() {
+  holder_effects out;
+  while (!orders_.empty()) {
+    if (const auto* round = std::get_if<close>(&orders_.front()); round && !missing(round->ver).empty())
+      break;
+    std::visit(
+        [&]<class Order>(const Order& what) {
+          if constexpr (std::is_same_v<Order, prox> || std::is_same_v<Order, retain> || std::is_same_v<Order, release>)
+            out.emplace_back(what);
+          else
+            perform(out, what);
+        },
+        orders_.front());
+    orders_.pop_front();
+  }
+  return out;
+}
+
+void holder::perform(holder_effects& out, const close& round) {
+  std::vector<term> sum;
+  for (const contribution& part : round.contributions)
+    if (const auto kept = kept_.extract(part.id); kept) {
+      if (kept.mapped() != ticket{})
+        sum.push_back({kept.mapped(), part.weight});
+    } else if (place_.workers.contains(part.id.worker)) {
+      // The lead counts what every holder has reported, so this is an order lost or forged.
+      out.emplace_back(report{.what = report::kind::note,
+                              .ver = round.ver,
+                              .worker = part.id.worker,
+                              .text = "a close names a push that is not kept here"});
+    }
+  // The children's sums are weighted already.
+  const auto sums = std::exchange(partials_[round.ver], {});
+  partials_.erase(round.ver);
+  for (const holder_id child : place_.children)
+    if (const auto part = sums.find(child); part != sums.end() && part->second != ticket{})
+      sum.push_back({part->second, 1});
+  current_ = round.ver;
+  if (place_.is_shard)
+    out.emplace_back(apply_round{std::move(sum), round});
+  else
+    out.emplace_back(forward{std::move(sum), round});
+}
+
+void holder::perform(holder_effects& out, const send_order& what) {
+  if (place_.is_shard)
+    out.emplace_back(serve{what});
+}
+
+void holder::perform(holder_effects& out, const drop_order& what) {
+  if (const auto kept = kept_.extract(what.id); kept)
+    discard_unless_empty(out, kept.mapped());
+}
+
+} // namespace troupe::protocols

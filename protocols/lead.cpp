@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lead: gathering, translation of a rule's effects, holding.
+#include "protocols/lead.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace troupe::protocols {
+
+namespace {
+
+/// Later than every push of this life.
+push_id end_of(const worker_down& msg) {
+  return {msg.worker, msg.life, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
+}
+
+send_order as_order(const send_params& what) {
+  return {.epoch = what.epoch, .ver = what.ver, .to = what.to, .position = what.position, .period = what.period};
+}
+
+} // namespace
+
+lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push)
+    : rule_(std::move(decides)), holders_per_push_(holders_per_push) {}
+
+lead::~lead() = default;
+
+lead_effects lead::on(const plan& msg) {
+  if (msg.epoch > plan_.epoch) {
+    plan_ = msg;
+    // What is forgotten here is refused as foreign from now on.
+    std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
+  }
+  return translate(rule_->on(msg));
+}
+
+lead_effects lead::on(const arrival& msg) {
+  const push_id id = msg.what.id;
+  auto known = open_.find(id);
+  if (known == open_.end()) {
+    const auto seen = newest_.find(id.worker);
+    const bool decided = seen != newest_.end() && id <= seen->second;
+    const bool foreign = msg.what.epoch <= plan_.epoch && !plan_.has({id.worker, id.life});
+    // Its holder keeps it for nothing: the push is decided, or can never be complete.
+    if (decided || foreign)
+      return {drop_order{id}};
+    known = open_.try_emplace(id).first;
+  }
+  gathering& push_of_id = known->second;
+  if (push_of_id.known_as != ticket{} || !push_of_id.reported.insert(msg.holder).second
+      || push_of_id.reported.size() < holders_per_push_)
+    return {};
+
+  push_of_id.known_as = ticket{++last_ticket_.value};
+  names_.emplace(push_of_id.known_as, id);
+  newest_.insert_or_assign(id.worker, id);
+  push complete = msg.what;
+  complete.gradient = push_of_id.known_as;
+  return translate(rule_->on(complete));
+}
+
+lead_effects lead::on(const worker_down& msg) {
+  push_id& seen = newest_[msg.worker];
+  seen = std::max(seen, end_of(msg));
+  lead_effects out;
+  // What some holder has not reported yet it never will: it drops what is incomplete.
+  std::erase_if(open_, [&](const auto& entry) {
+    const auto& [id, state] = entry;
+    const bool never_complete = id.worker == msg.worker && id.life == msg.life && state.known_as == ticket{};
+    if (never_complete)
+      out.emplace_back(drop_order{id});
+    return never_complete;
+  });
+  for (send_params& waiting : held_back_)
+    if (plan_.has({msg.worker, msg.life}))
+      std::erase(waiting.to, msg.worker);
+  for (lead_effect& effect : translate(rule_->on(msg)))
+    out.emplace_back(std::move(effect));
+  return out;
+}
+
+lead_effects lead::on(const expired& msg) {
+  return translate(rule_->on(msg));
+}
+
+lead_effects lead::on(const hold_order& msg) {
+  limit_ = msg;
+  return {};
+}
+
+lead_effects lead::on(const resume_order&) {
+  if (!std::exchange(held_, false))
+    return {};
+  lead_effects out;
+  for (const send_params& what : std::exchange(held_back_, {}))
+    send(out, what);
+  return out;
+}
+
+lead_effects lead::on(const fetch_order&) {
+  return {send_order{.epoch = plan_.epoch, .ver = current(), .to = {evaluator}}};
+}
+
+version lead::current() const {
+  return rule_->current();
+}
+
+std::vector<worker_id> lead::waiting_for() const {
+  return held_ ? std::vector<worker_id>{} : rule_->waiting_for();
+}
+
+lead_effects lead::translate(rule_effects decided) {
+  lead_effects out;
+  std::optional<report> holds;
+  for (rule_effect& effect : decided)
+    std::visit(
+        [&]<class Effect>(Effect& what) {
+          if constexpr (std::is_same_v<Effect, apply>) {
+            out.emplace_back(as_close(what));
+            if (!held_ && limit_reached(what.ver)) {
+              held_ = true;
+              limit_ = {};
+              holds = report{.what = report::kind::held, .ver = what.ver, .samples = samples_applied_};
+            }
+          } else if constexpr (std::is_same_v<Effect, send_params>) {
+            send(out, what);
+          } else if constexpr (std::is_same_v<Effect, discard>) {
+            if (const auto name = names_.find(what.what); name != names_.end())
+              out.emplace_back(drop_order{name->second});
+            forget(what.what);
+          } else if constexpr (std::is_same_v<Effect, report>) {
+            what.samples = samples_applied_;
+            out.emplace_back(std::move(what));
+          } else {
+            out.emplace_back(std::move(what));
+          }
+        },
+        effect);
+  // Last, so that whoever hears it has heard what the round was.
+  if (holds)
+    out.emplace_back(*std::move(holds));
+  return out;
+}
+
+close lead::as_close(const apply& step) {
+  close out{.epoch = step.epoch,
+            .ver = step.ver,
+            .lr_scale = step.lr_scale,
+            .parameter_weight = step.parameter_weight,
+            .compensate = step.compensate,
+            .backup = step.backup,
+            .samples_before = samples_applied_,
+            .workers = step.workers,
+            .send_epoch = step.epoch};
+  for (const term& part : step.sum)
+    if (const auto name = names_.find(part.what); name != names_.end())
+      out.contributions.push_back({name->second, part.weight});
+  for (const term& part : step.sum)
+    forget(part.what);
+  samples_applied_ += static_cast<std::uint64_t>(step.samples);
+  return out;
+}
+
+/// Sends with the close that has just made this version, where nothing travels with it yet; else on its own.
+void lead::send(lead_effects& out, const send_params& what) {
+  if (what.to.empty())
+    return;
+  if (held_) {
+    held_back_.push_back(what);
+    return;
+  }
+  for (lead_effect& effect : out)
+    if (auto* made = std::get_if<close>(&effect); made && made->ver == what.ver && made->send_to.empty()) {
+      made->send_to = what.to;
+      made->send_epoch = what.epoch;
+      made->position = what.position;
+      made->period = what.period;
+      return;
+    }
+  out.emplace_back(as_order(what));
+}
+
+bool lead::limit_reached(version made) const {
+  return limit_.now || (limit_.at_samples != 0 && samples_applied_ >= limit_.at_samples)
+         || (limit_.at_version != 0 && made.value >= limit_.at_version);
+}
+
+void lead::forget(ticket what) {
+  if (const auto name = names_.find(what); name != names_.end()) {
+    open_.erase(name->second);
+    names_.erase(name);
+  }
+}
+
+} // namespace troupe::protocols

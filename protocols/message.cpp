@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arithmetic on plans: positions in the data, ranks, membership.
+#include "protocols/message.hpp"
+
+#include <algorithm>
+
+namespace troupe::protocols {
+
+std::uint64_t plan::after(std::uint64_t position) const {
+  if (batch <= 0 || data_size <= 0)
+    return position;
+  const auto size = static_cast<std::uint64_t>(data_size);
+  const auto global_batch = static_cast<std::uint64_t>(batch) * workers.size();
+  return std::min(position + global_batch, (position / size + 1) * size);
+}
+
+int plan::rank_of(worker_id who) const {
+  const auto at = std::ranges::lower_bound(workers, who, {}, &member::worker);
+  return at != workers.end() && at->worker == who ? static_cast<int>(at - workers.begin()) : -1;
+}
+
+bool plan::has(member who) const {
+  return std::ranges::binary_search(workers, who);
+}
+
+} // namespace troupe::protocols

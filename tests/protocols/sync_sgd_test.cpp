@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Synchronous SGD, worked by hand.
+#include "protocols/sync_sgd.hpp"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+/// A push of life 0 under plan 1 against version 0, ticket 100 + worker.
+push push_from(std::uint32_t worker, std::int64_t samples = 10) {
+  return {.epoch = e(1), .id = {w(worker), {}, {1}}, .base = v(0), .gradient = t(100 + worker), .samples = samples};
+}
+
+/// The next push of that worker, against a later version.
+push push_from(std::uint32_t worker, version base, plan_epoch epoch = e(1)) {
+  push out = push_from(worker);
+  out.id.clock = {base.value + 1};
+  out.base = base;
+  out.epoch = epoch;
+  return out;
+}
+
+TEST(SyncSgd, FirstPlanSendsVersionZeroToAll) {
+  sync_sgd rule;
+  EXPECT_EQ(rule.on(plan_of(1, {0, 1})),
+            (rule_effects{send_params{.to = {w(0), w(1)}, .ver = v(0), .epoch = e(1), .position = 0, .period = 1}}));
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(0), w(1)}));
+}
+
+TEST(SyncSgd, LastPushClosesTheRoundWeightedBySamplesInWorkerOrder) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  push late = push_from(1, 30), last = push_from(0, 10);
+  late.loss = 1.0;
+  last.loss = 3.0;
+  EXPECT_EQ(rule.on(late), rule_effects{});
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
+  EXPECT_EQ(rule.on(last),
+            (rule_effects{apply{.sum = {{t(100), 0.25}, {t(101), 0.75}}, .ver = v(1), .epoch = e(1), .workers = 2, .samples = 40},
+                          report{.what = report::kind::round_closed, .ver = v(1), .loss = 1.5, .contributions = 2},
+                          send_params{.to = {w(0), w(1)}, .ver = v(1), .epoch = e(1), .position = 20, .period = 1}}));
+  EXPECT_EQ(rule.current(), v(1));
+}
+
+TEST(SyncSgd, LatePushIsDiscarded) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  rule.on(push_from(0));
+  push late = push_from(0);
+  late.id.clock = {2};
+  late.gradient = t(7);
+  EXPECT_EQ(rule.on(late), (rule_effects{discard{t(7)}, report{.what = report::kind::push_discarded, .ver = v(0)}}));
+  EXPECT_EQ(rule.current(), v(1));
+}
+
+TEST(SyncSgd, PushAgainstAVersionNotMadeYetIsDiscarded) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  EXPECT_EQ(only<discard>(rule.on(push_from(0, v(1)))).what, t(100));
+  EXPECT_EQ(rule.current(), v(0));
+}
+
+TEST(SyncSgd, SecondPushOfAWorkerInARoundIsDiscardedAndTheFirstStays) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push_from(0));
+  push again = push_from(0);
+  again.gradient = t(7);
+  EXPECT_EQ(only<discard>(rule.on(again)).what, t(7));
+  const rule_effects closed = rule.on(push_from(1));
+  EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 0.5}, {t(101), 0.5}}));
+}
+
+TEST(SyncSgd, ForeignWorkerIsDiscarded) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  EXPECT_EQ(only<discard>(rule.on(push_from(5))).what, t(105));
+}
+
+TEST(SyncSgd, OtherLifeOfAMemberIsDiscarded) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  push other = push_from(0);
+  other.id.life = {1};
+  EXPECT_EQ(only<discard>(rule.on(other)).what, t(100));
+}
+
+TEST(SyncSgd, PushOfAnotherEpochIsDiscarded) {
+  sync_sgd rule;
+  rule.on(plan_of(2, {0}));
+  EXPECT_EQ(only<discard>(rule.on(push_from(0))).what, t(100));
+  push future = push_from(0);
+  future.epoch = e(3);
+  EXPECT_EQ(only<discard>(rule.on(future)).what, t(100));
+}
+
+TEST(SyncSgd, EmptySliceCountsAsArrivedAndAddsNoTerm) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  push empty = push_from(1, 0);
+  empty.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(rule.on(empty), (rule_effects{discard{t(101)}}));
+  const rule_effects closed = rule.on(push_from(0));
+  EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 1.0}}));
+  EXPECT_EQ(only<report>(closed).loss, 0.0);
+}
+
+TEST(SyncSgd, PushThatIsNotFiniteIsRejectedAndTheOthersAreWeightedAnew) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1, 2}));
+  push wild = push_from(1);
+  wild.finite = false;
+  EXPECT_EQ(rule.on(wild),
+            (rule_effects{report{.what = report::kind::push_not_finite, .ver = v(0), .worker = w(1)}, discard{t(101)}}));
+  rule.on(push_from(0, 10));
+  const rule_effects closed = rule.on(push_from(2, 30));
+  EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 0.25}, {t(102), 0.75}}));
+  EXPECT_EQ(only<apply>(closed).samples, 40);
+}
+
+TEST(SyncSgd, RoundWithoutATermAdvancesTheVersionWithoutAStep) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  push wild = push_from(0);
+  wild.finite = false;
+  const rule_effects closed = rule.on(wild);
+  EXPECT_EQ(only<apply>(closed), (apply{.sum = {}, .ver = v(1), .epoch = e(1), .workers = 1, .samples = 0}));
+  EXPECT_EQ(only<send_params>(closed).position, 10u);
+}
+
+TEST(SyncSgd, DeathOfTheLastStragglerClosesTheRound) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push_from(1));
+  const rule_effects closed = rule.on(worker_down{w(0), {}});
+  EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(101), 1.0}}));
+  EXPECT_EQ(only<apply>(closed).workers, 2u) << "n is the plan's: the dead worker's slice is lost, not dealt again";
+  EXPECT_EQ(only<send_params>(closed).to, (std::vector{w(1)}));
+}
+
+TEST(SyncSgd, PushOfAWorkerThatThenDiedIsDropped) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push_from(0));
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}}));
+  EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1.0}}));
+}
+
+TEST(SyncSgd, EmptyPushOfAWorkerThatThenDiedIsDiscardedOnce) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  EXPECT_EQ(count<discard>(rule.on(push_from(0, 0))), 1u);
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), rule_effects{});
+}
+
+TEST(SyncSgd, DeathOfAnotherLifeOrOfAForeignerChangesNothing) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push_from(0));
+  EXPECT_EQ(rule.on(worker_down{w(1), {1}}), rule_effects{});
+  EXPECT_EQ(rule.on(worker_down{w(9), {}}), rule_effects{});
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(1)}));
+}
+
+TEST(SyncSgd, DeadWorkerIsNotAwaitedInTheNextRoundEither) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(worker_down{w(0), {}});
+  rule.on(push_from(1));
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(1)}));
+  EXPECT_EQ(only<apply>(rule.on(push_from(1, v(1)))).ver, v(2));
+}
+
+TEST(SyncSgd, PlanDuringARoundTakesEffectAtTheNext) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  plan wider = plan_of(2, {0, 1});
+  wider.period = 3;
+  EXPECT_EQ(rule.on(wider), rule_effects{});
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
+  const rule_effects closed = rule.on(push_from(0));
+  EXPECT_EQ(only<apply>(closed).workers, 1u);
+  // One worker's batch of 10 was used; the next one, of 20, starts behind it.
+  EXPECT_EQ(only<send_params>(closed),
+            (send_params{.to = {w(0), w(1)}, .ver = v(1), .epoch = e(2), .position = 10, .period = 3}));
+  rule.on(push_from(0, v(1), e(2)));
+  EXPECT_EQ(only<send_params>(rule.on(push_from(1, v(1), e(2)))).position, 30u);
+}
+
+TEST(SyncSgd, OldOrRepeatedPlanIsNothing) {
+  sync_sgd rule;
+  rule.on(plan_of(2, {0}));
+  rule.on(worker_down{w(0), {}});
+  EXPECT_EQ(rule.on(plan_of(1, {0, 1})), rule_effects{});
+  EXPECT_EQ(rule.on(plan_of(2, {0, 1})), rule_effects{});
+}
+
+TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderTheNextPlan) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), rule_effects{});
+  EXPECT_EQ(rule.waiting_for(), std::vector<worker_id>{});
+  EXPECT_EQ(rule.on(plan_of(2, {1, 2})),
+            (rule_effects{send_params{.to = {w(1), w(2)}, .ver = v(0), .epoch = e(2), .position = 0, .period = 1}}));
+}
+
+TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderAPlanThatWasWaiting) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0}));
+  rule.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}),
+            (rule_effects{send_params{.to = {w(1)}, .ver = v(0), .epoch = e(2), .position = 0, .period = 1}}));
+}
+
+TEST(SyncSgd, WorkerThatCameBackUnderANewPlanIsAwaitedAgain) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(worker_down{w(0), {}});
+  plan back = plan_of(2, {0, 1});
+  back.workers[0].life = {1};
+  rule.on(back);
+  rule.on(push_from(1));
+  EXPECT_EQ(rule.waiting_for(), (std::vector{w(0), w(1)}));
+}
+
+TEST(SyncSgd, ShortLastBatchEndsTheEpochOfTheData) {
+  sync_sgd rule;
+  rule.on(plan_of(1, {0, 1}, /*batch=*/10, /*data_size=*/30));
+  rule.on(push_from(0));
+  rule.on(push_from(1));
+  rule.on(push_from(0, v(1)));
+  EXPECT_EQ(only<send_params>(rule.on(push_from(1, v(1)))).position, 30u) << "10 of 20 samples were left";
+}
+
+} // namespace
+} // namespace troupe::protocols
