@@ -31,8 +31,8 @@ struct catalog_entry {
   bool per_push = false;       ///< runs at every shard, each push alone
   bool takes_fan_in = false;
   std::vector<parameter_info> parameters{};
-  std::function<std::unique_ptr<rule>(const protocol_spec&, std::uint64_t seed)> make_rule;
-  std::function<std::unique_ptr<worker>(const protocol_spec&, member self)> make_worker;
+  std::function<std::unique_ptr<rule>(const protocol_spec&, std::uint64_t seed)> make_rule{};
+  std::function<std::unique_ptr<worker>(const protocol_spec&, member self)> make_worker{};
 };
 
 /// All protocols, in the order in which they are listed for people. Built on each call.

@@ -29,9 +29,7 @@ coordinator::coordinator(const coordinator_options& options) : options_(options)
 coordinator_effects coordinator::on(const joined& msg) {
   const member who = msg.who;
   const auto present = members_.find(who.worker);
-  const auto buried = buried_.find(who.worker);
-  if (stopped_ || (present != members_.end() && who.life <= present->second)
-      || (buried != buried_.end() && who.life <= buried->second))
+  if (stopped_ || is_out(who) || (present != members_.end() && who.life <= present->second))
     return {};
   coordinator_effects out;
   if (present != members_.end()) {
@@ -60,16 +58,17 @@ coordinator_effects coordinator::on(const holder_down& msg) {
     return {};
   if (msg.holder.value < options_.shards)
     return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", msg.holder.value, msg.reason));
+  if (!started())
+    return fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
   const auto tree = holder_tree(options_.workers, options_.shards, options_.protocol.fan_in);
   std::vector<member> below;
-  for (const worker_id worker : workers_below(tree, msg.holder))
+  for (const worker_id worker : workers_below(tree, msg.holder)) {
+    cut_off_.insert(worker);
     if (const auto life = members_.find(worker); life != members_.end())
       below.push_back({worker, life->second});
-  coordinator_effects out =
-      started() ? lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason))
-                : fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
-  if (!stopped_)
-    out.emplace_back(send_holder_down{msg});
+  }
+  coordinator_effects out = lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason));
+  out.emplace_back(send_holder_down{msg});
   return out;
 }
 
@@ -120,6 +119,12 @@ coordinator_effects coordinator::on(const report& msg) {
     return {};
   return fail(
       fmt::format("training diverged: no gradient of the last {} rounds was finite; a smaller learning rate may help", barren_));
+}
+
+bool coordinator::is_out(member who) const {
+  const auto buried = buried_.find(who.worker);
+  const bool outside_tree = options_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
+  return outside_tree || cut_off_.contains(who.worker) || (buried != buried_.end() && who.life <= buried->second);
 }
 
 coordinator_effects coordinator::start() {

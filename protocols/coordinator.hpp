@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ struct coordinator_options {
 /// lead is told beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs.
 /// Points in time (`_ns`) take effect at the next version. A job ends with an evaluation of what it ends with, unless it fails.
 ///
-/// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing.
+/// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing. So
+/// is a join of a worker that no aggregator takes pushes of: in a job with a tree, one beyond the first `workers`, or one
+/// whose aggregator is gone.
 /// After `stop` every message is nothing.
 class coordinator {
 public:
@@ -40,7 +43,7 @@ public:
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
-  /// A shard: the job fails. An aggregator: the workers below it are down too.
+  /// A shard: the job fails. An aggregator: the workers below it are down too, and stay so.
   coordinator_effects on(const holder_down& msg);
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
@@ -54,6 +57,7 @@ public:
   bool target_reached() const { return target_reached_; }
 
 private:
+  bool is_out(member who) const;
   coordinator_effects start();
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
   coordinator_effects fail(std::string reason);
@@ -68,6 +72,7 @@ private:
   std::map<worker_id, incarnation> members_;
   std::map<worker_id, incarnation> buried_; ///< per worker, its newest life that was down
   std::vector<std::string> obituaries_;     ///< "worker 3 (its node was lost)"
+  std::set<worker_id> cut_off_;             ///< below an aggregator that is gone
   plan plan_;
   bool evaluating_ = false, stopped_ = false, target_reached_ = false;
   bool time_is_up_ = false;

@@ -149,12 +149,12 @@ close lead::as_close(const apply& step) {
   close out{.epoch = step.epoch,
             .ver = step.ver,
             .lr_scale = step.lr_scale,
-            .parameter_weight = step.parameter_weight,
-            .compensate = step.compensate,
-            .backup = step.backup,
             .samples_before = samples_applied_,
             .workers = step.workers,
-            .send_epoch = step.epoch};
+            .send_epoch = step.epoch,
+            .parameter_weight = step.parameter_weight,
+            .compensate = step.compensate,
+            .backup = step.backup};
   for (const term& part : step.sum)
     if (const auto name = names_.find(part.what); name != names_.end())
       out.contributions.push_back({name->second, part.weight});

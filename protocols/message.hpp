@@ -138,16 +138,16 @@ struct close {
   plan_epoch epoch{};
   version ver{}; ///< the version that this makes
   std::vector<contribution> contributions{};
-  double lr_scale = 1;         ///< per-push rules: samples / (n B)
-  double parameter_weight = 1; ///< per-push rules, as the next two: see effect.hpp `apply`. Their lead is local: none travels
-  double compensate = 0;
-  ticket backup{};
+  double lr_scale = 1;              ///< per-push rules: samples / (n B)
   std::uint64_t samples_before = 0; ///< samples applied before this close: drives the learning-rate schedule
   std::uint32_t workers = 1;        ///< n of the round's plan: drives the linear scaling rule
   std::vector<worker_id> send_to{}; ///< may be empty (held, or nobody waits)
   plan_epoch send_epoch{};          ///< the plan under which the new version is sent
   std::uint64_t position = 0;       ///< travels with the parameters
   std::uint32_t period = 1;
+  double parameter_weight = 1; ///< per-push rules, as the next two: see effect.hpp `apply`. Their lead is local: none travels
+  double compensate = 0;
+  ticket backup{};
   friend bool operator==(const close&, const close&) = default;
 };
 

@@ -17,7 +17,7 @@ using spec_value = std::variant<bool, std::int64_t, double, std::string, std::ve
 struct protocol_spec {
   std::string name = "sync";
   std::uint32_t fan_in = 0; ///< children of an aggregator; 0: no aggregators
-  std::map<std::string, spec_value> parameters;
+  std::map<std::string, spec_value> parameters{};
   friend bool operator==(const protocol_spec&, const protocol_spec&) = default;
 };
 

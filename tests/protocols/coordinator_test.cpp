@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The coordinator: membership, evaluation points, the end of a job.
+#include "protocols/coordinator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+/// Two workers of batch 10, an epoch of 100 samples, an evaluation each epoch, 3 epochs.
+coordinator_options two_workers() {
+  return {.workers = 2, .batch = 10, .data_size = 100, .stop_epochs = 3};
+}
+
+joined join(std::uint32_t worker, std::uint32_t life = 0) {
+  return {{w(worker), {life}}};
+}
+down lost(std::uint32_t worker, std::uint32_t life = 0) {
+  return {{w(worker), {life}}, "its node was lost"};
+}
+
+coordinator started(const coordinator_options& options) {
+  coordinator out{options};
+  for (std::uint32_t i = 0; i < options.workers; ++i)
+    out.on(join(i));
+  return out;
+}
+
+coordinator_effects round_trip(coordinator& subject, std::uint64_t ver, std::uint64_t samples, double accuracy = 0) {
+  EXPECT_EQ(subject.on(held{.ver = v(ver), .samples = samples}), (coordinator_effects{evaluate{v(ver)}}));
+  return subject.on(evaluated{.ver = v(ver), .test_accuracy = accuracy});
+}
+
+TEST(Coordinator, FirstPlanWaitsForAllWorkersAndTheHoldGoesBeforeIt) {
+  coordinator_options options = two_workers();
+  options.period = 4;
+  options.protocol.fan_in = 2;
+  coordinator subject{options};
+  EXPECT_EQ(subject.on(join(1)), coordinator_effects{});
+  EXPECT_FALSE(subject.started());
+  plan first = plan_of(1, {0, 1}, 10, 100);
+  first.period = 4;
+  first.protocol.fan_in = 2;
+  EXPECT_EQ(subject.on(join(0)), (coordinator_effects{hold{{.at_samples = 100}}, send_plan{first}}));
+  EXPECT_TRUE(subject.started());
+  EXPECT_EQ(subject.current(), first);
+}
+
+TEST(Coordinator, RepeatedJoinIsNothing) {
+  coordinator subject{two_workers()};
+  subject.on(join(0));
+  EXPECT_EQ(subject.on(join(0)), coordinator_effects{});
+  subject.on(join(1));
+  EXPECT_EQ(subject.on(join(1)), coordinator_effects{});
+}
+
+TEST(Coordinator, LaterJoinMakesTheNextPlan) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(subject.on(join(2)), (coordinator_effects{send_plan{plan_of(2, {0, 1, 2}, 10, 100)}}));
+}
+
+TEST(Coordinator, DeathTellsTheRulesThenMakesTheNextPlan) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(subject.on(lost(0)), (coordinator_effects{send_worker_down{{w(0), {}}}, send_plan{plan_of(2, {1}, 10, 100)}}));
+  EXPECT_EQ(subject.on(lost(0)), coordinator_effects{}) << "twice";
+}
+
+TEST(Coordinator, DeathOfAnOldLifeIsNothing) {
+  coordinator subject = started(two_workers());
+  subject.on(join(0, 2));
+  EXPECT_EQ(subject.on(lost(0, 1)), coordinator_effects{});
+  EXPECT_EQ(subject.on(lost(7)), coordinator_effects{});
+}
+
+TEST(Coordinator, WorkerComesBackWithANewLifeOnly) {
+  coordinator subject = started(two_workers());
+  subject.on(lost(0));
+  EXPECT_EQ(subject.on(join(0)), coordinator_effects{}) << "it is dead";
+  plan back = plan_of(3, {0, 1}, 10, 100);
+  back.workers[0].life = {1};
+  EXPECT_EQ(subject.on(join(0, 1)), (coordinator_effects{send_plan{back}}));
+}
+
+TEST(Coordinator, JoinOfANewerLifeEndsTheOlderOne) {
+  coordinator subject = started(two_workers());
+  const coordinator_effects out = subject.on(join(0, 1));
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0], (coordinator_effect{send_worker_down{{w(0), {}}}}));
+  EXPECT_EQ(only<send_plan>(out).what.workers, (std::vector<member>{{w(0), {1}}, {w(1), {}}}));
+}
+
+TEST(Coordinator, JobWithoutWorkersFailsAndNamesThem) {
+  coordinator subject = started(two_workers());
+  subject.on(lost(1));
+  const coordinator_effects out = subject.on(down{{w(0), {}}, "killed"});
+  EXPECT_EQ(only<stop>(out), (stop{true, "no workers are left: worker 1 (its node was lost), worker 0 (killed)"}));
+  EXPECT_EQ(count<send_plan>(out), 0u);
+  EXPECT_TRUE(subject.stopped());
+}
+
+TEST(Coordinator, DeathBeforeTheFirstPlanFailsTheJob) {
+  coordinator subject{two_workers()};
+  subject.on(join(0));
+  EXPECT_EQ(subject.on(lost(1)), (coordinator_effects{stop{true, "worker 1 was lost before the job began: its node was lost"}}));
+}
+
+TEST(Coordinator, ShardLostFailsTheJob) {
+  coordinator_options options = two_workers();
+  options.shards = 3;
+  coordinator subject = started(options);
+  EXPECT_EQ(subject.on(holder_down{h(2), "killed"}),
+            (coordinator_effects{stop{true, "shard 2 was lost, and the parameters that it held with it: killed"}}));
+}
+
+TEST(Coordinator, AggregatorLostTakesItsWorkersWithIt) {
+  coordinator_options options = two_workers();
+  options.workers = 4;
+  options.protocol.fan_in = 2;
+  coordinator subject = started(options);
+  // Holder 0 is the shard, 1 takes workers 0 and 1, 2 takes 2 and 3.
+  const holder_down lost_one{h(2), "killed"};
+  const coordinator_effects out = subject.on(lost_one);
+  plan rest = plan_of(2, {0, 1}, 10, 100);
+  rest.protocol.fan_in = 2;
+  EXPECT_EQ(out, (coordinator_effects{send_worker_down{{w(2), {}}}, send_worker_down{{w(3), {}}}, send_plan{rest},
+                                      send_holder_down{lost_one}}));
+  EXPECT_EQ(subject.on(join(2, 1)), coordinator_effects{}) << "nobody would take its pushes";
+  EXPECT_EQ(subject.on(join(4)), coordinator_effects{}) << "it has no place in the tree";
+}
+
+TEST(Coordinator, AggregatorOfNobodyAliveIsStillNotAwaited) {
+  coordinator_options options = two_workers();
+  options.workers = 4;
+  options.protocol.fan_in = 2;
+  coordinator subject = started(options);
+  subject.on(lost(2));
+  subject.on(lost(3));
+  EXPECT_EQ(subject.on(holder_down{h(2), "killed"}), (coordinator_effects{send_holder_down{{h(2), "killed"}}}));
+}
+
+TEST(Coordinator, LastAggregatorLostFailsTheJob) {
+  coordinator_options options = two_workers();
+  options.workers = 4;
+  options.protocol.fan_in = 2;
+  coordinator subject = started(options);
+  subject.on(holder_down{h(2), "killed"});
+  EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
+  EXPECT_TRUE(subject.stopped());
+}
+
+TEST(Coordinator, AggregatorLostBeforeTheFirstPlanFailsTheJob) {
+  coordinator subject{two_workers()};
+  EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
+}
+
+TEST(Coordinator, HeldMeansEvaluateThenTheNextLimitThenResume) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(round_trip(subject, 5, 100), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
+  // What overshoots does not move the points that follow.
+  EXPECT_EQ(round_trip(subject, 11, 215), (coordinator_effects{hold{{.at_samples = 300}}, resume{}}));
+}
+
+TEST(Coordinator, HeldTwiceOrEvaluatedUnaskedIsNothing) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(subject.on(evaluated{.ver = v(0), .test_accuracy = 1}), coordinator_effects{});
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(held{.ver = v(5), .samples = 100}), coordinator_effects{});
+  EXPECT_EQ(subject.on(evaluated{.ver = v(4)}), coordinator_effects{}) << "of another version";
+  EXPECT_EQ(count<resume>(subject.on(evaluated{.ver = v(5)})), 1u);
+}
+
+TEST(Coordinator, JobEndsWithTheEvaluationAtItsLastEpoch) {
+  coordinator subject = started(two_workers());
+  round_trip(subject, 5, 100);
+  round_trip(subject, 10, 200);
+  EXPECT_EQ(round_trip(subject, 15, 300), (coordinator_effects{stop{false, "trained for 3 epochs"}}));
+  EXPECT_TRUE(subject.stopped());
+  EXPECT_FALSE(subject.target_reached());
+}
+
+TEST(Coordinator, StopBetweenTwoEvaluationsIsHeldForToo) {
+  coordinator_options options = two_workers();
+  options.stop_epochs = 1.25;
+  coordinator subject = started(options);
+  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).what.at_samples, 125u);
+  EXPECT_EQ(only<stop>(round_trip(subject, 7, 140)).reason, "trained for 1.25 epochs");
+}
+
+TEST(Coordinator, PartOfASampleIsAWholeOne) {
+  coordinator_options options = two_workers();
+  options.stop_epochs = 0.101;
+  coordinator subject{options};
+  subject.on(join(0));
+  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 11u);
+}
+
+TEST(Coordinator, FewestOfEpochsAndSamplesEndTheJob) {
+  coordinator_options options = two_workers();
+  options.stop_samples = 50;
+  coordinator subject{options};
+  subject.on(join(0));
+  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 50u);
+  EXPECT_EQ(only<stop>(round_trip(subject, 3, 60)).reason, "used 50 samples");
+
+  options.stop_samples = 500;
+  options.evaluate_every_samples = 1000;
+  coordinator epochs{options};
+  epochs.on(join(0));
+  EXPECT_EQ(only<hold>(epochs.on(join(1))).what.at_samples, 300u);
+}
+
+TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
+  coordinator_options options = two_workers();
+  options.stop_epochs = 0;
+  options.stop_steps = 7;
+  coordinator subject{options};
+  subject.on(join(0));
+  EXPECT_EQ(only<hold>(subject.on(join(1))).what, (hold_order{.at_samples = 100, .at_version = 7}));
+  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).what, (hold_order{.at_samples = 200, .at_version = 7}));
+  EXPECT_EQ(round_trip(subject, 7, 140), (coordinator_effects{stop{false, "made 7 steps"}}));
+}
+
+TEST(Coordinator, TargetEndsTheJobWhenAnEvaluationReachesIt) {
+  coordinator_options options = two_workers();
+  options.target_accuracy = 0.97;
+  coordinator subject = started(options);
+  EXPECT_EQ(count<resume>(round_trip(subject, 5, 100, 0.96)), 1u);
+  EXPECT_EQ(round_trip(subject, 10, 200, 0.97), (coordinator_effects{stop{false, "reached an accuracy of 0.97"}}));
+  EXPECT_TRUE(subject.target_reached());
+}
+
+TEST(Coordinator, EvaluationByTimeHoldsNowAndArmsAgainAfterwards) {
+  coordinator_options options = two_workers();
+  options.evaluate_every_ns = 500;
+  coordinator subject{options};
+  subject.on(join(0));
+  const coordinator_effects first = subject.on(join(1));
+  const arm_timer timer = only<arm_timer>(first);
+  EXPECT_EQ(timer.delay, 500);
+  EXPECT_EQ(only<hold>(first).what, (hold_order{.at_samples = 300})) << "the stop; no evaluation by samples";
+  EXPECT_EQ(subject.on(expired{timer.timer, 500}), (coordinator_effects{hold{{.at_samples = 300, .now = true}}}));
+  EXPECT_EQ(round_trip(subject, 2, 40), (coordinator_effects{hold{{.at_samples = 300}}, resume{}, timer}));
+}
+
+TEST(Coordinator, EvaluationBySamplesAndByTimeBothApply) {
+  coordinator_options options = two_workers();
+  options.evaluate_every_ns = 500;
+  options.evaluate_every_samples = 30;
+  coordinator subject{options};
+  subject.on(join(0));
+  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 30u);
+}
+
+TEST(Coordinator, TimeIsUpHoldsNowAndEndsWithAnEvaluation) {
+  coordinator_options options = two_workers();
+  options.stop_epochs = 0;
+  options.stop_ns = 9'000'000'000;
+  coordinator subject{options};
+  subject.on(join(0));
+  const arm_timer timer = only<arm_timer>(subject.on(join(1)));
+  EXPECT_EQ(timer.delay, 9'000'000'000);
+  EXPECT_EQ(subject.on(expired{timer.timer, 9'000'000'000}), (coordinator_effects{hold{{.at_samples = 100, .now = true}}}));
+  EXPECT_EQ(round_trip(subject, 2, 40), (coordinator_effects{stop{false, "trained for 9 s"}}));
+}
+
+TEST(Coordinator, TimeThatIsUpDuringAnEvaluationEndsTheJobWithIt) {
+  coordinator_options options = two_workers();
+  options.stop_ns = 1000;
+  coordinator subject{options};
+  subject.on(join(0));
+  const arm_timer timer = only<arm_timer>(subject.on(join(1)));
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(subject.on(expired{timer.timer, 1000}), coordinator_effects{});
+  EXPECT_FALSE(only<stop>(subject.on(evaluated{.ver = v(5)})).failed);
+  EXPECT_TRUE(subject.stopped());
+}
+
+TEST(Coordinator, UnknownTimerIsNothing) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(subject.on(expired{{77}, 0}), coordinator_effects{});
+}
+
+TEST(Coordinator, DeathDuringAnEvaluationMakesAPlanAndTheEvaluationGoesOn) {
+  coordinator subject = started(two_workers());
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(count<send_plan>(subject.on(lost(0))), 1u);
+  EXPECT_EQ(count<resume>(subject.on(evaluated{.ver = v(5)})), 1u);
+}
+
+TEST(Coordinator, LastEvaluationNeedsNoWorkers) {
+  coordinator subject = started(two_workers());
+  subject.on(held{.ver = v(15), .samples = 300});
+  subject.on(lost(0));
+  EXPECT_EQ(count<stop>(subject.on(lost(1))), 0u);
+  EXPECT_EQ(only<stop>(subject.on(evaluated{.ver = v(15)})), (stop{false, "trained for 3 epochs"}));
+}
+
+TEST(Coordinator, AnyOtherEvaluationDoes) {
+  coordinator subject = started(two_workers());
+  subject.on(held{.ver = v(5), .samples = 100});
+  subject.on(lost(0));
+  EXPECT_TRUE(only<stop>(subject.on(lost(1))).failed);
+}
+
+TEST(Coordinator, RoundsWithoutAUsableGradientEndTheJob) {
+  coordinator_options options = two_workers();
+  options.barren_rounds = 3;
+  coordinator subject = started(options);
+  const report barren{.what = report::kind::round_closed, .contributions = 0};
+  const report fruitful{.what = report::kind::round_closed, .contributions = 1};
+  const report other{.what = report::kind::push_not_finite};
+  subject.on(barren);
+  subject.on(barren);
+  EXPECT_EQ(subject.on(fruitful), coordinator_effects{});
+  subject.on(barren);
+  EXPECT_EQ(subject.on(other), coordinator_effects{});
+  EXPECT_EQ(subject.on(barren), coordinator_effects{});
+  EXPECT_TRUE(only<stop>(subject.on(barren)).failed);
+}
+
+TEST(Coordinator, AfterTheEndEverythingIsNothing) {
+  coordinator subject = started(two_workers());
+  subject.on(lost(0));
+  subject.on(lost(1));
+  ASSERT_TRUE(subject.stopped());
+  EXPECT_EQ(subject.on(join(5)), coordinator_effects{});
+  EXPECT_EQ(subject.on(lost(5)), coordinator_effects{});
+  EXPECT_EQ(subject.on(holder_down{}), coordinator_effects{});
+  EXPECT_EQ(subject.on(held{}), coordinator_effects{});
+  EXPECT_EQ(subject.on(evaluated{}), coordinator_effects{});
+  EXPECT_EQ(subject.on(expired{{2}, 0}), coordinator_effects{});
+  EXPECT_EQ(subject.on(report{.what = report::kind::round_closed}), coordinator_effects{});
+}
+
+} // namespace
+} // namespace troupe::protocols

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The worker that pushes one gradient per parameters.
+#include "protocols/gradient_worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+params params_of(std::uint64_t ver, std::uint32_t epoch = 1, std::uint64_t as = 0) {
+  return {.epoch = e(epoch), .ver = v(ver), .position = 20 * ver, .parameters = t(as ? as : 50 + ver)};
+}
+
+push stream_of(std::uint64_t clock, std::uint64_t base, std::uint32_t epoch = 1) {
+  return {.epoch = e(epoch), .id = {w(1), {}, {clock}}, .base = v(base)};
+}
+
+/// Worker 1 of workers 0, 1, 4: rank 1 of 3.
+gradient_worker worker_1() {
+  gradient_worker out{{w(1), {}}};
+  out.on(plan_of(1, {0, 1, 4}));
+  return out;
+}
+
+TEST(GradientWorker, ParametersBringItsSliceOfTheGlobalBatch) {
+  gradient_worker subject = worker_1();
+  EXPECT_EQ(subject.on(params_of(3)),
+            (worker_effects{adopt{v(3), t(53)},
+                            compute{.step = 1, .position = 60, .cuts = 3, .parts = {{1, 1.0}}, .stream_as = stream_of(1, 3)}}));
+}
+
+TEST(GradientWorker, WhatIsComputedIsPushedAgainstItsBase) {
+  gradient_worker subject = worker_1();
+  subject.on(params_of(3));
+  push expected = stream_of(1, 3);
+  expected.gradient = t(9);
+  expected.samples = 10;
+  expected.loss = 0.5;
+  expected.compute = 777;
+  expected.finite = false;
+  EXPECT_EQ(subject.on(computed{.step = 1, .gradient = t(9), .samples = 10, .loss = 0.5, .compute = 777, .finite = false}),
+            (worker_effects{send_push{expected}}));
+}
+
+TEST(GradientWorker, ItsClockAdvancesWithEveryPush) {
+  gradient_worker subject = worker_1();
+  subject.on(params_of(0));
+  subject.on(computed{.step = 1});
+  EXPECT_EQ(only<compute>(subject.on(params_of(1))).step, 2u);
+  EXPECT_EQ(only<send_push>(subject.on(computed{.step = 2})).what.id.clock, clock_tick{2});
+}
+
+TEST(GradientWorker, LifeOfThePushIsItsOwn) {
+  gradient_worker subject{{w(0), {3}}};
+  plan with = plan_of(1, {0});
+  with.workers[0].life = {3};
+  subject.on(with);
+  EXPECT_EQ(only<compute>(subject.on(params_of(0))).stream_as->id.life, incarnation{3});
+}
+
+TEST(GradientWorker, OldOrRepeatedParametersAreNothing) {
+  gradient_worker subject = worker_1();
+  subject.on(params_of(3));
+  subject.on(computed{.step = 1});
+  EXPECT_EQ(subject.on(params_of(3)), worker_effects{});
+  EXPECT_EQ(subject.on(params_of(2)), worker_effects{});
+}
+
+TEST(GradientWorker, SameVersionUnderANewPlanIsComputedAnew) {
+  gradient_worker subject = worker_1();
+  subject.on(params_of(3));
+  subject.on(computed{.step = 1});
+  subject.on(plan_of(2, {1}));
+  const worker_effects out = subject.on(params_of(3, 2));
+  EXPECT_EQ(only<compute>(out).cuts, 1u);
+  EXPECT_EQ(only<compute>(out).parts, (std::vector<compute::part>{{0, 1.0}}));
+}
+
+TEST(GradientWorker, NewerParametersWaitForTheOpenComputation) {
+  gradient_worker subject = worker_1();
+  subject.on(params_of(3));
+  EXPECT_EQ(subject.on(params_of(4)), worker_effects{});
+  EXPECT_EQ(subject.on(params_of(6)), worker_effects{});
+  EXPECT_EQ(subject.on(params_of(5)), worker_effects{}) << "the newest counts";
+  const worker_effects out = subject.on(computed{.step = 1, .gradient = t(9)});
+  EXPECT_EQ(only<send_push>(out).what.base, v(3));
+  EXPECT_EQ(only<adopt>(out), (adopt{v(6), t(56)}));
+  EXPECT_EQ(only<compute>(out).stream_as, stream_of(2, 6));
+}
+
+TEST(GradientWorker, ParametersAheadOfTheirPlanWaitForIt) {
+  gradient_worker subject = worker_1();
+  EXPECT_EQ(subject.on(params_of(3, 2)), worker_effects{});
+  EXPECT_EQ(only<compute>(subject.on(plan_of(2, {0, 1}))).cuts, 2u);
+  EXPECT_EQ(subject.on(plan_of(2, {0, 1})), worker_effects{});
+}
+
+TEST(GradientWorker, RoundKeepsThePlanItBeganWith) {
+  gradient_worker subject = worker_1();
+  subject.on(plan_of(2, {1}));
+  EXPECT_EQ(only<compute>(subject.on(params_of(0, 1))).cuts, 3u);
+  subject.on(computed{.step = 1});
+  EXPECT_EQ(only<compute>(subject.on(params_of(1, 2))).cuts, 1u);
+}
+
+TEST(GradientWorker, PlanWithoutItAsksForNothing) {
+  gradient_worker subject = worker_1();
+  subject.on(plan_of(2, {0, 4}));
+  EXPECT_EQ(subject.on(params_of(0, 2)), worker_effects{});
+}
+
+TEST(GradientWorker, PlanWithAnotherLifeOfItAsksForNothing) {
+  gradient_worker subject{{w(1), {1}}};
+  subject.on(plan_of(1, {1}));
+  EXPECT_EQ(subject.on(params_of(0)), worker_effects{});
+}
+
+TEST(GradientWorker, ComputedWithoutComputeIsNothing) {
+  gradient_worker subject = worker_1();
+  EXPECT_EQ(subject.on(computed{.step = 0}), worker_effects{});
+  subject.on(params_of(0));
+  EXPECT_EQ(subject.on(computed{.step = 7}), worker_effects{});
+  subject.on(computed{.step = 1});
+  EXPECT_EQ(subject.on(computed{.step = 1}), worker_effects{}) << "twice";
+}
+
+TEST(GradientWorker, PeersAndTimersAreNothingToIt) {
+  gradient_worker subject = worker_1();
+  EXPECT_EQ(subject.on(peer_message{}), worker_effects{});
+  EXPECT_EQ(subject.on(peer_down{}), worker_effects{});
+  EXPECT_EQ(subject.on(expired{}), worker_effects{});
+}
+
+} // namespace
+} // namespace troupe::protocols

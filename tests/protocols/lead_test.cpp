@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lead: gathering over several holders, translation, holding.
+#include "protocols/lead.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocols/sync_sgd.hpp"
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+lead sync_lead(std::uint32_t holders) {
+  return {std::make_unique<sync_sgd>(), holders};
+}
+
+/// Worker's push number `clock` against version clock - 1, complete at this holder.
+arrival arrived(std::uint32_t worker, std::uint32_t holder = 0, std::uint64_t clock = 1, std::int64_t samples = 10) {
+  return {.holder = h(holder), .what = {.epoch = e(1), .id = {w(worker), {}, {clock}}, .base = v(clock - 1), .samples = samples}};
+}
+
+TEST(Lead, FirstPlanBecomesASendOrder) {
+  lead subject = sync_lead(1);
+  EXPECT_EQ(subject.on(plan_of(1, {0, 1})), (lead_effects{send_order{.epoch = e(1), .ver = v(0), .to = {w(0), w(1)}}}));
+}
+
+TEST(Lead, PushCountsOnceEveryHolderHasReportedIt) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(subject.on(arrived(0, 1)), lead_effects{});
+  EXPECT_EQ(subject.waiting_for(), (std::vector{w(0)}));
+  EXPECT_EQ(count<close>(subject.on(arrived(0, 0))), 1u);
+}
+
+TEST(Lead, SecondReportOfOneHolderDoesNotCount) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 1));
+  EXPECT_EQ(subject.on(arrived(0, 1)), lead_effects{});
+  EXPECT_EQ(subject.current(), v(0));
+}
+
+TEST(Lead, CloseCarriesWhatTheRoundIsAndTheParametersThatFollow) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(1, 0, 1, 30));
+  const lead_effects out = subject.on(arrived(0, 0, 1, 10));
+  EXPECT_EQ(out, (lead_effects{close{.epoch = e(1),
+                                     .ver = v(1),
+                                     .contributions = {{{w(0), {}, {1}}, 0.25}, {{w(1), {}, {1}}, 0.75}},
+                                     .samples_before = 0,
+                                     .workers = 2,
+                                     .send_to = {w(0), w(1)},
+                                     .send_epoch = e(1),
+                                     .position = 20,
+                                     .period = 1},
+                               report{.what = report::kind::round_closed, .ver = v(1), .samples = 40, .contributions = 2}}));
+  subject.on(arrived(0, 0, 2));
+  EXPECT_EQ(only<close>(subject.on(arrived(1, 0, 2))).samples_before, 40u);
+  EXPECT_EQ(subject.samples_applied(), 60u);
+}
+
+TEST(Lead, NewPlanTravelsWithTheCloseOfTheOldRound) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  plan wider = plan_of(2, {0, 1});
+  wider.period = 4;
+  EXPECT_EQ(subject.on(wider), lead_effects{});
+  const close closed = only<close>(subject.on(arrived(0)));
+  EXPECT_EQ(closed.epoch, e(1));
+  EXPECT_EQ(closed.send_epoch, e(2));
+  EXPECT_EQ(closed.send_to, (std::vector{w(0), w(1)}));
+  EXPECT_EQ(closed.period, 4u);
+}
+
+TEST(Lead, DiscardBecomesADropOrderByName) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  EXPECT_EQ(only<drop_order>(subject.on(arrived(0, 0, 1, 0))).id, (push_id{w(0), {}, {1}})) << "an empty push adds no term";
+}
+
+TEST(Lead, ArrivalOfADecidedPushIsDropped) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0));
+  EXPECT_EQ(subject.on(arrived(0)), (lead_effects{drop_order{{w(0), {}, {1}}}}));
+}
+
+TEST(Lead, ArrivalOfAPushThatTheRuleHoldsIsNothing) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0));
+  EXPECT_EQ(subject.on(arrived(0)), lead_effects{});
+  EXPECT_EQ(only<close>(subject.on(arrived(1))).contributions.size(), 2u);
+}
+
+TEST(Lead, ForeignArrivalIsDroppedBeforeItIsComplete) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(subject.on(arrived(7)), (lead_effects{drop_order{{w(7), {}, {1}}}}));
+}
+
+TEST(Lead, DeathDropsWhatIsNotComplete) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0, 0));
+  EXPECT_EQ(subject.on(worker_down{w(0), {}}), (lead_effects{drop_order{{w(0), {}, {1}}}}));
+  EXPECT_EQ(subject.on(arrived(0, 1)), (lead_effects{drop_order{{w(0), {}, {1}}}})) << "the other holder drops it too";
+}
+
+TEST(Lead, DeathLeavesOtherWorkersAndOtherLivesAlone) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0, 0));
+  EXPECT_EQ(subject.on(worker_down{w(1), {}}), lead_effects{});
+  EXPECT_EQ(subject.on(worker_down{w(0), {1}}), lead_effects{});
+}
+
+TEST(Lead, DeathDropsACompletePushOfTheOpenRound) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0));
+  EXPECT_EQ(subject.on(worker_down{w(0), {}}), (lead_effects{drop_order{{w(0), {}, {1}}}}));
+}
+
+TEST(Lead, HoldsAtTheCloseThatReachesTheSamples) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.at_samples = 15});
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(only<close>(subject.on(arrived(0, 0, 1))).send_to, (std::vector{w(0)})) << "10 of 15";
+  EXPECT_FALSE(subject.held());
+
+  const lead_effects out = subject.on(arrived(0, 0, 2));
+  EXPECT_TRUE(subject.held());
+  EXPECT_TRUE(only<close>(out).send_to.empty());
+  EXPECT_EQ(std::get<report>(out.back()), (report{.what = report::kind::held, .ver = v(2), .samples = 20}));
+  EXPECT_TRUE(subject.waiting_for().empty());
+
+  EXPECT_EQ(subject.on(resume_order{}),
+            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .to = {w(0)}, .position = 20, .period = 1}}));
+  EXPECT_FALSE(subject.held());
+  EXPECT_EQ(subject.on(resume_order{}), lead_effects{});
+}
+
+TEST(Lead, HoldsAtAVersion) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.at_version = 2});
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 0, 1));
+  EXPECT_FALSE(subject.held());
+  subject.on(arrived(0, 0, 2));
+  EXPECT_TRUE(subject.held());
+}
+
+TEST(Lead, HoldsNowAtTheNextVersion) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(subject.on(hold_order{.now = true}), lead_effects{});
+  EXPECT_FALSE(subject.held());
+  subject.on(arrived(0, 0, 1));
+  EXPECT_TRUE(subject.held());
+}
+
+TEST(Lead, LimitThatIsReachedAlreadyHoldsAtTheNextVersion) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 0, 1));
+  EXPECT_EQ(subject.on(hold_order{.at_samples = 5}), lead_effects{});
+  subject.on(arrived(0, 0, 2));
+  EXPECT_TRUE(subject.held());
+}
+
+TEST(Lead, NewHoldOrderReplacesTheOldOne) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  subject.on(hold_order{.at_samples = 5, .now = true});
+  subject.on(hold_order{.at_samples = 15});
+  subject.on(arrived(0, 0, 1));
+  EXPECT_FALSE(subject.held());
+  subject.on(arrived(0, 0, 2));
+  EXPECT_TRUE(subject.held());
+}
+
+TEST(Lead, OrderThatCameWhileHeldTakesEffectAfterTheResume) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.at_version = 1});
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 0, 1));
+  EXPECT_EQ(subject.on(hold_order{.at_version = 2}), lead_effects{});
+  EXPECT_EQ(count<send_order>(subject.on(resume_order{})), 1u);
+  subject.on(arrived(0, 0, 2));
+  EXPECT_TRUE(subject.held());
+}
+
+TEST(Lead, WithoutAFurtherOrderItHoldsOnce) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.at_samples = 10});
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 0, 1));
+  subject.on(resume_order{});
+  subject.on(arrived(0, 0, 2));
+  EXPECT_FALSE(subject.held());
+}
+
+TEST(Lead, ResumeSendsNothingToWhoeverDiedWhileHeld) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.now = true});
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0));
+  subject.on(arrived(1));
+  subject.on(worker_down{w(0), {}});
+  EXPECT_EQ(only<send_order>(subject.on(resume_order{})).to, (std::vector{w(1)}));
+}
+
+TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.now = true});
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0));
+  subject.on(worker_down{w(0), {}});
+  EXPECT_EQ(subject.on(plan_of(2, {1})), lead_effects{});
+  EXPECT_EQ(subject.on(resume_order{}),
+            (lead_effects{send_order{.epoch = e(2), .ver = v(1), .to = {w(1)}, .position = 10, .period = 1}}));
+}
+
+TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
+  lead subject = sync_lead(1);
+  subject.on(hold_order{.now = true});
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0));
+  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .to = {evaluator}}}));
+}
+
+/// A rule that applies each push alone and answers its pusher: what a lead must not preclude.
+class each_alone final : public rule {
+public:
+  rule_effects on(const plan&) override { return {}; }
+  rule_effects on(const push& msg) override {
+    version_ = next(version_);
+    return {apply{.sum = {{msg.gradient, 1}},
+                  .ver = version_,
+                  .epoch = msg.epoch,
+                  .workers = 2,
+                  .parameter_weight = 0.5,
+                  .lr_scale = 0.25,
+                  .samples = msg.samples,
+                  .compensate = 0.04,
+                  .backup = t(9)},
+            send_params{.to = {msg.id.worker}, .ver = version_, .epoch = msg.epoch},
+            send_params{.to = {w(5)}, .ver = version_, .epoch = msg.epoch}, retain{t(9)}, arm_timer{{1}, 50}};
+  }
+  rule_effects on(const worker_down&) override { return {}; }
+  rule_effects on(const expired& msg) override { return {release{{msg.timer.value}}}; }
+  version current() const override { return version_; }
+  std::vector<worker_id> waiting_for() const override { return {}; }
+
+private:
+  version version_;
+};
+
+TEST(Lead, RuleThatAppliesEachPushAloneIsTranslatedVerbByVerb) {
+  lead subject{std::make_unique<each_alone>(), 1};
+  subject.on(plan_of(1, {0, 1}));
+  EXPECT_EQ(subject.on(arrived(1)),
+            (lead_effects{close{.epoch = e(1),
+                                .ver = v(1),
+                                .contributions = {{{w(1), {}, {1}}, 1}},
+                                .lr_scale = 0.25,
+                                .workers = 2,
+                                .send_to = {w(1)},
+                                .send_epoch = e(1),
+                                .parameter_weight = 0.5,
+                                .compensate = 0.04,
+                                .backup = t(9)},
+                          send_order{.epoch = e(1), .ver = v(1), .to = {w(5)}}, retain{t(9)}, arm_timer{{1}, 50}}));
+  EXPECT_EQ(subject.on(expired{{3}, 0}), (lead_effects{release{t(3)}}));
+}
+
+} // namespace
+} // namespace troupe::protocols

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plans, the tree of aggregators and the catalog.
+#include <gtest/gtest.h>
+
+#include "protocols/catalog.hpp"
+#include "protocols/tree.hpp"
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+TEST(Plan, GlobalBatchIsAllWorkersBatches) {
+  EXPECT_EQ(plan_of(1, {0, 1, 2}, 10, 100).after(30), 60u);
+}
+
+TEST(Plan, GlobalBatchEndsWithTheEpochOfTheData) {
+  const plan three = plan_of(1, {0, 1, 2}, 10, 100);
+  EXPECT_EQ(three.after(90), 100u);
+  EXPECT_EQ(three.after(100), 130u);
+  EXPECT_EQ(three.after(190), 200u);
+}
+
+TEST(Plan, WithoutWorkersOrDataNothingIsHandedOut) {
+  EXPECT_EQ(plan_of(1, {}).after(30), 30u);
+  EXPECT_EQ((plan_of(1, {0}, 10, 0).after(30)), 30u);
+  EXPECT_EQ((plan_of(1, {0}, -1, 100).after(30)), 30u);
+}
+
+TEST(Plan, RankIsThePlaceAmongTheWorkers) {
+  const plan some = plan_of(1, {0, 2, 7});
+  EXPECT_EQ(some.rank_of(w(0)), 0);
+  EXPECT_EQ(some.rank_of(w(7)), 2);
+  EXPECT_EQ(some.rank_of(w(1)), -1);
+  EXPECT_EQ(some.rank_of(w(8)), -1);
+}
+
+TEST(Plan, HasThatLifeOnly) {
+  const plan some = plan_of(1, {0, 2});
+  EXPECT_TRUE(some.has({w(2), {}}));
+  EXPECT_FALSE(some.has({w(2), {1}}));
+  EXPECT_FALSE(some.has({w(1), {}}));
+}
+
+TEST(Tree, WithoutFanInThereAreOnlyShards) {
+  const std::vector<holder_place> flat{{.self = h(0), .workers = {w(0), w(1), w(2)}},
+                                       {.self = h(1), .workers = {w(0), w(1), w(2)}}};
+  EXPECT_EQ(holder_tree(3, 2, 0), flat);
+  EXPECT_EQ(holder_tree(3, 2, 1), flat);
+  EXPECT_EQ(holder_tree(3, 2, 3), flat) << "all fit under a shard";
+}
+
+TEST(Tree, OneLevelOfAggregatorsSendsToEveryShard) {
+  EXPECT_EQ(holder_tree(3, 2, 2), (std::vector<holder_place>{
+                                      {.self = h(0), .children = {h(2), h(3)}},
+                                      {.self = h(1), .children = {h(2), h(3)}},
+                                      {.self = h(2), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(0), w(1)}},
+                                      {.self = h(3), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(2)}},
+                                  }));
+}
+
+TEST(Tree, LevelsAreAddedUntilTheShardsHaveAtMostFanInChildren) {
+  // 5 workers: aggregators 1, 2, 3 below 4 and 5.
+  EXPECT_EQ(holder_tree(5, 1, 2), (std::vector<holder_place>{
+                                      {.self = h(0), .children = {h(4), h(5)}},
+                                      {.self = h(1), .is_shard = false, .parents = {h(4)}, .workers = {w(0), w(1)}},
+                                      {.self = h(2), .is_shard = false, .parents = {h(4)}, .workers = {w(2), w(3)}},
+                                      {.self = h(3), .is_shard = false, .parents = {h(5)}, .workers = {w(4)}},
+                                      {.self = h(4), .is_shard = false, .children = {h(1), h(2)}, .parents = {h(0)}},
+                                      {.self = h(5), .is_shard = false, .children = {h(3)}, .parents = {h(0)}},
+                                  }));
+}
+
+TEST(Tree, WorkersBelowAnAggregatorAreThoseOfItsSubtree) {
+  const auto tree = holder_tree(5, 1, 2);
+  EXPECT_EQ(workers_below(tree, h(2)), (std::set{w(2), w(3)}));
+  EXPECT_EQ(workers_below(tree, h(4)), (std::set{w(0), w(1), w(2), w(3)}));
+  EXPECT_EQ(workers_below(tree, h(0)).size(), 5u);
+  EXPECT_TRUE(workers_below(tree, h(6)).empty());
+}
+
+const catalog_entry& sync_entry() {
+  static const auto entries = catalog();
+  return entries.at(0);
+}
+
+TEST(Catalog, SyncIsBuiltWithItsRuleAndItsWorker) {
+  ASSERT_EQ(sync_entry().name, "sync");
+  EXPECT_FALSE(sync_entry().per_push);
+  EXPECT_EQ(count<send_params>(sync_entry().make_rule({}, 1)->on(plan_of(1, {0}))), 1u);
+  const auto worker = sync_entry().make_worker({}, {w(0), {}});
+  worker->on(plan_of(1, {0}));
+  EXPECT_EQ(count<compute>(worker->on(params{.epoch = e(1)})), 1u);
+}
+
+TEST(Catalog, WhatIsBuiltIsNotAnnounced) {
+  for (const std::string_view name : announced())
+    for (const catalog_entry& entry : catalog())
+      EXPECT_NE(name, entry.name);
+  EXPECT_EQ(announced().size(), 12u);
+}
+
+TEST(Catalog, SoundSpecHasNoProblems) {
+  EXPECT_TRUE(check(sync_entry(), {}, 1).empty());
+  EXPECT_TRUE(check(sync_entry(), {.fan_in = 2}, 4).empty());
+}
+
+TEST(Catalog, EveryProblemIsNamedAtOnce) {
+  protocol_spec wrong{.fan_in = 1, .parameters = {{"bound", std::int64_t{4}}}};
+  EXPECT_EQ(check(sync_entry(), wrong, 0),
+            (std::vector<std::string>{"a job needs at least 1 worker", "fan_in must be at least 2, or 0 for no aggregators",
+                                      "protocol 'sync' has no parameter 'bound'; it takes none"}));
+}
+
+TEST(Catalog, ParametersAreCheckedByTheirEntry) {
+  const catalog_entry entry{
+      .name = "ssp",
+      .takes_fan_in = false,
+      .parameters = {{.name = "bound", .default_value = std::int64_t{4}, .check = [](const spec_value& value) {
+                        return std::get<std::int64_t>(value) < 0 ? "must be at least 0" : "";
+                      }}}};
+  EXPECT_TRUE(check(entry, {.parameters = {{"bound", std::int64_t{0}}}}, 2).empty());
+  EXPECT_EQ(check(entry, {.fan_in = 2, .parameters = {{"bond", std::int64_t{1}}, {"bound", std::int64_t{-1}}}}, 2),
+            (std::vector<std::string>{"protocol 'ssp' takes no fan_in; remove it",
+                                      "protocol 'ssp' has no parameter 'bond'; it takes bound", "bound must be at least 0"}));
+}
+
+} // namespace
+} // namespace troupe::protocols
