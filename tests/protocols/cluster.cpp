@@ -47,11 +47,25 @@ void cluster::start() {
     join_late();
 }
 
+std::string cluster::name_of(endpoint who) {
+  switch (who.kind) {
+  case 'c':
+    return "coordinator";
+  case 'l':
+    return "lead";
+  case 'e':
+    return "evaluator";
+  case 'h':
+    return fmt::format("holder {}", who.index);
+  default:
+    return fmt::format("worker {}", who.index);
+  }
+}
+
 // -- links
 
 void cluster::send(endpoint from, endpoint to, std::string text, std::function<void()> deliver) {
-  const std::string line = fmt::format("{}{} <- {}{}: {}", to.kind, to.index, from.kind, from.index, text);
-  links_[{from, to}].push_back({++sent_, line, std::move(deliver)});
+  links_[{from, to}].push_back({++sent_, fmt::format("{} <- {}: {}", name_of(to), name_of(from), text), std::move(deliver)});
 }
 
 bool cluster::step() {

@@ -100,6 +100,7 @@ private:
     std::map<ticket, tensor> kept;
   };
 
+  static std::string name_of(endpoint who);
   void send(endpoint from, endpoint to, std::string text, std::function<void()> deliver);
   void forget_links(std::function<bool(endpoint from, endpoint to)> which, bool tail_only);
   void faults();
