@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Breaks the protocol machines in small ways, one at a time, and sees whether the tests notice.
+
+usage: mutants.py [--only WORD] [--table]
+
+Each mutant is one textual change in protocols/. In a scratch copy, protocols_test is built with it and run twice: the
+hand-worked tests alone and the random schedules alone. A mutant that neither notices has survived: exit status 1, as when a
+mutant's text is not found any more. --only takes mutants whose file or note has the word; --table prints Markdown.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# file, text, replacement, what it breaks
+MUTANTS = [
+    ("sync_sgd.cpp", "msg.epoch != plan_.epoch || ", "", "a push of another plan is taken"),
+    ("sync_sgd.cpp", "msg.base != version_ || ", "", "a push against another version is taken"),
+    ("sync_sgd.cpp", "!live_.contains(from) || ", "", "a foreign or dead worker's push is taken"),
+    ("sync_sgd.cpp", "!pushed_.emplace(from, msg).second", "!pushed_.insert_or_assign(from, msg).second",
+     "a repeated push replaces the first"),
+    ("sync_sgd.cpp", "return {discard{msg.gradient}, report{", "return {report{", "a refused push is never dropped"),
+    ("sync_sgd.cpp", "    dead_.insert(gone);", "    (void)gone;", "a death before the next plan is forgotten"),
+    ("sync_sgd.cpp", "if (auto part = pushed_.extract(gone); part", "if (decltype(pushed_)::node_type part; part",
+     "a dead worker's push stays in the round"),
+    ("sync_sgd.cpp", "part && adds_a_term(part.mapped())", "part && !adds_a_term(part.mapped())",
+     "a dead worker's push is not dropped"),
+    ("sync_sgd.cpp", "return live_.empty() ? begin_round() : rule_effects{};", "return begin_round();",
+     "a plan breaks into the open round"),
+    ("sync_sgd.cpp", "/ static_cast<double>(step.samples)});", "/ static_cast<double>(step.samples + 1)});", "weights do not sum to 1"),
+    ("sync_sgd.cpp", "{part.gradient, static_cast<double>(part.samples) / static_cast<double>(step.samples)}",
+     "{part.gradient, 1.0 / static_cast<double>(pushed_.size())}", "weights by worker instead of by sample"),
+    ("sync_sgd.cpp", "return part.finite && part.samples > 0;", "return part.samples > 0;", "a gradient that is not finite is used"),
+    ("sync_sgd.cpp", "position_ = plan_.after(position_);", "position_ = newest_.after(position_);",
+     "the next plan's n moves this round's position"),
+    ("sync_sgd.cpp", "  pushed_.clear();\n", "", "a round keeps the pushes of the last"),
+    ("sync_sgd.cpp", "pushed_.size() == live_.size() ?", "pushed_.size() + 1 >= live_.size() ?", "a round closes one push early"),
+    ("sync_sgd.cpp", "static_cast<std::uint32_t>(plan_.workers.size())}", "static_cast<std::uint32_t>(live_.size())}",
+     "n is who lives, not the plan's"),
+    ("sync_sgd.cpp", "if (!dead_.contains(who)) {", "{", "a round waits for the dead"),
+    ("sync_sgd.cpp", "if (live_.empty())\n    return begin_round();", "if (live_.empty())\n    return {};",
+     "a plan that waits for an abandoned round waits for ever"),
+    ("sync_sgd.cpp", "if (msg.epoch <= newest_.epoch)", "if (msg.epoch < newest_.epoch)", "a repeated plan begins a round"),
+    ("sync_sgd.cpp", "for (const auto& [from, part] : pushed_)\n    if (adds_a_term(part))\n      step.sum",
+     "for (auto at = pushed_.rbegin(); at != pushed_.rend(); ++at)\n    if (const push& part = at->second; adds_a_term(part))\n      step.sum",
+     "sums in another order"),
+    ("lead.cpp", "push_of_id.reported.size() < holders_per_push_", "push_of_id.reported.empty()", "one shard's report is enough"),
+    ("lead.cpp", "|| !push_of_id.reported.insert(msg.holder).second\n", "|| (push_of_id.reported.insert({static_cast<std::uint32_t>(push_of_id.reported.size())}), false)\n",
+     "one shard's report counts twice"),
+    ("lead.cpp", "if (decided || foreign)", "if (foreign)", "a decided push is gathered again"),
+    ("lead.cpp", "if (decided || foreign)", "if (decided)", "a foreign push is gathered"),
+    ("lead.cpp", "      out.emplace_back(drop_order{id});\n    return never_complete;", "      (void)out;\n    return never_complete;",
+     "an incomplete push of the dead is not dropped"),
+    ("lead.cpp", "seen = std::max(seen, end_of(msg));", "(void)seen;", "a dead worker's late report is gathered"),
+    ("lead.cpp", "samples_applied_ += static_cast<std::uint64_t>(step.samples);", "++samples_applied_;", "rounds are counted, not samples"),
+    ("lead.cpp", "samples_applied_ >= limit_.at_samples", "samples_applied_ > limit_.at_samples", "holds one version late (samples)"),
+    ("lead.cpp", "made.value >= limit_.at_version", "made.value > limit_.at_version", "holds one version late (version)"),
+    ("lead.cpp", "  if (held_) {\n    held_back_", "  if (false) {\n    held_back_", "sends while held"),
+    ("lead.cpp", "if (!std::exchange(held_, false))", "if (!held_)", "is held for ever"),
+    ("lead.cpp", "              limit_ = {};\n", "", "holds again at every version"),
+    ("lead.cpp", "      std::erase(waiting.to, msg.worker);", "      (void)waiting;", "sends to who died while held"),
+    ("lead.cpp", "made->send_epoch = what.epoch;", "made->send_epoch = made->epoch;", "sends under the old plan"),
+    ("lead.cpp", "made && made->ver == what.ver && made->send_to.empty()", "made && made->ver == what.ver", "a second answer replaces the first"),
+    ("lead.cpp", "            forget(what.what);\n", "", "a discarded push is remembered for ever"),
+    ("holder.cpp", "id <= seen->second;", "id < seen->second;", "a repeated push is kept"),
+    ("holder.cpp", "if (old || foreign) {", "if (old) {", "a foreign push is kept"),
+    ("holder.cpp", "msg.epoch <= plan_.epoch && !plan_.has", "!plan_.has", "a push ahead of its plan is refused"),
+    ("holder.cpp", "    seen = std::max(seen, end_of_life);", "    (void)seen;", "a dead worker's late push is kept"),
+    ("holder.cpp", "  gone_.insert(msg.holder);", "  (void)msg;", "a dead aggregator is awaited"),
+    ("holder.cpp", "|| !sums->second.contains(child)))", "|| sums->second.empty()))", "one child's partial sum is enough"),
+    ("holder.cpp", "msg.ver > current_ && ", "", "a late partial sum is kept"),
+    ("holder.cpp", "holder_effects holder::on(const send_order& msg) {\n  return enqueue(msg);\n}",
+     "holder_effects holder::on(const send_order& msg) {\n  holder_effects out;\n  perform(out, msg);\n  return out;\n}",
+     "parameters are served before the close they belong to"),
+    ("holder.cpp", "sum.push_back({kept.mapped(), part.weight});", "sum.push_back({kept.mapped(), 1});", "weights are ignored"),
+    ("holder.cpp", "  if (msg.ver <= ordered_)\n    return {};\n", "", "a repeated close is performed"),
+    ("holder.cpp", "    discard_unless_empty(out, kept.mapped());\n}", "    (void)out;\n}", "a dropped push's tensor leaks"),
+    ("holder.cpp", "  current_ = round.ver;\n", "", "forgets what it has made"),
+    ("holder.cpp", "part != sums.end() && part->second != ticket{}", "part != sums.end()", "an empty partial sum becomes a term"),
+    ("gradient_worker.cpp", "std::tie(msg.ver, msg.epoch) <= std::tie(newest_->ver, newest_->epoch)", "msg.ver <= newest_->ver",
+     "a round begun anew is not answered"),
+    ("gradient_worker.cpp", "std::tie(msg.ver, msg.epoch) <= std::tie", "std::tie(msg.ver, msg.epoch) < std::tie",
+     "repeated parameters are answered twice"),
+    ("gradient_worker.cpp", "|| msg.step != open_->id.clock.value", "", "what was not asked for is pushed"),
+    ("gradient_worker.cpp", "  begun_newest_ = true;\n", "", "computes the same for ever"),
+    ("gradient_worker.cpp", "return entry.first < msg.epoch;", "return entry.first <= msg.epoch;", "forgets the plan it needs"),
+    ("gradient_worker.cpp", "with.rank_of(self_.worker)", "self_.worker.value", "its slice is its id, not its rank"),
+    ("gradient_worker.cpp", "clock_ = {clock_.value + 1};", "clock_ = {1};", "two pushes have one name"),
+    ("gradient_worker.cpp", "if (open_ || !newest_", "if (!newest_", "begins before the last is done"),
+    ("coordinator.cpp", "  out.emplace_back(next_hold());\n  out.emplace_back(next_plan());", "  out.emplace_back(next_plan());\n  out.emplace_back(next_hold());",
+     "the first limit may come too late"),
+    ("coordinator.cpp", "|| (buried != buried_.end() && who.life <= buried->second);", ";", "the dead join again"),
+    ("coordinator.cpp", "members_.empty() && !(evaluating_ && at_the_end())", "members_.empty()", "a job that is done fails"),
+    ("coordinator.cpp", "(samples_ / every + 1) * every", "samples_ + every", "evaluation points drift"),
+    ("coordinator.cpp", "  evaluating_ = false;\n", "", "evaluates once only"),
+    ("coordinator.cpp", "    time_is_up_ = true;", "    ;", "time does not end a job"),
+    ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
+    ("coordinator.cpp", "std::ceil(", "std::floor(", "part of a sample is none"),
+    ("coordinator.cpp", "    cut_off_.insert(worker);\n", "", "a worker without an aggregator joins"),
+    ("coordinator.cpp", "barren_ + 1 : 0;", "barren_ + 1 : barren_;", "counts barren rounds that do not follow each other"),
+    ("coordinator.cpp", "    out.emplace_back(send_worker_down{{gone.worker, gone.life}});\n", "    out.emplace_back(resume{});\n",
+     "nobody is told of a death"),
+    ("coordinator.cpp", "  out.emplace_back(send_holder_down{msg});\n", "", "nobody is told of an aggregator's death"),
+    ("coordinator.cpp", "out{next_hold(), resume{}}", "out{resume{}}", "no further evaluation"),
+    ("tree.cpp", "while (level.size() > fan_in)", "while (level.size() >= fan_in)", "a level too many"),
+    ("tree.cpp", "      tree[top.value].parents.push_back({i});", "      tree[top.value].parents = {{0}};", "aggregators know one shard only"),
+    ("message.cpp", "std::min(position + global_batch, (position / size + 1) * size)", "position + global_batch",
+     "a batch crosses the end of the epoch"),
+    ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
+]
+
+HAND = "-Schedules.*:*Wire*:*Codec*:*Hostile*"
+RANDOM = "Schedules.*"
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+def passes(binary, tests):
+    try:
+        return run([binary, f"--gtest_filter={tests}", "--gtest_fail_fast", "--gtest_brief=1"], timeout=120).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def prepare(scratch):
+    ignored = shutil.ignore_patterns("build", ".git")
+    shutil.copytree(ROOT, scratch, ignore=ignored, dirs_exist_ok=True)
+    configured = run(["cmake", "-S", scratch, "-B", scratch / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"])
+    if configured.returncode != 0:
+        sys.exit(configured.stdout)
+
+
+def build(scratch):
+    return run(["ninja", "-C", scratch / "build", "-j2", "protocols_test"])
+
+
+def judge(scratch, mutant):
+    """What became of one mutant: which tests notice it, or why it is no mutant."""
+    file, text, replacement, _ = mutant
+    path = scratch / "protocols" / file
+    original = path.read_text()
+    if original.count(text) != 1:
+        return f"text found {original.count(text)} times"
+    path.write_text(original.replace(text, replacement))
+    try:
+        built = build(scratch)
+        if built.returncode != 0:
+            return "does not build:\n" + built.stdout[-2000:]
+        binary = next((scratch / "build").rglob("protocols_test"))
+        noticed = [name for name, tests in (("hand", HAND), ("schedules", RANDOM)) if not passes(binary, tests)]
+        return ", ".join(noticed) or "SURVIVED"
+    finally:
+        path.write_text(original)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--only", default="")
+    arguments.add_argument("--table", action="store_true")
+    options = arguments.parse_args()
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant[0] or options.only in mutant[3]]
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="troupe-mutants-") as name:
+        scratch = pathlib.Path(name)
+        prepare(scratch)
+        built = build(scratch)
+        if built.returncode != 0:
+            sys.exit(built.stdout)
+        binary = next((scratch / "build").rglob("protocols_test"))
+        if not passes(binary, HAND) or not passes(binary, RANDOM):
+            sys.exit("the tests fail without any mutant")
+        for number, mutant in enumerate(chosen, 1):
+            verdict = judge(scratch, mutant)
+            good = verdict in ("hand", "schedules", "hand, schedules")
+            bad += not good
+            line = f"| {mutant[0]} | {mutant[3]} | {verdict} |" if options.table else f"{number:3}/{len(chosen)} {mutant[0]}: {mutant[3]}: {verdict}"
+            print(line, flush=True)
+    print(f"{len(chosen) - bad} of {len(chosen)} mutants were noticed", file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    os.environ.pop("TROUPE_TEST_SEED", None)
+    sys.exit(main())
