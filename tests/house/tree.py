@@ -155,9 +155,10 @@ def code_starts_with_licence_and_purpose(files):
             continue
         lines = text.splitlines()[1 if text.startswith("#!") else 0:]
         comment = "//" if suffix(path) in CPP else "#"
+        purpose = (comment + " ", '"""') if suffix(path) == ".py" else (comment + " ",)
         if lines[:1] != [f"{comment} SPDX-License-Identifier: BSD-3-Clause"]:
             yield f"{path} does not start with its SPDX line"
-        elif not lines[1:] or not lines[1].startswith(comment + " "):
+        elif not lines[1:] or not lines[1].startswith(purpose):
             yield f"{path} does not say, in its next line, what it holds"
 
 
