@@ -44,7 +44,8 @@ struct gemm_args {
 };
 
 /// Geometry of a 2-d convolution or pooling over images (N, C, H, W); one stride and padding for both axes.
-/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width.
+/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width; what a stride leaves over is not looked at.
+/// padding < kernel_h and kernel_w, so that no window lies outside the image.
 struct window2d {
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t kernel_h = 0, kernel_w = 0, stride = 1, padding = 0;
@@ -52,7 +53,8 @@ struct window2d {
   std::int64_t out_w() const { return (w + 2 * padding - kernel_w) / stride + 1; }
 };
 
-/// y(N, K, OH, OW) = act(conv(x(N, C, H, W), weight(K, C, kh, kw)) + bias(K)). Cross-correlation, as in the field.
+/// y(N, K, OH, OW) = act(conv(x(N, C, H, W), weight(K, C, kh, kw)) + bias(K)). Cross-correlation, as in the field. `bias` may be
+/// null.
 struct conv2d_args {
   window2d window;
   std::int64_t out_channels = 0;
@@ -63,8 +65,8 @@ struct conv2d_args {
   activation act = activation::none; ///< none or relu
 };
 
-/// Backward of conv2d: dx (may be null) and dweight, dbias (may be null) are overwritten. `dy` is the gradient of the
-/// result *before* the activation.
+/// Backward of conv2d: dx (may be null: a first layer needs none), dweight and dbias (may be null) are overwritten. `dy` is the
+/// gradient of the result *before* the activation. At least one image.
 struct conv2d_backward_args {
   window2d window;
   std::int64_t out_channels = 0;
@@ -90,16 +92,17 @@ struct term {
 /// One optimizer step reads what changes between steps from device memory, so that a captured program can be replayed:
 /// `step_scalars` is an array in the device's memory laid out as `optimizer_scalar`.
 enum optimizer_scalar : int {
-  scalar_lr = 0,         ///< learning rate of this step
-  scalar_correction1,    ///< adamw: 1 - beta1^t
-  scalar_correction2,    ///< adamw: 1 - beta2^t
+  scalar_lr = 0,      ///< learning rate of this step
+  scalar_correction1, ///< adamw: 1 - beta1^t
+  scalar_correction2, ///< adamw: 1 - beta2^t
   optimizer_scalar_count
 };
 
 /// SGD with momentum over `count` elements, fused with the weighted sum of its gradients:
 ///   g = sum_i terms[i].weight * terms[i].data + weight_decay * p;  v' = momentum * v + g;
 ///   p' = p - lr * (nesterov ? g + momentum * v' : v').
-/// `p_out` may equal `p` (in place). `velocity` is null when momentum is 0. Terms are added in the order given.
+/// `p_out` may equal `p` (in place); nothing else may overlap. `velocity` (updated in place) may be null when momentum is 0.
+/// Terms are added in the order given: the same bits as weighted_sum and then a step with its result.
 struct sgd_args {
   std::int64_t count = 0;
   std::span<const term> terms;
@@ -113,6 +116,7 @@ struct sgd_args {
 
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), decoupled weight decay:
 ///   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p' = p - lr * (m/c1 / (sqrt(v/c2) + eps) + weight_decay * p).
+/// g and aliasing are as in sgd_args, without the decay in g.
 struct adamw_args {
   std::int64_t count = 0;
   std::span<const term> terms;
@@ -135,7 +139,12 @@ public:
 /// Every operation *enqueues* and may return before it has run; operations of one backend run in the order in which they
 /// were enqueued. Pointers are addresses in the device's memory and must stay valid until the operation has run; the
 /// argument structs and spans are read before the call returns. The CPU backend runs each operation inside the call.
-/// Not thread-safe: one thread enqueues. Shapes are the caller's promise: a broken one is a TROUPE_ASSERT, not an error.
+/// Not thread-safe: one thread at a time enqueues. Shapes are the caller's promise: a broken one is a TROUPE_ASSERT, not an
+/// error.
+///
+/// Results repeat: the same operands give the same bits at every call, in every process on the same kind of device with the same
+/// number of threads. What is elementwise (weighted_sum and the optimizers too) gives each element bits that do not depend on its
+/// place in the buffer or on the buffer's length, so that a parameter may be cut into partitions anywhere.
 class backend {
 public:
   backend() = default;
@@ -148,12 +157,13 @@ public:
 
   // -- memory: thread-safe; throws device_error when the device has none left
 
-  /// A block of the device's memory from this backend's pool. Contents unspecified, padding zeroed.
+  /// A block of the device's memory from this backend's pool. Contents unspecified, padding zeroed. The block may outlive the
+  /// backend and its last handle may die on any thread, but not before what was enqueued on it has run.
   virtual buffer allocate(std::size_t bytes) = 0;
   /// A block of host memory that this device copies at full speed (pinned for a GPU). Thread-safe.
   virtual buffer allocate_host(std::size_t bytes) = 0;
 
-  // -- copies and completion
+  // -- copies and completion: both ends stay valid until the copy has run
 
   virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;           ///< within the device
   virtual void copy_from_host(void* destination, const void* source, std::size_t bytes) = 0; ///< host to device
@@ -163,7 +173,9 @@ public:
   /// Calls `done` once everything enqueued before has run. On whatever thread the device chooses: it must only send a
   /// message or set a flag, and must not call the backend.
   virtual void notify(std::function<void()> done) = 0;
-  /// Records what `enqueue` enqueues (notifications included) without running it.
+  /// Records what `enqueue` enqueues (notifications included) without running it. A backend may call `enqueue` now and keep the
+  /// operations, or keep the function and call it at each replay: it must enqueue the same every time, and what it refers to
+  /// outlives the program.
   virtual std::unique_ptr<program> capture(std::function<void()> enqueue) = 0;
   /// Enqueues a recorded program again.
   virtual void replay(program& recorded) = 0;
@@ -185,9 +197,10 @@ public:
   /// y = alpha * x + beta * y (y is not read when beta is 0).
   virtual void axpby(float alpha, const float* x, float beta, float* y, std::int64_t count) = 0;
   /// y(rows, columns) = act(x + bias(columns)).
-  virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns) = 0;
-  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, element i kept by the i-th draw of `key`. Its backward is the same
-  /// call on the gradient with the same key.
+  virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
+                               std::int64_t columns) = 0;
+  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, where element i is kept if random_uniform(key, i) >= rate (random.hpp).
+  /// Its backward is the same call on the gradient with the same key. 0 <= rate < 1, count <= 2^34.
   virtual void dropout(const float* x, float* y, std::int64_t count, float rate, random_key key) = 0;
 
   // -- reductions (fixed order: the same inputs give the same bits)
@@ -206,20 +219,22 @@ public:
   /// Over the last axis of x(rows, columns): y = gamma * (x - mean) * rstd + beta; mean and rstd (rows) are written.
   virtual void layernorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y, float* mean, float* rstd,
                          std::int64_t rows, std::int64_t columns) = 0;
-  virtual void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx,
-                                  float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) = 0;
-  /// Writes the index (within the image plane h*w) of each maximum, the first of equals; padding never wins, NaN
-  /// (the last of several) always does.
+  /// dx, dgamma and dbeta are overwritten; mean and rstd are the forward's.
+  virtual void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy,
+                                  float* dx, float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) = 0;
+  /// y = the maximum of each window, argmax = its index within the image plane (h*w). The first of equals wins; padding never
+  /// does, NaN (the last of several) always.
   virtual void max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) = 0;
   virtual void max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) = 0;
   /// Mean over the window's elements inside the image (padding is not counted).
   virtual void avg_pool(const window2d& window, const float* x, float* y) = 0;
   virtual void avg_pool_backward(const window2d& window, const float* dy, float* dx) = 0;
   /// loss(rows) = -log softmax(logits(rows, classes))[label]; dlogits (may be null) = scale * (softmax - onehot).
-  /// `correct` (may be null, rows) = 1 where the largest logit (the first of equals) is the label's. A label outside
-  /// [0, classes) gives loss NaN.
+  /// `correct` (may be null, rows) = 1 where the largest logit (the first of equals) is the label's. `dlogits` may be `logits`. A
+  /// label outside [0, classes) gives loss NaN.
   virtual void softmax_cross_entropy(const float* logits, const std::int32_t* labels, float scale, float* loss, float* dlogits,
                                      std::int32_t* correct, std::int64_t rows, std::int64_t classes) = 0;
+  /// Over the last axis; in place where y == x.
   virtual void softmax(const float* x, float* y, std::int64_t rows, std::int64_t columns) = 0;
 
   // -- optimizers
@@ -230,12 +245,13 @@ public:
 
 /// What a backend is opened with.
 struct backend_options {
-  std::string device = "cpu"; ///< "cpu" | "cuda" | "cuda:N"
-  int threads = 1;            ///< BLAS and oneDNN threads of this queue (CPU)
+  std::string device = "cpu";   ///< "cpu" | "cuda" | "cuda:N"
+  int threads = 1;              ///< BLAS and oneDNN threads of this queue (CPU)
   std::uint64_t pool_bytes = 0; ///< how much freed memory the pool keeps; 0: all of it
 };
 
-/// Opens a queue on a device. Throws device_error, with a reason a person can act on, where the device cannot be used.
+/// Opens a queue on a device. On the CPU, OpenBLAS has one thread count in a process: that of the backend opened last. Throws
+/// device_error, with a reason a person can act on, where the device cannot be used.
 std::unique_ptr<backend> open_backend(const backend_options& options);
 
 /// One row of `troupe devices`.

@@ -92,17 +92,25 @@ private:
 
   void compute_row(std::string op, std::string shape, double flops, double bytes, const work& ours, const work& blas) {
     const auto [seconds, reference] = watch_.compare(ours, has_blas() ? blas : ours);
-    rows_.push_back({std::move(op), std::move(shape), flops / seconds / 1e9, bytes / seconds / 1e9, has_blas() ? reference / seconds : 0});
+    rows_.push_back(
+        {std::move(op), std::move(shape), flops / seconds / 1e9, bytes / seconds / 1e9, has_blas() ? reference / seconds : 0});
   }
 
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
     const auto a = floats(m * k), b = floats(k * n), ours = floats(m * n), theirs = floats(m * n);
-    const gemm_args args{.m = m, .n = n, .k = k, .a = a.as<float>(), .b = b.as<float>(), .c = ours.as<float>(),
-                         .transpose_a = transpose_a, .transpose_b = transpose_b};
+    const gemm_args args{.m = m,
+                         .n = n,
+                         .k = k,
+                         .a = a.as<float>(),
+                         .b = b.as<float>(),
+                         .c = ours.as<float>(),
+                         .transpose_a = transpose_a,
+                         .transpose_b = transpose_b};
     const auto flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const auto bytes = 4.0 * static_cast<double>(m * k + k * n + m * n);
-    compute_row("gemm", fmt::format("{}x{}x{} {}{}", m, n, k, transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N'), flops, bytes,
-                [&] { queue_.gemm(args); }, bare_sgemm(args, theirs.as<float>()));
+    compute_row(
+        "gemm", fmt::format("{}x{}x{} {}{}", m, n, k, transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N'), flops, bytes,
+        [&] { queue_.gemm(args); }, bare_sgemm(args, theirs.as<float>()));
   }
 
   void gemms() {
@@ -118,27 +126,41 @@ private:
   void convolutions() {
     const window2d w{.n = 64, .c = 32, .h = 26, .w = 26, .kernel_h = 3, .kernel_w = 3};
     constexpr std::int64_t channels = 64;
-    const std::int64_t in = w.n * w.c * w.h * w.w, out = w.n * channels * w.out_h() * w.out_w(), k = w.c * 9, pixels = out / channels;
+    const std::int64_t in = w.n * w.c * w.h * w.w, out = w.n * channels * w.out_h() * w.out_w(), k = w.c * 9,
+                       pixels = out / channels;
     const auto x = floats(in), weight = floats(channels * k), bias = floats(channels), y = floats(out), dx = floats(in);
     const auto columns = floats(pixels * k), product = floats(out);
-    const gemm_args same{.m = pixels, .n = channels, .k = k, .a = columns.as<float>(), .b = weight.as<float>(), .transpose_b = true};
+    const gemm_args same{
+        .m = pixels, .n = channels, .k = k, .a = columns.as<float>(), .b = weight.as<float>(), .transpose_b = true};
     const auto blas = bare_sgemm(same, product.as<float>());
     const auto flops = 2.0 * static_cast<double>(out * k), bytes = 4.0 * static_cast<double>(in + out + channels * k);
     const std::string shape = "64x32x26x26 -> 64, 3x3";
-    compute_row("conv2d", shape, flops, bytes,
-                [&] {
-                  queue_.conv2d({.window = w, .out_channels = channels, .x = x.as<float>(), .weight = weight.as<float>(),
-                                 .bias = bias.as<float>(), .y = y.as<float>(), .act = activation::relu});
-                },
-                blas);
+    compute_row(
+        "conv2d", shape, flops, bytes,
+        [&] {
+          queue_.conv2d({.window = w,
+                         .out_channels = channels,
+                         .x = x.as<float>(),
+                         .weight = weight.as<float>(),
+                         .bias = bias.as<float>(),
+                         .y = y.as<float>(),
+                         .act = activation::relu});
+        },
+        blas);
     // Two products of the forward's size; the reference does as many.
-    compute_row("conv2d_backward", shape, 2 * flops, 2 * bytes,
-                [&] {
-                  queue_.conv2d_backward({.window = w, .out_channels = channels, .x = x.as<float>(), .weight = weight.as<float>(),
-                                          .dy = y.as<float>(), .dx = dx.as<float>(), .dweight = product.as<float>(),
-                                          .dbias = bias.as<float>()});
-                },
-                [&] { blas(), blas(); });
+    compute_row(
+        "conv2d_backward", shape, 2 * flops, 2 * bytes,
+        [&] {
+          queue_.conv2d_backward({.window = w,
+                                  .out_channels = channels,
+                                  .x = x.as<float>(),
+                                  .weight = weight.as<float>(),
+                                  .dy = y.as<float>(),
+                                  .dx = dx.as<float>(),
+                                  .dweight = product.as<float>(),
+                                  .dbias = bias.as<float>()});
+        },
+        [&] { blas(), blas(); });
   }
 
   /// A row of something that reads and writes `streams` operands of the full size.
@@ -172,10 +194,12 @@ private:
     move_row("weighted_sum of 4", 5, [&] { queue_.weighted_sum(four, y, n); });
     move_row("layernorm", 2, [&] { queue_.layernorm(a, s, s, 1e-5F, y, s + columns, s + columns + rows, rows, columns); });
     move_row("sgd", 5, [&] {
-      queue_.sgd({.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+      queue_.sgd(
+          {.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
     });
     move_row("sgd into another copy", 5, [&] {
-      queue_.sgd({.count = n, .terms = one, .p = c, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+      queue_.sgd(
+          {.count = n, .terms = one, .p = c, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
     });
     move_row("adamw", 7, [&] {
       queue_.adamw({.count = n, .terms = one, .p = y, .p_out = y, .m = b, .v = c, .step_scalars = scalars.as<float>()});

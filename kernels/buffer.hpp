@@ -31,8 +31,14 @@ public:
   explicit operator bool() const { return data_ != nullptr; }
 
   /// The same block seen as floats or 32-bit integers (`count` elements from the start by default: all of it).
-  template <class T> T* as() const { return reinterpret_cast<T*>(data_); }
-  template <class T> std::span<T> span() const { return {as<T>(), bytes_ / sizeof(T)}; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+  template <class T>
+  std::span<T> span() const {
+    return {as<T>(), bytes_ / sizeof(T)};
+  }
 
   /// A handle of a part; it keeps the whole block alive.
   buffer slice(std::size_t offset, std::size_t bytes) const { return {owner_, data_ + offset, bytes}; }

@@ -56,6 +56,8 @@ std::unique_ptr<backend> open_backend(const backend_options& options) {
   throw device_error(fmt::format("device \"{}\" is not known; there are \"cpu\", \"cuda\" and \"cuda:N\"", options.device));
 }
 
-std::vector<device_info> list_devices() { return {cpu_info()}; }
+std::vector<device_info> list_devices() {
+  return {cpu_info()};
+}
 
 } // namespace troupe::kernels

@@ -37,10 +37,14 @@ constexpr std::uint32_t random_word(const random_key& key, std::uint64_t index) 
 }
 
 /// A word as a float in [0, 1): its upper 24 bits, so that the value is exact and never rounds up to 1.
-constexpr float uniform_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
+constexpr float uniform_float(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24F;
+}
 
 /// Element `index` of a uniform [0, 1) sequence.
-constexpr float random_uniform(const random_key& key, std::uint64_t index) { return uniform_float(random_word(key, index)); }
+constexpr float random_uniform(const random_key& key, std::uint64_t index) {
+  return uniform_float(random_word(key, index));
+}
 
 /// An integer in [0, bound) from one word: the upper half of word * bound (Lemire 2019, without the rejection: the bias is
 /// below bound / 2^32, nothing for a shuffle of a data set). `bound` > 0.
@@ -65,7 +69,7 @@ constexpr double portable_log(double x) {
 
 /// {cos, sin} of 2 pi u for u in [0, 1), made like portable_log.
 constexpr std::array<double, 2> portable_cos_sin_turn(double u) {
-  const int octant = static_cast<int>(u * 4 + 0.5); // nearest quarter turn
+  const int octant = static_cast<int>(u * 4 + 0.5);                       // nearest quarter turn
   const double x = (u - octant * 0.25) * 2 * std::numbers::pi, z = x * x; // |x| <= pi/4
   double cosine = 0, sine = 0;
   for (int k = 9; k >= 1; --k) {
@@ -75,10 +79,14 @@ constexpr std::array<double, 2> portable_cos_sin_turn(double u) {
   cosine = 1 - cosine;
   sine = (1 - sine) * x;
   switch (octant % 4) {
-  case 0: return {cosine, sine};
-  case 1: return {-sine, cosine};
-  case 2: return {-cosine, -sine};
-  default: return {sine, -cosine};
+  case 0:
+    return {cosine, sine};
+  case 1:
+    return {-sine, cosine};
+  case 2:
+    return {-cosine, -sine};
+  default:
+    return {sine, -cosine};
   }
 }
 

@@ -62,33 +62,50 @@ void store(const std::vector<double>& from, Real* to) {
     std::transform(from.begin(), from.end(), to, [](double v) { return static_cast<Real>(v); });
 }
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+std::size_t size(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
 
 } // namespace
 
 double activate(activation act, double x) {
   switch (act) {
-  case activation::none: return x;
-  case activation::relu: return std::max(x, 0.0);
-  case activation::tanh: return std::tanh(x);
-  case activation::sigmoid: return 1 / (1 + std::exp(-x));
-  case activation::gelu: return 0.5 * x * (1 + std::tanh(gelu_inner(x)));
+  case activation::none:
+    return x;
+  case activation::relu:
+    return std::max(x, 0.0);
+  case activation::tanh:
+    return std::tanh(x);
+  case activation::sigmoid:
+    return 1 / (1 + std::exp(-x));
+  case activation::gelu:
+    return 0.5 * x * (1 + std::tanh(gelu_inner(x)));
   }
   return x;
 }
 
 double unary(unary_op op, double x) {
   switch (op) {
-  case unary_op::relu: return activate(activation::relu, x);
-  case unary_op::tanh: return activate(activation::tanh, x);
-  case unary_op::sigmoid: return activate(activation::sigmoid, x);
-  case unary_op::gelu: return activate(activation::gelu, x);
-  case unary_op::exp: return std::exp(x);
-  case unary_op::log: return std::log(x);
-  case unary_op::sqrt: return std::sqrt(x);
-  case unary_op::square: return x * x;
-  case unary_op::negate: return -x;
-  case unary_op::copy: return x;
+  case unary_op::relu:
+    return activate(activation::relu, x);
+  case unary_op::tanh:
+    return activate(activation::tanh, x);
+  case unary_op::sigmoid:
+    return activate(activation::sigmoid, x);
+  case unary_op::gelu:
+    return activate(activation::gelu, x);
+  case unary_op::exp:
+    return std::exp(x);
+  case unary_op::log:
+    return std::log(x);
+  case unary_op::sqrt:
+    return std::sqrt(x);
+  case unary_op::square:
+    return x * x;
+  case unary_op::negate:
+    return -x;
+  case unary_op::copy:
+    return x;
   }
   return x;
 }
@@ -96,29 +113,42 @@ double unary(unary_op op, double x) {
 double unary_derivative(unary_op op, double x) {
   const double y = unary(op, x);
   switch (op) {
-  case unary_op::relu: return x > 0 ? 1 : 0;
-  case unary_op::tanh: return 1 - y * y;
-  case unary_op::sigmoid: return y * (1 - y);
+  case unary_op::relu:
+    return x > 0 ? 1 : 0;
+  case unary_op::tanh:
+    return 1 - y * y;
+  case unary_op::sigmoid:
+    return y * (1 - y);
   case unary_op::gelu: {
     const double t = std::tanh(gelu_inner(x)), slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
   }
-  case unary_op::exp: return y;
-  case unary_op::log: return 1 / x;
-  case unary_op::sqrt: return 0.5 / y;
-  case unary_op::square: return 2 * x;
-  case unary_op::negate: return -1;
-  case unary_op::copy: return 1;
+  case unary_op::exp:
+    return y;
+  case unary_op::log:
+    return 1 / x;
+  case unary_op::sqrt:
+    return 0.5 / y;
+  case unary_op::square:
+    return 2 * x;
+  case unary_op::negate:
+    return -1;
+  case unary_op::copy:
+    return 1;
   }
   return 0;
 }
 
 double binary(binary_op op, double a, double b) {
   switch (op) {
-  case binary_op::add: return a + b;
-  case binary_op::subtract: return a - b;
-  case binary_op::multiply: return a * b;
-  case binary_op::divide: return a / b;
+  case binary_op::add:
+    return a + b;
+  case binary_op::subtract:
+    return a - b;
+  case binary_op::multiply:
+    return a * b;
+  case binary_op::divide:
+    return a / b;
   }
   return 0;
 }
@@ -128,8 +158,8 @@ void gemm(const gemm_args& g) {
     for (std::int64_t j = 0; j < g.n; ++j) {
       double product = 0;
       for (std::int64_t l = 0; l < g.k; ++l)
-        product += static_cast<double>(g.transpose_a ? g.a[l * g.m + i] : g.a[i * g.k + l]) *
-                   (g.transpose_b ? g.b[j * g.k + l] : g.b[l * g.n + j]);
+        product += static_cast<double>(g.transpose_a ? g.a[l * g.m + i] : g.a[i * g.k + l])
+                   * (g.transpose_b ? g.b[j * g.k + l] : g.b[l * g.n + j]);
       float& c = g.c[i * g.n + j];
       const double pre = g.alpha * product + (g.beta == 0 ? 0.0 : static_cast<double>(g.beta) * c) + (g.bias ? g.bias[j] : 0.0F);
       if (g.pre)
@@ -244,8 +274,8 @@ void layernorm(const Real* x, const Real* gamma, const Real* beta, double epsilo
 }
 
 template <class Real>
-void layernorm_backward(const Real* x, const Real* gamma, const Real* mean, const Real* rstd, const Real* dy, Real* dx, Real* dgamma,
-                        Real* dbeta, std::int64_t rows, std::int64_t columns) {
+void layernorm_backward(const Real* x, const Real* gamma, const Real* mean, const Real* rstd, const Real* dy, Real* dx,
+                        Real* dgamma, Real* dbeta, std::int64_t rows, std::int64_t columns) {
   std::vector<double> gammas(size(columns)), betas(size(columns));
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto xhat = [&](std::int64_t i) { return (static_cast<double>(x[r * columns + i]) - mean[r]) * rstd[r]; };
@@ -335,22 +365,23 @@ void softmax_cross_entropy(const Real* logits, const std::int32_t* labels, doubl
     if (correct)
       correct[r] = known && best - x == labels[r];
     for (std::int64_t i = 0; dlogits && i < classes; ++i)
-      dlogits[r * classes + i] = static_cast<Real>(scale * (std::exp(static_cast<double>(x[i]) - *best) / total - (i == labels[r])));
+      dlogits[r * classes + i] =
+          static_cast<Real>(scale * (std::exp(static_cast<double>(x[i]) - *best) / total - (i == labels[r])));
   }
 }
 
-#define TROUPE_INSTANTIATE(Real)                                                                                                   \
-  template void conv2d(const window2d&, std::int64_t, const Real*, const Real*, const Real*, activation, Real*);                   \
-  template void conv2d_backward(const window2d&, std::int64_t, const Real*, const Real*, const Real*, Real*, Real*, Real*);        \
-  template void layernorm(const Real*, const Real*, const Real*, double, Real*, Real*, Real*, std::int64_t, std::int64_t);         \
-  template void layernorm_backward(const Real*, const Real*, const Real*, const Real*, const Real*, Real*, Real*, Real*,           \
-                                   std::int64_t, std::int64_t);                                                                    \
-  template void max_pool(const window2d&, const Real*, Real*, std::int32_t*);                                                      \
-  template void max_pool_backward(const window2d&, const std::int32_t*, const Real*, Real*);                                       \
-  template void avg_pool(const window2d&, const Real*, Real*);                                                                     \
-  template void avg_pool_backward(const window2d&, const Real*, Real*);                                                            \
-  template void softmax(const Real*, Real*, std::int64_t, std::int64_t);                                                           \
-  template void softmax_cross_entropy(const Real*, const std::int32_t*, double, Real*, Real*, std::int32_t*, std::int64_t,         \
+#define TROUPE_INSTANTIATE(Real)                                                                                                 \
+  template void conv2d(const window2d&, std::int64_t, const Real*, const Real*, const Real*, activation, Real*);                 \
+  template void conv2d_backward(const window2d&, std::int64_t, const Real*, const Real*, const Real*, Real*, Real*, Real*);      \
+  template void layernorm(const Real*, const Real*, const Real*, double, Real*, Real*, Real*, std::int64_t, std::int64_t);       \
+  template void layernorm_backward(const Real*, const Real*, const Real*, const Real*, const Real*, Real*, Real*, Real*,         \
+                                   std::int64_t, std::int64_t);                                                                  \
+  template void max_pool(const window2d&, const Real*, Real*, std::int32_t*);                                                    \
+  template void max_pool_backward(const window2d&, const std::int32_t*, const Real*, Real*);                                     \
+  template void avg_pool(const window2d&, const Real*, Real*);                                                                   \
+  template void avg_pool_backward(const window2d&, const Real*, Real*);                                                          \
+  template void softmax(const Real*, Real*, std::int64_t, std::int64_t);                                                         \
+  template void softmax_cross_entropy(const Real*, const std::int32_t*, double, Real*, Real*, std::int32_t*, std::int64_t,       \
                                       std::int64_t);
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)

@@ -32,18 +32,18 @@ void sgd(const sgd_args& args);
 void adamw(const adamw_args& args);
 
 template <class Real>
-void conv2d(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* bias, activation act,
-            Real* y);
+void conv2d(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* bias,
+            activation act, Real* y);
 template <class Real>
-void conv2d_backward(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* dy, Real* dx,
-                     Real* dweight, Real* dbias);
+void conv2d_backward(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* dy,
+                     Real* dx, Real* dweight, Real* dbias);
 
 template <class Real>
 void layernorm(const Real* x, const Real* gamma, const Real* beta, double epsilon, Real* y, Real* mean, Real* rstd,
                std::int64_t rows, std::int64_t columns);
 template <class Real>
-void layernorm_backward(const Real* x, const Real* gamma, const Real* mean, const Real* rstd, const Real* dy, Real* dx, Real* dgamma,
-                        Real* dbeta, std::int64_t rows, std::int64_t columns);
+void layernorm_backward(const Real* x, const Real* gamma, const Real* mean, const Real* rstd, const Real* dy, Real* dx,
+                        Real* dgamma, Real* dbeta, std::int64_t rows, std::int64_t columns);
 
 template <class Real>
 void max_pool(const window2d& window, const Real* x, Real* y, std::int32_t* argmax);

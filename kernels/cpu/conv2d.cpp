@@ -59,7 +59,7 @@ struct conv2d_runner::state {
   struct backward_set {
     dnnl::convolution_backward_data data;
     dnnl::convolution_backward_weights weights;
-    operand data_dy, data_weight, dx;      // what `data` reads and writes
+    operand data_dy, data_weight, dx;       // what `data` reads and writes
     operand weights_dy, weights_x, dweight; // what `weights` reads and writes
     memory dbias;
     bool same_dy; // both want dy in one layout: it is reordered once
@@ -132,10 +132,10 @@ conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d_ar
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(after);
   const memory::desc bias = args.bias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc chosen(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, shape.any(shape.x), shape.any(shape.weight), bias,
-       shape.any(shape.y), shape.stride, shape.padding, shape.padding_end},
-      attributes, engine);
+  const dnnl::convolution_forward::primitive_desc chosen({dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+                                                          shape.any(shape.x), shape.any(shape.weight), bias, shape.any(shape.y),
+                                                          shape.stride, shape.padding, shape.padding_end},
+                                                         attributes, engine);
   forward_set set{.primitive = dnnl::convolution_forward(chosen),
                   .x = read_operand(shape.x, tag::nchw, chosen.src_desc()),
                   .weight = read_operand(shape.weight, tag::oihw, chosen.weights_desc()),
@@ -152,9 +152,8 @@ conv2d_runner::state::backward_set& conv2d_runner::state::prepare(const conv2d_b
   const auto x = shape.any(shape.x), weight = shape.any(shape.weight), y = shape.any(shape.y);
   const memory::desc bias = args.dbias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
   constexpr auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc hint({dnnl::prop_kind::forward_training, direct, x, weight, bias, y, shape.stride,
-                                                        shape.padding, shape.padding_end},
-                                                       engine);
+  const dnnl::convolution_forward::primitive_desc hint(
+      {dnnl::prop_kind::forward_training, direct, x, weight, bias, y, shape.stride, shape.padding, shape.padding_end}, engine);
   const dnnl::convolution_backward_data::primitive_desc data(
       {direct, x, weight, y, shape.stride, shape.padding, shape.padding_end}, engine, hint);
   const dnnl::convolution_backward_weights::primitive_desc weights_desc(
@@ -221,9 +220,9 @@ void conv2d_runner::state::run_data(const conv2d_backward_args& args, backward_s
     read(set.data_dy, args.dy, other_images_out);
   read(set.data_weight, args.weight, weights);
   bind(set.dx, args.dx, images_in);
-  set.data.execute(stream, {{DNNL_ARG_DIFF_DST, set.data_dy.used},
-                            {DNNL_ARG_WEIGHTS, set.data_weight.used},
-                            {DNNL_ARG_DIFF_SRC, set.dx.used}});
+  set.data.execute(
+      stream,
+      {{DNNL_ARG_DIFF_DST, set.data_dy.used}, {DNNL_ARG_WEIGHTS, set.data_weight.used}, {DNNL_ARG_DIFF_SRC, set.dx.used}});
   write(set.dx);
 }
 

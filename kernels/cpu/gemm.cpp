@@ -60,15 +60,22 @@ prepared_gemm prepare(const gemm_key& key, const dnnl::engine& engine) {
   return out;
 }
 
-void* mutable_pointer(const float* p) { return const_cast<float*>(p); } // oneDNN's handles know no const
+void* mutable_pointer(const float* p) {
+  return const_cast<float*>(p);
+} // oneDNN's handles know no const
 
 unary_op as_unary(activation act) {
   switch (act) {
-  case activation::none: return unary_op::copy;
-  case activation::relu: return unary_op::relu;
-  case activation::tanh: return unary_op::tanh;
-  case activation::sigmoid: return unary_op::sigmoid;
-  case activation::gelu: return unary_op::gelu;
+  case activation::none:
+    return unary_op::copy;
+  case activation::relu:
+    return unary_op::relu;
+  case activation::tanh:
+    return unary_op::tanh;
+  case activation::sigmoid:
+    return unary_op::sigmoid;
+  case activation::gelu:
+    return unary_op::gelu;
   }
   return unary_op::copy;
 }

@@ -25,7 +25,9 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-constexpr std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 void* allocate_block(std::size_t capacity) {
   // A block of megabytes is walked by gemm in strides of a row: with 4 KiB pages every row is a TLB miss.
@@ -88,7 +90,8 @@ void* memory_pool::take(std::size_t capacity) {
   }
   std::lock_guard lock{mutex_};
   used_bytes_ -= capacity;
-  throw device_error(fmt::format("out of memory: {} bytes asked for, {} in use, {} free in the pool", capacity, used_bytes_, free_bytes_));
+  throw device_error(
+      fmt::format("out of memory: {} bytes asked for, {} in use, {} free in the pool", capacity, used_bytes_, free_bytes_));
 }
 
 void memory_pool::give_back(void* block, std::size_t capacity) noexcept {

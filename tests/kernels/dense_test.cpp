@@ -15,8 +15,8 @@ protected:
   /// Runs `shape` (pointers empty) on random inputs here and by the reference; c starts as NaN where it must not be read.
   void check_gemm(gemm_args shape, bool bias, bool pre) {
     SCOPED_TRACE(::testing::Message() << shape.m << "x" << shape.n << "x" << shape.k << " ta " << shape.transpose_a << " tb "
-                                      << shape.transpose_b << " alpha " << shape.alpha << " beta " << shape.beta << " bias " << bias
-                                      << " act " << static_cast<int>(shape.act) << " pre " << pre);
+                                      << shape.transpose_b << " alpha " << shape.alpha << " beta " << shape.beta << " bias "
+                                      << bias << " act " << static_cast<int>(shape.act) << " pre " << pre);
     const auto a = random.floats(shape.m * shape.k), b = random.floats(shape.k * shape.n), bias_values = random.floats(shape.n);
     const auto count = shape.m * shape.n;
     const auto c = shape.beta != 0 ? random.floats(count) : std::vector<float>(static_cast<std::size_t>(count), NAN);
@@ -51,13 +51,24 @@ protected:
     auto y = output(out), dx = output(std::ssize(x)), dweight = output(std::ssize(weight)), dbias = output(out_channels);
     std::vector<float> want_y(dy.size()), want_dx(x.size()), want_dweight(weight.size()), want_dbias(biases.size());
 
-    queue.conv2d({.window = w, .out_channels = out_channels, .x = device_x, .weight = device_weight,
-                  .bias = bias ? device_bias.data() : nullptr, .y = y, .act = act});
+    queue.conv2d({.window = w,
+                  .out_channels = out_channels,
+                  .x = device_x,
+                  .weight = device_weight,
+                  .bias = bias ? device_bias.data() : nullptr,
+                  .y = y,
+                  .act = act});
     reference::conv2d(w, out_channels, x.data(), weight.data(), host_bias, act, want_y.data());
     EXPECT_TRUE(agree(y.get(), want_y, {.absolute = 1e-6 * std::sqrt(static_cast<double>(products)) + 1e-6, .relative = 2e-6}));
 
-    const conv2d_backward_args backward{.window = w, .out_channels = out_channels, .x = device_x, .weight = device_weight,
-                                        .dy = device_dy, .dx = dx, .dweight = dweight, .dbias = bias ? dbias.data() : nullptr};
+    const conv2d_backward_args backward{.window = w,
+                                        .out_channels = out_channels,
+                                        .x = device_x,
+                                        .weight = device_weight,
+                                        .dy = device_dy,
+                                        .dx = dx,
+                                        .dweight = dweight,
+                                        .dbias = bias ? dbias.data() : nullptr};
     queue.conv2d_backward(backward);
     reference::conv2d_backward(w, out_channels, x.data(), weight.data(), dy.data(), want_dx.data(), want_dweight.data(),
                                want_dbias.data());

@@ -30,9 +30,8 @@ protected:
       queue.copy(y, b, static_cast<std::size_t>(n) * sizeof(float));
       queue.axpby(0.3F, a, 0.7F, y, n);
     });
-    all.emplace_back("bias_activation", [this](auto a, auto b, auto y, auto n) {
-      queue.bias_activation(a, b, activation::gelu, y, 1, n);
-    });
+    all.emplace_back("bias_activation",
+                     [this](auto a, auto b, auto y, auto n) { queue.bias_activation(a, b, activation::gelu, y, 1, n); });
     all.emplace_back("sum_rows", [this](auto a, auto, auto y, auto n) { queue.sum_rows(a, y, 1, n); });
     all.emplace_back("weighted_sum", [this](auto a, auto b, auto y, auto n) {
       const std::array terms{term{a, 1.0 / 3}, term{b, 2.0 / 3}, term{a, 0.1}};
@@ -42,15 +41,23 @@ protected:
       auto velocity = output(n, 5);
       queue.fill(velocity, 0.5F, n);
       const std::array terms{term{a, 1.0 / 3}, term{b, 2.0 / 3}};
-      queue.sgd({.count = n, .terms = terms, .p = b, .p_out = y, .velocity = velocity, .step_scalars = scalars, .momentum = 0.9F,
-                 .weight_decay = 0.01F, .nesterov = true});
+      queue.sgd({.count = n,
+                 .terms = terms,
+                 .p = b,
+                 .p_out = y,
+                 .velocity = velocity,
+                 .step_scalars = scalars,
+                 .momentum = 0.9F,
+                 .weight_decay = 0.01F,
+                 .nesterov = true});
     });
     all.emplace_back("adamw", [this](auto a, auto b, auto y, auto n) {
       auto m = output(n, 3), v = output(n, 9);
       queue.fill(m, 0.1F, n);
       queue.fill(v, 0.2F, n);
       const std::array terms{term{a, 1}};
-      queue.adamw({.count = n, .terms = terms, .p = b, .p_out = y, .m = m, .v = v, .step_scalars = scalars, .weight_decay = 0.1F});
+      queue.adamw(
+          {.count = n, .terms = terms, .p = b, .p_out = y, .m = m, .v = v, .step_scalars = scalars, .weight_decay = 0.1F});
     });
     return all;
   }
@@ -68,11 +75,14 @@ TEST_P(Determinism, AnElementsBitsDoNotDependOnItsPlace) {
     run(device_a, device_b, whole, n);
     const auto want = whole.get();
     for (std::int64_t shift : {0, 1, 7, 13})
-      for (auto [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {0, 15}, {3, 20}, {17, 34}, {1, 65}, {5, 1099}, {1000, n}}) {
-        auto part_a = upload({a.begin() + begin, a.begin() + end}, shift), part_b = upload({b.begin() + begin, b.begin() + end}, shift + 2);
+      for (auto [begin, end] :
+           {std::pair<std::int64_t, std::int64_t>{0, 1}, {0, 15}, {3, 20}, {17, 34}, {1, 65}, {5, 1099}, {1000, n}}) {
+        auto part_a = upload({a.begin() + begin, a.begin() + end}, shift),
+             part_b = upload({b.begin() + begin, b.begin() + end}, shift + 2);
         auto part = output(end - begin, shift + 1);
         run(part_a, part_b, part, end - begin);
-        EXPECT_TRUE(same_bits(part.get(), std::span(want).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))))
+        EXPECT_TRUE(same_bits(part.get(),
+                              std::span(want).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))))
             << name << " [" << begin << ", " << end << ") shifted by " << shift;
       }
   }
@@ -112,7 +122,13 @@ TEST_P(Determinism, TheFusedStepIsTheWeightedSumAndTheStep) {
   const std::array terms{term{a, 0.3}, term{b, 0.7}};
   queue.weighted_sum(terms, sum, n);
   const std::array one{term{sum, 1}};
-  sgd_args args{.count = n, .terms = terms, .p = p, .p_out = fused, .velocity = v1, .step_scalars = scalars, .momentum = 0.9F,
+  sgd_args args{.count = n,
+                .terms = terms,
+                .p = p,
+                .p_out = fused,
+                .velocity = v1,
+                .step_scalars = scalars,
+                .momentum = 0.9F,
                 .weight_decay = 0.01F};
   queue.sgd(args);
   args.terms = one, args.p_out = two_steps, args.velocity = v2;
@@ -128,7 +144,8 @@ TEST_P(Determinism, GemmRepeatsItselfWhereverItsOperandsLie) {
     std::vector<float> first;
     for (std::int64_t shift : {0, 0, 4, 9}) {
       auto device_a = upload(a, shift), device_b = upload(b, shift), c = output(m * n, shift);
-      queue.gemm({.m = m, .n = n, .k = k, .a = device_a, .b = device_b, .c = c, .transpose_b = transpose_b, .act = activation::gelu});
+      queue.gemm(
+          {.m = m, .n = n, .k = k, .a = device_a, .b = device_b, .c = c, .transpose_b = transpose_b, .act = activation::gelu});
       if (first.empty())
         first = c.get();
       EXPECT_TRUE(same_bits(c.get(), first)) << "shift " << shift;
@@ -143,15 +160,23 @@ TEST_P(Determinism, ConvolutionsAndReductionsRepeatThemselves) {
   std::vector<std::vector<float>> first;
   for (std::int64_t shift : {0, 0, 4, 9}) {
     auto device_x = upload(x, shift), device_weight = upload(weight, shift), device_dy = upload(dy, shift);
-    auto y = output(out, shift), dx = output(in, shift), dweight = output(std::ssize(weight), shift), dbias = output(channels, shift);
+    auto y = output(out, shift), dx = output(in, shift), dweight = output(std::ssize(weight), shift),
+         dbias = output(channels, shift);
     auto total = output(1), columns = output(33), probabilities = output(out, shift);
     queue.conv2d({.window = w, .out_channels = channels, .x = device_x, .weight = device_weight, .y = y});
-    queue.conv2d_backward({.window = w, .out_channels = channels, .x = device_x, .weight = device_weight, .dy = device_dy, .dx = dx,
-                           .dweight = dweight, .dbias = dbias});
+    queue.conv2d_backward({.window = w,
+                           .out_channels = channels,
+                           .x = device_x,
+                           .weight = device_weight,
+                           .dy = device_dy,
+                           .dx = dx,
+                           .dweight = dweight,
+                           .dbias = dbias});
     queue.sum(device_x, in, total);
     queue.sum_rows(device_dy, columns, out / 33, 33);
     queue.softmax(device_dy, probabilities, out / 143, 143);
-    const std::vector<std::vector<float>> now{y.get(), dx.get(), dweight.get(), dbias.get(), total.get(), columns.get(), probabilities.get()};
+    const std::vector<std::vector<float>> now{y.get(),     dx.get(),      dweight.get(),      dbias.get(),
+                                              total.get(), columns.get(), probabilities.get()};
     if (first.empty())
       first = now;
     for (std::size_t i = 0; i < now.size(); ++i)

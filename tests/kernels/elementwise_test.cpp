@@ -100,7 +100,8 @@ TEST_P(Elementwise, OwnFunctionsStayWithinAFewUlpsOfTheTruth) {
   for (unary_op op : {exp, tanh, sigmoid}) {
     auto device = upload(x);
     queue.unary(op, device, device, std::ssize(x));
-    EXPECT_TRUE(agree(device.get(), map(x, [op](double v) { return reference::unary(op, v); }), {.absolute = 2e-38, .relative = 4e-7}))
+    EXPECT_TRUE(
+        agree(device.get(), map(x, [op](double v) { return reference::unary(op, v); }), {.absolute = 2e-38, .relative = 4e-7}))
         << static_cast<int>(op);
   }
   for (float& v : x)
@@ -279,9 +280,15 @@ TEST_P(Optimizers, SgdAgreesOverThreeSteps) {
             const std::array host_terms{term{g1.data(), 0.25}, term{g2.data(), 0.75}};
             const std::array terms{term{device_g1, 0.25}, term{device_g2, 0.75}};
             auto want = p;
-            sgd_args args{.count = n, .terms = host_terms, .p = p.data(), .p_out = want.data(),
-                          .velocity = momentum != 0 ? v.data() : nullptr, .step_scalars = scalars.data(), .momentum = momentum,
-                          .weight_decay = 0.01F, .nesterov = nesterov};
+            sgd_args args{.count = n,
+                          .terms = host_terms,
+                          .p = p.data(),
+                          .p_out = want.data(),
+                          .velocity = momentum != 0 ? v.data() : nullptr,
+                          .step_scalars = scalars.data(),
+                          .momentum = momentum,
+                          .weight_decay = 0.01F,
+                          .nesterov = nesterov};
             reference::sgd(args);
             args.terms = terms, args.p = device_p, args.p_out = in_place ? device_p : next;
             args.velocity = momentum != 0 ? device_v.data() : nullptr;
@@ -305,12 +312,19 @@ TEST_P(Optimizers, AdamwAgreesOverThreeSteps) {
       const auto g = random.floats(n);
       auto device_p = upload(p), next = output(n), device_m = upload(m), device_v = upload(v), device_g = upload(g);
       for (int step = 1; step <= 3; ++step) {
-        const std::vector<float> scalars{0.01F, static_cast<float>(1 - std::pow(0.9, step)), static_cast<float>(1 - std::pow(0.999, step))};
+        const std::vector<float> scalars{0.01F, static_cast<float>(1 - std::pow(0.9, step)),
+                                         static_cast<float>(1 - std::pow(0.999, step))};
         auto device_scalars = upload(scalars);
         const std::array host_terms{term{g.data(), 0.5}}, terms{term{device_g, 0.5}};
         auto want = p;
-        adamw_args args{.count = n, .terms = host_terms, .p = p.data(), .p_out = want.data(), .m = m.data(), .v = v.data(),
-                        .step_scalars = scalars.data(), .weight_decay = 0.1F};
+        adamw_args args{.count = n,
+                        .terms = host_terms,
+                        .p = p.data(),
+                        .p_out = want.data(),
+                        .m = m.data(),
+                        .v = v.data(),
+                        .step_scalars = scalars.data(),
+                        .weight_decay = 0.1F};
         reference::adamw(args);
         args.terms = terms, args.p = device_p, args.p_out = in_place ? device_p : next, args.m = device_m, args.v = device_v;
         args.step_scalars = device_scalars;
@@ -329,7 +343,14 @@ TEST_P(Optimizers, SgdByHand) {
   auto p = upload(std::vector<float>{1}), v = upload(std::vector<float>{2}), a = upload(std::vector<float>{4}),
        b = upload(std::vector<float>{2}), scalars = upload(std::vector<float>{0.1F, 0, 0});
   const std::array terms{term{a, 0.5}, term{b, -0.5}};
-  sgd_args args{.count = 1, .terms = terms, .p = p, .p_out = p, .velocity = v, .step_scalars = scalars, .momentum = 0.5F, .weight_decay = 0.5F};
+  sgd_args args{.count = 1,
+                .terms = terms,
+                .p = p,
+                .p_out = p,
+                .velocity = v,
+                .step_scalars = scalars,
+                .momentum = 0.5F,
+                .weight_decay = 0.5F};
   queue.sgd(args);
   EXPECT_EQ(v.get()[0], 2.5F);
   EXPECT_FLOAT_EQ(p.get()[0], 0.75F);

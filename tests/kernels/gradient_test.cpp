@@ -50,8 +50,8 @@ void expect_gradient(doubles& x, const doubles& gradient, const std::function<do
 }
 
 TEST(Gradient, OfUnary) {
-  for (unary_op op : {unary_op::relu, unary_op::tanh, unary_op::sigmoid, unary_op::gelu, unary_op::exp, unary_op::log, unary_op::sqrt,
-                      unary_op::square, unary_op::negate, unary_op::copy})
+  for (unary_op op : {unary_op::relu, unary_op::tanh, unary_op::sigmoid, unary_op::gelu, unary_op::exp, unary_op::log,
+                      unary_op::sqrt, unary_op::square, unary_op::negate, unary_op::copy})
     for (double x : draw(50, 0.2, 2))
       for (double sign : {1.0, -1.0}) {
         if (sign < 0 && (op == unary_op::log || op == unary_op::sqrt))
@@ -128,8 +128,8 @@ TEST(Gradient, OfSoftmaxCrossEntropy) {
   doubles loss(rows), dlogits(logits.size());
   reference::softmax_cross_entropy(logits.data(), labels.data(), scale, loss.data(), dlogits.data(), nullptr, rows, classes);
   expect_gradient(logits, dlogits, [&] {
-    reference::softmax_cross_entropy(logits.data(), labels.data(), scale, loss.data(), static_cast<double*>(nullptr), nullptr, rows,
-                                     classes);
+    reference::softmax_cross_entropy(logits.data(), labels.data(), scale, loss.data(), static_cast<double*>(nullptr), nullptr,
+                                     rows, classes);
     return scale * dot(loss, doubles(rows, 1));
   });
 }

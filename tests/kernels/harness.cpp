@@ -70,7 +70,8 @@ std::vector<T> device_array<T>::get() {
   queue_->copy_to_host(now.data(), memory_.data(), memory_.bytes());
   queue_->synchronize();
   const auto first = guard + shift_, last = first + count_;
-  EXPECT_EQ(std::memcmp(now.data(), before_.data(), static_cast<std::size_t>(first) * sizeof(T)), 0) << "written before the start";
+  EXPECT_EQ(std::memcmp(now.data(), before_.data(), static_cast<std::size_t>(first) * sizeof(T)), 0)
+      << "written before the start";
   EXPECT_EQ(std::memcmp(now.data() + last, before_.data() + last, static_cast<std::size_t>(guard) * sizeof(T)), 0)
       << "written past the end";
   return {now.begin() + first, now.begin() + last};
@@ -86,8 +87,8 @@ template class device_array<std::int32_t>;
     const double a = got[i], b = want[i];
     const bool both_nan = std::isnan(a) && std::isnan(b);
     if (!both_nan && a != b && !(std::abs(a - b) <= allowed.absolute + allowed.relative * std::abs(b)))
-      return ::testing::AssertionFailure() << "element " << i << " of " << got.size() << " is " << a << ", not " << b << " (off by "
-                                           << std::abs(a - b) << ")";
+      return ::testing::AssertionFailure() << "element " << i << " of " << got.size() << " is " << a << ", not " << b
+                                           << " (off by " << std::abs(a - b) << ")";
   }
   return ::testing::AssertionSuccess();
 }

@@ -80,8 +80,8 @@ protected:
   device_array<float> output(std::int64_t count, std::int64_t shift = 0) { return {queue, count, shift}; }
 };
 
-#define TROUPE_ON_EVERY_BACKEND(suite)                                                                                             \
-  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::ValuesIn(backends_under_test()),                                                  \
+#define TROUPE_ON_EVERY_BACKEND(suite)                                                                                           \
+  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::ValuesIn(backends_under_test()),                                                \
                            [](const auto& instance) { return instance.param.name; })
 
 } // namespace troupe::kernels::testing

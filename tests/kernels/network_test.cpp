@@ -18,7 +18,9 @@ struct matrix {
 };
 constexpr std::array matrices{matrix{1, 1}, matrix{3, 10}, matrix{5, 16}, matrix{2, 37}, matrix{4, 1000}, matrix{2, 2500}};
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+std::size_t size(std::int64_t n) {
+  return static_cast<std::size_t>(n);
+}
 
 TEST_P(Network, SoftmaxAgrees) {
   for (auto [rows, columns] : matrices) {
@@ -40,7 +42,8 @@ TEST_P(Network, SoftmaxCrossEntropyAgrees) {
     const auto labels = random.integers(rows, static_cast<std::int32_t>(classes));
     std::vector<float> want_loss(size(rows)), want_dx(x.size());
     std::vector<std::int32_t> want_correct(size(rows));
-    reference::softmax_cross_entropy(x.data(), labels.data(), 0.125, want_loss.data(), want_dx.data(), want_correct.data(), rows, classes);
+    reference::softmax_cross_entropy(x.data(), labels.data(), 0.125, want_loss.data(), want_dx.data(), want_correct.data(), rows,
+                                     classes);
     auto device_x = upload(x), loss = output(rows), dx = output(rows * classes);
     auto device_labels = upload(labels);
     device_array<std::int32_t> correct(queue, rows);
@@ -78,7 +81,8 @@ TEST_P(Network, LayernormAgrees) {
     const auto dy = random.floats(rows * columns);
     std::vector<float> want_y(x.size()), want_mean(size(rows)), want_rstd(size(rows)), want_dx(x.size());
     std::vector<float> want_dgamma(gamma.size()), want_dbeta(gamma.size());
-    reference::layernorm(x.data(), gamma.data(), beta.data(), 1e-5F, want_y.data(), want_mean.data(), want_rstd.data(), rows, columns);
+    reference::layernorm(x.data(), gamma.data(), beta.data(), 1e-5F, want_y.data(), want_mean.data(), want_rstd.data(), rows,
+                         columns);
     reference::layernorm_backward(x.data(), gamma.data(), want_mean.data(), want_rstd.data(), dy.data(), want_dx.data(),
                                   want_dgamma.data(), want_dbeta.data(), rows, columns);
     auto device_x = upload(x), device_gamma = upload(gamma), device_beta = upload(beta), device_dy = upload(dy);
@@ -88,7 +92,8 @@ TEST_P(Network, LayernormAgrees) {
     EXPECT_TRUE(agree(mean.get(), want_mean, {.relative = 1e-6}));
     EXPECT_TRUE(agree(rstd.get(), want_rstd, {.relative = 2e-6}));
     EXPECT_TRUE(agree(y.get(), want_y, {.absolute = 1e-5, .relative = 1e-5})); // x is far from 0: x - mean loses three bits
-    queue.layernorm_backward(device_x, device_gamma, upload(want_mean), upload(want_rstd), device_dy, dx, dgamma, dbeta, rows, columns);
+    queue.layernorm_backward(device_x, device_gamma, upload(want_mean), upload(want_rstd), device_dy, dx, dgamma, dbeta, rows,
+                             columns);
     EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 1e-5, .relative = 1e-5}));
     EXPECT_TRUE(agree(dgamma.get(), want_dgamma, {.absolute = 5e-6, .relative = 2e-6}));
     EXPECT_TRUE(agree(dbeta.get(), want_dbeta, {.absolute = 1e-6, .relative = 1e-6}));
@@ -111,7 +116,8 @@ const std::vector<window2d>& pools() {
 
 TEST_P(Network, PoolsAgree) {
   for (const auto& w : pools()) {
-    SCOPED_TRACE(::testing::Message() << w.h << "x" << w.w << " by " << w.kernel_h << "x" << w.kernel_w << " stride " << w.stride);
+    SCOPED_TRACE(::testing::Message() << w.h << "x" << w.w << " by " << w.kernel_h << "x" << w.kernel_w << " stride "
+                                      << w.stride);
     const auto in = w.n * w.c * w.h * w.w, out = w.n * w.c * w.out_h() * w.out_w();
     auto x = random.floats(in);
     for (std::size_t i = 1; i < x.size(); i += 2) // ties: the first wins

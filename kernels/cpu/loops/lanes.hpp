@@ -11,7 +11,9 @@ constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20;
 /// Elements that a temporary on the stack holds: it stays in the first-level cache.
 constexpr std::int64_t block_size = 1024;
 
-inline std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+inline std::int64_t min(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
 
 /// Whether a result of `n` floats should be streamed. One that is written over an operand should not: its line has been read.
 inline bool worth_streaming(std::int64_t n, bool in_place) {
@@ -84,8 +86,8 @@ inline float total(f32x16 v) {
   return a[0];
 }
 
-/// sum of f(v) over x in sixteen running sums: element i always goes to lane i % 16, so the order depends on n alone.
-/// f maps f32x16 to f32x16 and 0 (what fills the last vector) to what should be added for it; `rest` replaces that 0.
+/// The sum of f(x[i]) in sixteen running sums: element i always goes to lane i % 16, so the order depends on n alone.
+/// f maps sixteen elements at once; `rest` fills the last vector up, f(rest) is 0.
 template <class F>
 inline float sum_lanes(const float* x, std::int64_t n, float rest, F f) {
   f32x16 sum = {};
@@ -97,6 +99,7 @@ inline float sum_lanes(const float* x, std::int64_t n, float rest, F f) {
   return total(sum);
 }
 
+/// The largest element; what NaN does is left open. n > 0.
 inline float max_of(const float* x, std::int64_t n) {
   f32x16 best = load_part(x, min(n, 16), x[0]);
   std::int64_t i = 16;

@@ -14,10 +14,16 @@ inline float mul_add(float a, float b, float c) {
 #endif
 }
 
-inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
-inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline std::uint32_t bits_of(float x) {
+  return __builtin_bit_cast(std::uint32_t, x);
+}
+inline float float_of(std::uint32_t bits) {
+  return __builtin_bit_cast(float, bits);
+}
 
-inline float relu(float x) { return x < 0 ? 0.0F : x; } // NaN stays NaN
+inline float relu(float x) {
+  return x < 0 ? 0.0F : x;
+} // NaN stays NaN
 
 /// e^x to 2 ulp; 0 below -87 (the truth is 1.6e-38), infinity above 88.73. Cody and Waite's reduction, Cephes' polynomial
 /// (expf.c).
@@ -83,7 +89,9 @@ inline float tanh(float x) {
   return x < -7.9F ? -1.0F : y;
 }
 
-inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }
+inline float sigmoid(float x) {
+  return 1.0F / (1.0F + exp(-x));
+}
 
 constexpr float gelu_scale = 0.79788456080286535588F; // sqrt(2 / pi)
 constexpr float gelu_cubic = 0.044715F;

@@ -15,7 +15,8 @@ struct inside_range {
 
 /// A row of outputs against one row and one column of the window: innermost over outputs, so that it vectorises.
 template <std::int64_t Stride>
-inline void max_row(const float* x, std::int32_t index, std::int64_t stride, inside_range columns, float* best, std::int32_t* where) {
+inline void max_row(const float* x, std::int32_t index, std::int64_t stride, inside_range columns, float* best,
+                    std::int32_t* where) {
   const std::int64_t step = Stride ? Stride : stride;
 #pragma GCC ivdep
   for (std::int64_t o = columns.begin; o < columns.end; ++o) {
@@ -47,7 +48,8 @@ inline void max_plane(const window2d& w, std::int64_t out_h, std::int64_t out_w,
 }
 
 /// The window that nearly everybody uses, 2x2 with stride 2 inside the image: one pass, 1.9 times as fast as the general way.
-inline void max_plane_2x2(const window2d& w, std::int64_t out_h, std::int64_t out_w, const float* x, float* y, std::int32_t* argmax) {
+inline void max_plane_2x2(const window2d& w, std::int64_t out_h, std::int64_t out_w, const float* x, float* y,
+                          std::int32_t* argmax) {
   for (std::int64_t oh = 0; oh < out_h; ++oh, y += out_w, argmax += out_w) {
     const std::int64_t first = 2 * oh * w.w;
     const float *top = x + first, *bottom = top + w.w;
@@ -95,7 +97,8 @@ void max_pool_backward(const window2d& w, const std::int32_t* argmax, const floa
 }
 
 /// 1 / (the number of the window's rows, or columns, inside the image) for output `o` of one axis.
-inline std::int64_t inside_count(std::int64_t o, std::int64_t stride, std::int64_t padding, std::int64_t kernel, std::int64_t size) {
+inline std::int64_t inside_count(std::int64_t o, std::int64_t stride, std::int64_t padding, std::int64_t kernel,
+                                 std::int64_t size) {
   const std::int64_t begin = o * stride - padding, end = min(begin + kernel, size);
   return end - (begin < 0 ? 0 : begin);
 }

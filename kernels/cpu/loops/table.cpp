@@ -14,9 +14,12 @@ instruction_set best_instruction_set() {
 
 std::string_view to_string(instruction_set set) {
   switch (set) {
-  case instruction_set::baseline: return "SSE2";
-  case instruction_set::avx2: return "AVX2";
-  case instruction_set::avx512: return "AVX-512";
+  case instruction_set::baseline:
+    return "SSE2";
+  case instruction_set::avx2:
+    return "AVX2";
+  case instruction_set::avx512:
+    return "AVX-512";
   }
   return "";
 }
@@ -24,9 +27,12 @@ std::string_view to_string(instruction_set set) {
 const loop_table& loops_for(instruction_set set) {
   TROUPE_ASSERT(set <= best_instruction_set());
   switch (set) {
-  case instruction_set::avx512: return loops_avx512::table;
-  case instruction_set::avx2: return loops_avx2::table;
-  case instruction_set::baseline: break;
+  case instruction_set::avx512:
+    return loops_avx512::table;
+  case instruction_set::avx2:
+    return loops_avx2::table;
+  case instruction_set::baseline:
+    break;
   }
   return loops_baseline::table;
 }
