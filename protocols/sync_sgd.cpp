@@ -12,6 +12,10 @@ bool adds_a_term(const push& part) {
   return part.finite && part.samples > 0;
 }
 
+rule_effects refuse(const push& what) {
+  return {discard{what.gradient}, report{.what = report::kind::push_discarded, .ver = what.base, .worker = what.id.worker}};
+}
+
 void append(rule_effects& out, rule_effects more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -30,7 +34,7 @@ rule_effects sync_sgd::on(const push& msg) {
   const member from{msg.id.worker, msg.id.life};
   // Late, foreign or from a dead worker: its round is closed without it. Repeated: it is in already.
   if (msg.epoch != plan_.epoch || msg.base != version_ || !live_.contains(from) || !pushed_.emplace(from, msg).second)
-    return {discard{msg.gradient}, report{.what = report::kind::push_discarded, .ver = msg.base, .worker = from.worker}};
+    return refuse(msg);
 
   rule_effects out;
   if (!msg.finite)
@@ -50,7 +54,7 @@ rule_effects sync_sgd::on(const worker_down& msg) {
     return {};
   rule_effects out;
   if (auto part = pushed_.extract(gone); part && adds_a_term(part.mapped()))
-    out.emplace_back(discard{part.mapped().gradient});
+    out = refuse(part.mapped());
   append(out, close_if_full());
   return out;
 }

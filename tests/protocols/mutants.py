@@ -26,7 +26,7 @@ MUTANTS = [
     ("sync_sgd.cpp", "!live_.contains(from) || ", "", "a foreign or dead worker's push is taken"),
     ("sync_sgd.cpp", "!pushed_.emplace(from, msg).second", "!pushed_.insert_or_assign(from, msg).second",
      "a repeated push replaces the first"),
-    ("sync_sgd.cpp", "return {discard{msg.gradient}, report{", "return {report{", "a refused push is never dropped"),
+    ("sync_sgd.cpp", "return {discard{what.gradient}, report{", "return {report{", "a refused push is never dropped"),
     ("sync_sgd.cpp", "    dead_.insert(gone);", "    (void)gone;", "a death before the next plan is forgotten"),
     ("sync_sgd.cpp", "if (auto part = pushed_.extract(gone); part", "if (decltype(pushed_)::node_type part; part",
      "a dead worker's push stays in the round"),

@@ -147,7 +147,7 @@ TEST(SyncSgd, PushOfAWorkerThatThenDiedIsDropped) {
   sync_sgd rule;
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
-  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}}));
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}, report{.what = report::kind::push_discarded}}));
   EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1.0}}));
 }
 
