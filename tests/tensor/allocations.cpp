@@ -11,20 +11,33 @@ namespace {
 
 std::atomic<long> calls{0};
 
-void* counted(std::size_t bytes, std::size_t alignment) {
+void* counted(std::size_t bytes, std::size_t alignment) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
   const auto padded = (bytes + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, padded == 0 ? alignment : padded))
+  return std::aligned_alloc(alignment, padded == 0 ? alignment : padded);
+}
+
+void* counted_or_throw(std::size_t bytes, std::size_t alignment) {
+  if (void* memory = counted(bytes, alignment))
     return memory;
   throw std::bad_alloc{};
 }
 
+constexpr std::size_t usual = alignof(std::max_align_t);
+
 } // namespace
 
 void* operator new(std::size_t bytes) {
-  return counted(bytes, alignof(std::max_align_t));
+  return counted_or_throw(bytes, usual);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+// A sanitizer's own would not match our delete.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, usual);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {

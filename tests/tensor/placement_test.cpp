@@ -121,6 +121,25 @@ TEST(Placement, ReluBackwardOverwritesTheGradientItReads) {
   EXPECT_EQ(places.of[static_cast<std::size_t>(relu.inputs[1])], places.of[static_cast<std::size_t>(relu.outputs[0])]);
 }
 
+TEST(Placement, InputsAreThereFromTheBeginning) {
+  // Labels that are added last are copied in first all the same: nothing may use their place before they are read.
+  graph g;
+  auto chain = *g.apply(ops::input{{4}}, {});
+  auto w = *g.apply(ops::parameter{0, {4, 4}}, {});
+  for (int i = 0; i < 4; ++i)
+    chain = *g.apply(ops::matmul{}, {chain, w});
+  auto labels = *g.apply(ops::input{{}, dtype::i32}, {});
+  auto loss = *g.apply(ops::cross_entropy{}, {chain, labels});
+  const auto nodes = order_nodes(g, {loss}, {});
+  const std::map<value_id, place> fixed{{w, {region::parameters, 0}}, {loss, {region::report, 0}}};
+  const auto places = place_values(g, nodes, fixed, 4).of;
+  for (const auto& n : nodes)
+    for (auto out : n.outputs)
+      if (out != labels && places[static_cast<std::size_t>(out)].where == region::workspace) {
+        EXPECT_NE(places[static_cast<std::size_t>(out)], places[static_cast<std::size_t>(labels)]);
+      }
+}
+
 TEST(Placement, ResultsNobodyReadsAreNowhere) {
   const lowered l{{"conv 2 3x3", "flatten", "linear 3"}, {1, 5, 5}};
   const auto places = place_values(l.g, l.nodes, l.fixed, 4);

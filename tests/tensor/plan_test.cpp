@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -335,6 +336,17 @@ TEST(Plan, GradientThatIsNotFiniteIsSeen) {
   EXPECT_TRUE(r.step(4).finite);
   r.x.as<float>()[7] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(r.step(4).finite);
+}
+
+TEST(Plan, GradientThatOverflowsIsSeenThoughTheLossIsFinite) {
+  rig r{{"linear 6", "linear 3"}, {5}, 4};
+  const auto& slots = r.source.layout().slots;
+  std::fill_n(r.parameters.as<float>() + slots[0].offset, slots[0].elements(), 0.0F);
+  std::fill_n(r.x.as<float>(), 20, 3e38F);
+  std::iota(r.parameters.as<float>() + slots[2].offset, r.parameters.as<float>() + slots[2].offset + slots[2].elements(), 100.0F);
+  const auto outcome = r.step(4);
+  EXPECT_TRUE(std::isfinite(outcome.loss_sum));
+  EXPECT_FALSE(outcome.finite);
 }
 
 TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
