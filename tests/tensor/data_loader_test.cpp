@@ -80,8 +80,7 @@ TEST(BatchLoader, EveryBatchHasMemoryOfItsOwn) {
 }
 
 TEST(BatchLoader, LoadersOnSeveralThreadsShareADataSet) {
-  auto images = draw_digits(1, 500, 1);
-  std::shared_ptr<const data_set> shared = make_image_pair(images.train, images.test, pixel_scale::standard).train;
+  std::shared_ptr<const data_set> shared = make_image_pair(draw_digits(1, 500, 1), pixel_scale::standard).train;
   auto alone = batch_loader{shared, 1, allocate}.load({0, 0, 500});
   std::vector<batch> made(4);
   std::vector<std::thread> threads;

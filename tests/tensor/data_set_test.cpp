@@ -31,7 +31,7 @@ gathered gather(const data_set& set, const std::vector<std::uint32_t>& indices) 
 
 /// Two training images of one pixel a channel and one test image, of `channels` channels.
 data_pair pixels(std::int64_t channels, bytes train, bytes test, pixel_scale scale) {
-  return make_image_pair({{channels, 1, 1}, 10, std::move(train), {3, 4}}, {{channels, 1, 1}, 10, std::move(test), {5}}, scale);
+  return make_image_pair({{{channels, 1, 1}, 10, std::move(train), {3, 4}}, {{channels, 1, 1}, 10, std::move(test), {5}}}, scale);
 }
 
 TEST_F(DataSet, PixelsAreStandardisedByTheTrainingSetsMoments) {
@@ -60,20 +60,25 @@ TEST_F(DataSet, UnitScaleDividesBy255) {
 }
 
 TEST_F(DataSet, ColumnsAreStandardisedEachByItsOwnMoments) {
-  auto path = write("a.csv", "1,0.1,0\n3,0.1,1\n1,0.1,0\n3,0.1,1\n");
-  auto pair = load_data({.source = "csv", .path = path, .test_path = write("b.csv", "5,0.3,1\n")}, 0);
+  auto pair =
+      load_data({.source = "csv", .path = write("a.csv", "1,10,0\n3,50,1\n"), .test_path = write("b.csv", "5,30,1\n")}, 0);
   ASSERT_TRUE(pair) << pair.error().what;
   EXPECT_EQ(pair->train->sample(), (shape{2}));
-  EXPECT_EQ(pair->train->size(), 4);
   EXPECT_EQ(pair->test->classes(), 2);
-  auto train = gather(*pair->train, {0, 1});
-  EXPECT_EQ(train.x[0], -1);
-  EXPECT_EQ(train.x[2], 1);
-  EXPECT_NEAR(train.x[1], 0, 1e-9); // the column that does not vary is not blown up
-  EXPECT_EQ(train.labels, (ints{0, 1}));
-  auto test = gather(*pair->test, {0});
-  EXPECT_EQ(test.x[0], 3);
-  EXPECT_NEAR(test.x[1], 0.2, 1e-7);
+  EXPECT_EQ(gather(*pair->train, {1, 0}).x, (floats{1, 1, -1, -1}));
+  EXPECT_EQ(gather(*pair->train, {1, 0}).labels, (ints{1, 0}));
+  EXPECT_EQ(gather(*pair->test, {0}).x, (floats{3, 0}));
+}
+
+// The mean of ten times 0.1 is not quite 0.1: dividing by that deviation would make 1e16 of 0.3.
+TEST_F(DataSet, ConstantColumnIsOnlyCentred) {
+  std::string rows;
+  for (int i = 0; i < 10; ++i)
+    rows += "0.1,0\n";
+  auto pair = load_data({.source = "csv", .path = write("a.csv", rows), .test_path = write("b.csv", "0.3,0\n")}, 0);
+  ASSERT_TRUE(pair) << pair.error().what;
+  EXPECT_NEAR(gather(*pair->train, {0}).x[0], 0, 1e-9);
+  EXPECT_NEAR(gather(*pair->test, {0}).x[0], 0.2, 1e-7);
 }
 
 TEST_F(DataSet, DigitsNeedNoFile) {

@@ -349,6 +349,24 @@ TEST(Plan, GradientThatOverflowsIsSeenThoughTheLossIsFinite) {
   EXPECT_FALSE(outcome.finite);
 }
 
+TEST(Plan, NextStepMayBeEnqueuedWhileDoneStillRuns) {
+  // As when an actor on another thread is quicker than the thread that calls `done`.
+  rig r{{"linear 3"}, {5}, {.max_rows = 4}, std::make_unique<testing::deferred_backend>()};
+  std::vector<std::string> told;
+  auto args = r.args(4);
+  args.done = [&told, &r, name = std::string(100, 'a')] {
+    r.compiled->enqueue_step(r.args(2));
+    told.push_back(name);
+  };
+  r.compiled->enqueue_step(args);
+  args = {};
+  r.queue->synchronize();
+  EXPECT_EQ(told, std::vector<std::string>{std::string(100, 'a')});
+  r.queue->synchronize();
+  EXPECT_EQ(r.steps_done, 1);
+  EXPECT_EQ(r.compiled->outcome().rows, 2);
+}
+
 TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
   // Three slices of 5, 5 and 4 rows, weighted by their samples, against all 14 at once.
   const std::vector<std::string> layers{"linear 33 gelu", "layernorm", "linear 3"};
