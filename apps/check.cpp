@@ -98,8 +98,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
              cost.step.flops_per_row / 1e6, bytes_text(cost.worker_bytes),
              bytes_text(static_cast<double>(cost.step.parameter_bytes)),
              bytes_text(static_cast<double>(cost.step.workspace_bytes)), bytes_text(cost.shards_bytes));
-  fmt::print("{}: {} with {} workers and {} shards on {} nodes; nothing is wrong\n", p.config.file, job.protocol.name,
-             job.cluster.workers, job.cluster.shards, job.cluster.nodes);
+  fmt::print("{}: {} with {}, {} and {}; nothing is wrong\n", p.config.file, job.protocol.name,
+             counted(job.cluster.workers, "worker"), counted(job.cluster.shards, "shard"), counted(job.cluster.nodes, "node"));
 }
 
 int refuse_check(const config::refusal& why, bool json) {

@@ -99,10 +99,9 @@ void add_others(CLI::App& app, arguments& a) {
       ->type_name("MODEL")
       ->check(CLI::IsMember({"mlp", "cnn"}))
       ->capture_default_str();
-  bench->add_option("--batch", a.bench.batch, "step: samples a step")
+  bench->add_option("--batch", a.bench.batch, "step: samples a step (mlp: 128, cnn: 64)")
       ->type_name("B")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 65536));
   add_json(bench, a.bench.json);
 }
 
@@ -124,11 +123,13 @@ config::checked<job_options> job_of(const arguments& a) {
   job_options job{a.job, {}};
   config::refusal wrong;
   for (const std::string& argument : a.sets) {
-    const auto set = config::parse_setting(argument);
-    if (set)
-      job.sets.push_back(*set);
-    else
-      wrong.all.insert(wrong.all.end(), set.error().all.begin(), set.error().all.end());
+    auto set = config::parse_setting(argument);
+    if (set) {
+      job.sets.push_back(std::move(*set));
+    } else {
+      const config::refusal why = set.error(); // a copy: error() returns one each time
+      wrong.all.insert(wrong.all.end(), why.all.begin(), why.all.end());
+    }
   }
   if (!a.nodes.empty())
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});

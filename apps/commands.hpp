@@ -65,7 +65,7 @@ struct bench_options {
   std::string what; ///< "lanes" | "kernels" | "step" | "actors"
   std::string backend = "cpu";
   std::string model = "mlp"; ///< "mlp" | "cnn"
-  std::int64_t batch = 128;
+  std::int64_t batch = 0;    ///< 0: the model's usual one
   bool json = false;
 };
 

@@ -106,6 +106,8 @@ public:
         read_nodes(entry);
       else if (entry.key == "security" && std::holds_alternative<toml_table>(entry.value.held))
         read_security(entry);
+      else if (std::holds_alternative<toml_table>(entry.value.held))
+        refuse_section(entry);
       else
         top.push_back(entry);
     read_table(problems_, cluster_keys(), "", top, out_);
@@ -118,6 +120,14 @@ public:
   }
 
 private:
+  void refuse_section(const toml_entry& entry) {
+    const std::string likely = nearest(entry.key, {"node", "security"});
+    problems_.add({entry.key_at, "", 0}, fmt::format("there is no section [{}]; {}", entry.key,
+                                                     likely == "node"       ? "did you mean [[node]]?"
+                                                     : likely == "security" ? "did you mean [security]?"
+                                                                            : "there are [[node]] and [security]"));
+  }
+
   void read_nodes(const toml_entry& entry) {
     const place at{entry.key_at, "", 0};
     const auto* items = std::get_if<toml_array>(&entry.value.held);

@@ -95,6 +95,10 @@ void check_optimizer(job_draft& draft) {
   }
 }
 
+std::string counted(std::uint32_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 void derive_cluster(job_draft& draft) {
   actors::cluster_spec& cluster = draft.out.job.cluster;
   const bool colocated = cluster.where == actors::placement::colocated;
@@ -120,12 +124,14 @@ void check_cluster(job_draft& draft) {
   const std::uint32_t worker_nodes = colocated ? cluster.nodes : std::max(1U, cluster.nodes - 1);
   const std::uint32_t held = colocated ? std::max(cluster.workers, cluster.shards) : cluster.workers;
   const std::string blamed = draft.has("cluster.workers") ? "cluster.workers" : "cluster.nodes";
-  if (held < worker_nodes)
-    draft.refuse(
-        blamed,
-        fmt::format("{} workers{} leave {} of {} nodes with nothing to do; give cluster.workers = {} or cluster.nodes = {}",
-                    cluster.workers, colocated ? fmt::format(" and {} shards", cluster.shards) : "", worker_nodes - held,
-                    cluster.nodes, worker_nodes, colocated ? held : held + 1));
+  if (held < worker_nodes) {
+    const std::string holders =
+        counted(cluster.workers, "worker") + (colocated ? " and " + counted(cluster.shards, "shard") : "");
+    const bool one = !colocated && cluster.workers == 1;
+    draft.refuse(blamed, fmt::format("{} {} {} of {} nodes with nothing to do; give cluster.workers = {} or cluster.nodes = {}",
+                                     holders, one ? "leaves" : "leave", worker_nodes - held, cluster.nodes, worker_nodes,
+                                     colocated ? held : held + 1));
+  }
   const actors::compute_spec& compute = draft.out.job.compute;
   if (compute.device == "cpu" && compute.threads > 1 && cluster.workers > worker_nodes)
     draft.refuse("compute.threads",

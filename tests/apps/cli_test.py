@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# The built program as people run it: help, exit codes, messages, JSON. Usage: cli_test.py TROUPE SOURCE_DIR [unittest arguments].
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TROUPE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+COMMANDS = ["run", "evaluate", "node", "console", "check", "simulate", "compare", "bench", "devices", "protocols", "version"]
+
+SMALL = """
+[data]
+train_samples = 200
+test_samples = 100
+[model]
+layers = ["flatten", "linear 10"]
+[stop]
+epochs = 1
+"""
+
+
+def troupe(*arguments):
+    return subprocess.run([TROUPE, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+def last_json(done):
+    """The object on the last line of stdout."""
+    return json.loads(done.stdout.rstrip("\n").split("\n")[-1])
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: name -> (shape, floats)."""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        packed = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.job = self.write("job.toml", SMALL)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def refused(self, *arguments):
+        """Runs what must be refused before anything starts; returns stderr."""
+        done = troupe(*arguments)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertNotEqual(done.stderr, "")
+        return done.stderr
+
+
+class Help(Case):
+    def test_every_subcommand_has_help_with_an_example(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                done = troupe(command, "--help")
+                self.assertEqual(done.returncode, 0, done)
+                self.assertIn(f"Example:\n  troupe {command}", done.stdout)
+                self.assertEqual(done.stderr, "")
+
+    def test_the_program_lists_every_subcommand(self):
+        done = troupe("--help")
+        self.assertEqual(done.returncode, 0)
+        for command in COMMANDS:
+            self.assertRegex(done.stdout, rf"(?m)^  {command} ")
+
+
+class Usage(Case):
+    def test_no_subcommand_is_wrong_usage(self):
+        self.assertIn("troupe --help", self.refused())
+
+    def test_a_misspelt_subcommand_is_named_with_a_likely_one(self):
+        self.assertIn("did you mean check?", self.refused("chekc", self.job))
+
+    def test_an_unknown_flag_is_named_with_a_likely_one(self):
+        message = self.refused("run", self.job, "--ndoes", "3")
+        self.assertIn("--ndoes", message)
+        self.assertIn("did you mean --nodes?", message)
+
+    def test_what_is_missing_is_named(self):
+        self.assertIn("job", self.refused("run"))
+        self.assertIn("job", self.refused("check"))
+        self.assertIn("--weights", self.refused("evaluate", self.job))
+        self.assertIn("--name", self.refused("node", self.job))
+
+    def test_bench_measures_only_what_it_knows(self):
+        self.assertIn("kernels", self.refused("bench", "everything"))
+
+    def test_a_set_takes_one_value_and_leaves_the_job_file_alone(self):
+        done = troupe("check", "--set", "data.batch=8", "--set", "seed=3", self.job, "--json")
+        self.assertEqual(done.returncode, 0, done)
+
+    def test_a_set_without_a_key_is_refused(self):
+        self.assertIn("no key=value", self.refused("check", self.job, "--set", "batch"))
+
+    def test_nodes_and_seed_are_checked_like_the_keys_they_stand_for(self):
+        message = self.refused("run", self.job, "--nodes", "many", "--seed", "-1")
+        self.assertIn('--nodes: cluster.nodes = "many" is a text; it takes a whole number from 1 to 1024', message)
+        self.assertIn("--seed: seed = -1 is out of range", message)
+
+    def test_what_comes_later_says_so(self):
+        for arguments in (["console", "-c", "ps"], ["simulate", self.job, "--workers", "8"], ["compare", self.job, "--protocols", "sync"]):
+            self.assertIn("not there yet", self.refused(*arguments))
+
+
+class Version(Case):
+    def test_version_is_one_line_and_one_object(self):
+        done = troupe("version")
+        self.assertRegex(done.stdout, r"^troupe \d+\.\d+\.\d+")
+        self.assertRegex(last_json(troupe("version", "--json"))["version"], r"^\d+\.\d+\.\d+$")
+
+
+class Lists(Case):
+    def test_the_cpu_is_a_device(self):
+        cpu = last_json(troupe("devices", "--json"))["devices"][0]
+        self.assertEqual((cpu["name"], cpu["usable"], cpu["reason"]), ("cpu", True, None))
+        self.assertIn("cpu", troupe("devices").stdout)
+
+    def test_sync_is_a_protocol_and_the_rest_is_announced(self):
+        listed = last_json(troupe("protocols", "--json"))
+        sync = next(p for p in listed["protocols"] if p["name"] == "sync")
+        self.assertEqual((sync["per_push"], sync["fan_in"]), (False, True))
+        self.assertIn("ssp", listed["announced"])
+        self.assertRegex(troupe("protocols").stdout, r"(?m)^sync: ")
+
+
+class Check(Case):
+    def test_a_good_job_prints_every_value_and_where_it_came_from(self):
+        done = troupe("check", self.job, "--set", "data.batch=8", "--json")
+        self.assertEqual(done.returncode, 0, done)
+        report = last_json(done)
+        values = {v["key"]: (v["value"], v["from"]) for v in report["values"]}
+        self.assertEqual(values["data.batch"], (8, "--set"))
+        self.assertEqual(values["data.train_samples"], (200, "job file line 3"))
+        self.assertEqual(values["optimizer.lr"], (0.05, "default"))
+        self.assertEqual(values["stop.steps"], (None, "not given"))
+
+    def test_cost_and_shapes_are_those_of_the_model(self):
+        report = last_json(troupe("check", self.job, "--json"))
+        self.assertTrue(report["ok"])
+        self.assertEqual(report["model"]["parameters"], 784 * 10 + 10)
+        self.assertEqual([p["shape"] for p in report["model"]["shapes"]], [[10, 784], [10]])
+        self.assertEqual(report["data"], {"train_samples": 200, "test_samples": 100, "sample": [1, 28, 28], "classes": 10})
+        # forward and the gradient of the weights; the input needs none
+        self.assertGreaterEqual(report["flops_per_sample"], 2 * 2 * 7840)
+        self.assertGreaterEqual(report["memory"]["worker_bytes"], 3 * 4 * 7850)
+
+    def test_people_read_the_same(self):
+        done = troupe("check", self.job)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"data\.train_samples +job file line 3 +200")
+        self.assertIn("nothing is wrong", done.stdout)
+
+    def test_every_problem_is_reported_at_once(self):
+        bad = self.write("bad.toml", "[data]\nbacth = 3\nscale = \"x\"\n" + SMALL.replace("[data]\n", ""))
+        lines = self.refused("check", bad).splitlines()
+        self.assertEqual([line.split(": ")[0] for line in lines], [f"{bad}:2:1", f"{bad}:3:9"])
+        report = last_json(troupe("check", bad, "--json"))
+        self.assertFalse(report["ok"])
+        self.assertEqual([e["where"] for e in report["errors"]], [f"{bad}:2:1", f"{bad}:3:9"])
+
+    def test_a_model_that_does_not_fit_is_named_with_its_place_its_layer_and_the_shape(self):
+        bad = self.write("bad.toml", SMALL.replace('"flatten", ', '"flatten", "pool 2", '))
+        message = self.refused("check", bad)
+        self.assertTrue(message.startswith(f"{bad}:6:10: "), message)
+        self.assertIn("pool 2", message)
+        self.assertIn("784", message)
+
+    def test_data_that_is_not_there_is_named(self):
+        message = self.refused("check", self.job, "--set", "data.source=cifar10", "--set", "data.path=no/such/folder",
+                               "--set", "data.train_samples=1")
+        self.assertIn("data.train_samples belongs to", message)
+        idx = self.write("idx.toml", '[data]\nsource = "idx"\npath = "no/such/folder"\n' + SMALL[SMALL.index("[model]"):])
+        message = self.refused("check", idx)
+        self.assertTrue(message.startswith(f"{idx}:3:8: "), message)
+        self.assertIn("no/such/folder", message)
+
+    def test_a_cluster_file_says_how_many_nodes_there_are(self):
+        node = '[[node]]\nname = "{0}"\nhost = "localhost"\nport = {1}\n'
+        lab = self.write("lab.toml", node.format("a", 7070) + node.format("b", 7071) + node.format("c", 7072))
+        values = {v["key"]: (v["value"], v["from"]) for v in last_json(troupe("check", self.job, "--cluster", lab, "--json"))["values"]}
+        self.assertEqual(values["cluster.nodes"], (3, "--cluster"))
+        self.assertEqual(values["cluster.workers"], (2, "cluster.nodes"))
+        bad = self.write("bad.toml", node.format("a", 70700))
+        self.assertIn(f"{bad}:4:8: ", self.refused("check", self.job, "--cluster", bad))
+
+    def test_keys_are_listed_without_a_job(self):
+        done = troupe("check", "--keys")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"batch +a whole number from 1 to \d+; default 64")
+
+    def test_files_that_come_with_the_program_pass(self):
+        self.assertEqual(troupe("check", SOURCE / "config/quickstart.toml").returncode, 0)
+        mnist = pathlib.Path(os.environ.get("TROUPE_DATA", SOURCE / "../shared/data")) / "mnist"
+        if not mnist.is_dir():
+            self.skipTest(f"no MNIST in {mnist}; TROUPE_DATA names the folder that holds it")
+        for name in ("mnist-mlp", "mnist-cnn"):
+            done = troupe("check", SOURCE / f"config/{name}.toml", "--set", f"data.path={mnist}")
+            self.assertEqual(done.returncode, 0, done)
+
+
+class Evaluate(Case):
+    """One linear layer whose weights are zero: the loss is log 10, and every sample is taken for class 0."""
+
+    def weights(self, name="weights.safetensors", outputs=10):
+        path = self.folder / name
+        write_safetensors(path, {"linear1.weight": ([outputs, 784], [0.0] * (784 * outputs)), "linear1.bias": ([outputs], [0.0] * outputs)})
+        return path
+
+    def test_zero_weights_give_the_loss_of_guessing(self):
+        done = troupe("evaluate", self.job, "--weights", self.weights(), "--json")
+        self.assertEqual(done.returncode, 0, done)
+        report = last_json(done)
+        self.assertAlmostEqual(report["test_loss"], 2.302585, places=4)
+        self.assertEqual(report["samples"], 100)
+        self.assertLess(report["test_accuracy"], 0.3)
+        self.assertIn("test loss 2.3026", troupe("evaluate", self.job, "--weights", self.weights()).stdout)
+
+    def test_a_bias_towards_one_class_is_right_for_its_share_of_the_samples(self):
+        path = self.folder / "biased.safetensors"
+        shares = []
+        for label in range(10):
+            bias = [5.0 if i == label else 0.0 for i in range(10)]
+            write_safetensors(path, {"linear1.weight": ([10, 784], [0.0] * 7840), "linear1.bias": ([10], bias)})
+            shares.append(last_json(troupe("evaluate", self.job, "--weights", path, "--json"))["test_accuracy"])
+        self.assertAlmostEqual(sum(shares), 1.0)
+
+    def test_weights_of_another_shape_are_refused_by_name(self):
+        message = self.refused("evaluate", self.job, "--weights", self.weights(outputs=9))
+        self.assertIn("linear1.", message)
+
+    def test_a_truncated_file_is_refused(self):
+        path = self.weights()
+        path.write_bytes(path.read_bytes()[:-4])
+        self.assertIn(str(path), self.refused("evaluate", self.job, "--weights", path))
+
+    def test_what_is_no_weights_file_is_refused(self):
+        self.assertIn(str(self.job), self.refused("evaluate", self.job, "--weights", self.job))
+        self.assertIn("nothing.safetensors", self.refused("evaluate", self.job, "--weights", self.folder / "nothing.safetensors"))
+
+
+class Node(Case):
+    def test_a_name_that_the_file_lacks_is_refused(self):
+        lab = self.write("lab.toml", '[[node]]\nname = "a"\nhost = "localhost"\nport = 7070\n')
+        self.assertIn('there is no node "b"', self.refused("node", lab, "--name", "b"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
