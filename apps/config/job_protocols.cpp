@@ -143,7 +143,7 @@ void read_protocols(job_draft& draft) {
     draft.idle.insert("protocol.fan_in");
   if (draft.problems.empty())
     for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers))
-      draft.refuse("protocol.name", wrong);
+      draft.refuse(wrong.starts_with("fan_in") ? "protocol.fan_in" : "protocol.name", wrong);
   for (const auto& parameter : chosen->parameters)
     own.parameters.emplace(parameter.name, parameter.default_value);
 }
