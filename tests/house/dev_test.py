@@ -41,7 +41,8 @@ class Dev(unittest.TestCase):
         command = [str(self.root / "dev"), *arguments]
         if as_nobody and os.geteuid() == 0:
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
-        environment = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.root), "XDG_CACHE_HOME": str(self.cache), **environment}
+        environment = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.root), "XDG_CACHE_HOME": str(self.cache),
+                       **environment}
         return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=60)
 
     def prefix(self):

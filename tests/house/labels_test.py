@@ -8,7 +8,8 @@ import sys
 
 
 def main(ctest, build_dir):
-    listed = subprocess.run([ctest, "--test-dir", build_dir, "--show-only=json-v1"], check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run([ctest, "--test-dir", build_dir, "--show-only=json-v1"], check=True, capture_output=True,
+                            text=True).stdout
     suites = {"kernels", "tensor", "protocols", "actors", "apps", "house"}
     bad = []
     for test in json.loads(listed)["tests"]:

@@ -56,7 +56,8 @@ def shape(quoted, actual):
 
 
 def help_of(program, *subcommand):
-    return subprocess.run([program, *subcommand, "--help"], cwd=tree.ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run([program, *subcommand, "--help"], cwd=tree.ROOT, check=True, capture_output=True, text=True,
+                          timeout=60).stdout
 
 
 def complaint(quoted, program):

@@ -128,7 +128,7 @@ def no_header_includes_all_of_caf(files):
 
 def project_includes_are_quoted_from_the_root(files):
     for path, quoted, name in each_include(files):
-        generated = name.endswith(".capnp.h") and name.removesuffix(".h") in files
+        generated = name + ".in" in files or (name.endswith(".capnp.h") and name.removesuffix(".h") in files)
         if quoted and name not in files and not generated:
             yield f'{path} includes "{name}", which is no file of ours from the root'
         if not quoted and name in files:
