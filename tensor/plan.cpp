@@ -3,8 +3,8 @@
 #include "tensor/plan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -147,8 +147,7 @@ private:
   /// What changes with every step is set or copied here; the rest is the same work on the same addresses again.
   void enqueue(const program& p, const step_args& args) {
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
-    turn_ = 1 - turn_;
-    args_[turn_] = args;
+    args_ = args;
     training_step_ = &p == &training_;
     bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows, args.key};
     queue_.copy_from_host(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
@@ -162,7 +161,7 @@ private:
   kernels::program& recorded(const program& p) {
     auto fits = [&](const recording& r) {
       return r.source == &p && r.bound.rows == bound_.rows && r.bound.parameters == bound_.parameters
-             && r.bound.gradients == bound_.gradients && r.reports_gradients == bool(args_[turn_].gradient_ready);
+             && r.bound.gradients == bound_.gradients && r.reports_gradients == bool(args_.gradient_ready);
     };
     auto found = std::ranges::find_if(recordings_, fits);
     if (found != recordings_.end())
@@ -171,7 +170,7 @@ private:
     constexpr std::size_t most_recordings = 16;
     if (recordings_.size() == most_recordings)
       recordings_.erase(recordings_.begin());
-    recordings_.push_back({&p, bound_, bool(args_[turn_].gradient_ready), queue_.capture([this, &p] { run(p); })});
+    recordings_.push_back({&p, bound_, bool(args_.gradient_ready), queue_.capture([this, &p] { run(p); })});
     return *recordings_.back().what;
   }
 
@@ -189,7 +188,9 @@ private:
     }
     queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
     queue_.notify([this] {
-      const auto& args = args_[turn_];
+      // Whoever hears `done` may enqueue the next step, on another thread, before the call has returned: it must not find
+      // these arguments in its way. What the callbacks hold is let go with them.
+      const auto args = std::exchange(args_, {});
       read_report(args.rows);
       if (args.done)
         args.done();
@@ -202,8 +203,8 @@ private:
     auto* flag = reinterpret_cast<std::int32_t*>(bound_.address(report_.finite(slot)));
     queue_.all_finite(bound_.gradients + s.offset, s.elements(), flag);
     // Two words of capture, so that std::function allocates nothing.
-    if (args_[turn_].gradient_ready)
-      queue_.notify([this, slot] { args_[turn_].gradient_ready(slot); });
+    if (args_.gradient_ready)
+      queue_.notify([this, slot] { args_.gradient_ready(slot); });
   }
 
   /// In row order and in double: the same sum for the same rows, whatever the device.
@@ -236,10 +237,8 @@ private:
   plan_cost cost_;
   std::vector<recording> recordings_; ///< oldest first
 
-  // of the step that is under way; two turns, since whoever hears `done` may enqueue the next step, on another thread, before
-  // the call of `done` has returned
-  std::array<step_args, 2> args_;
-  std::size_t turn_ = 0;
+  // of the step that is under way
+  step_args args_;
   bindings bound_;
   bool training_step_ = false;
   step_outcome outcome_;

@@ -367,6 +367,18 @@ TEST(Plan, NextStepMayBeEnqueuedWhileDoneStillRuns) {
   EXPECT_EQ(r.compiled->outcome().rows, 2);
 }
 
+TEST(Plan, WhatTheCallbacksHoldIsLetGoWithTheStep) {
+  rig r{{"linear 3"}, {5}, 4};
+  auto args = r.args(4);
+  auto held = std::make_shared<int>(1);
+  args.gradient_ready = [held](int) {};
+  args.done = [held] {};
+  r.compiled->enqueue_step(args);
+  r.queue->synchronize();
+  args = {};
+  EXPECT_EQ(held.use_count(), 1);
+}
+
 TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
   // Three slices of 5, 5 and 4 rows, weighted by their samples, against all 14 at once.
   const std::vector<std::string> layers{"linear 33 gelu", "layernorm", "linear 3"};
