@@ -37,6 +37,7 @@ public:
   version current() const;
   std::uint64_t samples_applied() const { return samples_applied_; }
   bool held() const { return held_; }
+  std::size_t open() const { return open_.size(); } ///< pushes reported by some holder and not decided yet
   /// Whom the open round waits for; nobody while held.
   std::vector<worker_id> waiting_for() const;
 

@@ -198,51 +198,55 @@ void cluster::broadcast(const std::string& text, const std::function<void(holder
 void cluster::perform(const coordinator_effects& effects) {
   const endpoint self{'c'}, to_lead{'l'};
   for (const coordinator_effect& effect : effects)
-    std::visit(
-        cases{
-            [&](const send_plan& what) {
-              plans_[what.what.epoch] = what.what;
-              const std::string text = text_of(what.what);
-              send(self, to_lead, text, [this, what] { perform(lead_->on(what.what)); });
-              broadcast(
-                  text, [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
-              for (const auto& [who, seat] : workers_)
-                send(self, {'w', who.value}, text, [this, what, to = member{who, seat.life}] {
-                  if (worker_seat* at = alive(to))
-                    perform(to, at->machine->on(what.what));
-                });
-            },
-            [&](const send_worker_down& what) {
-              const member gone{what.what.worker, what.what.life};
-              const std::string text = fmt::format("worker_down {}", text_of(gone));
-              send(self, to_lead, text, [this, what, gone] {
-                down_at_lead_.insert(gone);
-                perform(lead_->on(what.what));
-              });
-              broadcast(
-                  text, [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
-            },
-            [&](const send_holder_down& what) {
-              broadcast(
-                  fmt::format("holder_down {}", what.what.holder.value),
-                  [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
-            },
-            [&](const hold& what) { send(self, to_lead, text_of(what.what), [this, what] { perform(lead_->on(what.what)); }); },
-            [&](const evaluate& what) {
-              evaluations_.push_back(what.ver);
-              fetched_.clear();
-              send(self, to_lead, "fetch", [this] { perform(lead_->on(fetch_order{})); });
-            },
-            [&](const resume&) { send(self, to_lead, "resume", [this] { perform(lead_->on(resume_order{})); }); },
-            [&](const stop& what) {
-              if (ended_)
-                breaks("stopped twice");
-              ended_ = true;
-              end_ = what;
-            },
-            [&](const arm_timer&) { breaks("these jobs have no timers"); },
-        },
-        effect);
+    std::visit(cases{
+                   [&](const send_plan& what) {
+                     plans_[what.what.epoch] = what.what;
+                     const std::string text = text_of(what.what);
+                     send(self, to_lead, text, [this, what] { perform(lead_->on(what.what)); });
+                     broadcast(
+                         text, [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
+                     for (const auto& [who, seat] : workers_)
+                       send(self, {'w', who.value}, text, [this, what, to = member{who, seat.life}] {
+                         if (worker_seat* at = alive(to))
+                           perform(to, at->machine->on(what.what));
+                       });
+                   },
+                   [&](const send_worker_down& what) {
+                     const member gone{what.what.worker, what.what.life};
+                     const std::string text = fmt::format("worker_down {}", text_of(gone));
+                     send(self, to_lead, text, [this, what, gone] {
+                       down_at_lead_.insert(gone);
+                       perform(lead_->on(what.what));
+                     });
+                     broadcast(
+                         text, [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
+                   },
+                   [&](const send_holder_down& what) {
+                     broadcast(
+                         fmt::format("holder_down {}", what.what.holder.value),
+                         [this, what](holder_seat& at) { perform(at, at.machine.on(what.what)); }, false);
+                   },
+                   [&](const hold& what) {
+                     send(self, to_lead, text_of(what.what), [this, what] {
+                       limit_ = what.what;
+                       perform(lead_->on(what.what));
+                     });
+                   },
+                   [&](const evaluate& what) {
+                     evaluations_.push_back(what.ver);
+                     fetched_.clear();
+                     send(self, to_lead, "fetch", [this] { perform(lead_->on(fetch_order{})); });
+                   },
+                   [&](const resume&) { send(self, to_lead, "resume", [this] { perform(lead_->on(resume_order{})); }); },
+                   [&](const stop& what) {
+                     if (ended_)
+                       breaks("stopped twice");
+                     ended_ = true;
+                     end_ = what;
+                   },
+                   [&](const arm_timer&) { breaks("these jobs have no timers"); },
+               },
+               effect);
 }
 
 void cluster::fetched(holder_id from, version ver) {
@@ -280,6 +284,8 @@ void cluster::perform(const lead_effects& effects) {
                          [this, what](holder_seat& at) { perform(at, at.machine.on(what)); }, true);
                    },
                    [&](const report& what) {
+                     if (what.samples != samples_used_)
+                       breaks(fmt::format("{} samples are applied, not {}", samples_used_, what.samples));
                      if (what.what == report::kind::held)
                        send({'l'}, {'c'}, fmt::format("held v{}, {} samples", what.ver.value, what.samples),
                             [this, what] { perform(coordinator_.on(held{.ver = what.ver, .samples = what.samples})); });
@@ -292,6 +298,7 @@ void cluster::perform(const lead_effects& effects) {
 }
 
 void cluster::check(const close& round) {
+  check_limit(round);
   double sum = 0;
   const push* before = nullptr;
   for (const contribution& part : round.contributions) {
@@ -318,6 +325,18 @@ void cluster::check(const close& round) {
 }
 
 // -- holders
+
+/// The lead holds at the version that reaches its limit: not one before, not one after.
+void cluster::check_limit(const close& round) {
+  if (round.samples_before != samples_used_)
+    breaks("the learning-rate schedule sees other samples");
+  for (const contribution& part : round.contributions)
+    samples_used_ += static_cast<std::uint64_t>(pushed_.at(part.id).samples);
+  const bool reached = (limit_.at_samples != 0 && samples_used_ >= limit_.at_samples)
+                       || (limit_.at_version != 0 && round.ver.value >= limit_.at_version);
+  if (reached != lead_->held())
+    breaks(fmt::format("version {} is {}", round.ver.value, reached ? "past the limit" : "held before the limit"));
+}
 
 ticket cluster::keep(holder_seat& at, tensor what) {
   const ticket name{++at.last_ticket};

@@ -68,8 +68,9 @@ public:
   const std::vector<std::vector<tensor>>& applied() const { return applied_; }
   /// Where in the data the samples of this push come from.
   std::pair<std::uint64_t, std::uint64_t> slice_of(push_id id) const { return slices_.at(id); }
-  std::size_t kept() const;    ///< pushes at all holders
-  std::size_t tensors() const; ///< that some holder's driver keeps
+  std::size_t kept() const;                          ///< pushes at all holders
+  std::size_t open() const { return lead_->open(); } ///< pushes that the lead has not decided
+  std::size_t tensors() const;                       ///< that some holder's driver keeps
   const std::vector<std::string>& broken() const { return broken_; }
   const std::vector<std::string>& trace() const { return trace_; }
   const std::vector<version>& evaluations() const { return evaluations_; }
@@ -113,6 +114,7 @@ private:
   void perform(member self, const worker_effects& effects);
   void broadcast(const std::string& text, const std::function<void(holder_seat&)>& deliver, bool from_lead);
   void check(const close& round);
+  void check_limit(const close& round);
   ticket keep(holder_seat& at, tensor what);
   tensor take(holder_seat& at, const std::vector<term>& sum);
   void push_to_holders(member self, const push& what);
@@ -132,6 +134,8 @@ private:
 
   std::set<member> down_at_lead_;
   std::set<push_id> used_, dropped_;
+  hold_order limit_; ///< that the lead has heard last, while it is not reached
+  std::uint64_t samples_used_ = 0;
   std::map<push_id, push> pushed_;
   std::map<push_id, std::pair<std::uint64_t, std::uint64_t>> slices_;
   std::map<plan_epoch, plan> plans_;

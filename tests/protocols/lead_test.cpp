@@ -79,6 +79,15 @@ TEST(Lead, DiscardBecomesADropOrderByName) {
   EXPECT_EQ(only<drop_order>(subject.on(arrived(0, 0, 1, 0))).id, (push_id{w(0), {}, {1}})) << "an empty push adds no term";
 }
 
+TEST(Lead, WhatIsDecidedIsForgotten) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0, 0, 1, 0));
+  EXPECT_EQ(subject.open(), 0u) << "discarded";
+  subject.on(arrived(1));
+  EXPECT_EQ(subject.open(), 0u) << "applied";
+}
+
 TEST(Lead, ArrivalOfADecidedPushIsDropped) {
   lead subject = sync_lead(1);
   subject.on(plan_of(1, {0}));

@@ -39,6 +39,7 @@ void expect_sound(cluster& job, std::uint64_t seed) {
   job.start();
   job.run();
   EXPECT_EQ(job.kept(), 0u) << "pushes are neither used nor dropped; TROUPE_TEST_SEED=" << seed;
+  EXPECT_EQ(job.open(), 0u) << "the lead remembers pushes for ever; TROUPE_TEST_SEED=" << seed;
   EXPECT_EQ(job.tensors(), 0u) << "tensors leak; TROUPE_TEST_SEED=" << seed;
   ASSERT_TRUE(job.broken().empty()) << fmt::format("{}", fmt::join(job.broken(), "\n")) << "\nTROUPE_TEST_SEED=" << seed
                                     << " repeats it; the end of its trace:\n"
