@@ -2,9 +2,13 @@
 // What several subcommands do first: load the job, its data and its model, and refuse what does not fit.
 #include "apps/job_setup.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "kernels/backend.hpp"
+#include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
 
@@ -41,6 +45,37 @@ std::optional<shape> known_sample(const std::string& source) {
   return std::nullopt;
 }
 
+/// Devices that the job names and this machine lacks.
+config::problems missing_devices(const config::loaded_job& job) {
+  config::problems wrong;
+  const auto devices = kernels::list_devices();
+  const actors::compute_spec& compute = job.job.compute;
+  for (const auto& [key, name] : {std::pair{"compute.device", compute.device}, {"compute.shard_device", compute.shard_device}}) {
+    const auto matches = [&, name = name](const kernels::device_info& d) {
+      return name == "cuda" ? d.name.starts_with("cuda") && d.usable : d.name == name;
+    };
+    const auto it = std::find_if(devices.begin(), devices.end(), matches);
+    if (it != devices.end() && it->usable)
+      continue;
+    const std::string reason = it == devices.end() ? "there is no such device here" : it->reason;
+    wrong.push_back(
+        {where_of(job, key), fmt::format("{} = \"{}\" cannot be used: {}; `troupe devices` lists what can", key, name, reason)});
+  }
+  return wrong;
+}
+
+/// What is wrong with the weights that the job starts from.
+config::problems wrong_init(const config::loaded_job& job, const model& network) {
+  if (job.job.init.empty())
+    return {};
+  const auto queue = kernels::open_backend({});
+  const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
+  const auto loaded = load_safetensors(job.job.init, network.layout(), parameters.as<float>());
+  if (loaded)
+    return {};
+  return {{where_of(job, "model.init"), loaded.error().what}};
+}
+
 } // namespace
 
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file) {
@@ -54,6 +89,9 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
   auto job = load_job(options, cluster);
   if (!job)
     return job.error();
+  if (!cluster) // else other machines compute
+    if (config::problems wrong = missing_devices(*job); !wrong.empty())
+      return config::refusal{std::move(wrong)};
   constexpr int known_classes = 10;
   if (const auto sample = known_sample(job->job.data.source))
     if (const auto early = build_model(*job, *sample, known_classes); !early)
@@ -64,6 +102,8 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
   auto network = build_model(*job, data->train->sample(), data->train->classes());
   if (!network)
     return network.error();
+  if (config::problems wrong = wrong_init(*job, *network); !wrong.empty())
+    return config::refusal{std::move(wrong)};
   return prepared_job{std::move(*job), std::move(cluster), std::move(*data), std::move(*network)};
 }
 

@@ -29,7 +29,8 @@ config::checked<data_pair> load_data(const config::loaded_job& job);
 /// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
-/// All of the above. `cluster_file` may be empty.
+/// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
+/// `cluster_file` may be empty.
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
 
 } // namespace troupe::apps

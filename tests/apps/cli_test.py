@@ -191,6 +191,20 @@ class Check(Case):
         self.assertTrue(message.startswith(f"{idx}:3:8: "), message)
         self.assertIn("no/such/folder", message)
 
+    def test_a_device_that_is_not_here_is_named(self):
+        message = self.refused("check", self.job, "--set", "compute.device=cuda:99")
+        self.assertTrue(message.startswith('--set compute.device: compute.device = "cuda:99" cannot be used: '), message)
+
+    def test_weights_to_start_from_must_fit(self):
+        path = self.folder / "init.safetensors"
+        write_safetensors(path, {"linear1.weight": ([10, 784], [0.5] * 7840), "linear1.bias": ([10], [0.0] * 10)})
+        self.assertEqual(troupe("check", self.job, "--set", f"model.init={path}").returncode, 0)
+        message = self.refused("check", self.job, "--set", f"model.init={path}",
+                               "--set", 'model.layers=["flatten", "linear 16 relu", "linear 10"]')
+        self.assertTrue(message.startswith("--set model.init: "), message)
+        self.assertIn("linear2.weight", message)
+        self.assertIn("--set model.init: ", self.refused("check", self.job, "--set", "model.init=nothing.safetensors"))
+
     def test_a_cluster_file_says_how_many_nodes_there_are(self):
         node = '[[node]]\nname = "{0}"\nhost = "localhost"\nport = {1}\n'
         lab = self.write("lab.toml", node.format("a", 7070) + node.format("b", 7071) + node.format("c", 7072))
