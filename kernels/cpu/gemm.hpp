@@ -14,7 +14,7 @@ namespace troupe::kernels {
 /// processes of one job must take the same one, or their bits differ.
 ///
 /// `onednn` is the faster where it has its batch-reduce kernels (AVX-512): for the 784-1024-1024-10 MLP at batch 128, one
-/// thread of an EPYC with AVX-512, all gemms of a training step took 12.0 ms against 14.5 ms by OpenBLAS 0.3.21.
+/// thread of an EPYC with AVX-512, all gemms of a training step took 12.0 ms against 13.7 ms by OpenBLAS 0.3.21.
 enum class gemm_library : std::uint8_t { onednn, openblas };
 
 /// What this processor should use.

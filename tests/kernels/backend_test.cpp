@@ -106,6 +106,9 @@ int threads_of_this_process() {
 }
 
 TEST(CpuBackend, OneThreadMeansNoOther) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
+#endif
   GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own: this one may have opened other backends
   const auto count_after_work = [](int threads) {
     cpu_backend cpu({.threads = threads, .gemm = gemm_library::openblas});
