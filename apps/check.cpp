@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe check`: a job's configuration, data and model, and what it will cost, without starting anything.
+#include <algorithm>
 #include <cstdio>
 
 #include <boost/json.hpp>
@@ -17,22 +18,33 @@ namespace {
 /// What a job takes, from its shapes.
 struct job_cost {
   plan_cost step;
-  double batch_bytes = 0;
   double worker_bytes = 0; ///< parameters being used and being received, gradients, workspace, two batches
   double shards_bytes = 0; ///< all shards together: parameters twice, optimizer, a gradient of each worker
 };
 
+/// The cost of a step over `rows` rows. What is large is estimated from what is small: a check must not take a job's memory.
+result<plan_cost> step_cost(const model& network, std::int64_t rows) {
+  constexpr std::int64_t most_rows = 128;
+  const auto queue = kernels::open_backend({});
+  const auto compiled = plan::compile(network, *queue, {.max_rows = std::min(rows, most_rows), .training = true});
+  if (!compiled)
+    return compiled.error();
+  plan_cost cost = (*compiled)->cost();
+  cost.workspace_bytes = static_cast<std::int64_t>(static_cast<double>(cost.workspace_bytes) / std::min(rows, most_rows) * rows);
+  return cost;
+}
+
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
   const actors::job& job = prepared.config.job;
-  const auto queue = kernels::open_backend({.device = "cpu", .threads = 1});
-  const auto compiled = plan::compile(prepared.network, *queue, {.max_rows = job.data.batch, .training = true});
-  if (!compiled)
-    return config::refusal{{{where_of(prepared.config, "model.layers"), compiled.error().what}}};
-  job_cost cost{.step = (*compiled)->cost()};
+  const auto step = step_cost(prepared.network, job.data.batch);
+  if (!step)
+    return config::refusal{{{where_of(prepared.config, "model.layers"), step.error().what}}};
+  job_cost cost{.step = *step};
   const auto parameters = static_cast<double>(cost.step.parameter_bytes);
   constexpr int label_bytes = 4, float_bytes = 4;
-  cost.batch_bytes = static_cast<double>(job.data.batch * (prepared.network.sample().elements() * float_bytes + label_bytes));
-  cost.worker_bytes = 3 * parameters + static_cast<double>(cost.step.workspace_bytes) + 2 * cost.batch_bytes;
+  const auto batch_bytes =
+      static_cast<double>(job.data.batch * (prepared.network.sample().elements() * float_bytes + label_bytes));
+  cost.worker_bytes = 3 * parameters + static_cast<double>(cost.step.workspace_bytes) + 2 * batch_bytes;
   const int optimizer_copies = job.optimizer.name == "adamw" ? 2 : job.optimizer.momentum > 0 ? 1 : 0;
   cost.shards_bytes = (2 + optimizer_copies + job.cluster.workers) * parameters;
   return cost;

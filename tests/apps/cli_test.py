@@ -161,6 +161,11 @@ class Check(Case):
         self.assertGreaterEqual(report["flops_per_sample"], 2 * 2 * 7840)
         self.assertGreaterEqual(report["memory"]["worker_bytes"], 3 * 4 * 7850)
 
+    def test_a_batch_that_no_memory_holds_is_estimated_and_not_allocated(self):
+        done = troupe("check", self.job, "--set", "data.batch=1048576", "--set", 'model.layers=["flatten", "linear 50000", "linear 10"]', "--json")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertGreater(last_json(done)["memory"]["workspace_bytes"], 1048576 * 50000 * 4)
+
     def test_people_read_the_same(self):
         done = troupe("check", self.job)
         self.assertEqual(done.returncode, 0, done)
