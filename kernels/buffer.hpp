@@ -43,6 +43,11 @@ public:
   /// A handle of a part; it keeps the whole block alive.
   buffer slice(std::size_t offset, std::size_t bytes) const { return {owner_, data_ + offset, bytes}; }
 
+  /// A handle of any other part of the same block; the caller knows that [data, data + bytes) lies in it.
+  buffer window(std::byte* data, std::size_t bytes) const { return {owner_, data, bytes}; }
+  /// Whether both handles keep the same block alive.
+  bool shares_block_with(const buffer& other) const { return owner_ == other.owner_; }
+
   /// How many handles share the block (a hint: others may come and go on other threads).
   long use_count() const { return owner_.use_count(); }
 

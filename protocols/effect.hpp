@@ -35,6 +35,7 @@ struct report {
   double loss = 0;           ///< mean training loss of the round, by samples
   std::uint32_t contributions = 0;
   std::uint64_t staleness = 0; ///< versions made between a push's base and its use (the largest of the round)
+  nanoseconds compute = 0; ///< round_closed: filled in by the driver, how long `worker`, the slowest of the round, computed
   std::string text{};
   friend bool operator==(const report&, const report&) = default;
 };

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The aggregator's handlers.
+#include "actors/aggregator_actor.hpp"
+
+#include "actors/errors.hpp"
+#include "actors/overloaded.hpp"
+
+namespace troupe::actors {
+
+aggregator_state::aggregator_state(holder_control::stateful_pointer<aggregator_state> self, aggregator_setup setup)
+    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing) {
+  end_with_reason(*self);
+}
+
+holder_control::behavior_type aggregator_state::make_behavior() {
+  return {
+    [this](const wire::push_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    [this](const wire::push_end& end) { perform(core_.on(end)); },
+    [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    [](const protocols::arrival&) {}, // the lead's
+    [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+    [this](const peers_ptr& peers) { peers_ = peers; },
+    [this](const protocols::plan& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
+    [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+    [](const protocols::hold_order&) {}, // this and what follows: the lead's
+    [](const protocols::resume_order&) {},
+    [](const protocols::fetch_order&) {},
+    [](waiting_query) { return std::vector<std::uint32_t>{}; },
+    [](const protocols::expired&) {},
+    [this](protocols::version ver) { summed(ver); },
+  };
+}
+
+void aggregator_state::perform(const protocols::holder_effects& effects) {
+  for (const auto& effect : effects)
+    std::visit(overloaded{
+                 [this](const protocols::send_arrival& e) { caf::anon_send(peers_->holders[0], e.what); },
+                 [](const protocols::apply_round&) { throw std::logic_error("an aggregator was asked to apply"); },
+                 [this](const protocols::forward& e) { forward(e); },
+                 [](const protocols::serve&) {}, // it has no parameters to send
+                 [this](const protocols::discard& e) { core_.store.drop(e.what); },
+                 [](const protocols::prox&) {}, // the parameters' business
+                 [](const protocols::retain&) {},
+                 [](const protocols::release&) {},
+                 [](const protocols::report&) {},
+               },
+               effect);
+}
+
+void aggregator_state::forward(const protocols::forward& what) {
+  pending_sum next;
+  next.ver = what.round.ver;
+  std::vector<kernels::term> terms;
+  for (const auto& part : what.sum) {
+    next.terms.push_back(core_.store.find(part.what));
+    terms.push_back({next.terms.back().as<const float>(), part.weight});
+    core_.store.drop(part.what);
+  }
+  if (!terms.empty()) {
+    next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
+    setup_.queue->weighted_sum(terms, next.sum.as<float>(), setup_.floats);
+  }
+  pending_.push_back(std::move(next));
+  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+}
+
+void aggregator_state::summed(protocols::version ver) {
+  if (pending_.empty() || pending_.front().ver != ver)
+    return;
+  auto done = std::move(pending_.front());
+  pending_.pop_front();
+  for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
+    const auto& parent = peers_->holders[setup_.place.parents[i].value];
+    wire::partial_part head{setup_.place.parents[i], setup_.place.self, ver, {}, done.sum.empty()};
+    if (head.empty) {
+      caf::anon_send(parent, head, kernels::buffer{});
+      continue;
+    }
+    for (auto part : setup_.partitions[i]) {
+      head.where = {part.begin, part.end};
+      caf::anon_send(parent, head,
+                     done.sum.slice(static_cast<std::size_t>(part.begin) * sizeof(float),
+                                    static_cast<std::size_t>(part.size()) * sizeof(float)));
+    }
+  }
+}
+
+} // namespace troupe::actors

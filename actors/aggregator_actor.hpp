@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The aggregator: a holder that sums what the lead named and forwards the sum.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/holder_core.hpp"
+#include "actors/type_ids.hpp"
+
+namespace troupe::actors {
+
+struct aggregator_setup {
+  protocols::holder_place place;
+  std::int64_t floats = 0; ///< of the whole flat array
+  /// The partitions that each parent takes, in the order of `place.parents`.
+  std::vector<std::vector<flat_range>> partitions;
+  std::shared_ptr<kernels::backend> queue;
+  holder_landing landing;
+};
+
+/// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round.
+class aggregator_state {
+public:
+  static inline const char* name = "troupe.aggregator";
+
+  aggregator_state(holder_control::stateful_pointer<aggregator_state> self, aggregator_setup setup);
+  holder_control::behavior_type make_behavior();
+
+private:
+  struct pending_sum {
+    protocols::version ver;
+    kernels::buffer sum; ///< empty: none of the children counted
+    std::vector<kernels::buffer> terms;
+  };
+
+  void perform(const protocols::holder_effects& effects);
+  void forward(const protocols::forward& what);
+  void summed(protocols::version ver);
+
+  holder_control::stateful_pointer<aggregator_state> self_;
+  aggregator_setup setup_;
+  holder_core core_;
+  peers_ptr peers_;
+  std::deque<pending_sum> pending_;
+};
+
+using aggregator_impl = holder_control::stateful_impl<aggregator_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts the partitions of flat tensors together, without a copy where they already lie side by side.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+#include "tensor/layout.hpp"
+
+namespace troupe::actors {
+
+/// Collects the partitions of several tensors at once, each under its key (a push, a version). A tensor covers `whole`.
+///
+/// The lane's thread asks `place` where to read a partition to; the owner's thread `add`s what has come and `take`s what
+/// is complete. Partitions that a lane placed, and those that a local sender cut from one block, are joined without a
+/// copy. Thread-safe; a partition that overlaps one already there, or lies outside `whole`, is refused.
+template <class Key>
+class assembler {
+public:
+  using allocate_fn = std::function<kernels::buffer(std::size_t bytes)>;
+
+  assembler(flat_range whole, allocate_fn allocate) : whole_(whole), allocate_(std::move(allocate)) {}
+
+  flat_range whole() const { return whole_; }
+
+  /// Memory for a partition, or an empty buffer when it does not fit. At most `max_open` tensors are open at a time.
+  kernels::buffer place(const Key& key, flat_range where) {
+    std::lock_guard guard{mutex_};
+    if (!inside(where) || (!open_.contains(key) && open_.size() >= max_open))
+      return {};
+    auto& entry = open_[key];
+    if (!entry.flat)
+      entry.flat = allocate_(floats_to_bytes(whole_.size()));
+    return entry.flat.slice(floats_to_bytes(where.begin - whole_.begin), floats_to_bytes(where.size()));
+  }
+
+  /// Adds a partition; false when it was refused.
+  bool add(const Key& key, flat_range where, const kernels::buffer& payload) {
+    std::lock_guard guard{mutex_};
+    if (!inside(where) || payload.bytes() != floats_to_bytes(where.size()))
+      return false;
+    auto& entry = open_[key];
+    auto after = entry.parts.lower_bound(where.begin);
+    if (after != entry.parts.end() && after->first < where.end)
+      return false;
+    if (after != entry.parts.begin() && std::prev(after)->second.where.end > where.begin)
+      return false;
+    entry.parts.emplace(where.begin, part{where, payload});
+    entry.covered += where.size();
+    return true;
+  }
+
+  /// How many partitions of `key` have come.
+  std::size_t parts(const Key& key) const {
+    std::lock_guard guard{mutex_};
+    auto found = open_.find(key);
+    return found == open_.end() ? 0 : found->second.parts.size();
+  }
+
+  bool complete(const Key& key) const {
+    std::lock_guard guard{mutex_};
+    auto found = open_.find(key);
+    return found != open_.end() && found->second.covered == whole_.size();
+  }
+
+  /// The whole tensor once it is complete; its entry is gone.
+  std::optional<kernels::buffer> take(const Key& key) {
+    entry ready;
+    {
+      std::lock_guard guard{mutex_};
+      auto found = open_.find(key);
+      if (found == open_.end() || found->second.covered != whole_.size())
+        return std::nullopt;
+      ready = std::move(found->second);
+      open_.erase(found);
+    }
+    return join(std::move(ready));
+  }
+
+  /// Forgets every tensor whose key `obsolete` accepts. What a lane is reading into stays alive until it is done.
+  template <class Predicate>
+  void drop_if(Predicate obsolete) {
+    std::lock_guard guard{mutex_};
+    std::erase_if(open_, [&](const auto& item) { return obsolete(item.first); });
+  }
+
+private:
+  struct part {
+    flat_range where;
+    kernels::buffer data;
+  };
+  struct entry {
+    kernels::buffer flat; ///< made by the first place()
+    std::map<std::int64_t, part> parts;
+    std::int64_t covered = 0;
+  };
+
+  static constexpr std::size_t max_open = 4096;
+
+  static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+
+  bool inside(flat_range where) const { return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end; }
+
+  kernels::buffer join(entry ready) const {
+    const auto& first = ready.parts.begin()->second.data;
+    auto lies_in_place = [&](const part& p, const std::byte* base, const kernels::buffer& block) {
+      return p.data.shares_block_with(block) && p.data.data() == base + floats_to_bytes(p.where.begin - whole_.begin);
+    };
+    bool contiguous = true;
+    for (const auto& [begin, p] : ready.parts)
+      contiguous = contiguous && lies_in_place(p, first.data(), first);
+    if (contiguous)
+      return first.window(first.data(), floats_to_bytes(whole_.size()));
+    if (!ready.flat)
+      ready.flat = allocate_(floats_to_bytes(whole_.size()));
+    for (const auto& [begin, p] : ready.parts)
+      if (!lies_in_place(p, ready.flat.data(), ready.flat))
+        std::memcpy(ready.flat.data() + floats_to_bytes(begin - whole_.begin), p.data.data(), p.data.bytes());
+    return ready.flat;
+  }
+
+  flat_range whole_;
+  allocate_fn allocate_;
+  mutable std::mutex mutex_;
+  std::map<Key, entry> open_;
+};
+
+} // namespace troupe::actors

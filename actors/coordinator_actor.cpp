@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The coordinator's handlers: a job from placement to result.
+#include "actors/coordinator_actor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/overloaded.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a node may take to load the data, and to spawn its roles and connect its lanes.
+constexpr auto prepare_deadline = 300s;
+constexpr auto start_deadline = 60s;
+/// How long a round may take before the run says whom it waits for.
+constexpr auto stall_after = 5s;
+constexpr auto totals_deadline = 3s;
+/// Not one of the protocol's timers: the coordinator's own look at progress.
+constexpr protocols::timer_id stall_timer{0xffff'ffff};
+
+protocols::nanoseconds to_ns(double seconds) { return static_cast<protocols::nanoseconds>(std::llround(seconds * 1e9)); }
+
+protocols::coordinator_options options_of(const job& what, std::int64_t data_size) {
+  protocols::coordinator_options options;
+  options.workers = what.cluster.workers;
+  options.protocol = what.protocol;
+  options.shards = what.cluster.shards;
+  options.batch = what.data.batch;
+  options.data_size = data_size;
+  options.evaluate_every_samples = what.evaluate.every_samples;
+  options.evaluate_every_ns = to_ns(what.evaluate.every_s);
+  options.stop_epochs = what.stop.epochs;
+  options.stop_steps = what.stop.steps;
+  options.stop_samples = what.stop.samples;
+  options.stop_ns = to_ns(what.stop.seconds);
+  options.target_accuracy = what.stop.target_accuracy;
+  return options;
+}
+
+} // namespace
+
+job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
+  job_places places;
+  auto count = static_cast<std::uint32_t>(nodes.size());
+  for (std::uint32_t i = 0; i < count; ++i)
+    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
+  bool spread = what.cluster.where == placement::colocated;
+  // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
+  auto first = spread || count == 1 ? 0U : 1U;
+  auto hosts = count - first;
+  for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
+    places.workers.push_back({w, first + static_cast<std::uint32_t>(std::uint64_t{w} * hosts / what.cluster.workers)});
+  for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
+    auto number = holder.self.value;
+    std::uint32_t node = 0;
+    if (holder.is_shard)
+      node = spread ? number % count : 0;
+    else if (!holder.workers.empty())
+      node = places.workers[holder.workers.begin()->value].node;
+    else
+      node = places.holders[holder.children.front().value].node;
+    places.holders.push_back({number, node});
+  }
+  return places;
+}
+
+coordinator_state::coordinator_state(coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_setup setup)
+    : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+      }) {
+  self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      result_.failed = true;
+      result_.reason = fmt::format("the coordinator failed: {}", e.what());
+      setup_.observer->on_finished(result_);
+      return caf::make_error(caf::sec::runtime_error, std::string{e.what()});
+    }
+  });
+  self->set_down_handler([this](const caf::down_msg& msg) {
+    for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+      if (setup_.nodes[i].actor.address() == msg.source)
+        on_node_lost(i, explain(msg.reason));
+  });
+}
+
+coordinator_actor::behavior_type coordinator_state::make_behavior() {
+  for (const auto& node : setup_.nodes)
+    self_->monitor(node.actor);
+  prepare();
+  return {
+    [this](const protocols::report& msg) { on_report(msg); },
+    [this](const evaluation& msg) { on_evaluation(msg); },
+    [this](const role_lost& msg) { on_role_lost(msg); },
+    [this](const protocols::expired& msg) {
+      if (msg.timer == stall_timer)
+        watch_for_stalls();
+      else if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
+        perform(machine_->on(*due));
+    },
+    [this](const stop_job& msg) {
+      result_.interrupted = !msg.failed;
+      finish({true, msg.reason});
+    },
+  };
+}
+
+void coordinator_state::prepare() {
+  places_ = place_roles(setup_.what, setup_.nodes);
+  answers_missing_ = setup_.nodes.size();
+  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
+    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}})
+      .then(
+        [this, i](const node_prepared& ready) {
+          places_.nodes[i].lane_port = ready.lane_port;
+          if (i == 0)
+            data_size_ = ready.data_size;
+          if (--answers_missing_ == 0)
+            start();
+        },
+        [this, i](const caf::error& e) {
+          finish({true, fmt::format("node {} could not prepare the job: {}", setup_.nodes[i].name, explain(e))});
+        });
+}
+
+void coordinator_state::start() {
+  answers_missing_ = setup_.nodes.size();
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+    self_->request(setup_.nodes[i].actor, start_deadline, places_)
+      .then(
+        [this] {
+          if (--answers_missing_ == 0)
+            started();
+        },
+        [this, i](const caf::error& e) {
+          finish({true, fmt::format("node {} could not start the job: {}", setup_.nodes[i].name, explain(e))});
+        });
+}
+
+void coordinator_state::started() {
+  if (finishing_)
+    return;
+  machine_ = std::make_unique<protocols::coordinator>(options_of(setup_.what, data_size_));
+  setup_.observer->on_started();
+  resume_clock();
+  last_progress_ = std::chrono::steady_clock::now();
+  for (const auto& worker : places_.workers)
+    perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
+  self_->delayed_send(self_, 1s, protocols::expired{stall_timer});
+}
+
+void coordinator_state::perform(const protocols::coordinator_effects& effects) {
+  for (const auto& effect : effects)
+    std::visit(overloaded{
+                 [this](const protocols::send_plan& e) {
+                   result_.period = e.what.period;
+                   tell(e.what);
+                 },
+                 [this](const protocols::send_worker_down& e) { tell(e.what); },
+                 [this](const protocols::send_holder_down& e) { tell(e.what); },
+                 [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
+                 [this](const protocols::evaluate&) { self_->send(setup_.nodes[0].actor, protocols::fetch_order{}); },
+                 [this](const protocols::resume&) {
+                   resume_clock();
+                   self_->send(setup_.nodes[0].actor, protocols::resume_order{});
+                 },
+                 [this](const protocols::stop& e) { finish(e); },
+                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
+               },
+               effect);
+}
+
+void coordinator_state::resume_clock() {
+  last_progress_ = std::chrono::steady_clock::now();
+  clock_.resume();
+  timers_.resume();
+}
+
+void coordinator_state::on_report(const protocols::report& msg) {
+  using kind = protocols::report::kind;
+  if (finishing_ || !machine_)
+    return;
+  switch (msg.what) {
+  case kind::round_closed:
+    last_progress_ = std::chrono::steady_clock::now();
+    stall_said_ = false;
+    result_.steps = msg.ver.value;
+    result_.samples = msg.samples;
+    result_.gradients += msg.contributions;
+    result_.staleness_max = std::max(result_.staleness_max, msg.staleness);
+    staleness_sum_ += msg.staleness * msg.contributions;
+    perform(machine_->on(msg));
+    setup_.observer->on_progress({msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
+                                  msg.loss, seconds(), msg.worker.value, static_cast<double>(msg.compute) * 1e-6});
+    break;
+  case kind::push_discarded:
+    ++result_.gradients;
+    ++result_.discarded;
+    break;
+  case kind::push_not_finite:
+    ++result_.gradients;
+    ++result_.discarded;
+    setup_.observer->on_event(fmt::format("step {}: the gradient of {} is not finite; it was left out", msg.ver.value, describe(msg.worker.value)));
+    break;
+  case kind::held:
+    clock_.pause();
+    result_.samples = msg.samples;
+    result_.steps = msg.ver.value;
+    perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
+    break;
+  case kind::note:
+    setup_.observer->on_event(msg.text);
+    break;
+  }
+}
+
+void coordinator_state::on_evaluation(const evaluation& msg) {
+  if (finishing_)
+    return;
+  result_.parameters = msg.parameters;
+  result_.last = evaluation_point{msg.ver.value, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
+  auto target = setup_.what.stop.target_accuracy;
+  if (target > 0 && msg.test_accuracy >= target && !result_.target_reached) {
+    result_.target_reached = true;
+    result_.time_to_target_s = seconds();
+  }
+  setup_.observer->on_evaluation(*result_.last);
+  if (result_.resident_bytes_first == 0)
+    ask_totals([this](const node_totals& totals) { result_.resident_bytes_first = std::max(result_.resident_bytes_first, totals.resident_bytes); },
+               [] {});
+  perform(machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now()}));
+}
+
+std::string coordinator_state::describe(std::uint32_t worker) const {
+  if (worker >= places_.workers.size())
+    return fmt::format("worker {}", worker);
+  return fmt::format("worker {} ({})", worker, setup_.nodes[places_.workers[worker].node].name);
+}
+
+void coordinator_state::on_role_lost(const role_lost& msg) {
+  if (msg.is_worker)
+    worker_lost(msg.index, msg.reason);
+  else
+    holder_lost(msg.index, msg.reason);
+}
+
+void coordinator_state::on_node_lost(std::size_t node, const std::string& reason) {
+  if (finishing_ || !lost_.insert(node).second)
+    return;
+  auto why = fmt::format("its process is gone ({})", reason);
+  if (!machine_) {
+    finish({true, fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, why)});
+    return;
+  }
+  for (const auto& holder : places_.holders)
+    if (holder.node == node)
+      holder_lost(holder.index, why);
+  for (const auto& worker : places_.workers)
+    if (worker.node == node)
+      worker_lost(worker.index, why);
+}
+
+void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
+  if (finishing_ || !lost_workers_.insert(worker).second)
+    return;
+  if (!machine_) {
+    finish({true, fmt::format("{} was lost before the job started: {}", describe(worker), reason)});
+    return;
+  }
+  setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
+  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, {}}, reason}));
+}
+
+void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
+  if (finishing_ || !lost_holders_.insert(holder).second)
+    return;
+  auto role = holder < setup_.what.cluster.shards ? "shard" : "aggregator";
+  auto text = fmt::format("{} {} ({}) is lost: {}", role, holder, setup_.nodes[places_.holders[holder].node].name, reason);
+  if (!machine_) {
+    finish({true, text});
+    return;
+  }
+  setup_.observer->on_event(text);
+  perform(machine_->on(protocols::holder_down{protocols::holder_id{holder}, reason}));
+}
+
+/// Says whom a round waits for when it takes long; the deadline itself is the connection's.
+void coordinator_state::watch_for_stalls() {
+  if (finishing_)
+    return;
+  self_->delayed_send(self_, 1s, protocols::expired{stall_timer});
+  auto waited = std::chrono::steady_clock::now() - last_progress_;
+  if (!clock_.running() || waited < stall_after || stall_said_)
+    return;
+  stall_said_ = true;
+  self_->request(setup_.nodes[0].actor, 1s, waiting_query{})
+    .then(
+      [this, waited](const std::vector<std::uint32_t>& workers) {
+        std::vector<std::string> names;
+        for (auto worker : workers)
+          names.push_back(describe(worker));
+        setup_.observer->on_event(fmt::format("no step for {} s: the round waits for {}",
+                                              std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                                              names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+      },
+      [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
+}
+
+void coordinator_state::finish(const protocols::stop& how) {
+  if (finishing_)
+    return;
+  finishing_ = true;
+  clock_.pause();
+  result_.failed = how.failed;
+  result_.reason = how.reason;
+  result_.seconds = seconds();
+  result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
+  if (result_.gradients > 0)
+    result_.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(result_.gradients);
+  ask_totals(
+    [this](const node_totals& totals) {
+      result_.bytes_sent += totals.bytes_sent;
+      result_.bytes_received += totals.bytes_received;
+      result_.resident_bytes = std::max(result_.resident_bytes, totals.resident_bytes);
+    },
+    [this] { deliver(); });
+}
+
+/// Asks every live node; `done` follows the last answer, or the deadline of those that do not give one.
+void coordinator_state::ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done) {
+  auto missing = std::make_shared<std::size_t>(setup_.nodes.size() - lost_.size());
+  auto one_less = [missing, done] {
+    if (--*missing == 0)
+      done();
+  };
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+    if (!lost_.contains(i))
+      self_->request(setup_.nodes[i].actor, totals_deadline, totals_query{})
+        .then(
+          [take, one_less](const node_totals& totals) {
+            take(totals);
+            one_less();
+          },
+          [one_less](const caf::error&) { one_less(); });
+}
+
+void coordinator_state::deliver() {
+  tell(stop_job{result_.failed, result_.reason});
+  setup_.observer->on_finished(std::move(result_));
+  self_->quit();
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The coordinator: places a job's roles, owns its membership, decides when to evaluate and when to stop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.hpp"
+#include "actors/run_observer.hpp"
+#include "actors/training_clock.hpp"
+#include "actors/type_ids.hpp"
+#include "protocols/coordinator.hpp"
+
+namespace troupe::actors {
+
+/// A node that takes part in a job.
+struct member_node {
+  node_actor actor;
+  std::string name;
+  std::string host = "127.0.0.1";
+};
+
+struct coordinator_setup {
+  job what;
+  std::uint64_t job_key = 0;
+  std::vector<member_node> nodes; ///< the coordinator's own first
+  std::shared_ptr<run_observer> observer;
+};
+
+/// Where each worker and holder goes; lane ports are not filled in.
+job_places place_roles(const job& what, const std::vector<member_node>& nodes);
+
+/// Prepares and starts the job on every node, then lets the protocol's coordinator decide. Ends by telling every node and
+/// the observer. Whoever it waits for has a name and a deadline.
+class coordinator_state {
+public:
+  static inline const char* name = "troupe.coordinator";
+
+  coordinator_state(coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_setup setup);
+  coordinator_actor::behavior_type make_behavior();
+
+private:
+  void prepare();
+  void start();
+  void started();
+  void perform(const protocols::coordinator_effects& effects);
+  void on_report(const protocols::report& msg);
+  void on_evaluation(const evaluation& msg);
+  void on_role_lost(const role_lost& msg);
+  void on_node_lost(std::size_t node, const std::string& reason);
+  void worker_lost(std::uint32_t worker, const std::string& reason);
+  void holder_lost(std::uint32_t holder, const std::string& reason);
+  void watch_for_stalls();
+  void resume_clock();
+  void finish(const protocols::stop& how);
+  void ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done);
+  void deliver();
+  double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
+  std::string describe(std::uint32_t worker) const;
+  template <class Message>
+  void tell(const Message& msg) {
+    for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+      if (!lost_.contains(i))
+        self_->send(setup_.nodes[i].actor, msg);
+  }
+
+  coordinator_actor::stateful_pointer<coordinator_state> self_;
+  coordinator_setup setup_;
+  std::int64_t data_size_ = 1;
+  job_places places_;
+  std::size_t answers_missing_ = 0;
+  std::unique_ptr<protocols::coordinator> machine_;
+  std::set<std::size_t> lost_; ///< nodes
+  std::set<std::uint32_t> lost_workers_, lost_holders_;
+  training_clock clock_;
+  training_timers timers_;
+  std::uint64_t staleness_sum_ = 0;
+  std::chrono::steady_clock::time_point last_progress_;
+  bool finishing_ = false;
+  bool stall_said_ = false;
+  job_result result_;
+};
+
+using coordinator_impl = coordinator_actor::stateful_impl<coordinator_state>;
+
+} // namespace troupe::actors

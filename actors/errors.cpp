@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reasons in words.
+#include "actors/errors.hpp"
+
+#include <caf/exit_reason.hpp>
+#include <caf/message.hpp>
+
+namespace troupe::actors {
+
+std::string explain(const caf::error& reason) {
+  if (auto text = reason.context(); text.match_elements<std::string>())
+    return text.get_as<std::string>(0);
+  if (reason == caf::sec::request_timeout)
+    return "no answer in time";
+  if (reason == caf::exit_reason::remote_link_unreachable || reason == caf::sec::connection_closed
+      || reason == caf::sec::connection_timeout)
+    return "connection lost";
+  return caf::to_string(reason);
+}
+
+} // namespace troupe::actors

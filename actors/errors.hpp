@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How failures of the pure layers become reasons of actors.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include <caf/error.hpp>
+#include <caf/sec.hpp>
+
+#include "tensor/error.hpp"
+
+namespace troupe::actors {
+
+/// The value, or an exception with the reason; for an actor's constructor, which cannot return one.
+template <class T>
+T value_or_throw(result<T>&& r) {
+  if (!r)
+    throw std::runtime_error(r.error().what);
+  return std::move(*r);
+}
+
+inline caf::error to_caf(const error& e) { return caf::make_error(caf::sec::runtime_error, e.what); }
+
+/// A sentence for people: our own text where the error carries one.
+std::string explain(const caf::error& reason);
+
+/// From now on an exception in a handler ends the actor with the exception's text as its reason.
+template <class Actor>
+void end_with_reason(Actor& self) {
+  self.set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      return caf::make_error(caf::sec::runtime_error, std::string{e.what()});
+    } catch (...) {
+      return caf::sec::runtime_error;
+    }
+  });
+}
+
+} // namespace troupe::actors

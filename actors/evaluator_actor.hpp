@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The evaluator: takes one version of the parameters and measures loss and accuracy.
+#pragma once
+
+#include <memory>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.hpp"
+#include "actors/type_ids.hpp"
+#include "actors/worker_actor.hpp"
+#include "tensor/plan.hpp"
+
+namespace troupe::actors {
+
+struct evaluator_setup {
+  data_pair data;
+  std::int64_t train_samples = 5000; ///< the first so many of the training set give train_loss
+  std::shared_ptr<const model> net;
+  std::shared_ptr<kernels::backend> queue;
+  std::shared_ptr<params_assembler> landing;
+};
+
+/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. One batch at a time is
+/// enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU.
+class evaluator_state {
+public:
+  static inline const char* name = "troupe.evaluator";
+
+  evaluator_state(evaluator_actor::stateful_pointer<evaluator_state> self, evaluator_setup setup);
+  evaluator_actor::behavior_type make_behavior();
+
+private:
+  struct tally {
+    double loss_sum = 0;
+    std::int64_t rows = 0, correct = 0;
+  };
+
+  void next_batch();
+  void finish();
+
+  evaluator_actor::stateful_pointer<evaluator_state> self_;
+  evaluator_setup setup_;
+  std::unique_ptr<plan> plan_;
+  batch_loader test_, train_;
+  peers_ptr peers_;
+  // the evaluation under way
+  protocols::version ver_;
+  kernels::buffer parameters_;
+  batch rows_;
+  std::int64_t done_ = 0; ///< of the test set, then of the training samples
+  tally of_test_, of_train_;
+};
+
+using evaluator_impl = evaluator_actor::stateful_impl<evaluator_state>;
+
+} // namespace troupe::actors

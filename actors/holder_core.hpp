@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What shards and aggregators share: incoming pushes and partial sums, the holder machine, arrivals.
+#pragma once
+
+#include <memory>
+
+#include "actors/messages.hpp"
+#include "actors/push_inbox.hpp"
+#include "protocols/holder.hpp"
+
+namespace troupe::actors {
+
+/// Names a child's partial sum of a round.
+struct partial_key {
+  protocols::holder_id from;
+  protocols::version ver;
+  friend auto operator<=>(const partial_key&, const partial_key&) = default;
+};
+using partial_assembler = assembler<partial_key>;
+
+/// Where the lane's thread reads a holder's partitions to.
+struct holder_landing {
+  std::shared_ptr<push_assembler> pushes;
+  std::shared_ptr<partial_assembler> partials;
+};
+
+/// Translates what a holder hears into what its machine hears. The driver performs the effects.
+class holder_core {
+public:
+  holder_core(protocols::holder_place place, const holder_landing& landing)
+      : machine(place), inbox_(landing.pushes), partials_(landing.partials) {}
+
+  protocols::holder_effects on(const wire::push_part& head, const kernels::buffer& payload) {
+    return step(inbox_.add(head, payload, store));
+  }
+  protocols::holder_effects on(const wire::push_end& end) { return step(inbox_.add(end, store)); }
+  protocols::holder_effects on(const wire::partial_part& head, const kernels::buffer& payload) {
+    protocols::partial done{head.from, head.ver, {}};
+    if (!head.empty) {
+      partial_key key{head.from, head.ver};
+      if (!partials_->add(key, {head.where.begin, head.where.end}, payload))
+        return {};
+      auto sum = partials_->take(key);
+      if (!sum)
+        return {};
+      done.sum = store.keep(std::move(*sum));
+    }
+    return machine.on(done);
+  }
+  protocols::holder_effects on(const protocols::worker_down& msg) {
+    inbox_.drop(msg.worker, msg.life);
+    return machine.on(msg);
+  }
+
+  protocols::holder machine;
+  ticket_store store;
+
+private:
+  protocols::holder_effects step(const std::optional<protocols::push>& complete) {
+    return complete ? machine.on(*complete) : protocols::holder_effects{};
+  }
+
+  push_inbox inbox_;
+  std::shared_ptr<partial_assembler> partials_;
+};
+
+} // namespace troupe::actors

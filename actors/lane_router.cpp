@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The router's and the proxies' translations.
+#include "actors/lane_router.hpp"
+
+#include "actors/overloaded.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+flat_range flat(const wire::range& r) { return {r.begin, r.end}; }
+
+/// Small messages first; then partitions in layer order, for the first layers are needed first (ByteScheduler, SOSP 2019).
+constexpr int small_message = 0;
+int priority_of(const wire::range& where) { return 1 + static_cast<int>(where.begin >> 16); }
+
+} // namespace
+
+void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing) {
+  std::lock_guard guard{mutex_};
+  workers_[id] = {std::move(actor), std::move(landing)};
+}
+
+void lane_router::add(protocols::holder_id id, holder_actor actor, holder_landing landing) {
+  std::lock_guard guard{mutex_};
+  holders_[id] = {std::move(actor), std::move(landing)};
+}
+
+void lane_router::clear() {
+  std::lock_guard guard{mutex_};
+  workers_.clear();
+  holders_.clear();
+  owner_ = nullptr;
+}
+
+lane_router::params_role lane_router::find(protocols::worker_id id) const {
+  std::lock_guard guard{mutex_};
+  auto found = workers_.find(id);
+  return found == workers_.end() ? params_role{} : found->second;
+}
+
+lane_router::holder_role lane_router::find(protocols::holder_id id) const {
+  std::lock_guard guard{mutex_};
+  auto found = holders_.find(id);
+  return found == holders_.end() ? holder_role{} : found->second;
+}
+
+void lane_router::on_up(net::node_id peer) {
+  std::lock_guard guard{mutex_};
+  if (owner_)
+    caf::anon_send(owner_, lane_event{peer.value, true, {}});
+}
+
+void lane_router::on_down(net::node_id peer, const std::string& reason) {
+  std::lock_guard guard{mutex_};
+  if (owner_)
+    caf::anon_send(owner_, lane_event{peer.value, false, reason});
+}
+
+kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {
+  return std::visit(overloaded{
+                      [this](const wire::params_part& m) -> kernels::buffer {
+                        auto role = find(m.to);
+                        return role.landing ? role.landing->place(m.what.ver, flat(m.where)) : kernels::buffer{};
+                      },
+                      [this](const wire::push_part& m) -> kernels::buffer {
+                        auto role = find(m.to);
+                        return role.landing.pushes ? role.landing.pushes->place(m.id, flat(m.where)) : kernels::buffer{};
+                      },
+                      [this](const wire::partial_part& m) -> kernels::buffer {
+                        auto role = find(m.to);
+                        return role.landing.partials && !m.empty ? role.landing.partials->place({m.from, m.ver}, flat(m.where))
+                                                                 : kernels::buffer{};
+                      },
+                      [](const auto&) -> kernels::buffer { return {}; },
+                    },
+                    head);
+}
+
+void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer payload) {
+  std::visit(overloaded{
+               [&](const wire::params_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+               [&](const wire::push_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+               [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+               [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
+               [](const wire::peer_part&) {}, // no protocol without a centre is built yet
+               [&](const auto& m) { caf::anon_send(find(m.to).actor, m.what); },
+             },
+             std::move(msg));
+}
+
+holder_actor::behavior_type holder_proxy_state::make_behavior() {
+  return {
+    [this](wire::push_part& head, const kernels::buffer& payload) {
+      head.to = remote_;
+      auto priority = priority_of(head.where);
+      target_.hub->send(target_.node, head, payload, priority);
+    },
+    [this](wire::push_end& end) {
+      end.to = remote_;
+      target_.hub->send(target_.node, end, {}, small_message);
+    },
+    [this](wire::partial_part& head, const kernels::buffer& payload) {
+      head.to = remote_;
+      target_.hub->send(target_.node, head, payload, priority_of(head.where));
+    },
+    [this](const protocols::arrival& msg) {
+      target_.hub->send(target_.node, wire::addressed<protocols::arrival>{remote_, msg}, {}, small_message);
+    },
+    [this](const protocols::close& msg) {
+      target_.hub->send(target_.node, wire::addressed<protocols::close>{remote_, msg}, {}, small_message);
+    },
+    [this](const protocols::send_order& msg) {
+      target_.hub->send(target_.node, wire::addressed<protocols::send_order>{remote_, msg}, {}, small_message);
+    },
+    [this](const protocols::drop_order& msg) {
+      target_.hub->send(target_.node, wire::addressed<protocols::drop_order>{remote_, msg}, {}, small_message);
+    },
+  };
+}
+
+params_actor::behavior_type params_proxy_state::make_behavior() {
+  return {
+    [this](const wire::params_part& head, const kernels::buffer& payload) {
+      target_.hub->send(target_.node, head, payload, priority_of(head.where));
+    },
+  };
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The loader actor: prepares batches off the critical path.
+#pragma once
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.hpp"
+#include "actors/type_ids.hpp"
+
+namespace troupe::actors {
+
+/// Turns slices into batches, in the order of asking. Spawn it detached: gathering is work, and the next batch is
+/// prepared while this one computes.
+class loader_state {
+public:
+  static inline const char* name = "troupe.loader";
+
+  loader_state(loader_actor::stateful_pointer<loader_state>, std::shared_ptr<const data_set> data, std::uint64_t seed,
+               batch_loader::host_allocator allocate)
+      : loader_(std::move(data), seed, std::move(allocate)) {}
+
+  loader_actor::behavior_type make_behavior() {
+    return {[this](const slice& where) { return loaded_batch{where, loader_.load(where)}; }};
+  }
+
+private:
+  batch_loader loader_;
+};
+
+using loader_impl = loader_actor::stateful_impl<loader_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What actors say to each other: typed interfaces of every role, and the messages that are not protocol messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/job.hpp"
+#include "actors/net/lane.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/effect.hpp"
+#include "protocols/message.hpp"
+#include "protocols/wire/message.hpp"
+#include "tensor/data/batch_loader.hpp"
+#include "tensor/data/partition.hpp"
+
+namespace troupe::actors {
+
+namespace wire = protocols::wire;
+
+/// A prepared batch and the slice that it holds.
+struct loaded_batch {
+  slice where;
+  batch data;
+};
+
+/// Worker to compute actor: one gradient.
+struct compute_request {
+  std::uint64_t step = 0;
+  kernels::buffer parameters; ///< the whole flat array
+  batch data;
+  kernels::random_key key;
+};
+/// Compute actor to worker, during backward: this parameter's gradient is complete.
+struct gradient_ready {
+  std::uint64_t step = 0;
+  int slot = 0;
+  kernels::buffer gradients; ///< the flat array that it is in
+};
+/// Compute actor to worker: the step is done.
+struct compute_result {
+  std::uint64_t step = 0;
+  kernels::buffer gradients; ///< the whole flat array
+  std::int64_t rows = 0;
+  double loss = 0; ///< mean over the rows
+  bool finite = true;
+  std::int64_t compute_ns = 0;
+};
+
+/// The device to its compute actor: the step has run.
+struct compute_finished {
+  std::uint64_t step = 0;
+};
+
+/// Where one role of a job lives.
+struct role_place {
+  std::uint32_t index = 0; ///< worker or holder number
+  std::uint32_t node = 0;
+  friend bool operator==(const role_place&, const role_place&) = default;
+};
+/// One process of the job's cluster.
+struct node_place {
+  std::uint32_t node = 0;
+  std::string name;
+  std::string host;
+  std::uint16_t lane_port = 0;
+};
+/// Who lives where, the same on every node.
+struct job_places {
+  std::vector<node_place> nodes;
+  std::vector<role_place> workers;
+  std::vector<role_place> holders; ///< shards first, then aggregators
+};
+
+/// A node introduces itself to the coordinator's node.
+struct node_hello {
+  std::string name;
+  std::string version;
+  std::int32_t pid = 0;
+};
+/// What a node answers to prepare_job.
+struct node_prepared {
+  std::uint16_t lane_port = 0; ///< 0: this job has one node
+  std::int64_t data_size = 0;  ///< training samples
+};
+/// What a node is asked about the job it runs: traffic and memory.
+struct totals_query {};
+struct node_totals {
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t resident_bytes = 0;
+};
+/// The job is over, or a person interrupts it.
+struct stop_job {
+  bool failed = false;
+  std::string reason;
+};
+/// A role of a node died.
+struct role_lost {
+  std::uint32_t node = 0;
+  bool is_worker = true; ///< else a holder
+  std::uint32_t index = 0;
+  std::string reason;
+};
+/// Whom the open round waits for.
+struct waiting_query {};
+
+/// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
+struct evaluation {
+  protocols::version ver;
+  double train_loss = 0, test_loss = 0, test_accuracy = 0;
+  kernels::buffer parameters;
+};
+
+/// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
+using holder_actor = caf::typed_actor<
+  caf::result<void>(wire::push_part, kernels::buffer),
+  caf::result<void>(wire::push_end),
+  caf::result<void>(wire::partial_part, kernels::buffer),
+  caf::result<void>(protocols::arrival), ///< the lead only
+  caf::result<void>(protocols::close),
+  caf::result<void>(protocols::send_order),
+  caf::result<void>(protocols::drop_order)>;
+
+/// Takes parameters: a worker, the evaluator, or the proxy of a remote one.
+using params_actor = caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer)>;
+
+struct role_peers;
+/// The handles a role talks to; the same list for every role of a node. Sent once, when all roles of the node are spawned.
+using peers_ptr = std::shared_ptr<const role_peers>;
+
+/// What a holder's own node tells it.
+using holder_control = holder_actor::extend<
+  caf::result<void>(peers_ptr),
+  caf::result<void>(protocols::plan),
+  caf::result<void>(protocols::worker_down),
+  caf::result<void>(protocols::holder_down),
+  caf::result<void>(protocols::hold_order),   ///< this and the next three: the lead only
+  caf::result<void>(protocols::resume_order),
+  caf::result<void>(protocols::fetch_order),
+  caf::result<std::vector<std::uint32_t>>(waiting_query),
+  caf::result<void>(protocols::expired),
+  caf::result<void>(protocols::version)>; ///< to itself, from the device: this version is computed
+
+/// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
+using compute_actor = caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(compute_finished)>;
+using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
+
+using worker_actor = params_actor::extend<
+  caf::result<void>(peers_ptr),
+  caf::result<void>(protocols::plan),
+  caf::result<void>(gradient_ready)>;
+
+using evaluator_actor = params_actor::extend<
+  caf::result<void>(peers_ptr),
+  caf::result<void>(compute_finished)>;
+
+/// Decides the course of the job. Hears the lead's reports and the evaluator.
+using coordinator_actor = caf::typed_actor<
+  caf::result<void>(protocols::report),
+  caf::result<void>(evaluation),
+  caf::result<void>(role_lost),
+  caf::result<void>(protocols::expired),
+  caf::result<void>(stop_job)>;
+
+/// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
+struct prepare_job {
+  std::uint64_t job_key = 0;
+  std::uint32_t self = 0; ///< your number in this job
+  job what;
+  coordinator_actor coordinator; ///< hears of roles that die
+};
+/// Local actors and proxies of remote ones alike.
+struct role_peers {
+  std::vector<holder_actor> holders; ///< by holder number
+  std::vector<params_actor> workers; ///< by worker number
+  params_actor evaluator;
+  coordinator_actor coordinator; ///< on the coordinator's node only
+};
+
+/// One process of the cluster on the control plane: the only handle that crosses the network.
+using node_actor = caf::typed_actor<
+  caf::result<node_prepared>(prepare_job),
+  caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
+  caf::result<void>(protocols::plan),
+  caf::result<void>(protocols::worker_down),
+  caf::result<void>(protocols::holder_down),
+  caf::result<void>(protocols::hold_order),
+  caf::result<void>(protocols::resume_order),
+  caf::result<void>(protocols::fetch_order),
+  caf::result<std::vector<std::uint32_t>>(waiting_query),
+  caf::result<node_totals>(totals_query),
+  caf::result<void>(stop_job)>;
+
+/// What a node hears from itself: its data are loaded, a lane opened or closed.
+struct data_loaded {
+  data_pair data;
+  std::string error; ///< empty: none
+};
+struct lane_event {
+  std::uint32_t peer = 0;
+  bool up = false;
+  std::string reason;
+};
+using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event)>;
+
+/// The coordinator's node, as joining nodes see it.
+using registry_actor = caf::typed_actor<caf::result<std::uint32_t>(node_hello, node_actor)>; ///< your number in the cluster
+
+} // namespace troupe::actors

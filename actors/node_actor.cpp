@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node's handlers: a job's life in one process.
+#include "actors/node_actor.hpp"
+
+#include <algorithm>
+
+#include <caf/event_based_actor.hpp>
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/process.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+constexpr std::chrono::seconds lane_deadline{20};
+
+} // namespace
+
+node_state::node_state(node_control::stateful_pointer<node_state> self, node_options where) : self_(self), where_(std::move(where)) {
+  end_with_reason(*self);
+  self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
+  self->set_exit_handler([this](const caf::exit_msg& msg) {
+    stop();
+    self_->quit(msg.reason);
+  });
+}
+
+node_control::behavior_type node_state::make_behavior() {
+  return {
+    [this](const prepare_job& msg) { return prepare(msg); },
+    [this](const job_places& msg) { return start(msg); },
+    [this](const protocols::plan& msg) { tell_all(msg); },
+    [this](const protocols::worker_down& msg) {
+      for (auto& [number, holder] : roles_.holders)
+        caf::anon_send(holder, msg);
+    },
+    [this](const protocols::holder_down& msg) {
+      for (auto& [number, holder] : roles_.holders)
+        caf::anon_send(holder, msg);
+    },
+    [this](const protocols::hold_order& msg) { tell_lead(msg); },
+    [this](const protocols::resume_order& msg) { tell_lead(msg); },
+    [this](const protocols::fetch_order& msg) { tell_lead(msg); },
+    [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
+      auto lead = roles_.holders.find(0);
+      if (lead == roles_.holders.end())
+        return std::vector<std::uint32_t>{};
+      return self_->delegate(lead->second, query);
+    },
+    [this](totals_query) {
+      node_totals totals;
+      if (hub_)
+        for (const auto& lane : hub_->stats()) {
+          totals.bytes_sent += lane.bytes_sent;
+          totals.bytes_received += lane.bytes_received;
+        }
+      totals.resident_bytes = resident_bytes();
+      return totals;
+    },
+    [this](const stop_job&) { stop(); },
+    [this](const data_loaded& msg) { on_data(msg); },
+    [this](const lane_event& msg) { on_lane(msg); },
+  };
+}
+
+caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
+  stop(); // whatever ran here before
+  job_ = msg.what;
+  number_ = msg.self;
+  coordinator_ = msg.coordinator;
+  if (job_.cluster.nodes > 1) {
+    router_ = std::make_shared<lane_router>(node_control{self_});
+    net::lane_options options;
+    options.self = net::node_id{number_};
+    options.job_key = msg.job_key;
+    options.host = where_.host;
+    options.port = where_.lane_port;
+    options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
+    hub_ = net::lane_hub::open(options, router_);
+  }
+  // Reading or drawing the data takes seconds: not on this actor's thread.
+  self_->spawn<caf::detached>([me = node_control{self_}, spec = job_.data, seed = job_.seed](caf::event_based_actor*) {
+    auto loaded = load_data(spec, seed);
+    caf::anon_send(me, loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what});
+  });
+  preparing_ = self_->make_response_promise<node_prepared>();
+  return preparing_;
+}
+
+void node_state::on_data(const data_loaded& msg) {
+  if (!preparing_.pending())
+    return;
+  if (!msg.error.empty()) {
+    preparing_.deliver(caf::make_error(caf::sec::runtime_error, msg.error));
+    return;
+  }
+  data_ = msg.data;
+  auto built = model::build(job_.model, data_.train->sample(), data_.train->classes());
+  if (!built) {
+    preparing_.deliver(to_caf(built.error()));
+    return;
+  }
+  net_ = std::make_shared<const model>(std::move(*built));
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size()});
+}
+
+caf::result<void> node_state::start(const job_places& msg) {
+  if (!net_)
+    return caf::make_error(caf::sec::runtime_error, "a job must be prepared before it is started");
+  places_ = msg;
+  try {
+    spawn_roles();
+  } catch (const std::exception& e) {
+    return caf::make_error(caf::sec::runtime_error, e.what());
+  }
+  // Of two nodes the one with the lower number connects.
+  for (auto peer : lanes_needed())
+    if (number_ < peer)
+      hub_->connect(net::node_id{peer}, places_.nodes[peer].host, places_.nodes[peer].lane_port, lane_deadline);
+  starting_ = self_->make_response_promise<void>();
+  if (lanes_ready())
+    starting_.deliver();
+  return starting_;
+}
+
+std::set<std::uint32_t> node_state::lanes_needed() const {
+  std::set<std::uint32_t> with_holders;
+  for (const auto& place : places_.holders)
+    with_holders.insert(place.node);
+  std::set<std::uint32_t> needed;
+  for (const auto& node : places_.nodes)
+    if (node.node != number_ && (with_holders.contains(node.node) || with_holders.contains(number_)))
+      needed.insert(node.node);
+  return needed;
+}
+
+bool node_state::lanes_ready() const {
+  auto needed = lanes_needed();
+  return std::includes(lanes_up_.begin(), lanes_up_.end(), needed.begin(), needed.end());
+}
+
+void node_state::on_lane(const lane_event& msg) {
+  if (msg.up)
+    lanes_up_.insert(msg.peer);
+  else
+    lanes_up_.erase(msg.peer);
+  if (starting_.pending()) {
+    if (!msg.up)
+      starting_.deliver(caf::make_error(caf::sec::runtime_error, fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
+    else if (lanes_ready())
+      starting_.deliver();
+    return;
+  }
+  if (!msg.up && net_) { // the roles there cannot be reached any more
+    for (const auto& worker : places_.workers)
+      if (worker.node == msg.peer)
+        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason});
+    for (const auto& holder : places_.holders)
+      if (holder.node == msg.peer)
+        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason});
+  }
+}
+
+void node_state::on_down(const caf::down_msg& msg) {
+  auto report = [&](bool is_worker, std::uint32_t index) {
+    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason)});
+  };
+  for (const auto& [number, worker] : roles_.workers)
+    if (worker.address() == msg.source)
+      report(true, number);
+  for (const auto& [number, holder] : roles_.holders)
+    if (holder.address() == msg.source)
+      report(false, number);
+  if (roles_.evaluator && roles_.evaluator.address() == msg.source)
+    self_->send(coordinator_, stop_job{true, "the evaluator failed: " + explain(msg.reason)});
+}
+
+void node_state::stop() {
+  auto end = [this](const auto& actor) {
+    self_->demonitor(actor);
+    self_->send_exit(actor, caf::exit_reason::user_shutdown);
+  };
+  for (auto& [number, worker] : roles_.workers)
+    end(worker);
+  for (auto& [number, holder] : roles_.holders)
+    end(holder);
+  if (roles_.evaluator)
+    end(roles_.evaluator);
+  roles_ = {};
+  if (router_)
+    router_->clear();
+  router_ = nullptr;
+  hub_ = nullptr;
+  lanes_up_.clear();
+  net_ = nullptr;
+}
+
+std::shared_ptr<kernels::backend> node_state::open_queue(const std::string& device) const {
+  return kernels::open_backend({.device = device, .threads = job_.compute.threads});
+}
+
+} // namespace troupe::actors

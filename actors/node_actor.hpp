@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node: spawns, connects and watches the roles that a job places in this process.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/lane_router.hpp"
+#include "actors/messages.hpp"
+#include "actors/type_ids.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+
+/// Where a node's lanes listen.
+struct node_options {
+  std::string host = "127.0.0.1";
+  std::uint16_t lane_port = 0; ///< 0: any free port
+};
+
+/// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
+/// control plane's messages to its roles, and reports every role that dies to the coordinator.
+class node_state {
+public:
+  static inline const char* name = "troupe.node";
+
+  node_state(node_control::stateful_pointer<node_state> self, node_options where);
+  node_control::behavior_type make_behavior();
+
+private:
+  struct roles {
+    std::map<std::uint32_t, worker_actor> workers;
+    std::map<std::uint32_t, holder_control> holders;
+    evaluator_actor evaluator;
+  };
+
+  caf::result<node_prepared> prepare(const prepare_job& msg);
+  caf::result<void> start(const job_places& msg);
+  void on_data(const data_loaded& msg);
+  void on_lane(const lane_event& msg);
+  void on_down(const caf::down_msg& msg);
+  void stop();
+
+  void spawn_roles();
+  kernels::buffer first_parameters(kernels::backend& queue) const;
+  void spawn_holders(const std::vector<protocols::holder_place>& tree);
+  void spawn_workers(const std::vector<protocols::holder_place>& tree);
+  void spawn_evaluator();
+  void introduce();
+  bool lanes_ready() const;
+  std::set<std::uint32_t> lanes_needed() const;
+  std::shared_ptr<kernels::backend> open_queue(const std::string& device) const;
+
+  template <class Message>
+  void tell_all(const Message& msg) {
+    for (auto& [number, holder] : roles_.holders)
+      caf::anon_send(holder, msg);
+    for (auto& [number, worker] : roles_.workers)
+      caf::anon_send(worker, msg);
+  }
+  template <class Message>
+  void tell_lead(const Message& msg) {
+    if (auto lead = roles_.holders.find(0); lead != roles_.holders.end())
+      caf::anon_send(lead->second, msg);
+  }
+
+  static constexpr std::int64_t partition_bytes = 4 << 20; ///< the unit of sending
+
+  node_control::stateful_pointer<node_state> self_;
+  node_options where_;
+  job job_;
+  std::uint32_t number_ = 0;
+  coordinator_actor coordinator_;
+  data_pair data_;
+  bool loaded_ = false;
+  std::shared_ptr<const model> net_;
+  std::vector<flat_range> shard_ranges_;
+  job_places places_;
+  roles roles_;
+  std::shared_ptr<lane_router> router_;
+  std::shared_ptr<net::lane_hub> hub_;
+  std::set<std::uint32_t> lanes_up_;
+  caf::typed_response_promise<node_prepared> preparing_;
+  caf::typed_response_promise<void> starting_;
+};
+
+using node_impl = node_control::stateful_impl<node_state>;
+
+} // namespace troupe::actors

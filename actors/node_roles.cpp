@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a node spawns its roles and introduces them to each other.
+#include "actors/node_actor.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "actors/aggregator_actor.hpp"
+#include "actors/compute_actor.hpp"
+#include "actors/errors.hpp"
+#include "actors/evaluator_actor.hpp"
+#include "actors/loader_actor.hpp"
+#include "actors/shard_actor.hpp"
+#include "protocols/catalog.hpp"
+#include "tensor/safetensors.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+std::size_t to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+
+/// The catalog's entry; the job was checked against the same catalog before it came here.
+protocols::catalog_entry entry_of(const std::string& name) {
+  auto entries = protocols::catalog();
+  auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  if (found == entries.end())
+    throw std::runtime_error(fmt::format("protocol \"{}\" is not in this program's catalog", name));
+  return *found;
+}
+
+} // namespace
+
+void node_state::spawn_roles() {
+  const auto& layout = net_->layout();
+  shard_ranges_ = cut_into_shards(layout.floats(), static_cast<int>(job_.cluster.shards));
+  auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
+  spawn_holders(tree);
+  spawn_workers(tree);
+  if (number_ == 0)
+    spawn_evaluator();
+  introduce();
+}
+
+/// The first parameters, the same on every node: drawn from the seed, or read from the file that the job names.
+kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
+  auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
+  std::memset(flat.data(), 0, flat.bytes());
+  if (job_.init.empty())
+    initialize_parameters(net_->layout(), job_.seed, flat.as<float>());
+  else if (auto read = load_safetensors(job_.init, net_->layout(), flat.as<float>()); !read)
+    throw std::runtime_error(read.error().what);
+  return flat;
+}
+
+void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree) {
+  auto floats = net_->layout().floats();
+  kernels::buffer first;
+  for (const auto& where : places_.holders) {
+    if (where.node != number_)
+      continue;
+    const auto& place = tree[where.index];
+    auto queue = open_queue(job_.compute.shard_device);
+    auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
+    flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
+    holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
+    holder_control actor;
+    if (place.is_shard) {
+      if (!first)
+        first = first_parameters(*queue);
+      shard_setup setup{.place = place,
+                        .range = range,
+                        .partitions = cut_into_partitions(range, partition_bytes),
+                        .initial = queue->allocate(to_bytes(range.size())),
+                        .queue = queue,
+                        .optimizer = job_.optimizer,
+                        .data_size = data_.train->size(),
+                        .landing = landing,
+                        .lead = nullptr};
+      queue->copy_from_host(setup.initial.data(), first.as<float>() + range.begin, to_bytes(range.size()));
+      if (where.index == 0)
+        setup.lead = std::make_shared<protocols::lead>(entry_of(job_.protocol.name).make_rule(job_.protocol, job_.seed),
+                                                       tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards);
+      actor = self_->spawn<shard_impl, caf::detached>(std::move(setup));
+    } else {
+      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing};
+      for (auto parent : place.parents)
+        setup.partitions.push_back(cut_into_partitions(tree[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
+      actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
+    }
+    self_->monitor(actor);
+    if (router_)
+      router_->add(place.self, holder_actor{actor}, landing);
+    roles_.holders.emplace(where.index, actor);
+  }
+}
+
+void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree) {
+  auto floats = net_->layout().floats();
+  auto entry = entry_of(job_.protocol.name);
+  for (const auto& where : places_.workers) {
+    if (where.node != number_)
+      continue;
+    protocols::worker_id id{where.index};
+    auto queue = open_queue(job_.compute.device);
+    auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
+    worker_setup setup;
+    setup.self = id;
+    setup.seed = job_.seed;
+    setup.batch = job_.data.batch;
+    setup.data_size = data_.train->size();
+    setup.net = net_;
+    for (const auto& holder : tree)
+      if (holder.workers.contains(id))
+        setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
+                                                                  partition_bytes)});
+    setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
+    setup.machine = entry.make_worker(job_.protocol, {id, {}});
+    setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.data.batch);
+    setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate);
+    auto landing = setup.landing;
+    auto actor = self_->spawn<worker_impl>(std::move(setup));
+    self_->monitor(actor);
+    if (router_)
+      router_->add(id, params_actor{actor}, landing);
+    roles_.workers.emplace(where.index, actor);
+  }
+}
+
+void node_state::spawn_evaluator() {
+  auto queue = open_queue("cpu");
+  evaluator_setup setup;
+  setup.data = data_;
+  setup.train_samples = job_.evaluate.train_samples;
+  setup.net = net_;
+  setup.queue = queue;
+  setup.landing = std::make_shared<params_assembler>(flat_range{0, net_->layout().floats()},
+                                                     [queue](std::size_t bytes) { return queue->allocate_host(bytes); });
+  auto landing = setup.landing;
+  roles_.evaluator = self_->spawn<evaluator_impl, caf::detached>(std::move(setup));
+  self_->monitor(roles_.evaluator);
+  if (router_)
+    router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing);
+}
+
+/// Local roles as they are, remote ones behind proxies: the roles cannot tell the difference.
+void node_state::introduce() {
+  auto peers = std::make_shared<role_peers>();
+  for (const auto& where : places_.holders)
+    peers->holders.push_back(where.node == number_
+                               ? holder_actor{roles_.holders.at(where.index)}
+                               : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}, protocols::holder_id{where.index}));
+  for (const auto& where : places_.workers)
+    peers->workers.push_back(where.node == number_ ? params_actor{roles_.workers.at(where.index)}
+                                                   : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
+  peers->evaluator = number_ == 0 ? params_actor{roles_.evaluator}
+                                  : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
+  if (number_ == 0)
+    peers->coordinator = coordinator_;
+  peers_ptr shared = peers;
+  tell_all(shared);
+  if (roles_.evaluator)
+    caf::anon_send(roles_.evaluator, shared);
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a holder keeps: pushes that are coming in, and the tensors of those that are complete.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "actors/assembler.hpp"
+#include "protocols/message.hpp"
+#include "protocols/wire/message.hpp"
+
+namespace troupe::actors {
+
+/// Tensors by ticket: what a machine names and its driver keeps.
+class ticket_store {
+public:
+  protocols::ticket keep(kernels::buffer tensor) {
+    auto name = protocols::ticket{++last_};
+    kept_.emplace(name.value, std::move(tensor));
+    return name;
+  }
+  /// The tensor; an empty buffer for ticket 0 and for what is gone.
+  kernels::buffer find(protocols::ticket name) const {
+    auto found = kept_.find(name.value);
+    return found == kept_.end() ? kernels::buffer{} : found->second;
+  }
+  void drop(protocols::ticket name) { kept_.erase(name.value); }
+  std::size_t size() const { return kept_.size(); }
+
+private:
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, kernels::buffer> kept_;
+};
+
+using push_assembler = assembler<protocols::push_id>;
+
+/// Joins the partitions and the trailer of each push, in whatever order they come (lanes send small messages first).
+/// A push whose clock is not newer than the newest complete one of the same life is refused: it has been counted.
+class push_inbox {
+public:
+  explicit push_inbox(std::shared_ptr<push_assembler> parts) : parts_(std::move(parts)) {}
+
+  /// The push if it is complete now; its gradient is kept in `store` under the ticket that it carries.
+  std::optional<protocols::push> add(const protocols::wire::push_part& head, const kernels::buffer& payload, ticket_store& store) {
+    if (is_old(head.id) || !parts_->add(head.id, {head.where.begin, head.where.end}, payload))
+      return std::nullopt;
+    return complete(head.id, store);
+  }
+  std::optional<protocols::push> add(const protocols::wire::push_end& end, ticket_store& store) {
+    if (is_old(end.what.id))
+      return std::nullopt;
+    trailers_.insert_or_assign(end.what.id, end);
+    return complete(end.what.id, store);
+  }
+  /// Forgets what this worker had begun to send.
+  void drop(protocols::worker_id worker, protocols::incarnation life) {
+    auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.life <= life; };
+    std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
+    parts_->drop_if(of_the_dead);
+  }
+
+private:
+  bool is_old(const protocols::push_id& id) const {
+    auto found = newest_.find(id.worker);
+    return found != newest_.end() && std::pair{id.life, id.clock} <= found->second;
+  }
+
+  std::optional<protocols::push> complete(const protocols::push_id& id, ticket_store& store) {
+    auto trailer = trailers_.find(id);
+    if (trailer == trailers_.end())
+      return std::nullopt;
+    auto done = trailer->second.what;
+    if (trailer->second.parts > 0) {
+      auto gradient = parts_->take(id);
+      if (!gradient)
+        return std::nullopt;
+      done.gradient = store.keep(std::move(*gradient));
+    }
+    trailers_.erase(trailer);
+    newest_.insert_or_assign(id.worker, std::pair{id.life, id.clock});
+    return done;
+  }
+
+  std::shared_ptr<push_assembler> parts_; ///< shared with the lane's thread, which asks it where to read to
+  std::map<protocols::push_id, protocols::wire::push_end> trailers_;
+  std::map<protocols::worker_id, std::pair<protocols::incarnation, protocols::clock_tick>> newest_;
+};
+
+} // namespace troupe::actors

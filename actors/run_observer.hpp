@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run tells whoever started it: progress, evaluations, events, the result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+#include "protocols/ids.hpp"
+
+namespace troupe::actors {
+
+struct progress {
+  std::uint64_t step = 0, samples = 0;
+  double epoch = 0;
+  double train_loss = 0; ///< of the last round
+  double seconds = 0;    ///< training time
+  std::optional<std::uint32_t> slowest_worker; ///< of the last round
+  double slowest_ms = 0;                       ///< what it computed for
+};
+
+struct evaluation_point {
+  std::uint64_t step = 0, samples = 0;
+  double seconds = 0; ///< training time
+  double train_loss = 0, test_loss = 0, test_accuracy = 0;
+};
+
+/// How a run ended. `parameters` are the final ones, flat, on the host; empty when there was no evaluation.
+struct job_result {
+  bool failed = false, interrupted = false;
+  std::string reason;
+  std::uint64_t steps = 0, gradients = 0, samples = 0, discarded = 0;
+  double epochs = 0;
+  double seconds = 0;
+  std::optional<evaluation_point> last;
+  bool target_reached = false;
+  std::optional<double> time_to_target_s;
+  double staleness_mean = 0;
+  std::uint64_t staleness_max = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
+  std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
+  std::uint32_t period = 1;
+  kernels::buffer parameters;
+};
+
+/// Called on the coordinator's thread: must not block.
+class run_observer {
+public:
+  virtual ~run_observer() = default;
+  virtual void on_started() = 0;
+  virtual void on_progress(const progress& p) = 0;
+  virtual void on_evaluation(const evaluation_point& e) = 0;
+  virtual void on_event(const std::string& text) = 0;
+  virtual void on_finished(job_result result) = 0;
+};
+
+} // namespace troupe::actors

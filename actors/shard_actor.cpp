@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shard's handlers: message -> machine -> perform. Only perform touches a tensor or a peer.
+#include "actors/shard_actor.hpp"
+
+#include "actors/errors.hpp"
+#include "actors/overloaded.hpp"
+
+namespace troupe::actors {
+
+shard_state::shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup)
+    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing),
+      optimizer_(setup_.optimizer, *setup_.queue, setup_.range.size()), newest_(setup_.initial), ready_(setup_.initial),
+      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+      }) {
+  end_with_reason(*self);
+}
+
+holder_control::behavior_type shard_state::make_behavior() {
+  return {
+    // pushes
+    [this](const wire::push_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    [this](wire::push_end& end) {
+      end.what.at = clock_.now();
+      perform(core_.on(end));
+    },
+    [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    // to the lead
+    [this](protocols::arrival& msg) {
+      msg.what.at = clock_.now();
+      note_compute_time(msg.what);
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    // the lead's orders
+    [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+    // the control plane
+    [this](const peers_ptr& peers) { peers_ = peers; },
+    [this](const protocols::plan& msg) {
+      perform(core_.machine.on(msg));
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    [this](const protocols::worker_down& msg) {
+      perform(core_.on(msg));
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::hold_order& msg) {
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    [this](const protocols::resume_order& msg) {
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    [this](const protocols::fetch_order& msg) {
+      if (setup_.lead)
+        perform_as_lead(setup_.lead->on(msg));
+    },
+    [this](waiting_query) {
+      std::vector<std::uint32_t> names;
+      if (setup_.lead)
+        for (auto worker : setup_.lead->waiting_for())
+          names.push_back(worker.value);
+      return names;
+    },
+    [this](const protocols::expired& msg) {
+      if (auto due = timers_.fire(msg.timer); due && setup_.lead)
+        perform_as_lead(setup_.lead->on(*due));
+    },
+    // the device
+    [this](protocols::version ver) { applied(ver); },
+  };
+}
+
+void shard_state::perform(const protocols::holder_effects& effects) {
+  for (const auto& effect : effects)
+    std::visit(overloaded{
+                 [this](const protocols::send_arrival& e) {
+                   if (setup_.lead) {
+                     note_compute_time(e.what.what);
+                     perform_as_lead(setup_.lead->on(e.what));
+                   } else
+                     caf::anon_send(peers_->holders[0], e.what);
+                 },
+                 [this](const protocols::apply_round& e) { apply(e); },
+                 [](const protocols::forward&) { throw std::logic_error("a shard was asked to forward"); },
+                 [this](const protocols::serve& e) { serve(e.what); },
+                 [this](const protocols::discard& e) { core_.store.drop(e.what); },
+                 [](const protocols::prox&) { throw std::logic_error("prox: no protocol that needs it is built yet"); },
+                 [](const protocols::retain&) { throw std::logic_error("retain: no protocol that needs it is built yet"); },
+                 [](const protocols::release&) { throw std::logic_error("release: no protocol that needs it is built yet"); },
+                 [this](const protocols::report& e) {
+                   if (peers_->coordinator)
+                     caf::anon_send(peers_->coordinator, e);
+                 },
+               },
+               effect);
+}
+
+void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
+  update_clock();
+  for (const auto& effect : effects)
+    std::visit(overloaded{
+                 [this](const protocols::close& e) { broadcast(e); },
+                 [this](const protocols::send_order& e) { broadcast(e); },
+                 [this](const protocols::drop_order& e) { broadcast(e); },
+                 [](const protocols::prox&) { throw std::logic_error("prox: no protocol that needs it is built yet"); },
+                 [](const protocols::retain&) { throw std::logic_error("retain: no protocol that needs it is built yet"); },
+                 [](const protocols::release&) { throw std::logic_error("release: no protocol that needs it is built yet"); },
+                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
+                 [this](protocols::report e) {
+                   if (e.what == protocols::report::kind::round_closed) {
+                     e.worker = slowest_.id.worker;
+                     e.compute = slowest_.compute;
+                     slowest_ = {};
+                   }
+                   caf::anon_send(peers_->coordinator, std::move(e));
+                 },
+               },
+               effect);
+}
+
+void shard_state::note_compute_time(const protocols::push& what) {
+  if (what.compute > slowest_.compute)
+    slowest_ = what;
+}
+
+/// Everyone else first: they work while this shard does.
+template <class Order>
+void shard_state::broadcast(const Order& order) {
+  for (std::size_t i = 1; i < peers_->holders.size(); ++i)
+    caf::anon_send(peers_->holders[i], order);
+  perform(core_.machine.on(order));
+}
+
+void shard_state::apply(const protocols::apply_round& what) {
+  pending_apply next;
+  next.ver = what.round.ver;
+  std::vector<kernels::term> terms;
+  for (const auto& part : what.sum) {
+    next.terms.push_back(core_.store.find(part.what));
+    terms.push_back({next.terms.back().as<const float>(), part.weight});
+    core_.store.drop(part.what);
+  }
+  if (terms.empty()) {
+    next.parameters = newest_; // every push was refused: a version without a step
+  } else {
+    next.parameters = setup_.queue->allocate(newest_.bytes());
+    auto epochs = static_cast<double>(what.round.samples_before) / static_cast<double>(setup_.data_size);
+    auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(what.round.workers)) * what.round.lr_scale;
+    optimizer_.apply(terms, newest_.as<const float>(), next.parameters.as<float>(), lr);
+  }
+  newest_ = next.parameters;
+  if (!what.round.send_to.empty())
+    next.then_send.push_back({what.round.send_epoch, what.round.ver, what.round.send_to, what.round.position, what.round.period});
+  pending_.push_back(std::move(next));
+  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+}
+
+void shard_state::applied(protocols::version ver) {
+  if (pending_.empty() || pending_.front().ver != ver)
+    return;
+  auto done = std::move(pending_.front());
+  pending_.pop_front();
+  ready_ = std::move(done.parameters);
+  ready_version_ = ver;
+  for (const auto& order : done.then_send)
+    send(order);
+}
+
+void shard_state::serve(const protocols::send_order& order) {
+  if (pending_.empty())
+    send(order);
+  else
+    pending_.back().then_send.push_back(order);
+}
+
+void shard_state::send(const protocols::send_order& order) const {
+  for (auto to : order.to) {
+    const auto& peer = to == protocols::evaluator ? peers_->evaluator : peers_->workers.at(to.value);
+    wire::params_part head;
+    head.to = to;
+    head.from = setup_.place.self;
+    head.what = {order.epoch, ready_version_, order.position, order.period, {}};
+    for (auto part : setup_.partitions) {
+      head.where = {part.begin, part.end};
+      auto offset = static_cast<std::size_t>(part.begin - setup_.range.begin) * sizeof(float);
+      caf::anon_send(peer, head, ready_.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float)));
+    }
+  }
+}
+
+/// The lead's clock stands still while it holds.
+void shard_state::update_clock() {
+  bool should_run = !setup_.lead->held();
+  if (should_run == clock_.running())
+    return;
+  if (should_run) {
+    clock_.resume();
+    timers_.resume();
+  } else {
+    clock_.pause();
+  }
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shard: keeps a range of the parameters, applies what the lead decides, serves workers. Shard 0 is the lead.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/holder_core.hpp"
+#include "actors/training_clock.hpp"
+#include "actors/type_ids.hpp"
+#include "protocols/lead.hpp"
+#include "tensor/optimizer.hpp"
+
+namespace troupe::actors {
+
+struct shard_setup {
+  protocols::holder_place place;
+  flat_range range;                   ///< of the flat parameters
+  std::vector<flat_range> partitions; ///< of `range`: the units of sending
+  kernels::buffer initial;            ///< the range's first parameters, in the queue's memory
+  std::shared_ptr<kernels::backend> queue;
+  optimizer_spec optimizer;
+  std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
+  holder_landing landing;
+  std::shared_ptr<protocols::lead> lead; ///< at shard 0
+};
+
+/// Spawn it detached when its queue is a CPU's. Parameters are versions: each apply writes a fresh block, so that whoever
+/// still reads the last version keeps it, and nothing is copied for workers in this process.
+class shard_state {
+public:
+  static inline const char* name = "troupe.shard";
+
+  shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup);
+  holder_control::behavior_type make_behavior();
+
+private:
+  /// An apply that the device has not finished, and whom to send its result.
+  struct pending_apply {
+    protocols::version ver;
+    kernels::buffer parameters;
+    std::vector<kernels::buffer> terms; ///< alive until it has run
+    std::vector<protocols::send_order> then_send;
+  };
+
+  void perform(const protocols::holder_effects& effects);
+  void perform_as_lead(const protocols::lead_effects& effects);
+  template <class Order> void broadcast(const Order& order);
+  void apply(const protocols::apply_round& what);
+  void applied(protocols::version ver);
+  void serve(const protocols::send_order& order);
+  void send(const protocols::send_order& order) const;
+  void update_clock();
+  void note_compute_time(const protocols::push& what);
+
+  holder_control::stateful_pointer<shard_state> self_;
+  shard_setup setup_;
+  holder_core core_;
+  optimizer optimizer_;
+  peers_ptr peers_;
+  kernels::buffer newest_; ///< the result of the newest apply, finished or not
+  kernels::buffer ready_;  ///< the newest finished one
+  protocols::version ready_version_;
+  std::deque<pending_apply> pending_;
+  protocols::push slowest_; ///< of the open round, at the lead
+  training_clock clock_;
+  training_timers timers_;
+};
+
+using shard_impl = holder_control::stateful_impl<shard_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CAF's settings.
+#include "actors/system.hpp"
+
+#include <chrono>
+
+#include <caf/init_global_meta_objects.hpp>
+#include <caf/io/middleman.hpp>
+
+#include "actors/type_ids.hpp"
+#include "actors/version.hpp"
+
+namespace troupe::actors {
+
+void init_message_types() {
+  caf::init_global_meta_objects<caf::id_block::troupe>();
+  caf::io::middleman::init_global_meta_objects();
+  caf::core::init_global_meta_objects();
+}
+
+system_config::system_config(const system_options& options) {
+  set("caf.scheduler.policy", "sharing");
+  set("caf.scheduler.max-threads", 2);
+  set("caf.logger.console.verbosity", "quiet");
+  set("caf.logger.file.verbosity", "quiet");
+  if (!options.networked)
+    return;
+  load<caf::io::middleman>();
+  // A process that is stopped, or a host that is cut off, is found in seconds; a busy one must not be taken for it.
+  set("caf.middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds{500}});
+  set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
+  set("caf.middleman.max-payload-size", 1U << 20U);
+  set("caf.middleman.app-identifiers", std::vector<std::string>{std::string{"troupe-"} + version + "-" + options.cluster_key});
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CAF's type ids of every message, and how those that cross hosts are inspected.
+#pragma once
+
+#include <caf/type_id.hpp>
+
+#include "actors/messages.hpp"
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
+
+  // between actors of one process; the tensors in them never pass through CAF's network layer
+  CAF_ADD_TYPE_ID(troupe, (troupe::kernels::buffer))
+  CAF_ADD_TYPE_ID(troupe, (troupe::slice))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_part))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_end))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::params_part))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::partial_part))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::arrival))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::close))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::send_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::drop_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::expired))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::version))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::loaded_batch))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_result))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_finished))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::gradient_ready))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
+
+  // across hosts
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::plan))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::worker_down))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::holder_down))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::hold_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::resume_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::fetch_order))
+  CAF_ADD_TYPE_ID(troupe, (std::vector<std::uint32_t>))
+  CAF_ADD_TYPE_ID(troupe, (std::vector<std::string>))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_hello))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_prepared))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_places))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::registry_actor))
+
+CAF_END_TYPE_ID_BLOCK(troupe)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::kernels::buffer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::slice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::push_part)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::push_end)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::params_part)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::partial_part)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::arrival)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::close)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::send_order)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::drop_order)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::expired)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::version)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::loaded_batch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_result)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::gradient_ready)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::evaluation)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::peers_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
+
+// Inspection, found by argument-dependent lookup.
+
+namespace troupe::protocols {
+
+template <class Inspector, class Tag, class Rep>
+bool inspect(Inspector& f, strong_id<Tag, Rep>& x) {
+  return f.object(x).fields(f.field("value", x.value));
+}
+template <class Inspector>
+bool inspect(Inspector& f, member& x) {
+  return f.object(x).fields(f.field("worker", x.worker), f.field("life", x.life));
+}
+template <class Inspector>
+bool inspect(Inspector& f, protocol_spec& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("fan_in", x.fan_in), f.field("parameters", x.parameters));
+}
+template <class Inspector>
+bool inspect(Inspector& f, plan& x) {
+  return f.object(x).fields(f.field("epoch", x.epoch), f.field("workers", x.workers), f.field("protocol", x.protocol),
+                            f.field("period", x.period), f.field("batch", x.batch), f.field("data_size", x.data_size));
+}
+template <class Inspector>
+bool inspect(Inspector& f, worker_down& x) {
+  return f.object(x).fields(f.field("worker", x.worker), f.field("life", x.life));
+}
+template <class Inspector>
+bool inspect(Inspector& f, holder_down& x) {
+  return f.object(x).fields(f.field("holder", x.holder), f.field("reason", x.reason));
+}
+template <class Inspector>
+bool inspect(Inspector& f, hold_order& x) {
+  return f.object(x).fields(f.field("at_samples", x.at_samples), f.field("at_version", x.at_version), f.field("now", x.now));
+}
+template <class Inspector>
+bool inspect(Inspector& f, resume_order& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, fetch_order& x) {
+  return f.object(x).fields();
+}
+
+} // namespace troupe::protocols
+
+namespace troupe {
+
+template <class Inspector>
+bool inspect(Inspector& f, data_spec& x) {
+  return f.object(x).fields(f.field("source", x.source), f.field("path", x.path), f.field("test_path", x.test_path),
+                            f.field("batch", x.batch), f.field("scale", x.scale), f.field("train_samples", x.train_samples),
+                            f.field("test_samples", x.test_samples));
+}
+template <class Inspector>
+bool inspect(Inspector& f, model_spec& x) {
+  return f.object(x).fields(f.field("layers", x.layers));
+}
+template <class Inspector>
+bool inspect(Inspector& f, optimizer_spec& x) {
+  return f.object(x).fields(
+    f.field("name", x.name), f.field("lr", x.lr), f.field("momentum", x.momentum), f.field("nesterov", x.nesterov),
+    f.field("weight_decay", x.weight_decay), f.field("beta1", x.beta1), f.field("beta2", x.beta2), f.field("epsilon", x.epsilon),
+    f.field("schedule", x.schedule), f.field("gamma", x.gamma), f.field("step_epochs", x.step_epochs), f.field("min_lr", x.min_lr),
+    f.field("total_epochs", x.total_epochs), f.field("warmup_epochs", x.warmup_epochs),
+    f.field("scale_with_workers", x.scale_with_workers));
+}
+
+} // namespace troupe
+
+namespace troupe::actors {
+
+template <class Inspector>
+bool inspect(Inspector& f, placement& x) {
+  auto get = [&x] { return static_cast<std::uint8_t>(x); };
+  auto set = [&x](std::uint8_t value) {
+    x = static_cast<placement>(value);
+    return value <= static_cast<std::uint8_t>(placement::colocated);
+  };
+  return f.apply(get, set);
+}
+template <class Inspector>
+bool inspect(Inspector& f, compute_spec& x) {
+  return f.object(x).fields(f.field("device", x.device), f.field("threads", x.threads), f.field("precision", x.precision),
+                            f.field("shard_device", x.shard_device));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_spec& x) {
+  return f.object(x).fields(f.field("nodes", x.nodes), f.field("workers", x.workers), f.field("shards", x.shards),
+                            f.field("where", x.where));
+}
+template <class Inspector>
+bool inspect(Inspector& f, evaluate_spec& x) {
+  return f.object(x).fields(f.field("every_samples", x.every_samples), f.field("every_s", x.every_s),
+                            f.field("train_samples", x.train_samples));
+}
+template <class Inspector>
+bool inspect(Inspector& f, stop_spec& x) {
+  return f.object(x).fields(f.field("epochs", x.epochs), f.field("steps", x.steps), f.field("seconds", x.seconds),
+                            f.field("samples", x.samples), f.field("target_accuracy", x.target_accuracy));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("seed", x.seed), f.field("data", x.data), f.field("model", x.model),
+                            f.field("init", x.init), f.field("optimizer", x.optimizer), f.field("compute", x.compute),
+                            f.field("protocol", x.protocol), f.field("cluster", x.cluster), f.field("evaluate", x.evaluate),
+                            f.field("stop", x.stop));
+}
+template <class Inspector>
+bool inspect(Inspector& f, role_place& x) {
+  return f.object(x).fields(f.field("index", x.index), f.field("node", x.node));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_place& x) {
+  return f.object(x).fields(f.field("node", x.node), f.field("name", x.name), f.field("host", x.host),
+                            f.field("lane_port", x.lane_port));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_places& x) {
+  return f.object(x).fields(f.field("nodes", x.nodes), f.field("workers", x.workers), f.field("holders", x.holders));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_hello& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("version", x.version), f.field("pid", x.pid));
+}
+template <class Inspector>
+bool inspect(Inspector& f, prepare_job& x) {
+  return f.object(x).fields(f.field("job_key", x.job_key), f.field("self", x.self), f.field("what", x.what),
+                            f.field("coordinator", x.coordinator));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_prepared& x) {
+  return f.object(x).fields(f.field("lane_port", x.lane_port), f.field("data_size", x.data_size));
+}
+template <class Inspector>
+bool inspect(Inspector& f, totals_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_totals& x) {
+  return f.object(x).fields(f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
+                            f.field("resident_bytes", x.resident_bytes));
+}
+template <class Inspector>
+bool inspect(Inspector& f, stop_job& x) {
+  return f.object(x).fields(f.field("failed", x.failed), f.field("reason", x.reason));
+}
+template <class Inspector>
+bool inspect(Inspector& f, role_lost& x) {
+  return f.object(x).fields(f.field("node", x.node), f.field("is_worker", x.is_worker), f.field("index", x.index),
+                            f.field("reason", x.reason));
+}
+template <class Inspector>
+bool inspect(Inspector& f, waiting_query& x) {
+  return f.object(x).fields();
+}
+
+} // namespace troupe::actors
