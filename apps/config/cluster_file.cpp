@@ -33,7 +33,8 @@ std::vector<key_info<node_draft>> node_keys() {
       key_of<node_draft>(
           "node", "host", text{}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
       key_of<node_draft>(
-          "node", "port", whole{1, highest_port}, [](auto& n) -> auto& { return n.out.port; }, "of messages"),
+          "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.port; },
+          "of messages; 0: any, for a node that only joins"),
       key_of<node_draft>(
           "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any"),
       key_of<node_draft>(
@@ -182,6 +183,8 @@ private:
     std::set<std::string> names, addresses;
     for (node_draft& node : nodes_) {
       assign_roles(node);
+      if (node.out.coordinator && node.given.contains("port") && node.out.port == 0)
+        problems_.add(where(node, "port"), "the coordinator's port is 0; the others must know it: give it one from 1 to 65535");
       if (!node.out.name.empty() && !names.insert(node.out.name).second)
         problems_.add(where(node, "name"),
                       fmt::format("there are two nodes named \"{}\"; a name belongs to one node", node.out.name));

@@ -14,7 +14,7 @@ namespace troupe::config {
 struct cluster_node {
   std::string name;
   std::string host;
-  std::uint16_t port = 0;
+  std::uint16_t port = 0;      ///< 0: any free port; not for the coordinator
   std::uint16_t lane_port = 0; ///< 0: any free port
   bool coordinator = false, shard = false,
        worker = false; ///< roles; without a list: shard and worker, the first node coordinator too

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Child processes: start, reap, end.
+#include "apps/processes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace troupe::apps {
+
+namespace {
+
+std::string describe(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("exited with {}", WEXITSTATUS(status));
+}
+
+/// Between fork and exec only async-signal-safe calls are allowed: everything else was prepared before.
+[[noreturn]] void become(char* const* argv, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) // it died before we asked
+    _exit(1);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGINT, SIG_IGN);
+  int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  execv("/proc/self/exe", argv);
+  _exit(127);
+}
+
+} // namespace
+
+child_processes::~child_processes() { wait_or_kill(0); }
+
+void child_processes::start(const std::string& name, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"troupe"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  auto parent = getpid();
+  auto pid = fork();
+  if (pid < 0)
+    throw std::system_error(errno, std::generic_category(), "cannot start " + name);
+  if (pid == 0)
+    become(argv.data(), parent);
+  running_.push_back({name, pid});
+}
+
+std::optional<child_end> child_processes::reap() {
+  for (auto it = running_.begin(); it != running_.end(); ++it) {
+    int status = 0;
+    if (waitpid(it->pid, &status, WNOHANG) != it->pid)
+      continue;
+    child_end end{it->name, describe(status)};
+    running_.erase(it);
+    return end;
+  }
+  return std::nullopt;
+}
+
+void child_processes::wait_or_kill(int timeout_ms) {
+  constexpr int tick_ms = 10;
+  for (int waited = 0; !running_.empty() && waited < timeout_ms; waited += tick_ms)
+    if (!reap())
+      usleep(tick_ms * 1000);
+  for (const auto& child : running_)
+    kill(child.pid, SIGKILL);
+  for (const auto& child : running_)
+    waitpid(child.pid, nullptr, 0);
+  running_.clear();
+}
+
+} // namespace troupe::apps

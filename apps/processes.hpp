@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Child processes that never outlive this one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace troupe::apps {
+
+/// How a child ended.
+struct child_end {
+  std::string name;
+  std::string how; ///< "exited with 2", "was killed by signal 9 (Killed)"
+};
+
+/// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies (start them
+/// on the main thread); the destructor kills and reaps what is left. They ignore Ctrl-C: their parent ends the run in order.
+class child_processes {
+public:
+  child_processes() = default;
+  child_processes(const child_processes&) = delete;
+  child_processes& operator=(const child_processes&) = delete;
+  ~child_processes();
+
+  /// Runs this program with `arguments`; standard input is empty, output and error are ours. Throws std::system_error.
+  void start(const std::string& name, const std::vector<std::string>& arguments);
+  /// A child that has ended since the last call, if any.
+  std::optional<child_end> reap();
+  /// Waits up to `timeout_ms` for all to end by themselves, then kills.
+  void wait_or_kill(int timeout_ms);
+
+private:
+  struct child {
+    std::string name;
+    pid_t pid = -1;
+  };
+  std::vector<child> running_;
+};
+
+} // namespace troupe::apps

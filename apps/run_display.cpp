@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Drawing and logging a run.
+#include "apps/run_display.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace troupe::apps {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string duration_text(double seconds) {
+  auto whole = static_cast<long>(std::lround(seconds));
+  if (whole < 60)
+    return fmt::format("{} s", whole);
+  return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+}
+
+} // namespace
+
+run_display::run_display(const actors::job& what, std::int64_t data_size, bool quiet, const std::string& log, signal_waiter& signals)
+    : job_(what), data_size_(data_size), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), signals_(signals) {
+  if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
+    throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
+}
+
+run_display::~run_display() {
+  if (log_)
+    std::fclose(log_);
+}
+
+void run_display::on_started() {
+  std::lock_guard guard{mutex_};
+  if (!quiet_ && !terminal_)
+    fmt::print(stderr, "job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers,
+               job_.cluster.shards, job_.cluster.nodes, job_.protocol.name);
+}
+
+void run_display::on_progress(const actors::progress& p) {
+  std::lock_guard guard{mutex_};
+  progress_ = p;
+  auto pause = terminal_ ? 100ms : 1000ms;
+  if (clock::now() - drawn_ < pause)
+    return;
+  drawn_ = clock::now();
+  draw();
+  write_log(boost::json::serialize(boost::json::object{{"kind", "progress"},
+                                                       {"step", p.step},
+                                                       {"samples", p.samples},
+                                                       {"epoch", p.epoch},
+                                                       {"seconds", p.seconds},
+                                                       {"train_loss", p.train_loss}}));
+}
+
+void run_display::on_evaluation(const actors::evaluation_point& e) {
+  std::lock_guard guard{mutex_};
+  evaluation_ = e;
+  if (!quiet_ && terminal_)
+    draw();
+  else if (!quiet_)
+    fmt::print(stderr, "step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
+               static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
+  write_log(boost::json::serialize(boost::json::object{{"kind", "evaluation"},
+                                                       {"step", e.step},
+                                                       {"samples", e.samples},
+                                                       {"seconds", e.seconds},
+                                                       {"train_loss", e.train_loss},
+                                                       {"test_loss", e.test_loss},
+                                                       {"test_accuracy", e.test_accuracy}}));
+}
+
+void run_display::on_event(const std::string& text) {
+  std::lock_guard guard{mutex_};
+  erase();
+  fmt::print(stderr, "troupe: {}\n", text); // said even when quiet: it is no progress but news
+  if (!quiet_ && terminal_)
+    draw();
+  write_log(boost::json::serialize(boost::json::object{{"kind", "event"}, {"text", text}}));
+}
+
+void run_display::on_finished(actors::job_result result) {
+  {
+    std::lock_guard guard{mutex_};
+    if (terminal_ && !quiet_)
+      draw();
+    result_ = std::move(result);
+  }
+  signals_.announce();
+}
+
+std::optional<actors::job_result> run_display::take_result() {
+  std::lock_guard guard{mutex_};
+  return std::exchange(result_, std::nullopt);
+}
+
+void run_display::write_log(const std::string& line) {
+  if (!log_)
+    return;
+  if (std::fprintf(log_, "%s\n", line.c_str()) < 0 || std::fflush(log_) != 0) {
+    fmt::print(stderr, "troupe: the log cannot be written any more ({}); the run goes on without it\n", std::strerror(errno));
+    std::fclose(std::exchange(log_, nullptr));
+  }
+}
+
+/// Of the limit that will be met first, as far as can be told; 0 where the job names none.
+double run_display::fraction_done() const {
+  double done = 0;
+  auto consider = [&](double value, double limit) {
+    if (limit > 0)
+      done = std::max(done, value / limit);
+  };
+  consider(progress_->epoch, job_.stop.epochs);
+  consider(static_cast<double>(progress_->step), static_cast<double>(job_.stop.steps));
+  consider(static_cast<double>(progress_->samples), static_cast<double>(job_.stop.samples));
+  consider(progress_->seconds, job_.stop.seconds);
+  return std::min(done, 1.0);
+}
+
+std::string run_display::bar() const {
+  constexpr int width = 32;
+  auto filled = static_cast<int>(fraction_done() * width);
+  std::string text = "[";
+  for (int i = 0; i < width; ++i)
+    text += i < filled ? "#" : "-";
+  return text + "]";
+}
+
+std::string run_display::time_left() const {
+  auto done = fraction_done();
+  return done > 0 ? duration_text(progress_->seconds * (1 - done) / done) : "?";
+}
+
+void run_display::erase() {
+  if (lines_drawn_ > 0)
+    fmt::print(stderr, "\x1b[{}A\x1b[J", lines_drawn_);
+  lines_drawn_ = 0;
+}
+
+void run_display::draw() {
+  if (quiet_ || !progress_)
+    return;
+  const auto& p = *progress_;
+  auto speed = p.seconds > 0 ? static_cast<double>(p.samples) / p.seconds : 0;
+  auto accuracy = evaluation_ ? fmt::format("{:.4f}", evaluation_->test_accuracy) : "-";
+  if (!terminal_) {
+    fmt::print(stderr, "step {:<7} epoch {:.2f}  loss {:.4f}  {:.0f} samples/s  {:.1f} s\n", p.step, p.epoch, p.train_loss, speed, p.seconds);
+    return;
+  }
+  erase();
+  auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
+  fmt::print(stderr, "{} {}  {:3.0f} %  left {}\n", job_.name, bar(), 100 * fraction_done(), time_left());
+  fmt::print(stderr, "  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}\n", p.step, p.epoch, p.train_loss, accuracy);
+  fmt::print(stderr, "  {:.0f} samples/s   slowest: {}\n", speed, slowest);
+  lines_drawn_ = 3;
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a person watches while a job runs: a live block on a terminal, plain lines elsewhere, objects in a log file.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/job.hpp"
+#include "actors/run_observer.hpp"
+#include "apps/signals.hpp"
+
+namespace troupe::apps {
+
+/// Everything goes to stderr. Called on the coordinator's thread; the main thread waits on `signals` and then takes the result.
+class run_display final : public actors::run_observer {
+public:
+  /// `log` is a JSONL file or empty; throws std::runtime_error when it cannot be written.
+  run_display(const actors::job& what, std::int64_t data_size, bool quiet, const std::string& log, signal_waiter& signals);
+  ~run_display() override;
+
+  void on_started() override;
+  void on_progress(const actors::progress& p) override;
+  void on_evaluation(const actors::evaluation_point& e) override;
+  void on_event(const std::string& text) override;
+  void on_finished(actors::job_result result) override;
+
+  /// The result, once there is one.
+  std::optional<actors::job_result> take_result();
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  void draw();
+  void erase();
+  void write_log(const std::string& line);
+  double fraction_done() const;
+  std::string bar() const;
+  std::string time_left() const;
+
+  actors::job job_;
+  std::int64_t data_size_;
+  bool quiet_, terminal_;
+  signal_waiter& signals_;
+  std::FILE* log_ = nullptr;
+  std::mutex mutex_;
+  std::optional<actors::job_result> result_;
+  std::optional<actors::progress> progress_;
+  std::optional<actors::evaluation_point> evaluation_;
+  clock::time_point drawn_{};
+  int lines_drawn_ = 0;
+};
+
+} // namespace troupe::apps

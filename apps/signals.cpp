@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// signalfd and eventfd under one poll.
+#include "apps/signals.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace troupe::apps {
+
+signal_waiter::signal_waiter() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (int signal : {SIGINT, SIGTERM, SIGCHLD})
+    sigaddset(&ours, signal);
+  pthread_sigmask(SIG_BLOCK, &ours, nullptr);
+  signals_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+  events_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (signals_ < 0 || events_ < 0)
+    throw std::system_error(errno, std::generic_category(), "cannot wait for signals");
+}
+
+signal_waiter::~signal_waiter() {
+  close(signals_);
+  close(events_);
+}
+
+signal_waiter::woken signal_waiter::wait(int timeout_ms) {
+  pollfd fds[] = {{signals_, POLLIN, 0}, {events_, POLLIN, 0}};
+  poll(fds, 2, timeout_ms);
+  woken result;
+  signalfd_siginfo info;
+  while (read(signals_, &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD)
+      result.child_ended = true;
+    else
+      result.interrupted = true;
+  }
+  std::uint64_t count = 0;
+  result.announced = read(events_, &count, sizeof count) == sizeof count;
+  return result;
+}
+
+void signal_waiter::announce() const {
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = write(events_, &one, sizeof one);
+}
+
+} // namespace troupe::apps

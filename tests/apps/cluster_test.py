@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs real clusters of processes and looks at what they leave: weights, messages, exit codes, children.
+
+usage: cluster_test.py TROUPE [unittest arguments]. Every test starts its own cluster on ports that the system chooses.
+"""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TROUPE = None
+DEADLINE_S = 240  # a hang is a failure, not a wait
+
+JOB = """
+name = "small"
+seed = 7
+[data]
+source = "digits"
+train_samples = 1200
+test_samples = 300
+batch = 16
+[model]
+layers = ["flatten", "linear 48 relu", "linear 32 relu", "linear 10"]
+[optimizer]
+lr = 0.05
+momentum = 0.9
+[cluster]
+workers = 4
+[stop]
+epochs = 2
+"""
+ENDLESS = JOB.replace("epochs = 2", "epochs = 100000").replace("[stop]", "[evaluate]\nevery_s = 3600.0\n[stop]")
+
+
+class ClusterTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(text)
+        return path
+
+    def run_job(self, *arguments, job=JOB):
+        done = subprocess.run([TROUPE, "run", self.path("job.toml", job), "--quiet", "--json", *arguments],
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def start(self, *arguments, job=ENDLESS):
+        """An endless run; returns the process once it has made a step."""
+        run = subprocess.Popen([TROUPE, "run", self.path("job.toml", job), *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(self.end, run)
+        self.wait_for_line(run, r"^step ")
+        return run
+
+    @staticmethod
+    def end(run):
+        if run.poll() is None:
+            run.kill()
+        run.wait()
+        for pipe in (run.stdout, run.stderr):
+            pipe.close()
+
+    def wait_for_line(self, run, pattern):
+        """Reads the run's progress up to a line that matches; what it waits for is in the failure."""
+        seen = []
+        alarm = signal.signal(signal.SIGALRM, lambda *_: self.fail(f"no line {pattern!r} in {''.join(seen)}"))
+        signal.alarm(DEADLINE_S)
+        try:
+            for line in run.stderr:
+                seen.append(line)
+                if re.search(pattern, line):
+                    return line
+            self.fail(f"ended without a line {pattern!r}: {''.join(seen)}")
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, alarm)
+
+    def children(self, run):
+        listed = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True, check=False)
+        return [int(pid) for pid in listed.stdout.split()]
+
+    def finish(self, run):
+        out, err = run.communicate(timeout=DEADLINE_S)
+        return out, err
+
+    def assert_gone(self, pids):
+        deadline = time.monotonic() + 30
+        while any(alive(pid) for pid in pids):
+            self.assertLess(time.monotonic(), deadline, f"still there: {[p for p in pids if alive(p)]}")
+            select_nothing()
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def select_nothing():
+    """Gives up the processor for a moment; the loops around it end on a condition, not on this."""
+    import select
+    select.select([], [], [], 0.02)
+
+
+class Determinism(ClusterTest):
+    def test_processes_shards_and_placement_do_not_change_the_weights(self):
+        digests = {}
+        for nodes, shards, placement in [(1, 1, "separate"), (1, 3, "separate"), (2, 1, "separate"), (3, 3, "separate"),
+                                         (4, 1, "separate"), (2, 2, "colocated"), (3, 3, "colocated"), (2, 1, "separate")]:
+            result = self.run_job("--nodes", str(nodes), "--set", f"cluster.shards={shards}",
+                                  "--set", f"cluster.placement={placement}")
+            digests[nodes, shards, placement] = result["weights_digest"]
+            self.assertEqual(result["samples"], 2400)
+            self.assertEqual(result["steps"], 2 * 19)  # 1,200 samples in global batches of 64: 18 whole ones and a short one
+        self.assertEqual(len(set(digests.values())), 1, digests)
+
+    def test_another_seed_gives_other_weights(self):
+        self.assertNotEqual(self.run_job("--seed", "8")["weights_digest"], self.run_job("--seed", "9")["weights_digest"])
+
+    def test_a_tree_repeats_bit_for_bit_on_any_number_of_processes(self):
+        tree = ["--set", "protocol.fan_in=2"]
+        one, three = self.run_job(*tree), self.run_job(*tree, "--nodes", "3", "--set", "cluster.shards=2")
+        self.assertEqual(one["weights_digest"], three["weights_digest"])
+        flat = self.run_job()
+        self.assertAlmostEqual(one["train_loss"], flat["train_loss"], delta=0.02 * flat["train_loss"])
+
+    def test_workers_of_one_batch_equal_one_worker_of_the_whole(self):
+        four = self.run_job()
+        one = self.run_job("--set", "cluster.workers=1", "--set", "data.batch=64")
+        self.assertEqual(one["steps"], four["steps"])
+        self.assertAlmostEqual(one["train_loss"], four["train_loss"], delta=1e-3 * one["train_loss"])
+
+
+class Weights(ClusterTest):
+    def test_what_is_saved_evaluates_the_same(self):
+        weights = self.path("w.safetensors")
+        trained = self.run_job("--save", weights)
+        done = subprocess.run([TROUPE, "evaluate", self.path("job.toml"), "--weights", weights, "--json"],
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        evaluated = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(evaluated["test_accuracy"], trained["test_accuracy"])
+        self.assertEqual(evaluated["weights_digest"], trained["weights_digest"])
+
+    def test_a_full_disk_leaves_no_file_and_says_so(self):
+        done = subprocess.run([TROUPE, "run", self.path("job.toml", JOB), "--quiet", "--save", "/dev/full"],
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("/dev/full", done.stderr)
+
+
+class Deaths(ClusterTest):
+    def test_training_goes_on_without_a_killed_worker(self):
+        run = self.start("--nodes", "3", "--set", "stop.epochs=1e9")
+        children = self.children(run)
+        self.assertEqual(len(children), 2)
+        os.kill(children[0], signal.SIGKILL)
+        self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost")
+        self.wait_for_line(run, r"^step ")
+        self.wait_for_line(run, r"^step ")
+        run.send_signal(signal.SIGINT)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assert_gone(children)
+
+    def test_all_workers_killed_ends_the_run_with_the_reason(self):
+        run = self.start("--nodes", "3")
+        for child in self.children(run):
+            os.kill(child, signal.SIGKILL)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 1, err)
+        self.assertRegex(err, r"no worker|workers? .*left")
+
+    def test_a_lost_shard_ends_the_run_with_the_reason(self):
+        run = self.start("--nodes", "2", "--set", "cluster.placement=colocated")
+        os.kill(self.children(run)[0], signal.SIGKILL)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 1, err)
+        self.assertRegex(err, r"shard 1")
+
+    def test_no_child_outlives_its_parent(self):
+        run = self.start("--nodes", "3")
+        children = self.children(run)
+        run.kill()
+        run.wait()
+        self.assert_gone(children)
+
+    def test_a_stopped_worker_is_named(self):
+        run = self.start("--nodes", "3")
+        child = self.children(run)[1]
+        os.kill(child, signal.SIGSTOP)
+        try:
+            self.wait_for_line(run, r"waits for worker \d+ \(node-\d\)|is lost")
+        finally:
+            os.kill(child, signal.SIGCONT)
+        run.send_signal(signal.SIGINT)
+        self.finish(run)
+
+
+class Interruption(ClusterTest):
+    def test_ctrl_c_ends_in_order(self):
+        run = self.start("--nodes", "2")
+        children = self.children(run)
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("interrupted", err)
+        self.assert_gone(children)
+
+
+class Hostility(ClusterTest):
+    def listening_ports(self, pids):
+        listed = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+        return [int(re.search(r":(\d+)\s", line).group(1)) for line in listed.splitlines()
+                if any(f"pid={pid}," in line for pid in pids)]
+
+    def test_garbage_on_any_port_hurts_nobody(self):
+        run = self.start("--nodes", "2")
+        ports = self.listening_ports([run.pid, *self.children(run)])
+        self.assertGreaterEqual(len(ports), 2)
+        noise = bytes((37 * i * i + 11 * i) % 256 for i in range(4096))
+        for port in ports:
+            for payload in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 24, b"\0" * 64, noise):
+                with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
+                    try:
+                        peer.sendall(payload)
+                    except OSError:
+                        pass  # it hung up on us
+        self.wait_for_line(run, r"^step ")
+        self.wait_for_line(run, r"^step ")
+        run.send_signal(signal.SIGINT)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertNotIn("lost", err)
+
+
+if __name__ == "__main__":
+    TROUPE = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
