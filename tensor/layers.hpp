@@ -16,7 +16,7 @@
 
 namespace troupe::layers {
 
-/// y = act(x W' + b). The weight is stored as (units, inputs), as PyTorch does; both orders cost the same here.
+/// y = act(x W' + b). The weight is stored as (units, inputs), as PyTorch does; README.md has the times of both orders.
 struct linear {
   std::int64_t units = 0;
   kernels::activation act = kernels::activation::none;

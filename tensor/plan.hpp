@@ -17,12 +17,12 @@ namespace troupe {
 /// What one training step computes with. All pointers are in the backend's memory but `x` and `labels`, which are host
 /// memory from allocate_host. Everything must stay alive until `done` has been called.
 struct step_args {
-  const float* parameters = nullptr; ///< flat, layout.floats()
-  float* gradients = nullptr;        ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
-  const float* x = nullptr;          ///< (rows, sample)
+  const float* parameters = nullptr;    ///< flat, layout.floats()
+  float* gradients = nullptr;           ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
+  const float* x = nullptr;             ///< (rows, sample)
   const std::int32_t* labels = nullptr; ///< (rows)
-  std::int64_t rows = 0;             ///< 1..max_rows
-  kernels::random_key key = {};      ///< of dropout: seed, worker as stream, step
+  std::int64_t rows = 0;                ///< 1..max_rows
+  kernels::random_key key = {};         ///< of dropout: seed, worker as stream, step
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete: sending may begin.
   std::function<void(int slot)> gradient_ready = {};
   /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
@@ -31,7 +31,7 @@ struct step_args {
 
 /// What a step yields, on the host.
 struct step_outcome {
-  double loss_sum = 0;      ///< summed over the rows
+  double loss_sum = 0; ///< summed over the rows
   std::int64_t rows = 0;
   std::int64_t correct = 0; ///< rows whose largest logit is the label's
   bool finite = true;       ///< every gradient element (training) or the loss (evaluation) is finite
@@ -39,7 +39,7 @@ struct step_outcome {
 
 /// What a plan costs, from its shapes alone.
 struct plan_cost {
-  double flops_per_row = 0;      ///< multiply-adds count two; forward and backward
+  double flops_per_row = 0; ///< multiply-adds count two; forward and backward
   std::int64_t parameter_bytes = 0;
   std::int64_t workspace_bytes = 0; ///< all buffers of the plan at max_rows
 };
