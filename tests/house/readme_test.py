@@ -4,7 +4,7 @@
 #
 # In a ```console block a line `$ COMMAND` is a command, what follows is its output. Below `<!-- test: run -->` the commands are
 # run at the root and the output must have the quoted shape: a number stands for any number, a line `...` for any lines.
-# Every other command must exist, with the flags and the files that it names.
+# Every other command, `in backticks` and indented ones too, must exist, with the flags and the files that it names.
 import re
 import subprocess
 import sys
@@ -15,6 +15,7 @@ import tree
 
 PROGRAM = "build/release/troupe"
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]\d+)?")
+IN_PASSING = re.compile(r"(?:`|^    )((?:\./dev|(?:build/release/)?troupe) [^`\n]+)", re.MULTILINE)
 BLOCK = re.compile(r"(?P<mark><!-- test: run -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -39,7 +40,7 @@ def commands(page, text):
                 found.append(Quoted(page, re.sub(r"\s+#.*", "", line[2:]), bool(block["mark"])))
             elif found:
                 found[-1].output.append(line)
-    return found
+    return found + [Quoted(page, command, False) for command in IN_PASSING.findall(BLOCK.sub("", text))]
 
 
 def shape(quoted, actual):
@@ -71,7 +72,7 @@ def complaint(quoted, program):
     if words[0] == "./dev":
         help_of("./dev", *words[1:2])
         return None
-    if words[0] == PROGRAM:
+    if words[0] in {PROGRAM, "troupe"}:
         text = help_of(program, *words[1:2])
         unknown = [word for word in words if word.startswith("--") and word.split("=")[0] not in text]
         return f"its --help does not know {', '.join(unknown)}" if unknown else None
@@ -108,12 +109,13 @@ class Reader(unittest.TestCase):
     """The reader of pages itself: a page that lies is caught."""
 
     PAGE = ("<!-- test: run -->\n```console\n$ echo a 1  # says a\na  22\n...\n$ true\n```\n"
-            "```sh\n$ no\n```\n```console\n$ ./dev \\\ntest\n```\n")
+            "```sh\n$ no\n```\n```console\n$ ./dev \\\ntest\n```\nSee `troupe check F`, `x` and\n\n    ./dev run\n")
 
     def test_commands_and_outputs_are_told_apart(self):
         found = commands("x.md", self.PAGE)
         self.assertEqual([(quoted.command, quoted.run, quoted.output) for quoted in found],
-                         [("echo a 1", True, ["a  22", "..."]), ("true", True, []), ("./dev test", False, [])])
+                         [("echo a 1", True, ["a  22", "..."]), ("true", True, []), ("./dev test", False, []),
+                          ("troupe check F", False, []), ("./dev run", False, [])])
 
     def test_numbers_may_differ_and_words_may_not(self):
         self.assertIsNone(shape(["accuracy 0.97", "...", "done"], ["accuracy   0.981", "x", "y", "done"]))
