@@ -156,7 +156,9 @@ TEST(Coordinator, AggregatorLostBeforeTheFirstPlanFailsTheJob) {
 }
 
 TEST(Coordinator, HeldMeansEvaluateThenTheNextLimitThenResume) {
-  coordinator subject = started(two_workers());
+  coordinator_options options = two_workers();
+  options.stop_epochs = 9;
+  coordinator subject = started(options);
   EXPECT_EQ(round_trip(subject, 5, 100), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
   // What overshoots does not move the points that follow.
   EXPECT_EQ(round_trip(subject, 11, 215), (coordinator_effects{hold{{.at_samples = 300}}, resume{}}));
