@@ -72,6 +72,8 @@ fault check(const addressed<close>& m) {
           first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
                    finite("learning-rate scale", c.lr_scale), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
     return found;
+  if (c.parameter_weight != 1 || c.compensate != 0 || c.backup != ticket{})
+    return "terms of a rule that applies each push alone, which has no lane to its holder";
   for (const contribution& part : c.contributions)
     if (auto found = finite("a contribution's weight", part.weight))
       return found;

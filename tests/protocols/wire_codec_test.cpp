@@ -111,6 +111,16 @@ TEST(CodecRules, NumbersThatSteerTheSumAreFinite) {
   EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}), "learning-rate scale is inf, must be finite");
 }
 
+TEST(CodecRules, TermsOfAPerPushRuleStayAtHome) {
+  for (auto change : {+[](close& c) { c.parameter_weight = 0.5; }, +[](close& c) { c.compensate = 0.1; },
+                      +[](close& c) { c.backup = ticket{4}; }}) {
+    close round = test::small_close();
+    change(round);
+    EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}),
+              "terms of a rule that applies each push alone, which has no lane to its holder");
+  }
+}
+
 TEST(CodecRules, CountsAreInRange) {
   push wrong = test::whole_push();
   wrong.samples = -1;

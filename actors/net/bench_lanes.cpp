@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The measuring process (node 0) and its forked peer (node 1), which answers.
+#include "actors/net/bench_lanes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/net/lane.hpp"
+#include "actors/net/socket_options.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+constexpr std::size_t partition_bytes = 4U << 20U;
+
+/// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
+struct trial {
+  std::size_t bytes = 0, messages = 0;
+  bool echo = false, lane = false;
+  std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
+};
+
+kernels::buffer touched(std::size_t bytes) {
+  void* const data = std::aligned_alloc(kernels::alignment, bytes);
+  TROUPE_ASSERT(data != nullptr);
+  std::fill_n(static_cast<char*>(data), bytes, '\1');
+  return {std::shared_ptr<void>(data, &std::free), data, bytes};
+}
+
+// -- bare blocking sockets
+
+class bare_socket {
+public:
+  explicit bare_socket(int descriptor) : descriptor_(descriptor) {
+    if (descriptor < 0)
+      throw std::system_error(errno, std::generic_category(), "a socket for the benchmark");
+  }
+  ~bare_socket() { ::close(descriptor_); }
+  bare_socket(const bare_socket&) = delete;
+  bare_socket& operator=(const bare_socket&) = delete;
+
+  int get() const { return descriptor_; }
+  void write(const void* data, std::size_t bytes) const {
+    for (const auto* at = static_cast<const char*>(data); bytes > 0;) {
+      const ssize_t count = ::send(descriptor_, at, bytes, MSG_NOSIGNAL);
+      if (count <= 0)
+        throw std::system_error(errno, std::generic_category(), "the benchmark's peer is gone");
+      at += count;
+      bytes -= static_cast<std::size_t>(count);
+    }
+  }
+  /// False at the end of the stream.
+  bool read(void* data, std::size_t bytes) const {
+    for (auto* at = static_cast<char*>(data); bytes > 0;) {
+      const ssize_t count = ::recv(descriptor_, at, bytes, 0);
+      if (count <= 0)
+        return false;
+      at += count;
+      bytes -= static_cast<std::size_t>(count);
+    }
+    return true;
+  }
+
+private:
+  int descriptor_;
+};
+
+/// Two ends of one TCP connection on loopback, tuned as a lane's.
+std::array<int, 2> tcp_pair(const std::string& congestion) {
+  const bare_socket listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const int dialed = ::socket(AF_INET, SOCK_STREAM, 0);
+  set_congestion(listener.get(), congestion);
+  set_congestion(dialed, congestion);
+  if (::bind(listener.get(), generic, length) != 0 || ::listen(listener.get(), 1) != 0
+      || ::getsockname(listener.get(), generic, &length) != 0 || ::connect(dialed, generic, length) != 0)
+    throw std::system_error(errno, std::generic_category(), "loopback for the benchmark");
+  const int accepted = ::accept(listener.get(), nullptr, nullptr);
+  for (const int end : {dialed, accepted}) {
+    const int on = 1;
+    (void)::setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  return {dialed, accepted};
+}
+
+// -- lanes
+
+/// Either end of the lane. What comes is placed at its range in one buffer; answers are sent from the hub's thread, as the
+/// bare peer answers from the thread that read.
+class lane_end final : public lane_handler {
+public:
+  explicit lane_end(kernels::buffer memory) : memory_(std::move(memory)) {}
+
+  void begin(const trial& next) {
+    const std::lock_guard lock(mutex_);
+    trial_ = next;
+    parts_come_ = 0;
+    done_ = false;
+  }
+  void send_message() {
+    for (std::size_t i = 0; i < trial_.parts(); ++i) {
+      const std::size_t bytes = trial_.bytes / trial_.parts();
+      const auto begin = static_cast<std::int64_t>(i * bytes / sizeof(float));
+      const wire::range where{begin, begin + static_cast<std::int64_t>(bytes / sizeof(float))};
+      hub->send(other, wire::push_part{{}, {}, {}, where}, memory_.slice(i * bytes, bytes), 0);
+    }
+  }
+  void wait_up() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return up_; });
+  }
+  void wait_done() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_; });
+  }
+
+  void on_up(node_id) override { set(up_); }
+  void on_down(node_id, const std::string&) override {
+    if (!answers)
+      set(done_);
+  }
+  kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {
+    return memory_.slice(static_cast<std::size_t>(std::get<wire::push_part>(head).where.begin) * sizeof(float), bytes);
+  }
+  void on_message(node_id, wire::message msg, kernels::buffer) override {
+    if (!std::holds_alternative<wire::push_part>(msg)) // the peer has everything
+      return set(done_);
+    ++parts_come_;
+    const bool message_complete = parts_come_ % trial_.parts() == 0;
+    const bool all = parts_come_ == trial_.parts() * trial_.messages;
+    if (trial_.echo && message_complete && (answers || !all))
+      send_message();
+    else if (trial_.echo && all)
+      set(done_);
+    else if (all)
+      hub->send(other, wire::addressed<protocols::drop_order>{}, {}, 0);
+  }
+
+  std::unique_ptr<lane_hub> hub;
+  node_id other;
+  bool answers = false; ///< the forked peer
+
+private:
+  void set(bool& flag) {
+    const std::lock_guard lock(mutex_);
+    flag = true;
+    changed_.notify_all();
+  }
+
+  const kernels::buffer memory_;
+  trial trial_;
+  std::size_t parts_come_ = 0; // on the hub's thread, but for `begin`, when nothing is under way
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool up_ = false, done_ = false;
+};
+
+std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const std::string& congestion) {
+  auto end = std::make_shared<lane_end>(memory);
+  end->other = node_id{1 - id};
+  end->answers = id == 1;
+  lane_options options;
+  options.self = node_id{id};
+  options.congestion = congestion;
+  end->hub = lane_hub::open(options, end);
+  return end;
+}
+
+// -- the two processes
+
+/// The forked one: answers until the other end of `control` closes.
+[[noreturn]] void answer(const bare_socket& control, const bare_socket& bare, std::size_t most,
+                         const std::string& congestion) try {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto memory = touched(most);
+  const auto lane = open_end(1, memory, congestion);
+  const std::uint16_t port = lane->hub->port();
+  control.write(&port, sizeof port);
+  for (trial next; control.read(&next, sizeof next);) {
+    lane->begin(next);
+    control.write("r", 1);
+    for (std::size_t i = 0; !next.lane && i < next.messages; ++i) {
+      bare.read(memory.data(), next.bytes);
+      if (next.echo)
+        bare.write(memory.data(), next.bytes);
+    }
+    if (!next.lane && !next.echo)
+      bare.write("d", 1);
+  }
+  ::_exit(0);
+} catch (const std::exception&) {
+  ::_exit(1);
+}
+
+/// Seconds.
+double measure(const trial& next, const bare_socket& control, const bare_socket& bare, lane_end& lane,
+               const kernels::buffer& memory) {
+  char byte = 0;
+  lane.begin(next);
+  control.write(&next, sizeof next);
+  control.read(&byte, 1);
+  const auto start = std::chrono::steady_clock::now();
+  if (next.lane) {
+    for (std::size_t i = 0; i < (next.echo ? 1 : next.messages); ++i)
+      lane.send_message();
+    lane.wait_done();
+  } else {
+    for (std::size_t i = 0; i < next.messages; ++i) {
+      bare.write(memory.data(), next.bytes);
+      if (next.echo)
+        bare.read(memory.data(), next.bytes);
+    }
+    if (!next.echo)
+      bare.read(&byte, 1);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+} // namespace
+
+std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
+  const std::size_t most = std::ranges::max(options.sizes);
+  const std::array<int, 2> bare_ends = tcp_pair(options.congestion);
+  std::array<int, 2> control_ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, control_ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "a socket pair for the benchmark");
+  const pid_t peer = ::fork();
+  if (peer == 0) {
+    ::close(bare_ends[0]);
+    ::close(control_ends[0]);
+    answer(bare_socket(control_ends[1]), bare_socket(bare_ends[1]), most, options.congestion);
+  }
+  ::close(bare_ends[1]);
+  ::close(control_ends[1]);
+
+  std::vector<lane_row> rows;
+  {
+    const bare_socket control(control_ends[0]), bare(bare_ends[0]);
+    const auto memory = touched(most);
+    const auto lane = open_end(0, memory, options.congestion);
+    std::uint16_t port = 0;
+    control.read(&port, sizeof port);
+    lane->hub->connect(node_id{1}, "127.0.0.1", port, std::chrono::seconds(10));
+    lane->wait_up();
+    for (const std::size_t bytes : options.sizes) {
+      // A small message costs microseconds whatever its size.
+      const std::size_t messages = std::clamp<std::size_t>(options.bytes_per_trial / bytes, 3, 20'000);
+      std::array<std::vector<double>, 4> seconds; // bare, lane, bare echo, lane echo
+      for (int i = 0; i <= options.repeats; ++i)
+        for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
+          const bool echo = kind >= 2;
+          const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo, kind % 2 == 1};
+          const double took = measure(next, control, bare, *lane, memory);
+          if (i > 0) // the first warms up
+            seconds[kind].push_back(echo ? took / static_cast<double>(next.messages) * 1e6
+                                         : static_cast<double>(bytes * next.messages) / took / 1e9);
+        }
+      rows.push_back({bytes, median(seconds[1]), median(seconds[0]), median(seconds[3]), median(seconds[2])});
+    }
+    lane->hub.reset();
+  }
+  ::waitpid(peer, nullptr, 0);
+  return rows;
+}
+
+} // namespace troupe::actors::net
