@@ -39,11 +39,13 @@ public:
     return entry.flat.slice(floats_to_bytes(where.begin - whole_.begin), floats_to_bytes(where.size()));
   }
 
-  /// Adds a partition; false when it was refused.
-  bool add(const Key& key, flat_range where, const kernels::buffer& payload) {
-    std::lock_guard guard{mutex_};
+  /// Adds a partition; false when it was refused. Where others of the tensor were placed already it is copied beside them
+  /// now, while the rest is still coming.
+  bool add(const Key& key, flat_range where, kernels::buffer payload) {
     if (!inside(where) || payload.bytes() != floats_to_bytes(where.size()))
       return false;
+    copy_into_place(key, where, payload);
+    std::lock_guard guard{mutex_};
     auto& entry = open_[key];
     auto after = entry.parts.lower_bound(where.begin);
     if (after != entry.parts.end() && after->first < where.end)
@@ -105,6 +107,19 @@ private:
   static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
   bool inside(flat_range where) const { return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end; }
+
+  void copy_into_place(const Key& key, flat_range where, kernels::buffer& payload) {
+    kernels::buffer place;
+    {
+      std::lock_guard guard{mutex_};
+      auto found = open_.find(key);
+      if (found == open_.end() || !found->second.flat || payload.shares_block_with(found->second.flat))
+        return;
+      place = found->second.flat.slice(floats_to_bytes(where.begin - whole_.begin), payload.bytes());
+    }
+    std::memcpy(place.data(), payload.data(), payload.bytes());
+    payload = std::move(place);
+  }
 
   kernels::buffer join(entry ready) const {
     const auto& first = ready.parts.begin()->second.data;

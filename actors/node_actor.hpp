@@ -68,7 +68,7 @@ private:
       caf::anon_send(lead->second, msg);
   }
 
-  static constexpr std::int64_t partition_bytes = 4 << 20; ///< the unit of sending
+  static constexpr std::int64_t partition_bytes = 1 << 20; ///< the unit of sending
 
   node_control::stateful_pointer<node_state> self_;
   node_options where_;

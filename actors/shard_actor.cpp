@@ -153,11 +153,18 @@ void shard_state::apply(const protocols::apply_round& what) {
     next.parameters = setup_.queue->allocate(newest_.bytes());
     auto epochs = static_cast<double>(what.round.samples_before) / static_cast<double>(setup_.data_size);
     auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(what.round.workers)) * what.round.lr_scale;
-    optimizer_.apply(terms, newest_.as<const float>(), next.parameters.as<float>(), lr);
+    optimizer_.begin_step(lr);
+  }
+  const protocols::send_order order{what.round.send_epoch, what.round.ver, what.round.send_to, what.round.position, what.round.period};
+  // Each partition is on its way while the next one is computed.
+  for (auto part : setup_.partitions) {
+    if (!terms.empty())
+      optimizer_.apply_range(terms, newest_.as<const float>(), next.parameters.as<float>(), part.begin - setup_.range.begin,
+                             part.end - setup_.range.begin);
+    if (!order.to.empty())
+      setup_.queue->notify([peers = peers_, order, piece = cut(next.parameters, part)] { send(*peers, order, piece); });
   }
   newest_ = next.parameters;
-  if (!what.round.send_to.empty())
-    next.then_send.push_back({what.round.send_epoch, what.round.ver, what.round.send_to, what.round.position, what.round.period});
   pending_.push_back(std::move(next));
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
 }
@@ -170,28 +177,36 @@ void shard_state::applied(protocols::version ver) {
   ready_ = std::move(done.parameters);
   ready_version_ = ver;
   for (const auto& order : done.then_send)
-    send(order);
+    send_all(order);
 }
 
 void shard_state::serve(const protocols::send_order& order) {
   if (pending_.empty())
-    send(order);
+    send_all(order);
   else
     pending_.back().then_send.push_back(order);
 }
 
-void shard_state::send(const protocols::send_order& order) const {
+void shard_state::send_all(protocols::send_order order) const {
+  order.ver = ready_version_;
+  for (auto part : setup_.partitions)
+    send(*peers_, order, cut(ready_, part));
+}
+
+shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_range part) const {
+  auto offset = static_cast<std::size_t>(part.begin - setup_.range.begin) * sizeof(float);
+  return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float))};
+}
+
+/// Thread-safe: a device's notification may call it.
+void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
+  wire::params_part head;
+  head.from = what.from;
+  head.what = {order.epoch, order.ver, order.position, order.period, {}};
+  head.where = {what.where.begin, what.where.end};
   for (auto to : order.to) {
-    const auto& peer = to == protocols::evaluator ? peers_->evaluator : peers_->workers.at(to.value);
-    wire::params_part head;
     head.to = to;
-    head.from = setup_.place.self;
-    head.what = {order.epoch, ready_version_, order.position, order.period, {}};
-    for (auto part : setup_.partitions) {
-      head.where = {part.begin, part.end};
-      auto offset = static_cast<std::size_t>(part.begin - setup_.range.begin) * sizeof(float);
-      caf::anon_send(peer, head, ready_.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float)));
-    }
+    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head, what.data);
   }
 }
 

@@ -47,13 +47,22 @@ private:
     std::vector<protocols::send_order> then_send;
   };
 
+  /// A partition of some version.
+  struct piece {
+    protocols::holder_id from;
+    flat_range where;
+    kernels::buffer data;
+  };
+
   void perform(const protocols::holder_effects& effects);
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
   void apply(const protocols::apply_round& what);
   void applied(protocols::version ver);
   void serve(const protocols::send_order& order);
-  void send(const protocols::send_order& order) const;
+  void send_all(protocols::send_order order) const;
+  piece cut(const kernels::buffer& parameters, flat_range part) const;
+  static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
   void update_clock();
   void note_compute_time(const protocols::push& what);
 

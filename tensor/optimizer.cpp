@@ -61,27 +61,40 @@ optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::i
 }
 
 void optimizer::apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr) {
+  begin_step(lr);
+  apply_range(terms, p, p_out, 0, count_);
+}
+
+void optimizer::begin_step(double lr) {
   ++steps_;
   stage_scalars(lr);
+}
+
+void optimizer::apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end) {
+  TROUPE_ASSERT(0 <= begin && begin < end && end <= count_);
+  moved_.assign(terms.begin(), terms.end());
+  for (auto& term : moved_)
+    term.data += begin;
+  auto at = [begin](const kernels::buffer& state) { return state ? state.as<float>() + begin : nullptr; };
   const auto weight_decay = static_cast<float>(spec_.weight_decay);
   if (spec_.name == "adamw")
-    queue_.adamw({.count = count_,
-                  .terms = terms,
-                  .p = p,
-                  .p_out = p_out,
-                  .m = velocity_.as<float>(),
-                  .v = second_.as<float>(),
+    queue_.adamw({.count = end - begin,
+                  .terms = moved_,
+                  .p = p + begin,
+                  .p_out = p_out + begin,
+                  .m = at(velocity_),
+                  .v = at(second_),
                   .step_scalars = scalars_.as<float>(),
                   .beta1 = static_cast<float>(spec_.beta1),
                   .beta2 = static_cast<float>(spec_.beta2),
                   .epsilon = static_cast<float>(spec_.epsilon),
                   .weight_decay = weight_decay});
   else
-    queue_.sgd({.count = count_,
-                .terms = terms,
-                .p = p,
-                .p_out = p_out,
-                .velocity = velocity_.as<float>(),
+    queue_.sgd({.count = end - begin,
+                .terms = moved_,
+                .p = p + begin,
+                .p_out = p_out + begin,
+                .velocity = at(velocity_),
                 .step_scalars = scalars_.as<float>(),
                 .momentum = static_cast<float>(spec_.momentum),
                 .weight_decay = weight_decay,

@@ -47,6 +47,10 @@ public:
   /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
   /// At most 32 steps may be enqueued ahead of the device. Allocates nothing.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
+  /// The same in pieces, so that what is done can be sent while the rest is computed: begins a step, then each range of
+  /// [0, count) once. Pointers are those of the whole; what was not named keeps its old state.
+  void begin_step(double lr);
+  void apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end);
   /// State back to zero.
   void reset();
   std::int64_t steps() const { return steps_; }
@@ -64,6 +68,7 @@ private:
   kernels::buffer scalars_;           ///< optimizer_scalar, in the device's memory
   kernels::buffer host_scalars_;      ///< staging_slots of them, used in turn
   std::int64_t staged_ = 0;
+  std::vector<kernels::term> moved_; ///< the terms of a range; keeps its capacity
   std::unique_ptr<std::atomic<std::int64_t>> copied_; ///< how many of the staged copies are known to have run
 };
 
