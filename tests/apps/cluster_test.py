@@ -88,9 +88,13 @@ class ClusterTest(unittest.TestCase):
             signal.alarm(0)
             signal.signal(signal.SIGALRM, alarm)
 
-    def children(self, run):
-        listed = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True, check=False)
-        return [int(pid) for pid in listed.stdout.split()]
+    @staticmethod
+    def children(run):
+        pids = []
+        for task in os.listdir(f"/proc/{run.pid}/task"):
+            with open(f"/proc/{run.pid}/task/{task}/children", encoding="utf-8") as listed:
+                pids += [int(pid) for pid in listed.read().split()]
+        return sorted(pids)
 
     def finish(self, run):
         out, err = run.communicate(timeout=DEADLINE_S)
@@ -224,10 +228,24 @@ class Interruption(ClusterTest):
 
 
 class Hostility(ClusterTest):
-    def listening_ports(self, pids):
-        listed = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-        return [int(re.search(r":(\d+)\s", line).group(1)) for line in listed.splitlines()
-                if any(f"pid={pid}," in line for pid in pids)]
+    @staticmethod
+    def listening_ports(pids):
+        """Ports on which these processes listen, from /proc: a socket of theirs that is in state 0A."""
+        sockets = set()
+        for pid in pids:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                try:
+                    sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+                except FileNotFoundError:
+                    pass  # closed meanwhile
+        ports = []
+        for family in ("tcp", "tcp6"):
+            with open(f"/proc/net/{family}", encoding="utf-8") as table:
+                for row in table.readlines()[1:]:
+                    fields = row.split()
+                    if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                        ports.append(int(fields[1].rsplit(":", 1)[1], 16))
+        return ports
 
     def test_garbage_on_any_port_hurts_nobody(self):
         run = self.start("--nodes", "2")
