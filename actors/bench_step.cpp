@@ -62,7 +62,7 @@ public:
     setup.data_size = data_.train->size();
     setup.net = net_;
     setup.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
-    setup.landing = std::make_shared<params_assembler>(all, allocate);
+    auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
     setup.machine = entry.make_worker({}, {});
     setup.compute = system.spawn<compute_impl, caf::detached>(queue, net_, batch);
     setup.loader = system.spawn<loader_impl, caf::detached>(data_.train, std::uint64_t{1}, allocate);
@@ -70,6 +70,7 @@ public:
     auto peers = std::make_shared<role_peers>();
     peers->holders = {shard_};
     peers->workers = {worker_};
+    peers->landings = {{protocols::worker_id{0}, landing}};
     peers->coordinator = listener_;
     self_->send(shard_, peers_ptr{peers});
     self_->send(worker_, peers_ptr{peers});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
+#include "actors/assembler.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
 #include "kernels/backend.hpp"
@@ -129,6 +131,8 @@ using holder_actor = caf::typed_actor<
 /// Takes parameters: a worker, the evaluator, or the proxy of a remote one.
 using params_actor = caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer)>;
 
+using params_assembler = assembler<protocols::version>;
+
 struct role_peers;
 /// The handles a role talks to; the same list for every role of a node. Sent once, when all roles of the node are spawned.
 using peers_ptr = std::shared_ptr<const role_peers>;
@@ -178,6 +182,8 @@ struct prepare_job {
 struct role_peers {
   std::vector<holder_actor> holders; ///< by holder number
   std::vector<params_actor> workers; ///< by worker number
+  /// Where the workers of this process put their parameters together: a shard computes the next version right there.
+  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings;
   params_actor evaluator;
   coordinator_actor coordinator; ///< on the coordinator's node only
 };

@@ -81,6 +81,7 @@ private:
   std::vector<flat_range> shard_ranges_;
   job_places places_;
   roles roles_;
+  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers, until they are introduced
   std::shared_ptr<lane_router> router_;
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;

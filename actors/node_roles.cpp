@@ -125,6 +125,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     self_->monitor(actor);
     if (router_)
       router_->add(id, params_actor{actor}, landing);
+    landings_.emplace(id, landing);
     roles_.workers.emplace(where.index, actor);
   }
 }
@@ -157,6 +158,9 @@ void node_state::introduce() {
                                                    : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
   peers->evaluator = number_ == 0 ? params_actor{roles_.evaluator}
                                   : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
+  // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
+  if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
+    peers->landings = std::move(landings_);
   if (number_ == 0)
     peers->coordinator = coordinator_;
   peers_ptr shared = peers;

@@ -150,7 +150,7 @@ void shard_state::apply(const protocols::apply_round& what) {
   if (terms.empty()) {
     next.parameters = newest_; // every push was refused: a version without a step
   } else {
-    next.parameters = setup_.queue->allocate(newest_.bytes());
+    next.parameters = place_for(what.round);
     auto epochs = static_cast<double>(what.round.samples_before) / static_cast<double>(setup_.data_size);
     auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(what.round.workers)) * what.round.lr_scale;
     optimizer_.begin_step(lr);
@@ -167,6 +167,16 @@ void shard_state::apply(const protocols::apply_round& what) {
   newest_ = next.parameters;
   pending_.push_back(std::move(next));
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+}
+
+/// Memory for a new version: within the flat parameters of a worker of this process that will get it, so that it need not
+/// copy them; others copy from there.
+kernels::buffer shard_state::place_for(const protocols::close& round) const {
+  for (auto to : round.send_to)
+    if (auto local = peers_->landings.find(to); local != peers_->landings.end())
+      if (auto place = local->second->place(round.ver, setup_.range))
+        return place;
+  return setup_.queue->allocate(newest_.bytes());
 }
 
 void shard_state::applied(protocols::version ver) {

@@ -58,6 +58,7 @@ private:
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
   void apply(const protocols::apply_round& what);
+  kernels::buffer place_for(const protocols::close& round) const;
   void applied(protocols::version ver);
   void serve(const protocols::send_order& order);
   void send_all(protocols::send_order order) const;

@@ -20,7 +20,7 @@ void init_message_types() {
 
 system_config::system_config(const system_options& options) {
   set("caf.scheduler.policy", "sharing");
-  set("caf.scheduler.max-threads", 2);
+  set("caf.scheduler.max-threads", 4);
   set("caf.logger.console.verbosity", "quiet");
   set("caf.logger.file.verbosity", "quiet");
   if (!options.networked)

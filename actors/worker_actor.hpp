@@ -18,8 +18,6 @@
 
 namespace troupe::actors {
 
-using params_assembler = assembler<protocols::version>;
-
 /// One holder that takes this worker's pushes: its number and the partitions that it takes.
 struct push_target {
   protocols::holder_id holder;
