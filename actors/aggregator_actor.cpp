@@ -51,14 +51,10 @@ void aggregator_state::perform(const protocols::holder_effects& effects) {
 }
 
 void aggregator_state::forward(const protocols::forward& what) {
+  auto [tensors, terms] = core_.take(what.sum);
   pending_sum next;
   next.ver = what.round.ver;
-  std::vector<kernels::term> terms;
-  for (const auto& part : what.sum) {
-    next.terms.push_back(core_.store.find(part.what));
-    terms.push_back({next.terms.back().as<const float>(), part.weight});
-    core_.store.drop(part.what);
-  }
+  next.terms = std::move(tensors);
   if (!terms.empty()) {
     next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
     setup_.queue->weighted_sum(terms, next.sum.as<float>(), setup_.floats);

@@ -24,6 +24,12 @@ struct holder_landing {
   std::shared_ptr<partial_assembler> partials;
 };
 
+/// The tensors of a sum, out of the store: they stay alive here until the device has read them.
+struct gathered_terms {
+  std::vector<kernels::buffer> tensors;
+  std::vector<kernels::term> terms;
+};
+
 /// Translates what a holder hears into what its machine hears. The driver performs the effects.
 class holder_core {
 public:
@@ -50,6 +56,16 @@ public:
   protocols::holder_effects on(const protocols::worker_down& msg) {
     inbox_.drop(msg.worker, msg.life);
     return machine.on(msg);
+  }
+
+  gathered_terms take(const std::vector<protocols::term>& sum) {
+    gathered_terms taken;
+    for (const auto& part : sum) {
+      taken.tensors.push_back(store.find(part.what));
+      taken.terms.push_back({taken.tensors.back().as<const float>(), part.weight});
+      store.drop(part.what);
+    }
+    return taken;
   }
 
   protocols::holder machine;

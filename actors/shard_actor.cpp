@@ -139,14 +139,10 @@ void shard_state::broadcast(const Order& order) {
 }
 
 void shard_state::apply(const protocols::apply_round& what) {
+  auto [tensors, terms] = core_.take(what.sum);
   pending_apply next;
   next.ver = what.round.ver;
-  std::vector<kernels::term> terms;
-  for (const auto& part : what.sum) {
-    next.terms.push_back(core_.store.find(part.what));
-    terms.push_back({next.terms.back().as<const float>(), part.weight});
-    core_.store.drop(part.what);
-  }
+  next.terms = std::move(tensors);
   if (terms.empty()) {
     next.parameters = newest_; // every push was refused: a version without a step
   } else {

@@ -82,6 +82,8 @@ void print_summary(const actors::job_result& r, const std::string& digest) {
   fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.last->test_accuracy, r.last->test_loss, r.last->train_loss);
   fmt::print("{} steps, {} samples in {:.1f} s of training: {:.0f} samples/s\n", r.steps, r.samples, r.seconds,
              r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0);
+  fmt::print("memory of the largest node: {:.0f} MB at the first evaluation, {:.0f} MB at the end\n",
+             static_cast<double>(r.resident_bytes_first) * 1e-6, static_cast<double>(r.resident_bytes) * 1e-6);
   fmt::print("weights {}\n", digest);
 }
 
