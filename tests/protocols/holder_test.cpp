@@ -48,6 +48,14 @@ TEST(Holder, RepeatedPushIsDiscardedAndTheFirstStays) {
   EXPECT_EQ(only<apply_round>(subject.on(round)).sum, (std::vector<term>{{t(100), 1}}));
 }
 
+TEST(Holder, RepeatedPushIsDiscardedUnderANewPlanToo) {
+  holder subject = shard();
+  subject.on(push_of(0));
+  subject.on(close{.ver = v(1), .contributions = {{id_of(0), 1}}});
+  subject.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(only<discard>(subject.on(push_of(0, 1, 7))).what, t(7));
+}
+
 TEST(Holder, RepeatOfAnEmptyPushHasNoTicketToDiscard) {
   holder subject = shard();
   push empty = push_of(0);

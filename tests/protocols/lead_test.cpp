@@ -103,6 +103,22 @@ TEST(Lead, ArrivalOfAPushThatTheRuleHoldsIsNothing) {
   EXPECT_EQ(only<close>(subject.on(arrived(1))).contributions.size(), 2u);
 }
 
+TEST(Lead, ReportOfOneHolderTooManyIsNothing) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(arrived(0, 0));
+  EXPECT_EQ(subject.on(arrived(0, 1)), lead_effects{}) << "a drop_order would take the push out of the open round";
+}
+
+TEST(Lead, ArrivalOfADecidedPushIsDroppedUnderANewPlanToo) {
+  lead subject = sync_lead(2);
+  subject.on(plan_of(1, {0}));
+  subject.on(arrived(0, 0));
+  subject.on(arrived(0, 1));
+  subject.on(plan_of(2, {0, 1}));
+  EXPECT_EQ(subject.on(arrived(0, 0)), (lead_effects{drop_order{{w(0), {}, {1}}}}));
+}
+
 TEST(Lead, ForeignArrivalIsDroppedBeforeItIsComplete) {
   lead subject = sync_lead(2);
   subject.on(plan_of(1, {0}));
