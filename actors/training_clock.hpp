@@ -2,40 +2,53 @@
 // Training time: stands still while the job is held.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "protocols/effect.hpp"
 
 namespace troupe::actors {
 
+/// Where a training clock reads the wall's time; it never goes back.
+using wall_clock = std::function<protocols::nanoseconds()>;
+
+inline protocols::nanoseconds steady_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// Nanoseconds of training since the first `resume`. Starts paused.
 class training_clock {
 public:
-  protocols::nanoseconds now() const { return passed_ + (running_ ? since(started_) : 0); }
+  explicit training_clock(wall_clock wall = steady_ns) : wall_(std::move(wall)) {}
+
+  protocols::nanoseconds now() const { return passed_ + (running_ ? wall_() - started_ : 0); }
+  protocols::nanoseconds wall() const { return wall_(); }
   bool running() const { return running_; }
   void pause() {
     passed_ = now();
     running_ = false;
   }
   void resume() {
-    started_ = std::chrono::steady_clock::now();
+    pause();
+    started_ = wall_();
     running_ = true;
   }
 
 private:
-  static protocols::nanoseconds since(std::chrono::steady_clock::time_point t) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - t).count();
-  }
+  wall_clock wall_;
   bool running_ = false;
-  protocols::nanoseconds passed_ = 0;
-  std::chrono::steady_clock::time_point started_;
+  protocols::nanoseconds passed_ = 0, started_ = 0;
 };
 
 /// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it
 /// comes, `fire` says whether the time has really come, and schedules the rest where the clock stood still meanwhile.
+///
+/// However often a timer is armed anew, one message is awaited for it: a rule that arms its deadline every round would
+/// otherwise have one more of them wander for every round that it closed.
 class training_timers {
 public:
   using schedule_fn = std::function<void(protocols::timer_id, protocols::nanoseconds delay)>;
@@ -43,37 +56,57 @@ public:
   training_timers(const training_clock& clock, schedule_fn schedule) : clock_(clock), schedule_(std::move(schedule)) {}
 
   void arm(const protocols::arm_timer& what) {
-    if (what.delay < 0) {
-      deadlines_.erase(what.timer);
+    auto& timer = timers_[what.timer];
+    timer.deadline.reset();
+    if (what.delay < 0)
       return;
-    }
-    deadlines_[what.timer] = clock_.now() + what.delay;
-    if (clock_.running())
-      schedule_(what.timer, what.delay);
+    timer.deadline = clock_.now() + what.delay;
+    await(what.timer, timer);
   }
 
   /// Call when the clock runs again.
   void resume() {
-    for (auto [timer, deadline] : deadlines_)
-      schedule_(timer, std::max<protocols::nanoseconds>(0, deadline - clock_.now()));
+    for (auto& [id, timer] : timers_)
+      await(id, timer);
   }
 
-  std::optional<protocols::expired> fire(protocols::timer_id timer) {
-    auto found = deadlines_.find(timer);
-    if (found == deadlines_.end() || !clock_.running())
+  std::optional<protocols::expired> fire(protocols::timer_id id) {
+    auto found = timers_.find(id);
+    if (found == timers_.end() || !found->second.awaited || clock_.wall() < *found->second.awaited)
+      return std::nullopt; // an earlier message took its place, or it has not been asked for
+    auto& timer = found->second;
+    timer.awaited.reset();
+    if (!timer.deadline || !clock_.running())
       return std::nullopt; // disarmed, or resume() will schedule it again
-    if (auto rest = found->second - clock_.now(); rest > 0) {
-      schedule_(timer, rest);
+    if (clock_.now() < *timer.deadline) {
+      await(id, timer);
       return std::nullopt;
     }
-    deadlines_.erase(found);
-    return protocols::expired{timer, clock_.now()};
+    timer.deadline.reset();
+    return protocols::expired{id, clock_.now()};
   }
 
 private:
+  struct timer_state {
+    std::optional<protocols::nanoseconds> deadline; ///< in training time
+    std::optional<protocols::nanoseconds> awaited;  ///< wall time of the earliest message that is under way
+  };
+
+  /// A message that is under way and comes no later serves: `fire` then schedules the rest.
+  void await(protocols::timer_id id, timer_state& timer) {
+    if (!timer.deadline || !clock_.running())
+      return;
+    auto delay = std::max<protocols::nanoseconds>(0, *timer.deadline - clock_.now());
+    auto due = clock_.wall() + delay;
+    if (timer.awaited && *timer.awaited <= due)
+      return;
+    timer.awaited = due;
+    schedule_(id, delay);
+  }
+
   const training_clock& clock_;
   schedule_fn schedule_;
-  std::map<protocols::timer_id, protocols::nanoseconds> deadlines_;
+  std::map<protocols::timer_id, timer_state> timers_;
 };
 
 } // namespace troupe::actors
