@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,7 +19,8 @@ namespace troupe::actors {
 ///
 /// The lane's thread asks `place` where to read a partition to; the owner's thread `add`s what has come and `take`s what
 /// is complete. Partitions that a lane placed, and those that a local sender cut from one block, are joined without a
-/// copy. Thread-safe; a partition that overlaps one already there, or lies outside `whole`, is refused.
+/// copy. Thread-safe with one owner; a partition that overlaps one already there, or lies outside `whole`, is refused and
+/// changes nothing.
 template <class Key>
 class assembler {
 public:
@@ -44,15 +46,22 @@ public:
   bool add(const Key& key, flat_range where, kernels::buffer payload) {
     if (!inside(where) || payload.bytes() != floats_to_bytes(where.size()))
       return false;
-    copy_into_place(key, where, payload);
+    kernels::buffer place;
+    {
+      std::lock_guard guard{mutex_};
+      auto found = open_.find(key);
+      if (found == open_.end() ? open_.size() >= max_open : found->second.overlaps(where))
+        return false;
+      if (found != open_.end() && found->second.flat && !payload.shares_block_with(found->second.flat))
+        place = found->second.flat.slice(floats_to_bytes(where.begin - whole_.begin), payload.bytes());
+    }
+    if (place) {
+      std::memcpy(place.data(), payload.data(), payload.bytes());
+      payload = std::move(place);
+    }
     std::lock_guard guard{mutex_};
     auto& entry = open_[key];
-    auto after = entry.parts.lower_bound(where.begin);
-    if (after != entry.parts.end() && after->first < where.end)
-      return false;
-    if (after != entry.parts.begin() && std::prev(after)->second.where.end > where.begin)
-      return false;
-    entry.parts.emplace(where.begin, part{where, payload});
+    entry.parts.emplace(where.begin, part{where, std::move(payload)});
     entry.covered += where.size();
     return true;
   }
@@ -100,6 +109,12 @@ private:
     kernels::buffer flat; ///< made by the first place()
     std::map<std::int64_t, part> parts;
     std::int64_t covered = 0;
+
+    bool overlaps(flat_range where) const {
+      auto after = parts.lower_bound(where.begin);
+      return (after != parts.end() && after->first < where.end)
+             || (after != parts.begin() && std::prev(after)->second.where.end > where.begin);
+    }
   };
 
   static constexpr std::size_t max_open = 4096;
@@ -107,19 +122,6 @@ private:
   static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
   bool inside(flat_range where) const { return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end; }
-
-  void copy_into_place(const Key& key, flat_range where, kernels::buffer& payload) {
-    kernels::buffer place;
-    {
-      std::lock_guard guard{mutex_};
-      auto found = open_.find(key);
-      if (found == open_.end() || !found->second.flat || payload.shares_block_with(found->second.flat))
-        return;
-      place = found->second.flat.slice(floats_to_bytes(where.begin - whole_.begin), payload.bytes());
-    }
-    std::memcpy(place.data(), payload.data(), payload.bytes());
-    payload = std::move(place);
-  }
 
   kernels::buffer join(entry ready) const {
     const auto& first = ready.parts.begin()->second.data;

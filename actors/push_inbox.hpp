@@ -2,9 +2,12 @@
 // What a holder keeps: pushes that are coming in, and the tensors of those that are complete.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "actors/assembler.hpp"
 #include "protocols/message.hpp"
@@ -43,7 +46,11 @@ public:
 
   /// The push if it is complete now; its gradient is kept in `store` under the ticket that it carries.
   std::optional<protocols::push> add(const protocols::wire::push_part& head, const kernels::buffer& payload, ticket_store& store) {
-    if (is_old(head.id) || !parts_->add(head.id, {head.where.begin, head.where.end}, payload))
+    if (is_old(head.id)) { // what a lane has placed for it goes
+      parts_->drop_if([&](const protocols::push_id& id) { return id == head.id; });
+      return std::nullopt;
+    }
+    if (!parts_->add(head.id, {head.where.begin, head.where.end}, payload))
       return std::nullopt;
     return complete(head.id, store);
   }
@@ -53,14 +60,18 @@ public:
     trailers_.insert_or_assign(end.what.id, end);
     return complete(end.what.id, store);
   }
-  /// Forgets what this worker had begun to send.
+  /// Forgets what this worker had begun to send, and refuses what is still to come of this life.
   void drop(protocols::worker_id worker, protocols::incarnation life) {
     auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.life <= life; };
     std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
     parts_->drop_if(of_the_dead);
+    auto& newest = newest_[worker];
+    newest = std::max(newest, {life, last_clock});
   }
 
 private:
+  static constexpr protocols::clock_tick last_clock{std::numeric_limits<std::uint64_t>::max()};
+
   bool is_old(const protocols::push_id& id) const {
     auto found = newest_.find(id.worker);
     return found != newest_.end() && std::pair{id.life, id.clock} <= found->second;
