@@ -65,6 +65,15 @@ TEST(Lowering, GradientsComeBeforeTheLayerBelowIsEntered) {
   EXPECT_EQ(after_loss, (std::vector<std::string>{"gradient", "gradient", "step", "step", "gradient", "gradient"}));
 }
 
+TEST(Lowering, AmongReadyNodesAnEarlyOneRunsFirst) {
+  graph g;
+  auto x = *g.apply(ops::input{{4}}, {});
+  auto first = *g.apply(ops::unary{kernels::unary_op::exp}, {x});
+  auto second = *g.apply(ops::unary{kernels::unary_op::tanh}, {x});
+  EXPECT_EQ(order_nodes(g, {first, second}, {})[1].outputs[0], first);
+  EXPECT_EQ(order_nodes(g, {first, second}, {second})[1].outputs[0], second);
+}
+
 TEST(Lowering, BiasAndActivationGoIntoTheProduct) {
   const lowered l{{"linear 8 relu", "linear 8 tanh", "linear 3"}, {5}};
   EXPECT_EQ(l.count<ops::add_bias>(), 0);

@@ -143,6 +143,14 @@ TEST_F(Safetensors, ClaimedHeaderIsNotAllocated) {
   EXPECT_NE(refusal().find("truncated"), std::string::npos);
 }
 
+TEST_F(Safetensors, HeaderOverTheBoundIsNotRead) {
+  // As long as it claims, but sparse: a reader would find 100 MB of zeros.
+  const std::uint64_t length = 100'000'001;
+  write(std::string(reinterpret_cast<const char*>(&length), sizeof length));
+  fs::resize_file(path, sizeof length + length);
+  EXPECT_EQ(refusal(), "claims a header of 100000001 bytes, more than 100000000: not a safetensors file");
+}
+
 TEST_F(Safetensors, WrongTensorsAreRefusedByName) {
   auto with = [&](const std::string& from, const std::string& to) {
     auto header = good_header;
