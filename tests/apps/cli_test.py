@@ -277,7 +277,7 @@ class Evaluate(Case):
 class Node(Case):
     def test_a_name_that_the_file_lacks_is_refused(self):
         lab = self.write("lab.toml", '[[node]]\nname = "a"\nhost = "localhost"\nport = 7070\n')
-        self.assertIn('there is no node "b"', self.refused("node", lab, "--name", "b"))
+        self.assertIn('it has no node "b"', self.refused("node", lab, "--name", "b"))
 
 
 if __name__ == "__main__":
