@@ -2,9 +2,9 @@
 // A handler that remembers what a hub told it, and waits for it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,7 +33,7 @@ inline kernels::buffer make_buffer(std::size_t bytes, std::uint32_t seed = 1) {
 }
 
 inline bool same_bytes(const kernels::buffer& a, const kernels::buffer& b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+  return std::ranges::equal(a.span<std::byte>(), b.span<std::byte>());
 }
 
 /// A part of a push from worker 0; the clock numbers it.

@@ -47,9 +47,9 @@ std::optional<std::string> feed(frame_reader& reader, frame_reader::sink& to, st
     const std::size_t most = std::min(next(), bytes.size());
     std::size_t read = 0;
     for (const auto place : reader.room()) {
-      const std::size_t here = std::min(most - read, place.size());
-      std::memcpy(place.data(), bytes.data() + read, here);
-      read += here;
+      const auto here = bytes.subspan(read, std::min(most - read, place.size()));
+      std::ranges::copy(here, place.begin());
+      read += here.size();
     }
     EXPECT_GT(read, 0U) << "no room";
     bytes = bytes.subspan(read);
