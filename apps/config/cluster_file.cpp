@@ -21,6 +21,7 @@ constexpr std::int64_t highest_port = 65535;
 /// One [[node]] on its way; roles arrive as texts.
 struct node_draft {
   cluster_node out;
+  std::int64_t port = -1; ///< as given; -1: not, or refused
   std::vector<std::string> roles;
   place at;
   std::map<std::string, place> given;
@@ -33,7 +34,7 @@ std::vector<key_info<node_draft>> node_keys() {
       key_of<node_draft>(
           "node", "host", text{}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
       key_of<node_draft>(
-          "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.port; },
+          "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.port; },
           "of messages; 0: any, for a node that only joins"),
       key_of<node_draft>(
           "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any"),
@@ -183,7 +184,8 @@ private:
     std::set<std::string> names, addresses;
     for (node_draft& node : nodes_) {
       assign_roles(node);
-      if (node.out.coordinator && node.given.contains("port") && node.out.port == 0)
+      node.out.port = static_cast<std::uint16_t>(std::max<std::int64_t>(node.port, 0));
+      if (node.out.coordinator && node.port == 0)
         problems_.add(where(node, "port"), "the coordinator's port is 0; the others must know it: give it one from 1 to 65535");
       if (!node.out.name.empty() && !names.insert(node.out.name).second)
         problems_.add(where(node, "name"),
