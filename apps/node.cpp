@@ -54,7 +54,7 @@ int node_command(const node_options& options) {
     return refuse(cluster.error());
   const auto* self = cluster->find(options.name);
   if (self == nullptr)
-    return refuse({{{options.cluster, fmt::format("there is no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
+    return refuse({{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
   if (self->coordinator)
     return refuse({{{options.cluster, "the coordinator's node is started by `troupe run`; nodes that wait for jobs are not there yet"}}});
   const auto& coordinator = *coordinator_of(*cluster);
