@@ -3,7 +3,7 @@
 # What the READMEs quote is true: readme_test.py BUILD_DIR. Standard library only.
 #
 # In a ```console block a line `$ COMMAND` is a command, what follows is its output. Below `<!-- test: run -->` the commands are
-# run at the root and the output must have the quoted shape: a number stands for any number, a line `...` for any lines.
+# run at the root and the output must have the quoted shape: a number (or digest) stands for any, a line `...` for any lines.
 # Every other command, `in backticks` and indented ones too, must exist, with the flags and the files that it names.
 import re
 import subprocess
@@ -14,7 +14,7 @@ from pathlib import Path
 import tree
 
 PROGRAM = "build/release/troupe"
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]\d+)?")
+NUMBER = re.compile(r"(?:[0-9a-f]{16,}|\d+(?:[.,]\d+)*(?:e[+-]\d+)?)")
 IN_PASSING = re.compile(r"(?:`|^    )((?:\./dev|(?:build/release/)?troupe) [^`\n]+)", re.MULTILINE)
 BLOCK = re.compile(r"(?P<mark><!-- test: run -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -120,6 +120,7 @@ class Reader(unittest.TestCase):
     def test_numbers_may_differ_and_words_may_not(self):
         self.assertIsNone(shape(["accuracy 0.97", "...", "done"], ["accuracy   0.981", "x", "y", "done"]))
         self.assertIsNone(shape(["1.5e-3 (10 s)"], ["  20 (7 s)"]))
+        self.assertIsNone(shape(["digest 0123456789abcdef"], ["digest fedcba98765432100"]))
         self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy none"]))
         self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy 0.97", "and more"]))
         self.assertIsNotNone(shape(["a", "..."], ["b"]))
