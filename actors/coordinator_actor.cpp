@@ -108,6 +108,8 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
         perform(machine_->on(*due));
     },
     [this](const stop_job& msg) {
+      if (finishing_)
+        return;
       result_.interrupted = !msg.failed;
       finish({true, msg.reason});
     },
@@ -337,6 +339,10 @@ void coordinator_state::finish(const protocols::stop& how) {
 
 /// Asks every live node; `done` follows the last answer, or the deadline of those that do not give one.
 void coordinator_state::ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done) {
+  if (lost_.size() == setup_.nodes.size()) {
+    done();
+    return;
+  }
   auto missing = std::make_shared<std::size_t>(setup_.nodes.size() - lost_.size());
   auto one_less = [missing, done] {
     if (--*missing == 0)

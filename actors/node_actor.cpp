@@ -16,6 +16,16 @@ namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
 
+/// Whatever goes wrong is said: the node waits for the answer.
+data_loaded load(const data_spec& spec, std::uint64_t seed) {
+  try {
+    auto loaded = load_data(spec, seed);
+    return loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what};
+  } catch (const std::exception& e) {
+    return {{}, e.what()};
+  }
+}
+
 } // namespace
 
 node_state::node_state(node_control::stateful_pointer<node_state> self, node_options where) : self_(self), where_(std::move(where)) {
@@ -70,23 +80,29 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   job_ = msg.what;
   number_ = msg.self;
   coordinator_ = msg.coordinator;
-  if (job_.cluster.nodes > 1) {
-    router_ = std::make_shared<lane_router>(node_control{self_});
-    net::lane_options options;
-    options.self = net::node_id{number_};
-    options.job_key = msg.job_key;
-    options.host = where_.host;
-    options.port = where_.lane_port;
-    options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
-    hub_ = net::lane_hub::open(options, router_);
+  try {
+    if (job_.cluster.nodes > 1)
+      open_lanes(msg.job_key);
+  } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
+    return caf::make_error(caf::sec::runtime_error, e.what());
   }
   // Reading or drawing the data takes seconds: not on this actor's thread.
   self_->spawn<caf::detached>([me = node_control{self_}, spec = job_.data, seed = job_.seed](caf::event_based_actor*) {
-    auto loaded = load_data(spec, seed);
-    caf::anon_send(me, loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what});
+    caf::anon_send(me, load(spec, seed));
   });
   preparing_ = self_->make_response_promise<node_prepared>();
   return preparing_;
+}
+
+void node_state::open_lanes(std::uint64_t job_key) {
+  router_ = std::make_shared<lane_router>(node_control{self_});
+  net::lane_options options;
+  options.self = net::node_id{number_};
+  options.job_key = job_key;
+  options.host = where_.host;
+  options.port = where_.lane_port;
+  options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
+  hub_ = net::lane_hub::open(options, router_);
 }
 
 void node_state::on_data(const data_loaded& msg) {

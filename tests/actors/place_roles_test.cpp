@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a job's roles go.
+#include "actors/coordinator_actor.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+namespace {
+
+job job_of(cluster_spec cluster, std::uint32_t fan_in = 0) {
+  job what;
+  what.cluster = cluster;
+  what.protocol.fan_in = fan_in;
+  return what;
+}
+
+job_places place(const job& what) {
+  std::vector<member_node> nodes(what.cluster.nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    nodes[i].name = "node-" + std::to_string(i);
+  return place_roles(what, nodes);
+}
+
+std::vector<std::uint32_t> nodes_of(const std::vector<role_place>& roles) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t i = 0; i < roles.size(); ++i) {
+    EXPECT_EQ(roles[i].index, i) << "roles come in the order of their numbers";
+    nodes.push_back(roles[i].node);
+  }
+  return nodes;
+}
+
+using places = std::vector<std::uint32_t>;
+
+TEST(PlaceRoles, OneNodeHoldsEverything) {
+  for (auto where : {placement::separate, placement::colocated}) {
+    auto placed = place(job_of({.nodes = 1, .workers = 3, .shards = 2, .where = where}));
+    EXPECT_EQ(nodes_of(placed.workers), (places{0, 0, 0}));
+    EXPECT_EQ(nodes_of(placed.holders), (places{0, 0}));
+    ASSERT_EQ(placed.nodes.size(), 1U);
+    EXPECT_EQ(placed.nodes[0].name, "node-0");
+  }
+}
+
+TEST(PlaceRoles, ShardsAndWorkersLiveApart) {
+  auto placed = place(job_of({.nodes = 3, .workers = 4, .shards = 2}));
+  EXPECT_EQ(nodes_of(placed.workers), (places{1, 1, 2, 2}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 0}));
+}
+
+TEST(PlaceRoles, ColocatedNodesShareShardsAndWorkers) {
+  auto placed = place(job_of({.nodes = 3, .workers = 6, .shards = 4, .where = placement::colocated}));
+  EXPECT_EQ(nodes_of(placed.workers), (places{0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 1, 2, 0}));
+}
+
+TEST(PlaceRoles, WorkersAreSpreadEvenlyInContiguousBlocks) {
+  for (std::uint32_t nodes = 1; nodes <= 9; ++nodes)
+    for (std::uint32_t workers = 1; workers <= 40; ++workers)
+      for (auto where : {placement::separate, placement::colocated}) {
+        auto placed = place(job_of({.nodes = nodes, .workers = workers, .shards = 1, .where = where}));
+        std::map<std::uint32_t, std::uint32_t> load;
+        std::uint32_t before = 0;
+        for (auto node : nodes_of(placed.workers)) {
+          EXPECT_LE(before, node);
+          before = node;
+          ++load[node];
+        }
+        auto first = where == placement::separate && nodes > 1 ? 1U : 0U;
+        auto hosts = nodes - first;
+        EXPECT_EQ(load.size(), std::min(hosts, workers)) << nodes << " nodes, " << workers << " workers";
+        for (auto [node, count] : load) {
+          EXPECT_GE(node, first);
+          EXPECT_LT(node, nodes);
+          EXPECT_GE(count, workers / hosts);
+          EXPECT_LE(count, (workers + hosts - 1) / hosts);
+        }
+      }
+}
+
+TEST(PlaceRoles, AnAggregatorIsBesideItsFirstWorker) {
+  auto what = job_of({.nodes = 4, .workers = 9, .shards = 2}, 3);
+  auto placed = place(what);
+  ASSERT_EQ(nodes_of(placed.workers), (places{1, 1, 1, 2, 2, 2, 3, 3, 3}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 0, 1, 2, 3})); // two shards, then an aggregator for each node's three workers
+}
+
+TEST(PlaceRoles, AHigherAggregatorIsBesideItsFirstChild) {
+  auto what = job_of({.nodes = 4, .workers = 12, .shards = 1}, 2);
+  auto placed = place(what);
+  auto tree = protocols::holder_tree(12, 1, 2);
+  ASSERT_EQ(placed.holders.size(), tree.size());
+  int higher = 0;
+  for (const auto& holder : tree)
+    if (!holder.is_shard && holder.workers.empty()) {
+      ++higher;
+      auto first_worker = protocols::workers_below(tree, holder.self).begin()->value;
+      EXPECT_EQ(placed.holders[holder.self.value].node, placed.workers[first_worker].node);
+    }
+  EXPECT_GT(higher, 0);
+}
+
+} // namespace
+} // namespace troupe::actors

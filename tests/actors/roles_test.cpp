@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The coordinator among nodes that are scripts, and what a real node answers. CAF's testing scheduler runs every actor on this
+// thread; its clock moves when a test says so.
+#include "actors/coordinator_actor.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/errors.hpp"
+#include "actors/lane_router.hpp"
+#include "actors/node_actor.hpp"
+#include "actors/system.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using kind = protocols::report::kind;
+using control = std::variant<protocols::plan, protocols::worker_down, protocols::holder_down, protocols::hold_order,
+                             protocols::resume_order, protocols::fetch_order, stop_job>;
+
+/// What a scripted node does and what it has heard.
+struct script {
+  std::string cannot_prepare, cannot_start; ///< empty: it can
+  bool silent = false;                      ///< never says that it is prepared
+  std::optional<prepare_job> job;
+  std::optional<job_places> places;
+  std::vector<control> heard;
+
+  template <class Message>
+  std::vector<Message> all() const {
+    std::vector<Message> found;
+    for (const auto& msg : heard)
+      if (const auto* one = std::get_if<Message>(&msg))
+        found.push_back(*one);
+    return found;
+  }
+};
+
+class scripted_node_state {
+public:
+  static inline const char* name = "test.node";
+
+  scripted_node_state(node_actor::stateful_pointer<scripted_node_state> self, std::shared_ptr<script> s)
+      : self_(self), script_(std::move(s)) {}
+
+  node_actor::behavior_type make_behavior() {
+    return {
+      [this](const prepare_job& msg) -> caf::result<node_prepared> {
+        script_->job = msg;
+        promise_ = self_->make_response_promise<node_prepared>();
+        if (!script_->cannot_prepare.empty())
+          promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
+        else if (!script_->silent)
+          promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100});
+        return promise_;
+      },
+      [this](const job_places& msg) -> caf::result<void> {
+        script_->places = msg;
+        if (!script_->cannot_start.empty())
+          return caf::make_error(caf::sec::runtime_error, script_->cannot_start);
+        return caf::unit;
+      },
+      [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
+      [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
+      [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
+    };
+  }
+
+private:
+  node_actor::stateful_pointer<scripted_node_state> self_;
+  std::shared_ptr<script> script_;
+  caf::typed_response_promise<node_prepared> promise_;
+};
+
+/// Remembers what a person would have seen.
+class watcher final : public run_observer {
+public:
+  void on_started() override { started = true; }
+  void on_progress(const progress& p) override { steps.push_back(p.step); }
+  void on_evaluation(const evaluation_point& e) override { evaluations.push_back(e); }
+  void on_event(const std::string& text) override { events.push_back(text); }
+  void on_finished(job_result how) override {
+    ++ends;
+    result = std::move(how);
+  }
+
+  bool started = false;
+  int ends = 0;
+  std::vector<std::uint64_t> steps;
+  std::vector<evaluation_point> evaluations;
+  std::vector<std::string> events;
+  job_result result;
+};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() {
+    set("caf.scheduler.policy", "testing");
+    set("caf.logger.console.verbosity", "quiet");
+    set("caf.logger.file.verbosity", "quiet");
+  }
+};
+
+class Roles : public testing::Test {
+protected:
+  testing_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+
+  void run() { schedule.run(); }
+  template <class Actor>
+  void kill(const Actor& actor) {
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+    run();
+  }
+};
+
+/// Two nodes of two workers each beside the coordinator's own, which has the shard. 100 samples, batches of 10.
+class Coordinator : public Roles {
+protected:
+  job what;
+  std::vector<std::shared_ptr<script>> scripts;
+  std::vector<node_actor> nodes;
+  std::shared_ptr<watcher> seen = std::make_shared<watcher>();
+  coordinator_actor coordinator;
+
+  Coordinator() {
+    what.cluster = {.nodes = 3, .workers = 4, .shards = 1};
+    what.data.batch = 10;
+    what.stop.epochs = 1;
+    for (int i = 0; i < 3; ++i)
+      scripts.push_back(std::make_shared<script>());
+  }
+
+  void TearDown() override {
+    for (const auto& node : nodes)
+      caf::anon_send_exit(node, caf::exit_reason::kill);
+    if (coordinator)
+      caf::anon_send_exit(coordinator, caf::exit_reason::kill);
+    run();
+  }
+
+  void begin() {
+    coordinator_setup setup{what, 77, {}, seen};
+    for (std::size_t i = 0; i < scripts.size(); ++i) {
+      nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
+      setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});
+    }
+    coordinator = system.spawn<coordinator_impl>(std::move(setup));
+    run();
+  }
+
+  template <class Message>
+  void say(Message msg) {
+    caf::anon_send(coordinator, std::move(msg));
+    run();
+  }
+  void close_round(std::uint64_t ver, std::uint64_t samples) {
+    say(protocols::report{.what = kind::round_closed, .ver = {ver}, .samples = samples, .contributions = 4});
+  }
+  void hold(std::uint64_t ver, std::uint64_t samples) {
+    say(protocols::report{.what = kind::held, .ver = {ver}, .samples = samples});
+  }
+  void evaluate(std::uint64_t ver, double accuracy = 0.5) {
+    say(evaluation{{ver}, 0.3, 0.4, accuracy, kernels::buffer{std::make_shared<float>(), nullptr, 4}});
+  }
+
+  template <class Message>
+  std::vector<std::size_t> told() const { ///< how many such messages each node has heard
+    std::vector<std::size_t> counts;
+    for (const auto& each : scripts)
+      counts.push_back(each->all<Message>().size());
+    return counts;
+  }
+  std::vector<std::uint32_t> planned_workers(std::size_t node = 0) const { ///< of the newest plan
+    std::vector<std::uint32_t> workers;
+    const auto plans = scripts[node]->all<protocols::plan>();
+    for (auto member : plans.back().workers)
+      workers.push_back(member.worker.value);
+    return workers;
+  }
+};
+
+TEST_F(Coordinator, AJobBeginsWhenEveryNodeIsReady) {
+  scripts[2]->silent = true;
+  begin();
+  EXPECT_FALSE(scripts[0]->places) << "node-2 is not prepared";
+  EXPECT_FALSE(seen->started);
+}
+
+TEST_F(Coordinator, EveryNodeLearnsWhoItIsAndWhoLivesWhere) {
+  begin();
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(scripts[i]->job && scripts[i]->places);
+    EXPECT_EQ(scripts[i]->job->self, i);
+    EXPECT_EQ(scripts[i]->job->job_key, 77U);
+    EXPECT_EQ(scripts[i]->places->nodes[2].lane_port, 7002);
+    EXPECT_EQ(scripts[i]->places->workers[3], (role_place{3, 2}));
+  }
+  EXPECT_TRUE(seen->started);
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(planned_workers(2), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Coordinator, TheLeadKnowsWhereToHoldBeforeThePlanMakesWorkersRun) {
+  what.evaluate.every_samples = 40;
+  begin();
+  EXPECT_THAT(told<protocols::hold_order>(), ElementsAre(1, 0, 0));
+  const auto* first = std::get_if<protocols::hold_order>(&scripts[0]->heard.front());
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->at_samples, 40U);
+}
+
+TEST_F(Coordinator, ANodeThatCannotPrepareFailsTheRunWithItsReason) {
+  scripts[1]->cannot_prepare = "no such file: mnist.gz";
+  begin();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("node-1"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("no such file: mnist.gz"));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+  EXPECT_FALSE(seen->started);
+}
+
+TEST_F(Coordinator, SeveralNodesThatCannotPrepareFailTheRunOnce) {
+  for (auto& each : scripts)
+    each->cannot_prepare = "out of memory";
+  begin();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+}
+
+TEST_F(Coordinator, ANodeThatCannotStartFailsTheRunWithItsReason) {
+  scripts[2]->cannot_start = "no lane to node 0: refused";
+  begin();
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("node-2"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("no lane to node 0: refused"));
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(0, 0, 0));
+}
+
+TEST_F(Coordinator, ANodeThatNeverAnswersIsNamed) {
+  scripts[2]->silent = true;
+  begin();
+  EXPECT_EQ(seen->ends, 0);
+  schedule.trigger_timeouts();
+  run();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->result.reason, HasSubstr("node-2"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("no answer in time"));
+}
+
+TEST_F(Coordinator, ANodeThatIsLostBeforeTheStartFailsTheRun) {
+  scripts[2]->silent = true;
+  begin();
+  kill(nodes[2]);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->result.reason, HasSubstr("node-2"));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 0));
+}
+
+TEST_F(Coordinator, TheRunEndsThoughEveryNodeIsGone) {
+  scripts = {scripts[0]};
+  what.cluster = {.nodes = 1, .workers = 1, .shards = 1};
+  begin();
+  kill(nodes[0]);
+  EXPECT_EQ(seen->ends, 1) << "whoever waits for the result waits for ever";
+  EXPECT_TRUE(seen->result.failed);
+}
+
+TEST_F(Coordinator, ALostWorkerIsSaidAndPlannedAround) {
+  begin();
+  say(role_lost{1, true, 1, "its compute actor failed"});
+  ASSERT_EQ(seen->events.size(), 1U);
+  EXPECT_THAT(seen->events[0], HasSubstr("worker 1 (node-1) is lost: its compute actor failed"));
+  EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(scripts[0]->all<protocols::worker_down>()[0].worker.value, 1U);
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, AWorkerIsLostOnceHoweverManySayIt) {
+  begin();
+  say(role_lost{1, true, 1, "its lane closed"});
+  say(role_lost{1, true, 1, "it died"});
+  EXPECT_EQ(seen->events.size(), 1U);
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+}
+
+TEST_F(Coordinator, ALostNodeTakesItsWorkersWithIt) {
+  begin();
+  kill(nodes[1]);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("worker 0 (node-1) is lost"), HasSubstr("worker 1 (node-1) is lost")));
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(3, 1, 3)) << "a plan for each, and none to the dead";
+}
+
+TEST_F(Coordinator, ARunWithoutWorkersFailsAndSaysWhy) {
+  begin();
+  kill(nodes[1]);
+  kill(nodes[2]);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_FALSE(seen->result.interrupted);
+  EXPECT_THAT(seen->result.reason, HasSubstr("no workers are left"));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 0, 0));
+}
+
+TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
+  begin();
+  say(role_lost{0, false, 0, "out of memory"});
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("shard 0"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("out of memory"));
+}
+
+TEST_F(Coordinator, ALostAggregatorTakesTheWorkersBelowIt) {
+  what.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
+  begin();
+  say(role_lost{1, false, 1, "it died"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(told<protocols::holder_down>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ALossBeforeTheStartFailsTheRun) {
+  scripts[2]->silent = true;
+  begin();
+  say(role_lost{1, true, 0, "no memory"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->result.reason, HasSubstr("worker 0 (node-1)"));
+}
+
+TEST_F(Coordinator, AHeldVersionIsEvaluatedAndTrainingGoesOn) {
+  what.evaluate.every_samples = 40;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(1, 0, 0));
+  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(0, 0, 0));
+  evaluate(1, 0.75);
+  ASSERT_EQ(seen->evaluations.size(), 1U);
+  EXPECT_EQ(seen->evaluations[0].step, 1U);
+  EXPECT_EQ(seen->evaluations[0].samples, 40U);
+  EXPECT_EQ(seen->evaluations[0].test_accuracy, 0.75);
+  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 0, 0));
+  EXPECT_EQ(scripts[0]->all<protocols::hold_order>().back().at_samples, 80U);
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, TheTrainingClockStandsStillDuringAnEvaluation) {
+  what.evaluate.every_samples = 40;
+  what.stop.epochs = 0.4;
+  begin();
+  hold(1, 40);
+  evaluate(1);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_EQ(seen->evaluations[0].seconds, seen->result.seconds) << "the clock ran on after the hold";
+}
+
+TEST_F(Coordinator, TheEndIsEvaluatedCountedAndTold) {
+  begin();
+  close_round(1, 40);
+  close_round(2, 80);
+  close_round(3, 100);
+  hold(3, 100);
+  evaluate(3);
+  EXPECT_EQ(seen->steps, (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(seen->ends, 1);
+  const auto& result = seen->result;
+  EXPECT_FALSE(result.failed) << result.reason;
+  EXPECT_EQ(result.steps, 3U);
+  EXPECT_EQ(result.samples, 100U);
+  EXPECT_EQ(result.gradients, 12U);
+  EXPECT_EQ(result.epochs, 1.0);
+  EXPECT_EQ(result.bytes_sent, 30U);     // of three nodes
+  EXPECT_EQ(result.resident_bytes, 30U); // of the largest
+  EXPECT_EQ(result.parameters.bytes(), 4U);
+  ASSERT_TRUE(result.last);
+  EXPECT_EQ(result.last->step, 3U);
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, AReachedTargetEndsTheRun) {
+  what.stop.target_accuracy = 0.9;
+  what.evaluate.every_samples = 40;
+  begin();
+  hold(1, 40);
+  evaluate(1, 0.89);
+  EXPECT_FALSE(seen->result.target_reached);
+  hold(2, 80);
+  evaluate(2, 0.9);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.target_reached);
+  EXPECT_EQ(seen->result.time_to_target_s, seen->result.seconds);
+}
+
+TEST_F(Coordinator, AGradientThatIsNotFiniteIsSaidAndCounted) {
+  begin();
+  say(protocols::report{.what = kind::push_not_finite, .ver = {3}, .worker = {2}});
+  ASSERT_EQ(seen->events.size(), 1U);
+  EXPECT_THAT(seen->events[0], HasSubstr("worker 2 (node-2)"));
+  say(stop_job{});
+  EXPECT_EQ(seen->result.gradients, 1U);
+  EXPECT_EQ(seen->result.discarded, 1U);
+}
+
+TEST_F(Coordinator, AnInterruptedRunEndsInOrder) {
+  begin();
+  close_round(1, 40);
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.interrupted);
+  EXPECT_EQ(seen->result.steps, 1U);
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, ARunCanBeInterruptedBeforeItStarts) {
+  scripts[2]->silent = true;
+  begin();
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.interrupted);
+}
+
+TEST_F(Coordinator, WhatHappensWhileTheRunEndsDoesNotChangeItsResult) {
+  begin();
+  caf::anon_send(coordinator, role_lost{0, false, 0, "out of memory"});
+  caf::anon_send(coordinator, stop_job{false, "interrupted"});
+  caf::anon_send(coordinator, protocols::report{.what = kind::round_closed, .ver = {9}, .samples = 90, .contributions = 4});
+  run();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_FALSE(seen->result.interrupted);
+  EXPECT_EQ(seen->result.steps, 0U);
+}
+
+TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
+  auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
+  node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
+  job what;
+  what.cluster.nodes = 2;
+  caf::scoped_actor self{system};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    auto answer = self->request(node, caf::infinite, prepare_job{1, 1, what, {}});
+    run();
+    answer.receive([](const node_prepared&) { FAIL() << "two lanes at one port"; },
+                   [&](const caf::error& e) { EXPECT_THAT(explain(e), HasSubstr(std::to_string(taken->port()))); });
+  }
+  kill(node);
+}
+
+} // namespace
+} // namespace troupe::actors
+
+int main(int argc, char** argv) {
+  troupe::actors::init_message_types();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
