@@ -136,7 +136,7 @@ TEST(LaneCrowd, AMeshOfEightExchangesEverything) {
     mesh.push_back(std::make_unique<node>(i));
   for (std::uint32_t low = 0; low < nodes; ++low)
     for (std::uint32_t high = low + 1; high < nodes; ++high)
-      mesh[low]->hub->connect(node_id{high}, "localhost", mesh[high]->hub->port(), test::patience);
+      mesh[low]->hub->connect(node_id{high}, "127.0.0.1", mesh[high]->hub->port(), test::patience);
   for (const auto& each : mesh)
     ASSERT_TRUE(each->seen->wait_up(nodes - 1));
   for (std::uint32_t from = 0; from < nodes; ++from)

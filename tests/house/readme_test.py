@@ -86,7 +86,14 @@ class Pages(unittest.TestCase):
     def setUpClass(cls):
         cls.program = str(Path(cls.build_dir).resolve() / "troupe")
         pages = {path: text for path, text in tree.project_files().items() if path.endswith(".md")}
+        cls.pages = pages
         cls.quoted = [command for page, text in pages.items() for command in commands(page, text)]
+
+    def test_links_lead_somewhere(self):
+        for page, text in self.pages.items():
+            for link in re.findall(r"\]\(([^)#:]+)\)", text):
+                with self.subTest(page):
+                    self.assertTrue((tree.ROOT / page).parent.joinpath(link).exists(), link)
 
     def test_commands_that_are_not_run_exist(self):
         for quoted in self.quoted:
