@@ -72,6 +72,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
         first = first_parameters(*queue);
       shard_setup setup{.place = place,
                         .range = range,
+                        .alone = job_.cluster.shards == 1,
                         .partitions = cut_into_partitions(range, partition_bytes),
                         .initial = queue->allocate(to_bytes(range.size())),
                         .queue = queue,

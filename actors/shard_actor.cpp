@@ -165,11 +165,14 @@ void shard_state::apply(const protocols::apply_round& what) {
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
 }
 
-/// Memory for a new version: within the flat parameters of a worker of this process that will get it, so that it need not
-/// copy them; others copy from there.
+/// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays
+/// in the cache. A shard among several writes into the flat parameters of a worker of this process, which need not copy
+/// them then; others copy from there.
 kernels::buffer shard_state::place_for(const protocols::close& round) const {
+  if (setup_.alone && pending_.empty() && newest_.use_count() == (ready_.shares_block_with(newest_) ? 2 : 1))
+    return newest_;
   for (auto to : round.send_to)
-    if (auto local = peers_->landings.find(to); local != peers_->landings.end())
+    if (auto local = peers_->landings.find(to); !setup_.alone && local != peers_->landings.end())
       if (auto place = local->second->place(round.ver, setup_.range))
         return place;
   return setup_.queue->allocate(newest_.bytes());

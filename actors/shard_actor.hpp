@@ -20,6 +20,7 @@ namespace troupe::actors {
 struct shard_setup {
   protocols::holder_place place;
   flat_range range;                   ///< of the flat parameters
+  bool alone = true;                  ///< the range is all of them
   std::vector<flat_range> partitions; ///< of `range`: the units of sending
   kernels::buffer initial;            ///< the range's first parameters, in the queue's memory
   std::shared_ptr<kernels::backend> queue;

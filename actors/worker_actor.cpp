@@ -168,6 +168,11 @@ void worker_state::on_computed(compute_result& result) {
                                                  .loss = result.loss,
                                                  .compute = result.compute_ns,
                                                  .finite = result.finite}));
+  // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
+  if (auto used = parameters_.find(current_); !step_.computing && used != parameters_.end()) {
+    store_.drop(used->second);
+    parameters_.erase(used);
+  }
 }
 
 /// Sends what has not been streamed, and the trailers.
