@@ -46,8 +46,14 @@ embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& sig
   for (std::uint32_t i = 1; i < nodes; ++i)
     names_.push_back(fmt::format("node-{}", i));
   joined_ = std::make_shared<joined_nodes>(nodes, signals);
-  if (nodes > 1)
+  if (nodes < 2)
+    return;
+  try {
     start_children(nodes, key);
+  } catch (...) {
+    shut_down(); // a registry that is published keeps the actor system alive
+    throw;
+  }
 }
 
 void embedded_cluster::start_children(std::uint32_t nodes, const std::string& key) {

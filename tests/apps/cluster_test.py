@@ -168,6 +168,38 @@ class Weights(ClusterTest):
         self.assertIn("/dev/full", done.stderr)
 
 
+    def refuse(self, *arguments, job=JOB, code=2, **settings):
+        """A run that ends with `code` and nothing on stdout; what it said."""
+        done = subprocess.run([TROUPE, "run", self.path("job.toml", job), *arguments], capture_output=True, text=True,
+                              timeout=DEADLINE_S, check=False, **settings)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_a_folder_that_is_not_there_is_found_before_anything_starts(self):
+        said = self.refuse("--save", self.path("missing/w.safetensors"))
+        self.assertIn("missing", said)
+        self.assertNotIn("job small", said)
+
+    def test_a_model_that_does_not_fit_is_refused_by_its_layer(self):
+        said = self.refuse(job=JOB.replace('"flatten", ', '"flatten", "conv 8 3x3 relu", '))
+        self.assertIn("layer 2", said)
+
+    def test_a_temporary_folder_that_is_not_there_ends_the_run(self):
+        self.assertTrue(self.refuse("--nodes", "2", code=1, env=dict(os.environ, TMPDIR=self.path("missing"))))
+
+    def test_a_disk_that_is_too_small_leaves_no_file_and_says_so(self):
+        disk = self.path("disk")
+        os.mkdir(disk)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            self.skipTest("only root can mount a tiny disk")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        said = self.refuse("--quiet", "--save", os.path.join(disk, "w.safetensors"), code=1)
+        self.assertIn("w.safetensors", said)
+        self.assertEqual(os.listdir(disk), [])
+
+
 class Deaths(ClusterTest):
     def test_training_goes_on_without_a_killed_worker(self):
         run = self.start("--nodes", "3", "--set", "stop.epochs=1e9")
