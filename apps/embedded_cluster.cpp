@@ -126,8 +126,15 @@ void embedded_cluster::shut_down() {
   own_ = nullptr;
   registry_ = nullptr;
   joined_ = nullptr;
-  constexpr int patience_ms = 5000;
-  children_.wait_or_kill(patience_ms);
+  // They end by themselves when the registry is gone; a second Ctrl-C, or patience that runs out, kills them.
+  constexpr int patience_ms = 5000, tick_ms = 10;
+  for (int waited = 0; !children_.empty() && waited < patience_ms; waited += tick_ms) {
+    if (signals_.wait(tick_ms).interrupted)
+      break;
+    while (children_.reap()) {
+    }
+  }
+  children_.kill_all();
   if (!folder_.empty())
     std::filesystem::remove_all(folder_);
   folder_.clear();

@@ -41,7 +41,7 @@ std::string describe(int status) {
 
 } // namespace
 
-child_processes::~child_processes() { wait_or_kill(0); }
+child_processes::~child_processes() { kill_all(); }
 
 void child_processes::start(const std::string& name, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"troupe"};
@@ -71,11 +71,7 @@ std::optional<child_end> child_processes::reap() {
   return std::nullopt;
 }
 
-void child_processes::wait_or_kill(int timeout_ms) {
-  constexpr int tick_ms = 10;
-  for (int waited = 0; !running_.empty() && waited < timeout_ms; waited += tick_ms)
-    if (!reap())
-      usleep(tick_ms * 1000);
+void child_processes::kill_all() {
   for (const auto& child : running_)
     kill(child.pid, SIGKILL);
   for (const auto& child : running_)

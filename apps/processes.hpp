@@ -29,8 +29,9 @@ public:
   void start(const std::string& name, const std::vector<std::string>& arguments);
   /// A child that has ended since the last call, if any.
   std::optional<child_end> reap();
-  /// Waits up to `timeout_ms` for all to end by themselves, then kills.
-  void wait_or_kill(int timeout_ms);
+  bool empty() const { return running_.empty(); }
+  /// Kills and reaps what is left.
+  void kill_all();
 
 private:
   struct child {

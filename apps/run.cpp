@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe run`: a job on an embedded cluster of processes.
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 #include <boost/json.hpp>
@@ -30,6 +31,8 @@ std::uint64_t random_key() {
 
 /// What is wrong with a file that the job will want to write at its end, found before it starts.
 std::string cannot_write(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    return fmt::format("{} is a folder; name a file in it", path);
   auto slash = path.rfind('/');
   auto folder = slash == std::string::npos ? std::string{"."} : path.substr(0, slash + 1);
   if (access(folder.c_str(), W_OK | X_OK) != 0)

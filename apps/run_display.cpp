@@ -18,6 +18,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Progress that cannot be written (a full disk, a closed terminal) is lost; the run is not.
+template <class... Args>
+void say(fmt::format_string<Args...> form, Args&&... args) {
+  std::fputs(fmt::format(form, std::forward<Args>(args)...).c_str(), stderr);
+}
+
 std::string duration_text(double seconds) {
   auto whole = static_cast<long>(std::lround(seconds));
   if (whole < 60)
@@ -41,7 +47,7 @@ run_display::~run_display() {
 void run_display::on_started() {
   std::lock_guard guard{mutex_};
   if (!quiet_ && !terminal_)
-    fmt::print(stderr, "job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers,
+    say("job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers,
                job_.cluster.shards, job_.cluster.nodes, job_.protocol.name);
 }
 
@@ -67,7 +73,7 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
   if (!quiet_ && terminal_)
     draw();
   else if (!quiet_)
-    fmt::print(stderr, "step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
+    say("step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
                static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
   write_log(boost::json::serialize(boost::json::object{{"kind", "evaluation"},
                                                        {"step", e.step},
@@ -81,7 +87,7 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
 void run_display::on_event(const std::string& text) {
   std::lock_guard guard{mutex_};
   erase();
-  fmt::print(stderr, "troupe: {}\n", text); // said even when quiet: it is no progress but news
+  say("troupe: {}\n", text); // said even when quiet: it is no progress but news
   if (!quiet_ && terminal_)
     draw();
   write_log(boost::json::serialize(boost::json::object{{"kind", "event"}, {"text", text}}));
@@ -106,7 +112,7 @@ void run_display::write_log(const std::string& line) {
   if (!log_)
     return;
   if (std::fprintf(log_, "%s\n", line.c_str()) < 0 || std::fflush(log_) != 0) {
-    fmt::print(stderr, "troupe: the log cannot be written any more ({}); the run goes on without it\n", std::strerror(errno));
+    say("troupe: the log cannot be written any more ({}); the run goes on without it\n", std::strerror(errno));
     std::fclose(std::exchange(log_, nullptr));
   }
 }
@@ -141,7 +147,7 @@ std::string run_display::time_left() const {
 
 void run_display::erase() {
   if (lines_drawn_ > 0)
-    fmt::print(stderr, "\x1b[{}A\x1b[J", lines_drawn_);
+    say("\x1b[{}A\x1b[J", lines_drawn_);
   lines_drawn_ = 0;
 }
 
@@ -152,14 +158,14 @@ void run_display::draw() {
   auto speed = p.seconds > 0 ? static_cast<double>(p.samples) / p.seconds : 0;
   auto accuracy = evaluation_ ? fmt::format("{:.4f}", evaluation_->test_accuracy) : "-";
   if (!terminal_) {
-    fmt::print(stderr, "step {:<7} epoch {:.2f}  loss {:.4f}  {:.0f} samples/s  {:.1f} s\n", p.step, p.epoch, p.train_loss, speed, p.seconds);
+    say("step {:<7} epoch {:.2f}  loss {:.4f}  {:.0f} samples/s  {:.1f} s\n", p.step, p.epoch, p.train_loss, speed, p.seconds);
     return;
   }
   erase();
   auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
-  fmt::print(stderr, "{} {}  {:3.0f} %  left {}\n", job_.name, bar(), 100 * fraction_done(), time_left());
-  fmt::print(stderr, "  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}\n", p.step, p.epoch, p.train_loss, accuracy);
-  fmt::print(stderr, "  {:.0f} samples/s   slowest: {}\n", speed, slowest);
+  say("{} {}  {:3.0f} %  left {}\n", job_.name, bar(), 100 * fraction_done(), time_left());
+  say("  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}\n", p.step, p.epoch, p.train_loss, accuracy);
+  say("  {:.0f} samples/s   slowest: {}\n", speed, slowest);
   lines_drawn_ = 3;
 }
 
