@@ -26,7 +26,7 @@ protected:
     lane_options careful;
     careful.credit_bytes = 8U << 20U;
     zero = std::make_unique<node>(0, careful);
-    one.seen->placement = [this](const wire::message&, std::size_t bytes) { return large.slice(0, bytes); };
+    one.seen->placement = [this](const wire::message&, std::size_t bytes) { return landing.slice(0, bytes); };
     one.seen->reaction = [this](node_id, const wire::message& msg) {
       if (clock_of(msg) == 0)
         go_on.wait();
@@ -41,7 +41,7 @@ protected:
   }
 
   static constexpr std::uint64_t messages = 24;
-  const kernels::buffer large = make_buffer(large_bytes);
+  const kernels::buffer large = make_buffer(large_bytes), landing = make_buffer(large_bytes, 2);
   std::latch go_on{1};
   bool within_credit = true;
   node one{1};
