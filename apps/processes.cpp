@@ -32,7 +32,9 @@ std::string describe(int status) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGINT, SIG_IGN);
+  // Ctrl-C goes to a terminal's whole group and only `run` shall hear it. To ignore it would not do: a node waits for its signals
+  // blocked, and what is blocked is queued even if ignored.
+  setpgid(0, 0);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   execv("/proc/self/exe", argv);
