@@ -42,14 +42,8 @@ node_control::behavior_type node_state::make_behavior() {
     [this](const prepare_job& msg) { return prepare(msg); },
     [this](const job_places& msg) { return start(msg); },
     [this](const protocols::plan& msg) { tell_all(msg); },
-    [this](const protocols::worker_down& msg) {
-      for (auto& [number, holder] : roles_.holders)
-        caf::anon_send(holder, msg);
-    },
-    [this](const protocols::holder_down& msg) {
-      for (auto& [number, holder] : roles_.holders)
-        caf::anon_send(holder, msg);
-    },
+    [this](const protocols::worker_down& msg) { tell_holders(msg); },
+    [this](const protocols::holder_down& msg) { tell_holders(msg); },
     [this](const protocols::hold_order& msg) { tell_lead(msg); },
     [this](const protocols::resume_order& msg) { tell_lead(msg); },
     [this](const protocols::fetch_order& msg) { tell_lead(msg); },

@@ -57,9 +57,13 @@ private:
   std::shared_ptr<kernels::backend> open_queue(const std::string& device) const;
 
   template <class Message>
-  void tell_all(const Message& msg) {
+  void tell_holders(const Message& msg) {
     for (auto& [number, holder] : roles_.holders)
       caf::anon_send(holder, msg);
+  }
+  template <class Message>
+  void tell_all(const Message& msg) {
+    tell_holders(msg);
     for (auto& [number, worker] : roles_.workers)
       caf::anon_send(worker, msg);
   }

@@ -169,12 +169,15 @@ void shard_state::apply(const protocols::apply_round& what) {
 /// in the cache. A shard among several writes into the flat parameters of a worker of this process, which need not copy
 /// them then; others copy from there.
 kernels::buffer shard_state::place_for(const protocols::close& round) const {
-  if (setup_.alone && pending_.empty() && newest_.use_count() == (ready_.shares_block_with(newest_) ? 2 : 1))
-    return newest_;
-  for (auto to : round.send_to)
-    if (auto local = peers_->landings.find(to); !setup_.alone && local != peers_->landings.end())
-      if (auto place = local->second->place(round.ver, setup_.range))
-        return place;
+  if (setup_.alone) {
+    if (pending_.empty() && newest_.use_count() == (ready_.shares_block_with(newest_) ? 2 : 1))
+      return newest_;
+  } else {
+    for (auto to : round.send_to)
+      if (auto local = peers_->landings.find(to); local != peers_->landings.end())
+        if (auto place = local->second->place(round.ver, setup_.range))
+          return place;
+  }
   return setup_.queue->allocate(newest_.bytes());
 }
 
