@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "protocols/inject.hpp"
 #include "protocols/spec.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/model.hpp"
@@ -59,6 +60,7 @@ struct job {
   cluster_spec cluster;
   evaluate_spec evaluate;
   stop_spec stop;
+  protocols::inject_spec inject;
 };
 
 } // namespace troupe::actors

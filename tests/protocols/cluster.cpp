@@ -26,13 +26,6 @@ std::uint32_t arrivals_per_push(const std::vector<holder_place>& tree, std::uint
 
 } // namespace
 
-std::uint64_t dice::below(std::uint64_t n) {
-  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % n;
-}
-
 cluster::cluster(const cluster_options& options)
     : options_(options), dice_(options.seed),
       tree_(holder_tree(options.job.workers, options.job.shards, options.job.protocol.fan_in)), coordinator_(options.job) {

@@ -12,22 +12,12 @@
 #include <vector>
 
 #include "protocols/coordinator.hpp"
+#include "protocols/dice.hpp"
 #include "protocols/gradient_worker.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/lead.hpp"
 
 namespace troupe::protocols {
-
-/// Uniform numbers of our own, so that a seed means the same everywhere (SplitMix64).
-class dice {
-public:
-  explicit dice(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t below(std::uint64_t n);
-  bool hit(double probability) { return static_cast<double>(below(1u << 20)) < probability * (1u << 20); }
-
-private:
-  std::uint64_t state_;
-};
 
 struct cluster_options {
   coordinator_options job{};

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Random numbers of our own, so that a seed means the same everywhere: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::protocols {
+
+/// A stream of random numbers; a value, cheap to make for each thing that is drawn.
+class dice {
+public:
+  explicit dice(std::uint64_t seed) : state_(seed) {}
+  /// The stream that belongs to a tuple of numbers: equal tuples, equal streams.
+  template <class... Numbers>
+  static dice keyed(std::uint64_t seed, Numbers... numbers) {
+    dice out{seed};
+    ((out.state_ = out.next() ^ static_cast<std::uint64_t>(numbers)), ...);
+    return dice{out.next()};
+  }
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t below(std::uint64_t n) { return next() % n; }
+  /// In [0, 1).
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  bool hit(double probability) { return uniform() < probability; }
+
+private:
+  std::uint64_t state_;
+};
+
+} // namespace troupe::protocols
