@@ -128,6 +128,24 @@ struct adamw_args {
   float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
 };
 
+/// What a gradient lacks for being late, by its diagonal second-order term (DC-ASGD: Zheng et al. 2017, "Asynchronous
+/// stochastic gradient descent with delay compensation", eq. 10):
+///   g_out = g + lambda * g * g * (w - w_backup)
+/// where g was computed at `w_backup` and the step will be taken from `w`, all elementwise. With `mean_square` (updated in place)
+/// the adaptive form:
+///   mean_square = decay * mean_square + (1 - decay) * g * g, and lambda / sqrt(mean_square + epsilon) instead of lambda.
+/// `g_out` may equal `g`; nothing else may overlap. Where w equals w_backup, g_out is g.
+struct delay_compensate_args {
+  std::int64_t count = 0;
+  const float* g = nullptr;
+  const float* w = nullptr;
+  const float* w_backup = nullptr;
+  float* g_out = nullptr;
+  float* mean_square = nullptr; ///< null: the constant form
+  float lambda = 0;
+  float decay = 0.95F, epsilon = 1e-7F; ///< of the adaptive form
+};
+
 /// A recorded sequence of operations that can be enqueued again as one.
 class program {
 public:
@@ -241,6 +259,9 @@ public:
 
   virtual void sgd(const sgd_args& args) = 0;
   virtual void adamw(const adamw_args& args) = 0;
+  virtual void delay_compensate(const delay_compensate_args& args) = 0;
+  /// y = sign(x) * max(|x| - threshold, 0), the proximal map of threshold * ||x||_1; NaN stays NaN. threshold >= 0; y may be x.
+  virtual void soft_threshold(const float* x, float threshold, float* y, std::int64_t count) = 0;
 };
 
 /// What a backend is opened with.

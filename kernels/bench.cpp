@@ -204,6 +204,10 @@ private:
     move_row("adamw", 7, [&] {
       queue_.adamw({.count = n, .terms = one, .p = y, .p_out = y, .m = b, .v = c, .step_scalars = scalars.as<float>()});
     });
+    move_row("delay_compensate, adaptive", 6, [&] {
+      queue_.delay_compensate({.count = n, .g = a, .w = b, .w_backup = c, .g_out = y, .mean_square = d, .lambda = 0.04F});
+    });
+    move_row("soft_threshold", 2, [&] { queue_.soft_threshold(a, 0.1F, y, n); });
     // These two compute more than they move: an exponential and a division, ten rounds of Philox for four elements.
     move_row("gelu (compute-bound)", 2, [&] { queue_.unary(unary_op::gelu, a, y, n); });
     move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, n, 0.5F, {}); });

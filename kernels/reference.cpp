@@ -227,6 +227,23 @@ void adamw(const adamw_args& args) {
   }
 }
 
+void delay_compensate(const delay_compensate_args& args) {
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double g = args.g[i], decay = args.decay;
+    double lambda = args.lambda;
+    if (args.mean_square) {
+      const double mean_square = decay * args.mean_square[i] + (1 - decay) * g * g;
+      args.mean_square[i] = static_cast<float>(mean_square);
+      lambda /= std::sqrt(mean_square + args.epsilon);
+    }
+    args.g_out[i] = static_cast<float>(g + lambda * g * g * (static_cast<double>(args.w[i]) - args.w_backup[i]));
+  }
+}
+
+double soft_threshold(double x, double threshold) {
+  return std::copysign(std::max(std::abs(x) - threshold, 0.0), x);
+}
+
 template <class Real>
 void conv2d(const window2d& w, std::int64_t out_channels, const Real* x, const Real* weight, const Real* bias, activation act,
             Real* y) {

@@ -30,6 +30,8 @@ void weighted_sum(std::span<const term> terms, float* y, std::int64_t count);
 
 void sgd(const sgd_args& args);
 void adamw(const adamw_args& args);
+void delay_compensate(const delay_compensate_args& args);
+double soft_threshold(double x, double threshold);
 
 template <class Real>
 void conv2d(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* bias,

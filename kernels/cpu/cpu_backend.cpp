@@ -229,4 +229,15 @@ void cpu_backend::adamw(const adamw_args& args) {
   loops_.adamw(args, args.terms.data(), std::ssize(args.terms));
 }
 
+void cpu_backend::delay_compensate(const delay_compensate_args& args) {
+  const compute_mode mode(options_);
+  loops_.delay_compensate(args);
+}
+
+void cpu_backend::soft_threshold(const float* x, float threshold, float* y, std::int64_t count) {
+  TROUPE_ASSERT(threshold >= 0);
+  const compute_mode mode(options_);
+  loops_.soft_threshold(x, threshold, y, count);
+}
+
 } // namespace troupe::kernels

@@ -81,6 +81,8 @@ public:
 
   void sgd(const sgd_args& args) override;
   void adamw(const adamw_args& args) override;
+  void delay_compensate(const delay_compensate_args& args) override;
+  void soft_threshold(const float* x, float threshold, float* y, std::int64_t count) override;
 
 private:
   class compute_mode;

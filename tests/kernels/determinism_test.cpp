@@ -59,6 +59,21 @@ protected:
       queue.adamw(
           {.count = n, .terms = terms, .p = b, .p_out = y, .m = m, .v = v, .step_scalars = scalars, .weight_decay = 0.1F});
     });
+    for (bool adaptive : {false, true})
+      all.emplace_back(adaptive ? "delay_compensate, adaptive" : "delay_compensate",
+                       [this, adaptive](auto a, auto b, auto y, auto n) {
+                         auto backup = output(n, 7), mean_square = output(n, 2);
+                         queue.fill(backup, 0.7F, n);
+                         queue.fill(mean_square, 0.2F, n);
+                         queue.delay_compensate({.count = n,
+                                                 .g = a,
+                                                 .w = b,
+                                                 .w_backup = backup,
+                                                 .g_out = y,
+                                                 .mean_square = adaptive ? mean_square.data() : nullptr,
+                                                 .lambda = 0.04F});
+                       });
+    all.emplace_back("soft_threshold", [this](auto a, auto, auto y, auto n) { queue.soft_threshold(a, 0.9F, y, n); });
     return all;
   }
 
@@ -94,7 +109,8 @@ TEST_P(Determinism, ALargeResultHasTheBitsOfItsPieces) {
   const auto a = random.floats(n, 0.1F, 3), b = random.floats(n, 0.5F, 2);
   auto device_a = upload(a), device_b = upload(b);
   for (auto& [name, run] : elementwise()) {
-    if (name != "unary 1" && name != "binary 3" && name != "weighted_sum" && name != "sgd" && name != "adamw")
+    if (name != "unary 1" && name != "binary 3" && name != "weighted_sum" && name != "sgd" && name != "adamw"
+        && name != "delay_compensate, adaptive" && name != "soft_threshold")
       continue;
     auto whole = output(n, 3), pieces = output(n);
     run(device_a, device_b, whole, n);

@@ -146,6 +146,25 @@ TEST_P(Elementwise, FillCopyAndAxpbyAgree) {
   }
 }
 
+TEST_P(Elementwise, SoftThresholdIsExact) {
+  for (auto n : lengths)
+    for (float threshold : {0.0F, 0.3F, 5.0F}) {
+      const auto x = random.floats(n);
+      const auto want = map(x, [threshold](double v) { return reference::soft_threshold(v, threshold); });
+      auto device_x = upload(x), y = output(n);
+      queue.soft_threshold(device_x, threshold, y, n);
+      EXPECT_TRUE(agree(y.get(), want, {})) << "one rounding; threshold " << threshold << ", n " << n;
+      queue.soft_threshold(device_x, threshold, device_x, n);
+      EXPECT_TRUE(same_bits(device_x.get(), y.get())) << "in place";
+    }
+}
+
+TEST_P(Elementwise, SoftThresholdByHand) {
+  auto x = upload(std::vector<float>{3, -3, 1, -1, 0.5F, -0.5F, 0, infinity, -infinity, NAN});
+  queue.soft_threshold(x, 1, x, 10);
+  EXPECT_TRUE(agree(x.get(), std::vector<float>{2, -2, 0, 0, 0, 0, 0, infinity, -infinity, NAN}, {}));
+}
+
 TEST_P(Elementwise, BiasActivationAgrees) {
   using enum activation;
   for (activation act : {none, activation::relu, activation::tanh, activation::sigmoid, activation::gelu})
@@ -336,6 +355,56 @@ TEST_P(Optimizers, AdamwAgreesOverThreeSteps) {
         device_p = upload(p), device_m = upload(m), device_v = upload(v);
       }
     }
+}
+
+TEST_P(Optimizers, DelayCompensationAgreesOverThreeSteps) {
+  for (auto n : lengths)
+    for (bool adaptive : {false, true})
+      for (bool in_place : {false, true}) {
+        const auto w = random.floats(n), backup = random.floats(n);
+        auto mean_square = std::vector<float>(w.size());
+        auto device_w = upload(w), device_backup = upload(backup), device_mean_square = upload(mean_square);
+        for (int step = 0; step < 3; ++step) {
+          const auto g = random.floats(n);
+          auto device_g = upload(g), out = output(n);
+          std::vector<float> want(g.size());
+          delay_compensate_args args{.count = n,
+                                     .g = g.data(),
+                                     .w = w.data(),
+                                     .w_backup = backup.data(),
+                                     .g_out = want.data(),
+                                     .mean_square = adaptive ? mean_square.data() : nullptr,
+                                     .lambda = 2};
+          reference::delay_compensate(args);
+          args.g = device_g, args.w = device_w, args.w_backup = device_backup, args.g_out = in_place ? device_g : out;
+          args.mean_square = adaptive ? device_mean_square.data() : nullptr;
+          queue.delay_compensate(args);
+          // The sum may cancel: 2 * g^2 * (w - backup) is at most 4, each factor rounded once.
+          EXPECT_TRUE(agree((in_place ? device_g : out).get(), want, {.absolute = 2e-6, .relative = 1e-6}))
+              << "n " << n << (adaptive ? ", adaptive" : ", constant") << (in_place ? ", in place" : "");
+          EXPECT_TRUE(agree(device_mean_square.get(), mean_square, few_ulps));
+          if (!in_place) {
+            EXPECT_TRUE(same_bits(device_g.get(), g)) << "the gradient is left alone";
+          }
+        }
+      }
+}
+
+TEST_P(Optimizers, DelayCompensationByHand) {
+  // Constant: 3 + 0.5 * 9 * (4 - 2) = 12; -2 + 0.5 * 4 * (1 - 2) = -4; the third has not moved.
+  auto g = upload(std::vector<float>{3, -2, 5}), w = upload(std::vector<float>{4, 1, 7}),
+       backup = upload(std::vector<float>{2, 2, 7});
+  auto out = output(3), mean_square = upload(std::vector<float>{7, 12, 0});
+  delay_compensate_args args{.count = 3, .g = g, .w = w, .w_backup = backup, .g_out = out, .lambda = 0.5F};
+  queue.delay_compensate(args);
+  EXPECT_EQ(out.get(), (std::vector<float>{12, -4, 5}));
+  EXPECT_EQ(mean_square.get()[0], 7);
+  // Adaptive, decay 0.5: the mean squares become 8, 8 and 12.5; with epsilon 1 lambda is 0.5 / 3 for the first two:
+  // 3 + 9 * 2 / 6 = 6 and -2 - 4 / 6.
+  args.mean_square = mean_square, args.decay = 0.5F, args.epsilon = 1;
+  queue.delay_compensate(args);
+  EXPECT_EQ(mean_square.get(), (std::vector<float>{8, 8, 12.5F}));
+  EXPECT_TRUE(agree(out.get(), std::vector<float>{6, -2 - 4 / 6.0F, 5}, few_ulps));
 }
 
 TEST_P(Optimizers, SgdByHand) {

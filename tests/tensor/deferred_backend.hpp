@@ -145,6 +145,12 @@ public:
       inner_->adamw(own);
     });
   }
+  void delay_compensate(const kernels::delay_compensate_args& args) override {
+    later([=, this] { inner_->delay_compensate(args); });
+  }
+  void soft_threshold(const float* x, float threshold, float* y, std::int64_t count) override {
+    later([=, this] { inner_->soft_threshold(x, threshold, y, count); });
+  }
 
 private:
   struct recording final : kernels::program {

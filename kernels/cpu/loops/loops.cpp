@@ -56,6 +56,8 @@ const loop_table table = {
     .softmax = softmax,
     .sgd = sgd,
     .adamw = adamw,
+    .delay_compensate = delay_compensate,
+    .soft_threshold = soft_threshold,
 };
 
 } // namespace troupe::kernels::TROUPE_LOOPS

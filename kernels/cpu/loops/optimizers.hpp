@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One optimizer step in one pass: the weighted sum of the gradients, the state and the parameters.
+// One optimizer step in one pass: the weighted sum of the gradients, the state and the parameters; and what protocols do
+// to a gradient before it, or to the parameters after it.
 #pragma once
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
@@ -68,4 +69,26 @@ void adamw(const adamw_args& args, const term* terms, std::int64_t term_count) {
                  out[i] = mul_add(-lr, mul_add(decay, p[i], direction), p[i]);
                }
              });
+}
+
+void delay_compensate(const delay_compensate_args& args) {
+  const float *g = args.g, *w = args.w, *backup = args.w_backup;
+  const float lambda = args.lambda, decay = args.decay, rest = 1.0F - decay, epsilon = args.epsilon;
+  float* mean_square = args.mean_square;
+  const bool stream = worth_streaming(args.count, args.g_out == g);
+  if (!mean_square)
+    return map(args.g_out, args.count, stream,
+               [=](std::int64_t i) { return mul_add(lambda * g[i] * g[i], w[i] - backup[i], g[i]); });
+  map(args.g_out, args.count, stream, [=](std::int64_t i) {
+    const float square = g[i] * g[i];
+    mean_square[i] = mul_add(decay, mean_square[i], rest * square);
+    return mul_add(lambda * square / __builtin_sqrtf(mean_square[i] + epsilon), w[i] - backup[i], g[i]);
+  });
+}
+
+void soft_threshold(const float* x, float threshold, float* y, std::int64_t n) {
+  map(y, n, worth_streaming(n, x == y), [=](std::int64_t i) {
+    const float capped = x[i] > threshold ? threshold : x[i]; // x less its part within the threshold: NaN stays NaN
+    return x[i] - (capped < -threshold ? -threshold : capped);
+  });
 }

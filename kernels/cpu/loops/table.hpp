@@ -44,6 +44,8 @@ struct loop_table {
 
   void (*sgd)(const sgd_args& args, const term* terms, std::int64_t term_count);
   void (*adamw)(const adamw_args& args, const term* terms, std::int64_t term_count);
+  void (*delay_compensate)(const delay_compensate_args& args);
+  void (*soft_threshold)(const float* x, float threshold, float* y, std::int64_t n);
 };
 
 namespace loops_baseline {
