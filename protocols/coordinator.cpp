@@ -18,10 +18,12 @@ namespace {
 
 constexpr timer_id evaluation_timer_id{1};
 constexpr timer_id stop_timer_id{2};
+constexpr timer_id control_timer_id{3};
 
 } // namespace
 
-coordinator::coordinator(const coordinator_options& options) : options_(options) {
+coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls)
+    : options_(options), controls_(std::move(controls)) {
   if (options_.evaluate_every_samples == 0 && options_.evaluate_every_ns == 0)
     options_.evaluate_every_samples = static_cast<std::uint64_t>(options_.data_size);
 }
@@ -100,6 +102,11 @@ coordinator_effects coordinator::on(const evaluated& msg) {
 coordinator_effects coordinator::on(const expired& msg) {
   if (stopped_ || !started())
     return {};
+  if (msg.timer == control_timer_id && controls_) {
+    coordinator_effects out = follow(controls_->on_interval(msg.at));
+    out.emplace_back(arm_timer{control_timer_id, controls_->interval()});
+    return out;
+  }
   if (msg.timer == stop_timer_id)
     time_is_up_ = true;
   else if (msg.timer != evaluation_timer_id)
@@ -112,13 +119,31 @@ coordinator_effects coordinator::on(const expired& msg) {
 }
 
 coordinator_effects coordinator::on(const report& msg) {
-  if (stopped_ || msg.what != report::kind::round_closed)
+  if (stopped_)
     return {};
-  barren_ = msg.contributions == 0 ? barren_ + 1 : 0;
-  if (barren_ < options_.barren_rounds)
+  if (msg.what == report::kind::push_not_finite)
+    ++barren_pushes_;
+  else if (msg.what != report::kind::round_closed)
     return {};
-  return fail(
-      fmt::format("training diverged: no gradient of the last {} rounds was finite; a smaller learning rate may help", barren_));
+  else if (msg.contributions > 0)
+    barren_ = barren_pushes_ = 0;
+  else
+    ++barren_;
+  if (barren_ >= options_.barren_rounds || barren_pushes_ >= options_.barren_rounds * plan_.workers.size())
+    return fail(fmt::format("training diverged: no gradient of the last {} was finite; a smaller learning rate may help",
+                            barren_ >= options_.barren_rounds ? fmt::format("{} rounds", barren_)
+                                                              : fmt::format("{} pushes", barren_pushes_)));
+  if (!controls_ || msg.what != report::kind::round_closed)
+    return {};
+  return follow(controls_->on(msg, options_.learning_rate ? options_.learning_rate(msg.samples) : 1));
+}
+
+coordinator_effects coordinator::follow(const std::optional<decision>& what) {
+  if (!what)
+    return {};
+  options_.period = what->period.value_or(options_.period);
+  options_.protocol = what->protocol.value_or(options_.protocol);
+  return {say{what->why}, next_plan()};
 }
 
 bool coordinator::is_out(member who) const {
@@ -136,6 +161,8 @@ coordinator_effects coordinator::start() {
     out.emplace_back(evaluation_timer());
   if (options_.stop_ns > 0)
     out.emplace_back(arm_timer{stop_timer_id, options_.stop_ns});
+  if (controls_ && controls_->interval() > 0)
+    out.emplace_back(arm_timer{control_timer_id, controls_->interval()});
   return out;
 }
 
@@ -159,6 +186,8 @@ coordinator_effects coordinator::lose(std::vector<member> who, const std::string
     out.insert(out.end(), failed.begin(), failed.end());
   } else {
     out.emplace_back(next_plan());
+    if (evaluating_ && options_.centreless)
+      out.emplace_back(evaluate{version_});
   }
   return out;
 }
@@ -177,6 +206,8 @@ send_plan coordinator::next_plan() {
   plan_.workers.clear();
   for (const auto& [worker, life] : members_)
     plan_.workers.push_back({worker, life});
+  if (controls_)
+    controls_->on(plan_);
   return {plan_};
 }
 

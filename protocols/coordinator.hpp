@@ -2,12 +2,14 @@
 // The coordinator: membership by plans, when to evaluate, when to stop.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "protocols/effect.hpp"
+#include "protocols/controller.hpp"
 
 namespace troupe::protocols {
 
@@ -24,8 +26,13 @@ struct coordinator_options {
   nanoseconds stop_ns = 0;
   double target_accuracy = 0;
   std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
-  /// So many rounds in a row without one usable gradient end the job: its parameters can no longer change.
+  /// So many rounds in a row without one usable gradient end the job: its parameters can no longer change. Where pushes are
+  /// applied alone, so many times the number of workers of pushes.
   std::uint32_t barren_rounds = 20;
+  /// Nobody holds parameters but the workers themselves: an evaluation asks them, and asks again when one of them is gone.
+  bool centreless = false;
+  /// After so many samples; what controllers that follow it are told. Absent: 1.
+  std::function<double(std::uint64_t samples)> learning_rate{};
 };
 
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or
@@ -39,7 +46,8 @@ struct coordinator_options {
 /// After `stop` every message is nothing.
 class coordinator {
 public:
-  explicit coordinator(const coordinator_options& options);
+  /// `controls` may be null: a protocol that stays as it is.
+  explicit coordinator(const coordinator_options& options, std::unique_ptr<controller> controls = nullptr);
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
@@ -62,6 +70,7 @@ private:
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
   coordinator_effects fail(std::string reason);
   send_plan next_plan();
+  coordinator_effects follow(const std::optional<decision>& what);
   hold next_hold() const;
   arm_timer evaluation_timer() const;
   std::uint64_t stop_samples() const;
@@ -69,6 +78,7 @@ private:
   std::string end_reason() const;
 
   coordinator_options options_;
+  std::unique_ptr<controller> controls_;
   std::map<worker_id, incarnation> members_;
   std::map<worker_id, incarnation> buried_; ///< per worker, its newest life that was down
   std::vector<std::string> obituaries_;     ///< "worker 3 (its node was lost)"
@@ -78,7 +88,7 @@ private:
   bool time_is_up_ = false;
   version version_;           ///< held last
   std::uint64_t samples_ = 0; ///< applied when held last
-  std::uint32_t barren_ = 0;
+  std::uint32_t barren_ = 0, barren_pushes_ = 0; ///< in a row
 };
 
 } // namespace troupe::protocols

@@ -26,23 +26,35 @@ struct arm_timer {
   nanoseconds delay = 0;
   friend bool operator==(const arm_timer&, const arm_timer&) = default;
 };
+/// One push as the lead saw it.
+struct timing {
+  worker_id worker{};
+  nanoseconds compute = 0; ///< how long the worker computed
+  nanoseconds elapsed = 0; ///< from the sending of its parameters to its arrival
+  std::int64_t samples = 0;
+  friend bool operator==(const timing&, const timing&) = default;
+};
+
 /// A fact for logs, metrics and the coordinator.
 struct report {
-  enum class kind : std::uint8_t { round_closed, push_discarded, push_not_finite, held, note } what = kind::note;
+  enum class kind : std::uint8_t { round_closed, push_discarded, push_refused, push_not_finite, held, note } what = kind::note;
   version ver{};
   worker_id worker{};
   std::uint64_t samples = 0; ///< applied so far
   double loss = 0;           ///< mean training loss of the round, by samples
   std::uint32_t contributions = 0;
   std::uint64_t staleness = 0; ///< versions made between a push's base and its use (the largest of the round)
-  nanoseconds compute = 0; ///< round_closed: filled in by the driver, how long `worker`, the slowest of the round, computed
+  nanoseconds compute = 0; ///< round_closed: how long `worker`, the slowest of the round, computed
+  nanoseconds at = 0;      ///< training time
+  double residual = 0;     ///< coded rounds: of the decoding, in float64
+  std::vector<timing> timings{}; ///< round_closed: of the pushes since the last one, those that came too late among them
   std::string text{};
   friend bool operator==(const report&, const report&) = default;
 };
 
 // -- worker
 
-/// Compute the gradient of the listed parts of the global batch at `position`, cut into `cuts`, each part weighted.
+/// Compute the gradient of the listed parts of the global batch at `position`, cut into `cuts`: their sum, each times its weight.
 struct compute {
   struct part {
     std::uint32_t index = 0; ///< which cut
@@ -54,78 +66,67 @@ struct compute {
   std::uint32_t cuts = 1;
   std::vector<part> parts{};
   /// The push that this gradient will be, where that is known beforehand: the driver sends partitions under its id while
-  /// backward still runs, and only the trailer waits for `send_push`. Absent where the gradient is worked on first (coded).
+  /// backward still runs, and only the trailer waits for `send_push`.
   std::optional<push> stream_as{};
   friend bool operator==(const compute&, const compute&) = default;
 };
-/// Take an optimizer step on the worker's own parameters, optionally with a proximal term mu/2 |w - w0|^2 or a dual term.
+/// Take an optimizer step on the worker's own parameters w, at the gradient of one part, there, plus
+/// `proximal` (w - anchor) + `dual` l, with the anchor the parameters adopted last and l the worker's dual variable.
 struct local_step {
   compute what{};
   double proximal = 0, dual = 0;
+  double momentum = -1; ///< Nesterov momentum instead of the job's own; -1: the job's
   friend bool operator==(const local_step&, const local_step&) = default;
 };
-/// Use these parameters from now on; every other ticket that came with parameters of this version or an older one may go.
+/// These are the parameters to work with from now on (the anchor); those of older versions may go, and these too once a
+/// `send_push` has gone out.
 struct adopt {
   version ver{};
   ticket parameters{};
   friend bool operator==(const adopt&, const adopt&) = default;
 };
-/// w = sum of terms (ticket 0 names the worker's own parameters).
+/// The worker's own parameters, and its dual variable, where a term names a tensor.
+inline constexpr ticket own_parameters{0xffff'ffff'ffff'ffff};
+inline constexpr ticket dual_variable{0xffff'ffff'ffff'fffe};
+/// w = sum of terms.
 struct mix {
   std::vector<term> terms{};
   friend bool operator==(const mix&, const mix&) = default;
 };
-/// EASGD's exchange: w -= alpha (w - centre).
-struct elastic {
-  ticket centre{};
-  double alpha = 0;
-  friend bool operator==(const elastic&, const elastic&) = default;
-};
-/// ADMM's dual step: l += rho (w - z).
+/// ADMM's dual step: l += rho (w - anchor). l is zero before the first.
 struct dual {
   double rho = 1;
   friend bool operator==(const dual&, const dual&) = default;
 };
-/// One coded tensor from several: the sum of terms, to be pushed under `as`.
-struct encode {
-  std::vector<term> terms{};
-  ticket as{};
-  friend bool operator==(const encode&, const encode&) = default;
-};
-/// Send this contribution to every holder that takes this worker's pushes.
+/// Send this contribution to every holder that takes this worker's pushes: the gradient that `what` names, or the sum of terms.
 struct send_push {
   push what{};
+  std::vector<term> sum{};
   friend bool operator==(const send_push&, const send_push&) = default;
 };
+/// Send the worker's own parameters, as they are now, to a peer.
 struct send_peer {
   worker_id to{};
   peer_message what{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
 using worker_effect =
-    std::variant<compute, local_step, adopt, mix, elastic, dual, encode, send_push, send_peer, arm_timer, report>;
+    std::variant<compute, local_step, adopt, mix, dual, send_push, send_peer, arm_timer, report>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule
 
-/// Make version `ver`: parameters = optimizer(parameters, sum of terms), or linear in both where `parameter_weight` says.
-/// An empty sum makes a version without a step.
+/// Make version `ver` from the parameters and the sum of terms, as `step` says. An empty sum makes a version without a step.
 struct apply {
   std::vector<term> sum{}; ///< added in the order given
   version ver{};
-  plan_epoch epoch{};          ///< of the round that this closes
-  std::uint32_t workers = 1;   ///< n of that round's plan
-  double parameter_weight = 1; ///< weight of the current parameters
-  double lr_scale = 1;         ///< per-push rules: samples / (n B)
-  std::int64_t samples = 0;    ///< that this version uses
-  double compensate = 0;       ///< DC-ASGD's lambda; 0: none
-  ticket backup{};             ///< the retained parameters that compensation compares with
+  plan_epoch epoch{};        ///< of the round that this closes
+  std::uint32_t workers = 1; ///< n of that round's plan
+  step_rule step{};
+  std::int64_t samples = 0; ///< that this version uses, each once
+  bool keep = false;        ///< the pushes may be named again; a `discard` ends each
+  delay_compensation compensate{};
   friend bool operator==(const apply&, const apply&) = default;
-};
-/// Soft threshold of the parameters (l1).
-struct prox {
-  double threshold = 0;
-  friend bool operator==(const prox&, const prox&) = default;
 };
 /// Keep the current parameters under this ticket until `release`.
 struct retain {
@@ -148,14 +149,15 @@ struct send_params {
   plan_epoch epoch{};
   std::uint64_t position = 0;
   std::uint32_t period = 1;
+  clock_tick answers{}; ///< per-push rules: the clock of the push that this answers
   friend bool operator==(const send_params&, const send_params&) = default;
 };
-using rule_effect = std::variant<apply, prox, retain, release, discard, send_params, arm_timer, report>;
+using rule_effect = std::variant<apply, retain, release, discard, send_params, arm_timer, report>;
 using rule_effects = std::vector<rule_effect>;
 
 // -- lead: a rule's decisions, in terms that every holder understands (see lead.hpp)
 
-using lead_effect = std::variant<close, send_order, drop_order, prox, retain, release, arm_timer, report>;
+using lead_effect = std::variant<close, send_order, drop_order, retain, release, arm_timer, report>;
 using lead_effects = std::vector<lead_effect>;
 
 // -- holder
@@ -182,7 +184,7 @@ struct serve {
   send_order what{};
   friend bool operator==(const serve&, const serve&) = default;
 };
-using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, prox, retain, release, report>;
+using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report>;
 using holder_effects = std::vector<holder_effect>;
 
 // -- coordinator
@@ -215,13 +217,18 @@ struct evaluate {
 struct resume {
   friend bool operator==(const resume&, const resume&) = default;
 };
+/// For people: a decision and its reasons.
+struct say {
+  std::string text{};
+  friend bool operator==(const say&, const say&) = default;
+};
 /// The job is over.
 struct stop {
   bool failed = false;
   std::string reason{}; ///< for people
   friend bool operator==(const stop&, const stop&) = default;
 };
-using coordinator_effect = std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, stop, arm_timer>;
+using coordinator_effect = std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, say, stop, arm_timer>;
 using coordinator_effects = std::vector<coordinator_effect>;
 
 } // namespace troupe::protocols

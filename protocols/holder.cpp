@@ -91,9 +91,6 @@ holder_effects holder::on(const send_order& msg) {
 holder_effects holder::on(const drop_order& msg) {
   return enqueue(msg);
 }
-holder_effects holder::on(const prox& msg) {
-  return enqueue(msg);
-}
 holder_effects holder::on(const retain& msg) {
   return enqueue(msg);
 }
@@ -127,7 +124,7 @@ holder_effects holder::advance() {
       break;
     std::visit(
         [&]<class Order>(const Order& what) {
-          if constexpr (std::is_same_v<Order, prox> || std::is_same_v<Order, retain> || std::is_same_v<Order, release>)
+          if constexpr (std::is_same_v<Order, retain> || std::is_same_v<Order, release>)
             out.emplace_back(what);
           else
             perform(out, what);
@@ -141,9 +138,11 @@ holder_effects holder::advance() {
 void holder::perform(holder_effects& out, const close& round) {
   std::vector<term> sum;
   for (const contribution& part : round.contributions)
-    if (const auto kept = kept_.extract(part.id); kept) {
-      if (kept.mapped() != ticket{})
-        sum.push_back({kept.mapped(), part.weight});
+    if (const auto kept = kept_.find(part.id); kept != kept_.end()) {
+      if (kept->second != ticket{})
+        sum.push_back({kept->second, part.weight});
+      if (!round.keep)
+        kept_.erase(kept);
     } else if (place_.workers.contains(part.id.worker)) {
       // The lead counts what every holder has reported, so this is an order lost or forged.
       out.emplace_back(report{.what = report::kind::note,

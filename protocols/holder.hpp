@@ -32,7 +32,7 @@ struct holder_place {
 /// its last round; versions stay in step.
 ///
 /// Tickets: a message's ticket is the machine's from then on, and each comes back in exactly one `apply_round`, `forward` or
-/// `discard`. Ticket 0 (a push without samples) comes back in none.
+/// `discard`, but for those that a close keeps for later ones. Ticket 0 (a push without samples) comes back in none.
 class holder {
 public:
   explicit holder(holder_place place);
@@ -44,7 +44,6 @@ public:
   holder_effects on(const close& msg);
   holder_effects on(const send_order& msg);
   holder_effects on(const drop_order& msg);
-  holder_effects on(const prox& msg);
   holder_effects on(const retain& msg);
   holder_effects on(const release& msg);
   holder_effects on(const worker_down& msg);
@@ -57,7 +56,7 @@ public:
   std::vector<holder_id> waiting_for() const;
 
 private:
-  using order = std::variant<close, send_order, drop_order, prox, retain, release>;
+  using order = std::variant<close, send_order, drop_order, retain, release>;
 
   holder_effects enqueue(order what);
   /// Performs orders up to the first close that must wait.

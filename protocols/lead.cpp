@@ -17,14 +17,10 @@ push_id end_of(const worker_down& msg) {
   return {msg.worker, msg.life, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
 }
 
-send_order as_order(const send_params& what) {
-  return {.epoch = what.epoch, .ver = what.ver, .to = what.to, .position = what.position, .period = what.period};
-}
-
 } // namespace
 
-lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push)
-    : rule_(std::move(decides)), holders_per_push_(holders_per_push) {}
+lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push)
+    : rule_(std::move(decides)), holders_per_push_(holders_per_push), per_push_(per_push) {}
 
 lead::~lead() = default;
 
@@ -38,6 +34,10 @@ lead_effects lead::on(const plan& msg) {
 }
 
 lead_effects lead::on(const arrival& msg) {
+  if (held_) {
+    parked_.push_back(msg);
+    return {};
+  }
   const push_id id = msg.what.id;
   auto known = open_.find(id);
   if (known == open_.end()) {
@@ -97,11 +97,14 @@ lead_effects lead::on(const resume_order&) {
   lead_effects out;
   for (const send_params& what : std::exchange(held_back_, {}))
     send(out, what);
+  for (const arrival& msg : std::exchange(parked_, {}))
+    for (lead_effect& effect : on(msg))
+      out.emplace_back(std::move(effect));
   return out;
 }
 
 lead_effects lead::on(const fetch_order&) {
-  return {send_order{.epoch = plan_.epoch, .ver = current(), .to = {evaluator}}};
+  return {send_order{.epoch = plan_.epoch, .ver = current(), .key = current().value, .to = {evaluator}}};
 }
 
 version lead::current() const {
@@ -148,18 +151,18 @@ lead_effects lead::translate(rule_effects decided) {
 close lead::as_close(const apply& step) {
   close out{.epoch = step.epoch,
             .ver = step.ver,
-            .lr_scale = step.lr_scale,
+            .keep = step.keep,
+            .step = step.step,
             .samples_before = samples_applied_,
             .workers = step.workers,
             .send_epoch = step.epoch,
-            .parameter_weight = step.parameter_weight,
-            .compensate = step.compensate,
-            .backup = step.backup};
+            .compensate = step.compensate};
   for (const term& part : step.sum)
     if (const auto name = names_.find(part.what); name != names_.end())
       out.contributions.push_back({name->second, part.weight});
   for (const term& part : step.sum)
-    forget(part.what);
+    if (!step.keep)
+      forget(part.what);
   samples_applied_ += static_cast<std::uint64_t>(step.samples);
   return out;
 }
@@ -176,11 +179,17 @@ void lead::send(lead_effects& out, const send_params& what) {
     if (auto* made = std::get_if<close>(&effect); made && made->ver == what.ver && made->send_to.empty()) {
       made->send_to = what.to;
       made->send_epoch = what.epoch;
+      made->key = key_of(what);
       made->position = what.position;
       made->period = what.period;
       return;
     }
-  out.emplace_back(as_order(what));
+  out.emplace_back(send_order{.epoch = what.epoch,
+                              .ver = what.ver,
+                              .key = key_of(what),
+                              .to = what.to,
+                              .position = what.position,
+                              .period = what.period});
 }
 
 bool lead::limit_reached(version made) const {

@@ -19,11 +19,12 @@ namespace troupe::protocols {
 /// Holding: at the close that reaches the limit `send_to` stays empty, whoever would have got parameters is remembered, and
 /// `report{held}` says so; `resume_order` sends to them. The lead can hold only where a version is made: an order whose limit
 /// is reached already (or `now`) takes effect at the next version, and one that comes while the lead holds takes effect
-/// after `resume_order`.
+/// after `resume_order`. Arrivals that come while it holds wait until then.
 class lead {
 public:
-  /// `holders_per_push`: how many arrivals make a push complete.
-  lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push);
+  /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders
+  /// are for its own shard alone, and what it sends answers one push.
+  lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push = false);
   ~lead();
 
   lead_effects on(const plan& msg);
@@ -53,9 +54,11 @@ private:
   void send(lead_effects& out, const send_params& what);
   bool limit_reached(version made) const;
   void forget(ticket what);
+  std::uint64_t key_of(const send_params& what) const { return per_push_ ? what.answers.value : what.ver.value; }
 
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
+  bool per_push_;
   plan plan_; ///< the newest
   std::map<push_id, gathering> open_;
   std::map<ticket, push_id> names_;     ///< of the open pushes that the rule knows
@@ -65,6 +68,7 @@ private:
   hold_order limit_;
   bool held_ = false;
   std::vector<send_params> held_back_; ///< what `resume_order` sends
+  std::vector<arrival> parked_;        ///< that came while held: no version is made then
 };
 
 } // namespace troupe::protocols

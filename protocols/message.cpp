@@ -7,11 +7,18 @@
 namespace troupe::protocols {
 
 std::uint64_t plan::after(std::uint64_t position) const {
+  return after(position, workers.size());
+}
+
+std::uint64_t plan::after(std::uint64_t position, std::uint64_t cuts) const {
   if (batch <= 0 || data_size <= 0)
     return position;
   const auto size = static_cast<std::uint64_t>(data_size);
-  const auto global_batch = static_cast<std::uint64_t>(batch) * workers.size();
-  return std::min(position + global_batch, (position / size + 1) * size);
+  return std::min(position + static_cast<std::uint64_t>(batch) * cuts, (position / size + 1) * size);
+}
+
+std::int64_t plan::cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index) {
+  return static_cast<std::int64_t>(samples / cuts + (index < samples % cuts ? 1 : 0));
 }
 
 int plan::rank_of(worker_id who) const {

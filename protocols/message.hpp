@@ -40,6 +40,10 @@ struct plan {
   /// The position (samples handed out since the start) after the global batch that starts at `position`: n*B further,
   /// but never past the end of the data's epoch, so that a short batch closes it.
   std::uint64_t after(std::uint64_t position) const;
+  /// The same for any number of cuts of B samples: 1 where every worker is handed a slice of its own.
+  std::uint64_t after(std::uint64_t position, std::uint64_t cuts) const;
+  /// How many samples cut `index` of `cuts` of the `samples` long global batch has: sizes differ by at most one, the larger ones first.
+  static std::int64_t cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index);
   /// Place of a worker among `workers`, or -1.
   int rank_of(worker_id who) const;
   /// Whether this life of this worker takes part.
@@ -56,6 +60,7 @@ struct push {
   double loss = 0;         ///< mean training loss over the samples
   nanoseconds compute = 0; ///< how long the worker computed
   bool finite = true;      ///< the worker looked at every element
+  double weight = 1;       ///< elastic averaging: alpha, so that both sides use the same
   nanoseconds at = 0;      ///< training time of its arrival
   friend bool operator==(const push&, const push&) = default;
 };
@@ -92,7 +97,8 @@ struct expired {
 /// Shards to worker: new parameters, complete (every partition of every shard has come).
 struct params {
   plan_epoch epoch{};
-  version ver{};
+  version ver{};           ///< the lead shard's
+  std::uint64_t key = 0;   ///< what the parts from all shards have in common: see `send_order`
   std::uint64_t position = 0; ///< where the next global batch starts (round rules) or the worker's own slice (per-push rules)
   std::uint32_t period = 1;   ///< local steps to make with them
   ticket parameters{};
@@ -131,6 +137,31 @@ struct contribution {
   friend bool operator==(const contribution&, const contribution&) = default;
 };
 
+/// How a shard makes its next version from its parameters p and the weighted sum g of a round's pushes.
+struct step_rule {
+  enum class kind : std::uint8_t {
+    optimizer, ///< the job's own, p = optimizer(p, g)
+    outer,     ///< SGD with the scalars below; g is a difference of parameters (Reddi et al. 2021; DiLoCo, Douillard et al. 2023)
+    linear,    ///< p = parameter_weight p + g, then the soft threshold of that
+  };
+  kind what = kind::optimizer;
+  double lr_scale = 1;          ///< optimizer: times the job's learning rate. Per-push rules: samples / (n B)
+  double lr = 1, momentum = 0;  ///< outer
+  bool nesterov = false;        ///< outer
+  double parameter_weight = 1;  ///< linear
+  double threshold = 0;         ///< linear: sign(p) max(|p| - threshold, 0)
+  friend bool operator==(const step_rule&, const step_rule&) = default;
+};
+
+/// DC-ASGD (Zheng et al. 2017): the gradient g that was computed against `backup` stands for g + lambda g*g*(p - backup), by
+/// element; adaptive: lambda / sqrt(running mean of g*g).
+struct delay_compensation {
+  double lambda = 0; ///< 0: none
+  bool adaptive = false;
+  ticket backup{};   ///< retained parameters
+  friend bool operator==(const delay_compensation&, const delay_compensation&) = default;
+};
+
 /// Lead to holders: the round is decided. Every holder applies (an aggregator forwards) the same pushes with the same
 /// weights in the order given, and then sends the new version to `send_to`. Without contributions the version advances
 /// and the parameters stay as they are: no momentum, no weight decay.
@@ -138,23 +169,27 @@ struct close {
   plan_epoch epoch{};
   version ver{}; ///< the version that this makes
   std::vector<contribution> contributions{};
-  double lr_scale = 1;              ///< per-push rules: samples / (n B)
+  bool keep = false;                ///< later closes may name them again
+  step_rule step{};
   std::uint64_t samples_before = 0; ///< samples applied before this close: drives the learning-rate schedule
   std::uint32_t workers = 1;        ///< n of the round's plan: drives the linear scaling rule
   std::vector<worker_id> send_to{}; ///< may be empty (held, or nobody waits)
   plan_epoch send_epoch{};          ///< the plan under which the new version is sent
+  std::uint64_t key = 0;            ///< as in send_order
   std::uint64_t position = 0;       ///< travels with the parameters
   std::uint32_t period = 1;
-  double parameter_weight = 1; ///< per-push rules, as the next two: see effect.hpp `apply`. Their lead is local: none travels
-  double compensate = 0;
-  ticket backup{};
+  delay_compensation compensate{}; ///< per-push rules, whose lead is local: it does not travel
   friend bool operator==(const close&, const close&) = default;
 };
 
 /// Lead to holders: send the parameters you have. Broadcasts come in one order, so a holder has `ver`.
+///
+/// A worker puts together parameters whose parts carry the same `key`: the version where all shards make the same versions; where
+/// each shard applies pushes alone, the clock of the worker's push that is answered.
 struct send_order {
   plan_epoch epoch{};
   version ver{};
+  std::uint64_t key = 0;
   std::vector<worker_id> to{}; ///< `evaluator` is one of them when the job is evaluated
   std::uint64_t position = 0;
   std::uint32_t period = 1;

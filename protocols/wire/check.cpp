@@ -48,7 +48,13 @@ fault check(const range& r) {
   return {};
 }
 fault check(const push& p) {
-  return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0));
+  return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0), finite("weight", p.weight));
+}
+fault check(const step_rule& s) {
+  if (s.what > step_rule::kind::linear)
+    return fmt::format("step of the unknown kind {}", static_cast<unsigned>(s.what));
+  return first_of(finite("learning-rate scale", s.lr_scale), finite("outer learning rate", s.lr), finite("outer momentum", s.momentum),
+                  finite("parameter weight", s.parameter_weight), finite("threshold", s.threshold));
 }
 
 fault check(const push_part& m) {
@@ -70,9 +76,9 @@ fault check(const addressed<close>& m) {
   const close& c = m.what;
   if (auto found =
           first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
-                   finite("learning-rate scale", c.lr_scale), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
+                   check(c.step), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
     return found;
-  if (c.parameter_weight != 1 || c.compensate != 0 || c.backup != ticket{})
+  if (c.compensate != delay_compensation{})
     return "terms of a rule that applies each push alone, which has no lane to its holder";
   for (const contribution& part : c.contributions)
     if (auto found = finite("a contribution's weight", part.weight))

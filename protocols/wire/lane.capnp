@@ -119,6 +119,7 @@ struct Push {
   at @5 :Int64;       # training time of its arrival at the holder, nanoseconds
   epoch @6 :UInt32;   # of the plan
   finite @7 :Bool;    # every element is
+  weight @8 :Float64 = 1; # elastic averaging: alpha; finite
 }
 
 struct Contribution {
@@ -155,6 +156,7 @@ struct ParamsPart {
   from @4 :UInt32;
   epoch @5 :UInt32;
   period @6 :UInt32;   # local steps to make with them; 1 or more
+  key @7 :UInt64;      # the same in all parts of one set: the version, or the clock of the push that is answered
 }
 
 struct PartialPart {
@@ -179,7 +181,7 @@ struct Close {
   contributions @0 :List(Contribution); # at most 2048
   sendTo @1 :List(UInt32);              # workers that get the new version; at most 2048
   version @2 :UInt64;                   # that this makes
-  lrScale @3 :Float64 = 1;              # finite
+  lrScale @3 :Float64 = 1;              # finite, as the numbers of the step below
   samplesBefore @4 :UInt64;             # applied before: drives the learning-rate schedule
   position @5 :UInt64;                  # as in ParamsPart
   to @6 :UInt32;
@@ -187,6 +189,19 @@ struct Close {
   workers @8 :UInt32 = 1;               # n of the round's plan; 1 or more
   sendEpoch @9 :UInt32;                 # under which the new version is sent
   period @10 :UInt32 = 1;               # as in ParamsPart
+  key @11 :UInt64;                      # as in ParamsPart
+  keep @12 :Bool;                       # later closes may name the contributions again
+  step @13 :Step;                       # how the parameters p become the next version; g is the weighted sum
+  enum Step {
+    optimizer @0;                       # the job's own, at lrScale times its learning rate
+    outer @1;                           # SGD with lr, momentum, nesterov
+    linear @2;                          # p = parameterWeight p + g, then sign(p) max(|p| - threshold, 0)
+  }
+  nesterov @14 :Bool;
+  lr @15 :Float64 = 1;
+  momentum @16 :Float64;
+  parameterWeight @17 :Float64 = 1;
+  threshold @18 :Float64;
 }
 
 struct SendOrder {
@@ -197,6 +212,7 @@ struct SendOrder {
   to @3 :UInt32;
   epoch @4 :UInt32;
   period @5 :UInt32 = 1;
+  key @6 :UInt64; # as in ParamsPart
 }
 
 struct DropOrder {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "protocols/round_rule.hpp"
 #include "protocols/sync_sgd.hpp"
 #include "protocols/tree.hpp"
 #include "tests/protocols/text.hpp"
@@ -20,6 +21,10 @@ struct cases : Cases... {
   using Cases::operator()...;
 };
 
+std::unique_ptr<params_worker> make_gradient_worker(member self) {
+  return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
+}
+
 std::uint32_t arrivals_per_push(const std::vector<holder_place>& tree, std::uint32_t shards) {
   return tree.size() > shards ? 1 : shards;
 }
@@ -29,7 +34,7 @@ std::uint32_t arrivals_per_push(const std::vector<holder_place>& tree, std::uint
 cluster::cluster(const cluster_options& options)
     : options_(options), dice_(options.seed),
       tree_(holder_tree(options.job.workers, options.job.shards, options.job.protocol.fan_in)), coordinator_(options.job) {
-  lead_ = std::make_unique<lead>(std::make_unique<sync_sgd>(), arrivals_per_push(tree_, options.job.shards));
+  lead_ = std::make_unique<lead>(std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), arrivals_per_push(tree_, options.job.shards));
   for (const holder_place& place : tree_)
     holders_.push_back(std::make_unique<holder_seat>(place));
   applied_.resize(options.job.shards);
@@ -151,14 +156,14 @@ void cluster::come_back(worker_id who) {
   worker_seat& seat = workers_.at(who);
   seat = {.life = {seat.life.value + 1}, .alive = true, .machine = nullptr, .incoming = {}};
   const member self{who, seat.life};
-  seat.machine = std::make_unique<gradient_worker>(self);
+  seat.machine = make_gradient_worker(self);
   send({'w', who.value}, {'c'}, fmt::format("joined {}", text_of(self)),
        [this, self] { perform(coordinator_.on(joined{self})); });
 }
 
 void cluster::join_late() {
   const worker_id who{static_cast<std::uint32_t>(workers_.size())};
-  workers_[who] = {.life = {}, .alive = true, .machine = std::make_unique<gradient_worker>(member{who, {}}), .incoming = {}};
+  workers_[who] = {.life = {}, .alive = true, .machine = make_gradient_worker(member{who, {}}), .incoming = {}};
   send({'w', who.value}, {'c'}, fmt::format("joined {}", text_of(member{who, {}})), [this, who] {
     perform(coordinator_.on(joined{{who, {}}}));
   });
@@ -231,6 +236,7 @@ void cluster::perform(const coordinator_effects& effects) {
                      send(self, to_lead, "fetch", [this] { perform(lead_->on(fetch_order{})); });
                    },
                    [&](const resume&) { send(self, to_lead, "resume", [this] { perform(lead_->on(resume_order{})); }); },
+                   [](const say&) {},
                    [&](const stop& what) {
                      if (ended_)
                        breaks("stopped twice");
@@ -372,7 +378,7 @@ void cluster::perform(holder_seat& at, const holder_effects& effects) {
                      if (made.back() != wanted && !aggregator_died_)
                        breaks(fmt::format("shard {} applies something else", at.place.self.value));
                      send_parameters(at.place.self, what.round.send_to,
-                                     {.epoch = what.round.send_epoch, .ver = what.round.ver, .position = what.round.position});
+                                     {.epoch = what.round.send_epoch, .ver = what.round.ver, .key = what.round.key, .position = what.round.position});
                    },
                    [&](const forward& what) {
                      const tensor sum = take(at, what.sum);
@@ -389,7 +395,7 @@ void cluster::perform(holder_seat& at, const holder_effects& effects) {
                      if (applied_.at(at.place.self.value).size() != what.what.ver.value)
                        breaks(fmt::format("shard {} serves another version", at.place.self.value));
                      send_parameters(at.place.self, what.what.to,
-                                     {.epoch = what.what.epoch, .ver = what.what.ver, .position = what.what.position});
+                                     {.epoch = what.what.epoch, .ver = what.what.ver, .key = what.what.key, .position = what.what.position});
                    },
                    [&](const discard& what) {
                      take(at, {{what.what, 1}});

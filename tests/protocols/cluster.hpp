@@ -13,7 +13,7 @@
 
 #include "protocols/coordinator.hpp"
 #include "protocols/dice.hpp"
-#include "protocols/gradient_worker.hpp"
+#include "protocols/params_worker.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/lead.hpp"
 
@@ -79,7 +79,7 @@ private:
   struct worker_seat {
     incarnation life;
     bool alive = false;
-    std::unique_ptr<gradient_worker> machine;
+    std::unique_ptr<params_worker> machine;
     std::map<std::pair<version, plan_epoch>, std::set<holder_id>> incoming; ///< shards whose part has come
   };
   struct holder_seat {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The worker that pushes one gradient per parameters.
-#include "protocols/gradient_worker.hpp"
+#include "protocols/params_worker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,12 @@
 namespace troupe::protocols {
 namespace {
 
+params_worker gradient_worker(member self) {
+  return params_worker{self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); }};
+}
+
 params params_of(std::uint64_t ver, std::uint32_t epoch = 1, std::uint64_t as = 0) {
-  return {.epoch = e(epoch), .ver = v(ver), .position = 20 * ver, .parameters = t(as ? as : 50 + ver)};
+  return {.epoch = e(epoch), .ver = v(ver), .key = ver, .position = 20 * ver, .parameters = t(as ? as : 50 + ver)};
 }
 
 push stream_of(std::uint64_t clock, std::uint64_t base, std::uint32_t epoch = 1) {
@@ -18,21 +22,21 @@ push stream_of(std::uint64_t clock, std::uint64_t base, std::uint32_t epoch = 1)
 }
 
 /// Worker 1 of workers 0, 1, 4: rank 1 of 3.
-gradient_worker worker_1() {
-  gradient_worker out{{w(1), {}}};
+params_worker worker_1() {
+  params_worker out = gradient_worker({w(1), {}});
   out.on(plan_of(1, {0, 1, 4}));
   return out;
 }
 
 TEST(GradientWorker, ParametersBringItsSliceOfTheGlobalBatch) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   EXPECT_EQ(subject.on(params_of(3)),
             (worker_effects{adopt{v(3), t(53)},
                             compute{.step = 1, .position = 60, .cuts = 3, .parts = {{1, 1.0}}, .stream_as = stream_of(1, 3)}}));
 }
 
 TEST(GradientWorker, WhatIsComputedIsPushedAgainstItsBase) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(params_of(3));
   push expected = stream_of(1, 3);
   expected.gradient = t(9);
@@ -45,7 +49,7 @@ TEST(GradientWorker, WhatIsComputedIsPushedAgainstItsBase) {
 }
 
 TEST(GradientWorker, ItsClockAdvancesWithEveryPush) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(params_of(0));
   subject.on(computed{.step = 1});
   EXPECT_EQ(only<compute>(subject.on(params_of(1))).step, 2u);
@@ -53,7 +57,7 @@ TEST(GradientWorker, ItsClockAdvancesWithEveryPush) {
 }
 
 TEST(GradientWorker, LifeOfThePushIsItsOwn) {
-  gradient_worker subject{{w(0), {3}}};
+  params_worker subject = gradient_worker({w(0), {3}});
   plan with = plan_of(1, {0});
   with.workers[0].life = {3};
   subject.on(with);
@@ -61,7 +65,7 @@ TEST(GradientWorker, LifeOfThePushIsItsOwn) {
 }
 
 TEST(GradientWorker, OldOrRepeatedParametersAreNothing) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(params_of(3));
   subject.on(computed{.step = 1});
   EXPECT_EQ(subject.on(params_of(3)), worker_effects{});
@@ -69,7 +73,7 @@ TEST(GradientWorker, OldOrRepeatedParametersAreNothing) {
 }
 
 TEST(GradientWorker, SameVersionUnderANewPlanIsComputedAnew) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(params_of(3));
   subject.on(computed{.step = 1});
   subject.on(plan_of(2, {1}));
@@ -79,7 +83,7 @@ TEST(GradientWorker, SameVersionUnderANewPlanIsComputedAnew) {
 }
 
 TEST(GradientWorker, NewerParametersWaitForTheOpenComputation) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(params_of(3));
   EXPECT_EQ(subject.on(params_of(4)), worker_effects{});
   EXPECT_EQ(subject.on(params_of(6)), worker_effects{});
@@ -91,14 +95,14 @@ TEST(GradientWorker, NewerParametersWaitForTheOpenComputation) {
 }
 
 TEST(GradientWorker, ParametersAheadOfTheirPlanWaitForIt) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   EXPECT_EQ(subject.on(params_of(3, 2)), worker_effects{});
   EXPECT_EQ(only<compute>(subject.on(plan_of(2, {0, 1}))).cuts, 2u);
   EXPECT_EQ(subject.on(plan_of(2, {0, 1})), worker_effects{});
 }
 
 TEST(GradientWorker, RoundKeepsThePlanItBeganWith) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(plan_of(2, {1}));
   EXPECT_EQ(only<compute>(subject.on(params_of(0, 1))).cuts, 3u);
   subject.on(computed{.step = 1});
@@ -106,19 +110,19 @@ TEST(GradientWorker, RoundKeepsThePlanItBeganWith) {
 }
 
 TEST(GradientWorker, PlanWithoutItAsksForNothing) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   subject.on(plan_of(2, {0, 4}));
   EXPECT_EQ(subject.on(params_of(0, 2)), worker_effects{});
 }
 
 TEST(GradientWorker, PlanWithAnotherLifeOfItAsksForNothing) {
-  gradient_worker subject{{w(1), {1}}};
+  params_worker subject = gradient_worker({w(1), {1}});
   subject.on(plan_of(1, {1}));
   EXPECT_EQ(subject.on(params_of(0)), worker_effects{});
 }
 
 TEST(GradientWorker, ComputedWithoutComputeIsNothing) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   EXPECT_EQ(subject.on(computed{.step = 0}), worker_effects{});
   subject.on(params_of(0));
   EXPECT_EQ(subject.on(computed{.step = 7}), worker_effects{});
@@ -127,7 +131,7 @@ TEST(GradientWorker, ComputedWithoutComputeIsNothing) {
 }
 
 TEST(GradientWorker, PeersAndTimersAreNothingToIt) {
-  gradient_worker subject = worker_1();
+  params_worker subject = worker_1();
   EXPECT_EQ(subject.on(peer_message{}), worker_effects{});
   EXPECT_EQ(subject.on(peer_down{}), worker_effects{});
   EXPECT_EQ(subject.on(expired{}), worker_effects{});

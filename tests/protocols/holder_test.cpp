@@ -207,14 +207,13 @@ TEST(Holder, OrdersBehindAWaitingCloseKeepTheirOrder) {
   EXPECT_EQ(subject.on(serve_first), holder_effects{});
   EXPECT_EQ(subject.on(retain{t(5)}), holder_effects{});
   EXPECT_EQ(subject.on(second), holder_effects{});
-  EXPECT_EQ(subject.on(prox{0.5}), holder_effects{});
   EXPECT_EQ(subject.on(release{t(5)}), holder_effects{});
   subject.on(partial{h(1), v(2), t(31)});
   subject.on(partial{h(2), v(2), t(32)});
   subject.on(partial{h(1), v(1), t(21)});
   EXPECT_EQ(subject.on(partial{h(2), v(1), t(22)}),
             (holder_effects{apply_round{{{t(21), 1}, {t(22), 1}}, first}, serve{serve_first}, retain{t(5)},
-                            apply_round{{{t(31), 1}, {t(32), 1}}, second}, prox{0.5}, release{t(5)}}));
+                            apply_round{{{t(31), 1}, {t(32), 1}}, second}, release{t(5)}}));
 }
 
 TEST(Holder, RepeatedLateOrForeignPartialSumIsDiscarded) {

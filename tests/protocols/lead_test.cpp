@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/round_rule.hpp"
 #include "protocols/sync_sgd.hpp"
 #include "tests/protocols/making.hpp"
 
@@ -11,7 +12,7 @@ namespace troupe::protocols {
 namespace {
 
 lead sync_lead(std::uint32_t holders) {
-  return {std::make_unique<sync_sgd>(), holders};
+  return {std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), holders};
 }
 
 /// Worker's push number `clock` against version clock - 1, complete at this holder.
@@ -52,9 +53,14 @@ TEST(Lead, CloseCarriesWhatTheRoundIsAndTheParametersThatFollow) {
                                      .workers = 2,
                                      .send_to = {w(0), w(1)},
                                      .send_epoch = e(1),
+                                     .key = 1,
                                      .position = 20,
                                      .period = 1},
-                               report{.what = report::kind::round_closed, .ver = v(1), .samples = 40, .contributions = 2}}));
+                               report{.what = report::kind::round_closed,
+                                      .ver = v(1),
+                                      .samples = 40,
+                                      .contributions = 2,
+                                      .timings = {{.worker = w(1), .samples = 30}, {.worker = w(0), .samples = 10}}}}));
   subject.on(arrived(0, 0, 2));
   EXPECT_EQ(only<close>(subject.on(arrived(1, 0, 2))).samples_before, 40u);
   EXPECT_EQ(subject.samples_applied(), 60u);
@@ -162,7 +168,7 @@ TEST(Lead, HoldsAtTheCloseThatReachesTheSamples) {
   EXPECT_TRUE(subject.waiting_for().empty());
 
   EXPECT_EQ(subject.on(resume_order{}),
-            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .to = {w(0)}, .position = 20, .period = 1}}));
+            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .key = 2, .to = {w(0)}, .position = 20, .period = 1}}));
   EXPECT_FALSE(subject.held());
   EXPECT_EQ(subject.on(resume_order{}), lead_effects{});
 }
@@ -245,7 +251,7 @@ TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {
   subject.on(worker_down{w(0), {}});
   EXPECT_EQ(subject.on(plan_of(2, {1})), lead_effects{});
   EXPECT_EQ(subject.on(resume_order{}),
-            (lead_effects{send_order{.epoch = e(2), .ver = v(1), .to = {w(1)}, .position = 10, .period = 1}}));
+            (lead_effects{send_order{.epoch = e(2), .ver = v(1), .key = 1, .to = {w(1)}, .position = 10, .period = 1}}));
 }
 
 TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
@@ -253,7 +259,7 @@ TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
   subject.on(hold_order{.now = true});
   subject.on(plan_of(1, {0}));
   subject.on(arrived(0));
-  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .to = {evaluator}}}));
+  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .key = 1, .to = {evaluator}}}));
 }
 
 /// A rule that applies each push alone and answers its pusher: what a lead must not preclude.
@@ -266,13 +272,11 @@ public:
                   .ver = version_,
                   .epoch = msg.epoch,
                   .workers = 2,
-                  .parameter_weight = 0.5,
-                  .lr_scale = 0.25,
+                  .step = {.lr_scale = 0.25},
                   .samples = msg.samples,
-                  .compensate = 0.04,
-                  .backup = t(9)},
-            send_params{.to = {msg.id.worker}, .ver = version_, .epoch = msg.epoch},
-            send_params{.to = {w(5)}, .ver = version_, .epoch = msg.epoch}, retain{t(9)}, arm_timer{{1}, 50}};
+                  .compensate = {0.04, true, t(9)}},
+            send_params{.to = {msg.id.worker}, .ver = version_, .epoch = msg.epoch, .answers = msg.id.clock},
+            send_params{.to = {w(5)}, .ver = version_, .epoch = msg.epoch, .answers = {17}}, retain{t(9)}, arm_timer{{1}, 50}};
   }
   rule_effects on(const worker_down&) override { return {}; }
   rule_effects on(const expired& msg) override { return {release{{msg.timer.value}}}; }
@@ -284,20 +288,19 @@ private:
 };
 
 TEST(Lead, RuleThatAppliesEachPushAloneIsTranslatedVerbByVerb) {
-  lead subject{std::make_unique<each_alone>(), 1};
+  lead subject{std::make_unique<each_alone>(), 1, true};
   subject.on(plan_of(1, {0, 1}));
   EXPECT_EQ(subject.on(arrived(1)),
             (lead_effects{close{.epoch = e(1),
                                 .ver = v(1),
                                 .contributions = {{{w(1), {}, {1}}, 1}},
-                                .lr_scale = 0.25,
+                                .step = {.lr_scale = 0.25},
                                 .workers = 2,
                                 .send_to = {w(1)},
                                 .send_epoch = e(1),
-                                .parameter_weight = 0.5,
-                                .compensate = 0.04,
-                                .backup = t(9)},
-                          send_order{.epoch = e(1), .ver = v(1), .to = {w(5)}}, retain{t(9)}, arm_timer{{1}, 50}}));
+                                .key = 1,
+                                .compensate = {0.04, true, t(9)}},
+                          send_order{.epoch = e(1), .ver = v(1), .key = 17, .to = {w(5)}}, retain{t(9)}, arm_timer{{1}, 50}}));
   EXPECT_EQ(subject.on(expired{{3}, 0}), (lead_effects{release{t(3)}}));
 }
 

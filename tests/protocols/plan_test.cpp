@@ -87,7 +87,7 @@ TEST(Catalog, SyncIsBuiltWithItsRuleAndItsWorker) {
   ASSERT_EQ(sync_entry().name, "sync");
   EXPECT_FALSE(sync_entry().per_push);
   EXPECT_EQ(count<send_params>(sync_entry().make_rule({}, 1)->on(plan_of(1, {0}))), 1u);
-  const auto worker = sync_entry().make_worker({}, {w(0), {}});
+  const auto worker = sync_entry().make_worker({}, {w(0), {}}, 1);
   worker->on(plan_of(1, {0}));
   EXPECT_EQ(count<compute>(worker->on(params{.epoch = e(1)})), 1u);
 }
@@ -96,7 +96,6 @@ TEST(Catalog, WhatIsBuiltIsNotAnnounced) {
   for (const std::string_view name : announced())
     for (const catalog_entry& entry : catalog())
       EXPECT_NE(name, entry.name);
-  EXPECT_EQ(announced().size(), 12u);
 }
 
 TEST(Catalog, SoundSpecHasNoProblems) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Synchronous SGD, worked by hand.
 #include "protocols/sync_sgd.hpp"
+#include "protocols/round_rule.hpp"
 
 #include <limits>
 
@@ -10,6 +11,10 @@
 
 namespace troupe::protocols {
 namespace {
+
+round_rule sync_rule() {
+  return round_rule{[](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }};
+}
 
 /// A push of life 0 under plan 1 against version 0, ticket 100 + worker.
 push push_from(std::uint32_t worker, std::int64_t samples = 10) {
@@ -26,14 +31,14 @@ push push_from(std::uint32_t worker, version base, plan_epoch epoch = e(1)) {
 }
 
 TEST(SyncSgd, FirstPlanSendsVersionZeroToAll) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   EXPECT_EQ(rule.on(plan_of(1, {0, 1})),
             (rule_effects{send_params{.to = {w(0), w(1)}, .ver = v(0), .epoch = e(1), .position = 0, .period = 1}}));
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0), w(1)}));
 }
 
 TEST(SyncSgd, LastPushClosesTheRoundWeightedBySamplesInWorkerOrder) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   push late = push_from(1, 30), last = push_from(0, 10);
   late.loss = 1.0;
@@ -42,31 +47,37 @@ TEST(SyncSgd, LastPushClosesTheRoundWeightedBySamplesInWorkerOrder) {
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
   EXPECT_EQ(rule.on(last),
             (rule_effects{apply{.sum = {{t(100), 0.25}, {t(101), 0.75}}, .ver = v(1), .epoch = e(1), .workers = 2, .samples = 40},
-                          report{.what = report::kind::round_closed, .ver = v(1), .loss = 1.5, .contributions = 2},
+                          report{.what = report::kind::round_closed,
+                                 .ver = v(1),
+                                 .loss = 1.5,
+                                 .contributions = 2,
+                                 .timings = {{.worker = w(1), .samples = 30}, {.worker = w(0), .samples = 10}}},
                           send_params{.to = {w(0), w(1)}, .ver = v(1), .epoch = e(1), .position = 20, .period = 1}}));
   EXPECT_EQ(rule.current(), v(1));
 }
 
 TEST(SyncSgd, LatePushIsDiscarded) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   rule.on(push_from(0));
   push late = push_from(0);
   late.id.clock = {2};
   late.gradient = t(7);
-  EXPECT_EQ(rule.on(late), (rule_effects{discard{t(7)}, report{.what = report::kind::push_discarded, .ver = v(0)}}));
+  // Its worker has shown that it works on something else: it is told once more where the job is.
+  EXPECT_EQ(rule.on(late), (rule_effects{discard{t(7)}, report{.what = report::kind::push_discarded, .ver = v(0)},
+                                         send_params{.to = {w(0)}, .ver = v(1), .epoch = e(1), .position = 10}}));
   EXPECT_EQ(rule.current(), v(1));
 }
 
 TEST(SyncSgd, PushAgainstAVersionNotMadeYetIsDiscarded) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   EXPECT_EQ(only<discard>(rule.on(push_from(0, v(1)))).what, t(100));
   EXPECT_EQ(rule.current(), v(0));
 }
 
 TEST(SyncSgd, SecondPushOfAWorkerInARoundIsDiscardedAndTheFirstStays) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
   push again = push_from(0);
@@ -77,13 +88,13 @@ TEST(SyncSgd, SecondPushOfAWorkerInARoundIsDiscardedAndTheFirstStays) {
 }
 
 TEST(SyncSgd, ForeignWorkerIsDiscarded) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   EXPECT_EQ(only<discard>(rule.on(push_from(5))).what, t(105));
 }
 
 TEST(SyncSgd, OtherLifeOfAMemberIsDiscarded) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   push other = push_from(0);
   other.id.life = {1};
@@ -91,7 +102,7 @@ TEST(SyncSgd, OtherLifeOfAMemberIsDiscarded) {
 }
 
 TEST(SyncSgd, PushOfAnotherEpochIsDiscarded) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(2, {0}));
   EXPECT_EQ(only<discard>(rule.on(push_from(0))).what, t(100));
   push future = push_from(0);
@@ -100,7 +111,7 @@ TEST(SyncSgd, PushOfAnotherEpochIsDiscarded) {
 }
 
 TEST(SyncSgd, EmptySliceCountsAsArrivedAndAddsNoTerm) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   push empty = push_from(1, 0);
   empty.loss = std::numeric_limits<double>::quiet_NaN();
@@ -111,7 +122,7 @@ TEST(SyncSgd, EmptySliceCountsAsArrivedAndAddsNoTerm) {
 }
 
 TEST(SyncSgd, PushThatIsNotFiniteIsRejectedAndTheOthersAreWeightedAnew) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1, 2}));
   push wild = push_from(1);
   wild.finite = false;
@@ -124,7 +135,7 @@ TEST(SyncSgd, PushThatIsNotFiniteIsRejectedAndTheOthersAreWeightedAnew) {
 }
 
 TEST(SyncSgd, RoundWithoutATermAdvancesTheVersionWithoutAStep) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   push wild = push_from(0);
   wild.finite = false;
@@ -134,7 +145,7 @@ TEST(SyncSgd, RoundWithoutATermAdvancesTheVersionWithoutAStep) {
 }
 
 TEST(SyncSgd, DeathOfTheLastStragglerClosesTheRound) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(1));
   const rule_effects closed = rule.on(worker_down{w(0), {}});
@@ -144,7 +155,7 @@ TEST(SyncSgd, DeathOfTheLastStragglerClosesTheRound) {
 }
 
 TEST(SyncSgd, PushOfAWorkerThatThenDiedIsDropped) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
   EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}, report{.what = report::kind::push_discarded}}));
@@ -152,14 +163,14 @@ TEST(SyncSgd, PushOfAWorkerThatThenDiedIsDropped) {
 }
 
 TEST(SyncSgd, EmptyPushOfAWorkerThatThenDiedIsDiscardedOnce) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   EXPECT_EQ(count<discard>(rule.on(push_from(0, 0))), 1u);
   EXPECT_EQ(rule.on(worker_down{w(0), {}}), rule_effects{});
 }
 
 TEST(SyncSgd, DeathOfAnotherLifeOrOfAForeignerChangesNothing) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
   EXPECT_EQ(rule.on(worker_down{w(1), {1}}), rule_effects{});
@@ -168,7 +179,7 @@ TEST(SyncSgd, DeathOfAnotherLifeOrOfAForeignerChangesNothing) {
 }
 
 TEST(SyncSgd, DeadWorkerIsNotAwaitedInTheNextRoundEither) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(worker_down{w(0), {}});
   rule.on(push_from(1));
@@ -177,7 +188,7 @@ TEST(SyncSgd, DeadWorkerIsNotAwaitedInTheNextRoundEither) {
 }
 
 TEST(SyncSgd, PlanDuringARoundTakesEffectAtTheNext) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   plan wider = plan_of(2, {0, 1});
   wider.period = 3;
@@ -189,11 +200,12 @@ TEST(SyncSgd, PlanDuringARoundTakesEffectAtTheNext) {
   EXPECT_EQ(only<send_params>(closed),
             (send_params{.to = {w(0), w(1)}, .ver = v(1), .epoch = e(2), .position = 10, .period = 3}));
   rule.on(push_from(0, v(1), e(2)));
-  EXPECT_EQ(only<send_params>(rule.on(push_from(1, v(1), e(2)))).position, 30u);
+  // Three steps of 20 each.
+  EXPECT_EQ(only<send_params>(rule.on(push_from(1, v(1), e(2)))).position, 70u);
 }
 
 TEST(SyncSgd, OldOrRepeatedPlanIsNothing) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(2, {0}));
   rule.on(worker_down{w(0), {}});
   EXPECT_EQ(rule.on(plan_of(1, {0, 1})), rule_effects{});
@@ -201,7 +213,7 @@ TEST(SyncSgd, OldOrRepeatedPlanIsNothing) {
 }
 
 TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderTheNextPlan) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   EXPECT_EQ(rule.on(worker_down{w(0), {}}), rule_effects{});
   EXPECT_EQ(rule.waiting_for(), std::vector<worker_id>{});
@@ -210,7 +222,7 @@ TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderTheNextPlan) {
 }
 
 TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderAPlanThatWasWaiting) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   rule.on(plan_of(2, {0, 1}));
   EXPECT_EQ(rule.on(worker_down{w(0), {}}),
@@ -218,7 +230,7 @@ TEST(SyncSgd, RoundWhoseWorkersAllDiedBeginsAnewUnderAPlanThatWasWaiting) {
 }
 
 TEST(SyncSgd, WorkerThatCameBackUnderANewPlanIsAwaitedAgain) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(worker_down{w(0), {}});
   plan back = plan_of(2, {0, 1});
@@ -229,7 +241,7 @@ TEST(SyncSgd, WorkerThatCameBackUnderANewPlanIsAwaitedAgain) {
 }
 
 TEST(SyncSgd, ShortLastBatchEndsTheEpochOfTheData) {
-  sync_sgd rule;
+  round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}, /*batch=*/10, /*data_size=*/30));
   rule.on(push_from(0));
   rule.on(push_from(1));

@@ -64,6 +64,8 @@ std::string text_of(const report& what) {
     return fmt::format("discarded a push of {} on v{}", what.worker.value, what.ver.value);
   case report::kind::push_not_finite:
     return fmt::format("push of {} on v{} is not finite", what.worker.value, what.ver.value);
+  case report::kind::push_refused:
+    return fmt::format("refused a push of {} on v{}: {}", what.worker.value, what.ver.value, what.text);
   case report::kind::held:
     return fmt::format("held v{}", what.ver.value);
   case report::kind::note:

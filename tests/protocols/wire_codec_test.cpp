@@ -107,13 +107,13 @@ TEST(CodecRules, NumbersThatSteerTheSumAreFinite) {
   round.contributions[1].weight = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}), "a contribution's weight is nan, must be finite");
   round = test::small_close();
-  round.lr_scale = std::numeric_limits<double>::infinity();
+  round.step.lr_scale = std::numeric_limits<double>::infinity();
   EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}), "learning-rate scale is inf, must be finite");
 }
 
 TEST(CodecRules, TermsOfAPerPushRuleStayAtHome) {
-  for (auto change : {+[](close& c) { c.parameter_weight = 0.5; }, +[](close& c) { c.compensate = 0.1; },
-                      +[](close& c) { c.backup = ticket{4}; }}) {
+  for (auto change : {+[](close& c) { c.compensate.lambda = 0.1; }, +[](close& c) { c.compensate.adaptive = true; },
+                      +[](close& c) { c.compensate.backup = ticket{4}; }}) {
     close round = test::small_close();
     change(round);
     EXPECT_EQ(fault_of(message{addressed<close>{{1}, round}}),

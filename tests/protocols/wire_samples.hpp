@@ -28,6 +28,7 @@ inline push whole_push() {
           .loss = 0.625,
           .compute = 1'500'000,
           .finite = true,
+          .weight = 0.125,
           .at = 7'000'000'000};
 }
 
@@ -35,11 +36,13 @@ inline close small_close() {
   return {.epoch = {2},
           .ver = {41},
           .contributions = {{some_push(), 0.25}, {{{4}, {0}, {40}}, 0.75}},
-          .lr_scale = 0.5,
+          .keep = true,
+          .step = {.what = step_rule::kind::outer, .lr_scale = 0.5, .lr = 0.7, .momentum = 0.9, .nesterov = true},
           .samples_before = 5120,
           .workers = 2,
           .send_to = {{3}, {4}, evaluator},
           .send_epoch = {3},
+          .key = 41,
           .position = 5248,
           .period = 4};
 }
@@ -51,12 +54,12 @@ inline std::vector<sample> ordinary() {
       {"bye", bye{"no longer wanted", true}},
       {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
       {"push_end", message{push_end{{1}, whole_push(), 9}}},
-      {"params_part", message{params_part{{3}, {1}, {{2}, {41}, 5248, 4, {}}, {16, 48}}}},
+      {"params_part", message{params_part{{3}, {1}, {{2}, {41}, 43, 5248, 4, {}}, {16, 48}}}},
       {"partial_part", message{partial_part{{0}, {5}, {41}, {0, 32}, false}}},
       {"partial_part_empty", message{partial_part{{0}, {5}, {41}, {0, 1'048'576}, true}}},
       {"arrival", message{addressed<arrival>{{0}, {{1}, whole_push()}}}},
       {"close", message{addressed<close>{{1}, small_close()}}},
-      {"send_order", message{addressed<send_order>{{1}, {{2}, {41}, {{3}, evaluator}, 5248, 4}}}},
+      {"send_order", message{addressed<send_order>{{1}, {{2}, {41}, 43, {{3}, evaluator}, 5248, 4}}}},
       {"drop_order", message{addressed<drop_order>{{1}, {some_push()}}}},
       {"peer_part", message{peer_part{{2}, {{{3}, {1}}, 17, 0.5, {}}, {64, 96}}}},
   };
@@ -78,17 +81,20 @@ inline std::vector<sample> extreme() {
                    .loss = -std::numeric_limits<double>::infinity(),
                    .compute = i64,
                    .finite = false,
+                   .weight = -big,
                    .at = std::numeric_limits<std::int64_t>::min()};
   const std::vector<worker_id> everybody(max_listed_workers, worker_id{u32});
   const std::vector<contribution> all(max_listed_workers, contribution{id, -big});
   const close everything{.epoch = {u32},
                          .ver = {u64},
                          .contributions = all,
-                         .lr_scale = big,
+                         .keep = true,
+                         .step = {step_rule::kind::linear, big, big, big, true, -big, big},
                          .samples_before = u64,
                          .workers = u32,
                          .send_to = everybody,
                          .send_epoch = {u32},
+                         .key = u64,
                          .position = u64,
                          .period = u32};
   return {
@@ -98,12 +104,12 @@ inline std::vector<sample> extreme() {
       {"push_part", message{push_part{{u32}, {u32}, id, {last - 16, last}}}},
       {"push_part_of_nothing", message{push_part{{u32}, {u32}, id, {last, last}}}},
       {"push_end", message{push_end{{u32}, large, u32}}},
-      {"params_part", message{params_part{{u32}, {u32}, {{u32}, {u64}, u64, u32, {}}, {0, 16}}}},
+      {"params_part", message{params_part{{u32}, {u32}, {{u32}, {u64}, u64, u64, u32, {}}, {0, 16}}}},
       {"partial_part_empty", message{partial_part{{u32}, {u32}, {u64}, {0, last}, true}}},
       {"arrival", message{addressed<arrival>{{u32}, {{u32}, large}}}},
       {"close", message{addressed<close>{{u32}, everything}}},
       {"close_of_nobody", message{addressed<close>{}}},
-      {"send_order", message{addressed<send_order>{{u32}, {{u32}, {u64}, everybody, u64, u32}}}},
+      {"send_order", message{addressed<send_order>{{u32}, {{u32}, {u64}, u64, everybody, u64, u32}}}},
       {"send_order_to_nobody", message{addressed<send_order>{}}},
       {"drop_order", message{addressed<drop_order>{{u32}, {id}}}},
       {"peer_part", message{peer_part{{u32}, {{{u32}, {u32}}, u64, -big, {}}, {0, 16}}}},

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AdaComm: local SGD whose communication period falls with the loss (Wang & Joshi, SysML 2019, section 4).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "protocols/controller.hpp"
+
+namespace troupe::protocols {
+
+struct adacomm_options {
+  std::uint32_t initial_steps = 20;             ///< tau_0
+  nanoseconds interval = 60'000'000'000;        ///< T_0
+  bool couple_lr = true;
+};
+
+/// At the end of interval l: tau_l = ceil(sqrt(F_l / F_0) tau_0), with F_l the mean training loss over the interval's last
+/// round and F_0 over the job's first; where that is not below tau_{l-1}, tau_l = ceil(tau_{l-1} / 2). tau >= 1.
+///
+/// Coupled to the learning rate: F_l / F_0 times eta_0 / eta_l; after an interval in which eta changed, tau follows the formula
+/// up as well as down.
+class adacomm final : public controller {
+public:
+  explicit adacomm(const adacomm_options& options) : options_(options), tau_(options.initial_steps) {}
+
+  nanoseconds interval() const override { return options_.interval; }
+
+  std::optional<decision> on(const report& closed, double learning_rate) override {
+    if (closed.contributions == 0)
+      return std::nullopt;
+    if (first_loss_ == 0) {
+      first_loss_ = closed.loss;
+      first_rate_ = last_rate_ = learning_rate;
+    }
+    loss_ = closed.loss;
+    rate_ = learning_rate;
+    return std::nullopt;
+  }
+
+  std::optional<decision> on_interval(nanoseconds at) override {
+    if (first_loss_ <= 0 || !std::isfinite(loss_))
+      return std::nullopt;
+    const double coupling = options_.couple_lr ? first_rate_ / rate_ : 1;
+    const bool follows = options_.couple_lr && rate_ != last_rate_;
+    last_rate_ = rate_;
+    const auto wanted = static_cast<std::uint32_t>(
+        std::max(1.0, std::ceil(std::sqrt(coupling * loss_ / first_loss_) * static_cast<double>(options_.initial_steps))));
+    const std::uint32_t before = tau_;
+    tau_ = wanted < before || follows ? wanted : (before + 1) / 2;
+    if (tau_ == before)
+      return std::nullopt;
+    return decision{.period = tau_,
+                    .why = fmt::format("adacomm at {} s: loss {} of {}, learning rate {} of {}: communication period {} -> {}",
+                                       static_cast<double>(at) * 1e-9, loss_, first_loss_, rate_, first_rate_, before, tau_)};
+  }
+
+private:
+  adacomm_options options_;
+  std::uint32_t tau_;
+  double first_loss_ = 0, loss_ = 0;
+  double first_rate_ = 0, last_rate_ = 0, rate_ = 0; ///< of the first round, of the last interval, of the last round
+};
+
+} // namespace troupe::protocols

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asynchronous consensus ADMM with a partial barrier and bounded delay (Zhang & Kwok 2014), for sum_i f_i(x) / n + l1 |x|.
+#pragma once
+
+#include "protocols/params_worker.hpp"
+#include "protocols/rule.hpp"
+
+namespace troupe::protocols {
+
+struct admm_options {
+  double rho = 1, l1 = 0;
+  std::size_t barrier = 0; ///< S, capped at the live workers; 0: half of them
+  std::uint64_t delay = 8; ///< tau: rounds that may close in a row without a worker
+};
+
+/// The centre's half. Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed anew
+/// and nobody's push is older than tau rounds: z = soft(mean_i u_i, l1 / rho). Those that pushed get the new z.
+class admm final : public rule {
+public:
+  explicit admm(const admm_options& options) : options_(options) {}
+
+  rule_effects on(const plan& msg) override;
+  rule_effects on(const push& msg) override;
+  rule_effects on(const worker_down& msg) override;
+  rule_effects on(const expired&) override { return {}; }
+  version current() const override { return z_; }
+  std::vector<worker_id> waiting_for() const override;
+
+private:
+  struct seat {
+    std::optional<push> newest{}; ///< its u_i
+    bool waits = true, fresh = false;
+    std::uint64_t age = 0;      ///< rounds closed since it came
+    std::uint64_t position = 0; ///< in its own data
+  };
+
+  bool ready() const;
+  rule_effects close_if_ready();
+  void send_z(rule_effects& out);
+  static void drop(rule_effects& out, seat& of);
+
+  admm_options options_;
+  plan plan_;
+  std::map<member, seat> seats_;
+  version z_;
+};
+
+/// The worker's half: H steps towards argmin f_i(x) + <l, x> + rho/2 |x - z|^2; l += rho (x - z); push x + l / rho.
+class admm_task final : public task {
+public:
+  explicit admm_task(double rho) : rho_(rho) {}
+  worker_effects begin(const plan& with, const params& what, const push& as) override;
+  worker_effects on(const computed& msg) override;
+
+private:
+  local_step step() const;
+
+  double rho_;
+  plan plan_;
+  push open_;
+  bool fresh_ = true; ///< x begins at z
+  std::uint32_t left_ = 0;
+  std::uint64_t position_ = 0;
+};
+
+} // namespace troupe::protocols

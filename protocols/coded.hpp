@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gradient coding: the exact gradient from any n - s workers (Tandon, Lei, Dimakis, Karampatziakis, ICML 2017).
+#pragma once
+
+#include "protocols/gradient_code.hpp"
+#include "protocols/params_worker.hpp"
+#include "protocols/round_policy.hpp"
+
+namespace troupe::protocols {
+
+struct coded_options {
+  code_scheme scheme = code_scheme::automatic;
+  std::uint32_t stragglers = 1;
+  std::uint64_t seed = 1;
+};
+
+/// The code of a plan: a new one with every change of membership; with few workers left it bears fewer stragglers.
+inline gradient_code code_of(const coded_options& options, const plan& with) {
+  const auto n = static_cast<std::uint32_t>(with.workers.size());
+  code_options code{.scheme = options.scheme, .workers = n, .stragglers = std::min(options.stragglers, n - 1), .seed = options.seed};
+  // A cyclic code that this membership conditions too badly for float32 gives way to groups, on both sides alike.
+  if (!gradient_code::check(code).empty())
+    code.scheme = code_scheme::groups;
+  return gradient_code{code};
+}
+
+/// The rule's half: closes as soon as the pushes that came can be decoded; one that is not finite is a straggler's.
+class coded final : public round_policy {
+public:
+  explicit coded(const coded_options& options) : options_(options) {}
+
+  std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
+    if (!code_ || round.with.workers != members_)
+      code_ = code_of(options_, round.with);
+    members_ = round.with.workers;
+    return alive;
+  }
+
+  std::optional<closing> close(const open_round& round) override {
+    std::vector<std::uint32_t> ranks;
+    std::vector<member> from;
+    for (const auto& [who, part] : round.pushed)
+      if (part.finite) {
+        ranks.push_back(static_cast<std::uint32_t>(round.with.rank_of(who.worker)));
+        from.push_back(who);
+      }
+    const auto decoded = code_->decode(ranks);
+    if (!decoded) // a full round that cannot be decoded makes a version without a step
+      return round.full() ? std::optional{closing{}} : std::nullopt;
+    closing out{.samples = static_cast<std::int64_t>(round.samples()), .residual = decoded->residual};
+    for (std::size_t i = 0; i < from.size(); ++i)
+      if (decoded->weights[i] != 0)
+        out.weights[from[i]] = decoded->weights[i];
+    return out;
+  }
+
+  bool lost(const open_round& round) const override {
+    std::vector<std::uint32_t> ranks;
+    for (const member& who : round.live)
+      ranks.push_back(static_cast<std::uint32_t>(round.with.rank_of(who.worker)));
+    return !code_->decode(ranks);
+  }
+
+private:
+  coded_options options_;
+  std::optional<gradient_code> code_;
+  std::vector<member> members_; ///< that it was made for
+};
+
+/// The worker's half: the gradients of its parts, each times its coefficient and its share of the round's samples, summed.
+class coded_task final : public task {
+public:
+  explicit coded_task(const coded_options& options) : options_(options) {}
+
+  worker_effects begin(const plan& with, const params& what, const push& as) override {
+    if (!code_ || with.workers != members_)
+      code_ = code_of(options_, with);
+    members_ = with.workers;
+    open_ = as;
+    const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
+    const std::uint64_t samples = with.after(what.position) - what.position;
+    compute sum{.position = what.position, .cuts = code_->cuts(rank)};
+    for (const auto& [index, weight] : code_->parts(rank)) {
+      const auto share = static_cast<double>(plan::cut_size(samples, sum.cuts, index)) / static_cast<double>(samples);
+      sum.parts.push_back({index, weight * share});
+    }
+    return {adopt{what.ver, what.parameters}, std::move(sum)};
+  }
+
+  worker_effects on(const computed& msg) override {
+    accumulate(open_, msg);
+    open_.gradient = msg.gradient;
+    return {send_push{open_}};
+  }
+
+private:
+  coded_options options_;
+  std::optional<gradient_code> code_;
+  std::vector<member> members_;
+  push open_;
+};
+
+} // namespace troupe::protocols

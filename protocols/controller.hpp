@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interface of a protocol's control: what the coordinator changes while a job runs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "protocols/effect.hpp"
+
+namespace troupe::protocols {
+
+/// A new plan: what is absent stays.
+struct decision {
+  std::optional<std::uint32_t> period{};
+  std::optional<protocol_spec> protocol{};
+  std::string why{}; ///< for people and logs, with the numbers that it was decided by
+};
+
+/// Hears the rounds; decides. Runs at the coordinator; what it decides takes effect at a round's begin.
+class controller {
+public:
+  virtual ~controller() = default;
+  /// Before each plan, with what it says.
+  virtual void on(const plan& msg) { (void)msg; }
+  /// A round has closed, at this learning rate.
+  virtual std::optional<decision> on(const report& closed, double learning_rate) {
+    (void)closed;
+    (void)learning_rate;
+    return std::nullopt;
+  }
+  /// How often `on_interval` is to be called, in training time; 0: never.
+  virtual nanoseconds interval() const { return 0; }
+  virtual std::optional<decision> on_interval(nanoseconds at) {
+    (void)at;
+    return std::nullopt;
+  }
+};
+
+} // namespace troupe::protocols

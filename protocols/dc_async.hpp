@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DC-ASGD: asynchronous SGD with delay compensation (Zheng et al. 2017, algorithms 1 and 2).
+#pragma once
+
+#include "protocols/async_sgd.hpp"
+
+namespace troupe::protocols {
+
+/// A gradient g that was computed at w_bak and is applied at w stands for the gradient at w: its first-order expansion with
+/// the Hessian's diagonal taken as lambda g*g is g + lambda g*g*(w - w_bak). w_bak is kept for each worker: the parameters
+/// that were sent to it last. Adaptive: lambda over the root of a running mean of g*g.
+class dc_async final : public async_sgd {
+public:
+  dc_async(double lambda, bool adaptive) : lambda_(lambda), adaptive_(adaptive) {}
+
+private:
+  delay_compensation compensation_of(member from) const override { return {lambda_, adaptive_, backups_.at(from)}; }
+
+  void sent(rule_effects& out, member to) override {
+    left(out, to);
+    const ticket backup{++last_};
+    backups_.emplace(to, backup);
+    out.emplace_back(retain{backup});
+  }
+
+  void left(rule_effects& out, member who) override {
+    if (const auto old = backups_.extract(who))
+      out.emplace_back(release{old.mapped()});
+  }
+
+  double lambda_;
+  bool adaptive_;
+  std::map<member, ticket> backups_;
+  std::uint64_t last_ = 0;
+};
+
+} // namespace troupe::protocols

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Deadline: synchronous SGD that leaves its slowest workers behind by a cut-off learned from past arrivals.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "protocols/round_policy.hpp"
+
+namespace troupe::protocols {
+
+/// A round waits for all its workers, but no longer than median + max(mad_factor * MAD, 10 % of the median) of past arrivals,
+/// late ones counted in; MAD is the median of the distances from the median. So that no worker's data are lost for good, a
+/// worker that was left behind `max_misses` rounds in a row is waited for. Past: the last eight arrivals of each worker.
+class deadline final : public round_policy {
+public:
+  deadline(double mad_factor, std::uint32_t max_misses) : mad_factor_(mad_factor), max_misses_(max_misses) {}
+
+  void arrived(const push& what, nanoseconds elapsed) override {
+    std::deque<nanoseconds>& own = past_[what.id.worker];
+    own.push_back(elapsed);
+    if (own.size() > 8)
+      own.pop_front();
+  }
+
+  std::optional<nanoseconds> patience(const open_round& round) const override {
+    std::vector<nanoseconds> arrivals;
+    for (const member& who : round.live)
+      if (const auto own = past_.find(who.worker); own != past_.end())
+        arrivals.insert(arrivals.end(), own->second.begin(), own->second.end());
+    if (arrivals.size() < round.live.size()) // nothing is known yet
+      return std::nullopt;
+    const nanoseconds middle = median(arrivals);
+    for (nanoseconds& each : arrivals)
+      each = std::max(each - middle, middle - each);
+    const double spread = mad_factor_ * static_cast<double>(median(arrivals));
+    return middle + static_cast<nanoseconds>(std::max(spread, 0.1 * static_cast<double>(middle)));
+  }
+
+  std::optional<closing> close(const open_round& round) override {
+    const auto owed = [&](const member& who) { return !round.pushed.contains(who) && misses_[who] >= max_misses_; };
+    const bool cut_off = round.out_of_patience && !round.pushed.empty() && std::ranges::none_of(round.live, owed);
+    if (!round.full() && !cut_off)
+      return std::nullopt;
+    for (const member& who : round.live)
+      misses_[who] = round.pushed.contains(who) ? 0 : misses_[who] + 1;
+    return by_samples(round);
+  }
+
+private:
+  static nanoseconds median(std::vector<nanoseconds>& of) {
+    const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+    std::ranges::nth_element(of, middle);
+    return *middle;
+  }
+
+  double mad_factor_;
+  std::uint32_t max_misses_;
+  std::map<worker_id, std::deque<nanoseconds>> past_;
+  std::map<member, std::uint32_t> misses_; ///< rounds in a row that closed without its push
+};
+
+} // namespace troupe::protocols

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mechanics of a worker that answers parameters with pushes.
+#include "protocols/params_worker.hpp"
+
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+namespace troupe::protocols {
+
+params_worker::params_worker(member self, task_maker make) : self_(self), make_(std::move(make)) {}
+
+worker_effects params_worker::on(const plan& msg) {
+  if (newest_ && msg.epoch < newest_->epoch)
+    return {};
+  plans_.try_emplace(msg.epoch, msg);
+  return begin_if_ready();
+}
+
+worker_effects params_worker::on(const params& msg) {
+  // The same version comes again under a new plan when a round began anew; shards of their own answer each push by its clock.
+  if (newest_ && std::tie(msg.key, msg.epoch) <= std::tie(newest_->key, newest_->epoch))
+    return {};
+  newest_ = msg;
+  begun_newest_ = false;
+  std::erase_if(plans_, [&msg](const auto& entry) { return entry.first < msg.epoch; });
+  return begin_if_ready();
+}
+
+worker_effects params_worker::on(const computed& msg) {
+  if (!working_ || msg.step != steps_)
+    return {};
+  worker_effects out = task_->on(msg);
+  number_steps(out);
+  for (const worker_effect& effect : out)
+    working_ = working_ && !std::holds_alternative<send_push>(effect);
+  worker_effects more = begin_if_ready();
+  out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return out;
+}
+
+worker_effects params_worker::begin_if_ready() {
+  if (working_ || !newest_ || begun_newest_)
+    return {};
+  const auto known = plans_.find(newest_->epoch);
+  if (known == plans_.end() || !known->second.has(self_))
+    return {};
+  const plan& with = known->second;
+  if (!task_ || of_ != with.protocol) {
+    task_ = make_(with.protocol);
+    of_ = with.protocol;
+  }
+  begun_newest_ = working_ = true;
+  clock_ = {clock_.value + 1};
+  worker_effects out = task_->begin(
+      with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
+  number_steps(out);
+  return out;
+}
+
+/// Steps are numbered through, whatever the task: the number comes back in `computed` and keys what is random in the step.
+void params_worker::number_steps(worker_effects& effects) {
+  for (worker_effect& effect : effects)
+    if (auto* gradient = std::get_if<compute>(&effect))
+      gradient->step = ++steps_;
+    else if (auto* local = std::get_if<local_step>(&effect))
+      local->what.step = ++steps_;
+}
+
+void accumulate(push& what, const computed& msg) {
+  what.samples += msg.samples;
+  what.compute += msg.compute;
+  what.finite = what.finite && msg.finite;
+  if (what.samples > 0)
+    what.loss += (msg.loss - what.loss) * static_cast<double>(msg.samples) / static_cast<double>(what.samples);
+}
+
+worker_effects gradient_task::begin(const plan& with, const params& what, const push& as) {
+  open_ = as;
+  compute gradient{.position = what.position, .parts = {{0, 1}}, .stream_as = as};
+  if (!own_slice_) {
+    gradient.cuts = static_cast<std::uint32_t>(with.workers.size());
+    gradient.parts = {{static_cast<std::uint32_t>(with.rank_of(as.id.worker)), 1}};
+  }
+  return {adopt{what.ver, what.parameters}, std::move(gradient)};
+}
+
+worker_effects gradient_task::on(const computed& msg) {
+  accumulate(open_, msg);
+  open_.gradient = msg.gradient;
+  return {send_push{open_}};
+}
+
+} // namespace troupe::protocols

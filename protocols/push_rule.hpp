@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mechanics of protocols that apply each push alone, the same for all of them.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "protocols/rule.hpp"
+
+namespace troupe::protocols {
+
+/// Runs at every shard, each with its own versions and clocks: atomic per shard only. A push of any member of the newest plan
+/// makes a version, whatever parameters it was computed against; its worker is answered with the newest parameters and a
+/// slice of the data of its own, so that every sample comes once an epoch whatever the speeds. A push that is not finite is
+/// discarded, and answered all the same.
+///
+/// What differs between protocols: the step, who may go on, what is kept of what was sent.
+class push_rule : public rule {
+public:
+  rule_effects on(const plan& msg) final;
+  rule_effects on(const push& msg) final;
+  rule_effects on(const worker_down& msg) final;
+  rule_effects on(const expired&) final { return {}; }
+  version current() const final { return version_; }
+  std::vector<worker_id> waiting_for() const final;
+
+protected:
+  /// Pushes of a worker that were applied, counted from those of the slowest when it joined; what it works on.
+  struct progress {
+    std::uint64_t clock = 0;
+    version base{};       ///< sent to it last
+    bool waits = true;    ///< has pushed, and has not been answered
+    clock_tick answers{}; ///< of its last push
+    nanoseconds sent = 0;
+  };
+
+  /// How this push is applied. n is that of the newest plan.
+  virtual step_rule step_of(const push& what) const;
+  virtual delay_compensation compensation_of(member from) const {
+    (void)from;
+    return {};
+  }
+  /// Whether a worker may go on; the default: always.
+  virtual bool may_go(member who) const {
+    (void)who;
+    return true;
+  }
+  /// Whether it is answered with the parameters from before its own push.
+  virtual bool answers_first() const { return false; }
+  /// The newest parameters are being sent to this worker, or it is gone.
+  virtual void sent(rule_effects& out, member to) {
+    (void)out;
+    (void)to;
+  }
+  virtual void left(rule_effects& out, member who) {
+    (void)out;
+    (void)who;
+  }
+
+  const plan& with() const { return plan_; }
+  const std::map<member, progress>& workers() const { return workers_; }
+  std::uint64_t slowest() const; ///< clock
+
+private:
+  void answer_waiting(rule_effects& out);
+  void apply_push(rule_effects& out, const push& what);
+
+  plan plan_; ///< the newest
+  std::set<member> dead_;
+  std::map<member, progress> workers_;
+  version version_;
+  std::uint64_t position_ = 0; ///< of the next slice
+  nanoseconds now_ = 0;
+};
+
+} // namespace troupe::protocols

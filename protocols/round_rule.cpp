@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mechanics of rounds.
+#include "protocols/round_rule.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace troupe::protocols {
+
+namespace {
+
+constexpr timer_id patience_timer{1};
+
+void append(rule_effects& out, rule_effects more) {
+  out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+report discarded(const push& what) {
+  return {.what = report::kind::push_discarded, .ver = what.base, .worker = what.id.worker};
+}
+
+} // namespace
+
+std::uint64_t open_round::end() const {
+  std::uint64_t out = position;
+  for (std::uint32_t step = 0; step < with.period; ++step)
+    out = with.after(out);
+  return out;
+}
+
+std::uint64_t open_round::samples() const {
+  return end() - position;
+}
+
+closing by_samples(const open_round& round) {
+  closing out;
+  for (const auto& [from, part] : round.pushed)
+    if (usable(part))
+      out.samples += part.samples;
+  for (const auto& [from, part] : round.pushed)
+    if (usable(part))
+      out.weights[from] = static_cast<double>(part.samples) / static_cast<double>(out.samples);
+  return out;
+}
+
+round_rule::round_rule(policy_maker make, std::uint64_t seed) : make_(std::move(make)), seed_(seed) {}
+
+rule_effects round_rule::on(const plan& msg) {
+  if (msg.epoch <= newest_.epoch)
+    return {};
+  newest_ = msg;
+  const auto gone = [this](member who) { return !newest_.has(who); };
+  std::erase_if(dead_, gone);
+  std::erase_if(busy_, [&](const auto& entry) { return gone(entry.first); });
+  return round_.live.empty() ? begin() : rule_effects{};
+}
+
+rule_effects round_rule::on(const push& msg) {
+  now_ = std::max(now_, msg.at);
+  const member from{msg.id.worker, msg.id.life};
+  nanoseconds elapsed = 0;
+  if (const auto sent = busy_.extract(from)) {
+    elapsed = msg.at - sent.mapped();
+    timings_.push_back({from.worker, msg.compute, elapsed, msg.samples});
+    if (policy_)
+      policy_->arrived(msg, elapsed);
+  }
+  const bool expected = round_.live.contains(from) && !round_.pushed.contains(from);
+  if (!expected || msg.epoch != round_.with.epoch || msg.base != round_.base)
+    return refuse(msg, expected);
+
+  round_.pushed.emplace(from, msg);
+  rule_effects out;
+  if (!msg.finite)
+    out.emplace_back(report{.what = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
+  if (!usable(msg))
+    out.emplace_back(discard{msg.gradient});
+  append(out, close_if_full());
+  return out;
+}
+
+rule_effects round_rule::on(const worker_down& msg) {
+  const member gone{msg.worker, msg.life};
+  // Until the coordinator's next plan the newest one still names the dead: nobody must wait for them in its rounds.
+  if (newest_.has(gone))
+    dead_.insert(gone);
+  busy_.erase(gone);
+  if (round_.live.erase(gone) == 0)
+    return {};
+  rule_effects out;
+  if (auto part = round_.pushed.extract(gone); part && usable(part.mapped()))
+    out = {discard{part.mapped().gradient}, discarded(part.mapped())};
+  append(out, close_if_full());
+  return out;
+}
+
+rule_effects round_rule::on(const expired& msg) {
+  now_ = std::max(now_, msg.at);
+  armed_ = false;
+  round_.out_of_patience = true;
+  return close_if_full();
+}
+
+std::vector<worker_id> round_rule::waiting_for() const {
+  std::vector<worker_id> out;
+  for (const member& who : round_.live)
+    if (!round_.pushed.contains(who))
+      out.emplace_back(who.worker);
+  return out;
+}
+
+/// Opens a round on the current version under the newest plan.
+rule_effects round_rule::begin() {
+  if (!policy_ || newest_.protocol != round_.with.protocol)
+    policy_ = make_(newest_.protocol, seed_);
+  round_ = {.with = newest_, .base = round_.base, .position = round_.position, .began = now_};
+  std::set<member> alive;
+  for (const member& who : round_.with.workers)
+    if (!dead_.contains(who))
+      alive.insert(who);
+  round_.live = policy_->begin(round_, alive);
+  std::vector<worker_id> waiting;
+  for (const member& who : round_.live)
+    if (busy_.try_emplace(who, now_).second)
+      waiting.push_back(who.worker);
+  rule_effects out;
+  send(out, waiting);
+  const auto patience = policy_->patience(round_);
+  if (patience || armed_)
+    out.emplace_back(arm_timer{patience_timer, patience.value_or(-1)});
+  armed_ = patience.has_value();
+  return out;
+}
+
+rule_effects round_rule::close_if_full() {
+  if (round_.live.empty())
+    return begin();
+  if (policy_->lost(round_))
+    return abandon();
+  const auto how = policy_->close(round_);
+  return how ? close(*how) : rule_effects{};
+}
+
+rule_effects round_rule::close(const closing& how) {
+  apply step{.ver = next(round_.base),
+             .epoch = round_.with.epoch,
+             .workers = static_cast<std::uint32_t>(round_.with.workers.size()),
+             .step = how.step,
+             .samples = how.samples};
+  report closed{.what = report::kind::round_closed, .ver = step.ver, .at = now_};
+  rule_effects unused;
+  double loss_sum = 0, samples = 0;
+  // Summing in worker order, not arrival order, makes a run repeat bit for bit.
+  for (const auto& [from, part] : round_.pushed) {
+    const auto weight = how.weights.find(from);
+    if (weight != how.weights.end() && usable(part)) {
+      step.sum.push_back({part.gradient, weight->second});
+      loss_sum += part.loss * static_cast<double>(part.samples);
+      samples += static_cast<double>(part.samples);
+    } else if (usable(part)) {
+      unused.emplace_back(discard{part.gradient});
+      unused.emplace_back(discarded(part));
+    }
+    if (part.compute > closed.compute) {
+      closed.compute = part.compute;
+      closed.worker = from.worker;
+    }
+  }
+  closed.contributions = static_cast<std::uint32_t>(step.sum.size());
+  closed.loss = samples > 0 ? loss_sum / samples : 0;
+  closed.residual = how.residual;
+  closed.timings = std::exchange(timings_, {});
+  round_.position = round_.end();
+  round_.base = step.ver;
+  rule_effects out = std::move(unused);
+  out.emplace_back(std::move(step));
+  out.emplace_back(std::move(closed));
+  append(out, begin());
+  return out;
+}
+
+/// Discards what has come; the next plan begins the round anew, on the same version.
+rule_effects round_rule::abandon() {
+  rule_effects out;
+  for (const auto& [from, part] : round_.pushed)
+    if (usable(part)) {
+      out.emplace_back(discard{part.gradient});
+      out.emplace_back(discarded(part));
+    }
+  round_.pushed.clear();
+  round_.live.clear();
+  return out;
+}
+
+/// No version will use it. A worker that this round waits for was too late for another one: it gets this round's parameters.
+rule_effects round_rule::refuse(const push& what, bool waits) {
+  const member from{what.id.worker, what.id.life};
+  report why = discarded(what);
+  if (what.base > round_.base || what.epoch > newest_.epoch || round_.pushed.contains(from)) {
+    why.what = report::kind::push_refused;
+    why.text = round_.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
+  }
+  rule_effects out{discard{what.gradient}, std::move(why)};
+  if (waits && busy_.try_emplace(from, now_).second)
+    send(out, {from.worker});
+  return out;
+}
+
+void round_rule::send(rule_effects& out, const std::vector<worker_id>& to) const {
+  if (!to.empty())
+    out.emplace_back(send_params{.to = to,
+                                 .ver = round_.base,
+                                 .epoch = round_.with.epoch,
+                                 .position = round_.position,
+                                 .period = round_.with.period});
+}
+
+} // namespace troupe::protocols
