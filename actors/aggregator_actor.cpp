@@ -14,8 +14,8 @@ aggregator_state::aggregator_state(holder_control::stateful_pointer<aggregator_s
 
 holder_control::behavior_type aggregator_state::make_behavior() {
   return {
-    [this](const wire::push_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
-    [this](const wire::push_end& end) { perform(core_.on(end)); },
+    [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+    [this](const wire::push_end& end) { arrive(core_.add(end)); },
     [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
     [](const protocols::arrival&) {}, // the lead's
     [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
@@ -25,13 +25,19 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [this](const protocols::plan& msg) { perform(core_.machine.on(msg)); },
     [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
     [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [](const protocols::hold_order&) {}, // this and what follows: the lead's
+    [](pause_order) {}, // this and what follows: not an aggregator's
     [](const protocols::resume_order&) {},
+    [](const protocols::hold_order&) {},
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
   };
+}
+
+void aggregator_state::arrive(const std::optional<protocols::push>& complete) {
+  if (complete)
+    perform(core_.machine.on(*complete));
 }
 
 void aggregator_state::perform(const protocols::holder_effects& effects) {
@@ -42,8 +48,7 @@ void aggregator_state::perform(const protocols::holder_effects& effects) {
                  [this](const protocols::forward& e) { forward(e); },
                  [](const protocols::serve&) {}, // it has no parameters to send
                  [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                 [](const protocols::prox&) {}, // the parameters' business
-                 [](const protocols::retain&) {},
+                 [](const protocols::retain&) {}, // the parameters' business
                  [](const protocols::release&) {},
                  [](const protocols::report&) {},
                },
@@ -51,7 +56,7 @@ void aggregator_state::perform(const protocols::holder_effects& effects) {
 }
 
 void aggregator_state::forward(const protocols::forward& what) {
-  auto [tensors, terms] = core_.take(what.sum);
+  auto [tensors, terms] = core_.take(what.sum, what.round.keep);
   pending_sum next;
   next.ver = what.round.ver;
   next.terms = std::move(tensors);

@@ -37,6 +37,7 @@ private:
     std::vector<kernels::buffer> terms;
   };
 
+  void arrive(const std::optional<protocols::push>& complete);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);

@@ -63,8 +63,8 @@ public:
     setup.net = net_;
     setup.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
     auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
-    setup.machine = entry.make_worker({}, {});
-    setup.compute = system.spawn<compute_impl, caf::detached>(queue, net_, batch);
+    setup.machine = entry.make_worker({}, {}, 1);
+    setup.compute = system.spawn<compute_impl, caf::detached>(queue, net_, optimizer_spec{}, batch);
     setup.loader = system.spawn<loader_impl, caf::detached>(data_.train, std::uint64_t{1}, allocate);
     worker_ = system.spawn<worker_impl>(std::move(setup));
     auto peers = std::make_shared<role_peers>();

@@ -9,6 +9,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
+#include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
@@ -31,7 +32,11 @@ protocols::nanoseconds to_ns(double seconds) { return static_cast<protocols::nan
 protocols::coordinator_options options_of(const job& what, std::int64_t data_size) {
   protocols::coordinator_options options;
   options.workers = what.cluster.workers;
-  options.protocol = what.protocol;
+  options.protocol = protocols::initial_protocol(what.protocol);
+  options.period = protocols::initial_period(options.protocol);
+  options.learning_rate = [spec = what.optimizer, data_size, workers = what.cluster.workers](std::uint64_t samples) {
+    return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
+  };
   options.shards = what.cluster.shards;
   options.batch = what.data.batch;
   options.data_size = data_size;
@@ -151,7 +156,9 @@ void coordinator_state::start() {
 void coordinator_state::started() {
   if (finishing_)
     return;
-  machine_ = std::make_unique<protocols::coordinator>(options_of(setup_.what, data_size_));
+  auto entry = protocols::find_protocol(setup_.what.protocol.name);
+  machine_ = std::make_unique<protocols::coordinator>(
+    options_of(setup_.what, data_size_), entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started();
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();
@@ -173,8 +180,9 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                  [this](const protocols::evaluate&) { self_->send(setup_.nodes[0].actor, protocols::fetch_order{}); },
                  [this](const protocols::resume&) {
                    resume_clock();
-                   self_->send(setup_.nodes[0].actor, protocols::resume_order{});
+                   tell(protocols::resume_order{});
                  },
+                 [this](const protocols::say& e) { setup_.observer->on_event(e.text); },
                  [this](const protocols::stop& e) { finish(e); },
                  [this](const protocols::arm_timer& e) { timers_.arm(e); },
                },
@@ -198,8 +206,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
     result_.steps = msg.ver.value;
     result_.samples = msg.samples;
     result_.gradients += msg.contributions;
-    result_.staleness_max = std::max(result_.staleness_max, msg.staleness);
-    staleness_sum_ += msg.staleness * msg.contributions;
+    result_.staleness[msg.staleness] += msg.contributions;
+    result_.residual_max = std::max(result_.residual_max, msg.residual);
     perform(machine_->on(msg));
     setup_.observer->on_progress({msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
                                   msg.loss, seconds(), msg.worker.value, static_cast<double>(msg.compute) * 1e-6});
@@ -208,13 +216,20 @@ void coordinator_state::on_report(const protocols::report& msg) {
     ++result_.gradients;
     ++result_.discarded;
     break;
+  case kind::push_refused:
+    ++result_.gradients;
+    ++result_.discarded;
+    setup_.observer->on_event(fmt::format("step {}: a push of {} was refused: {}", msg.ver.value, describe(msg.worker.value), msg.text));
+    break;
   case kind::push_not_finite:
     ++result_.gradients;
     ++result_.discarded;
     setup_.observer->on_event(fmt::format("step {}: the gradient of {} is not finite; it was left out", msg.ver.value, describe(msg.worker.value)));
+    perform(machine_->on(msg));
     break;
   case kind::held:
     clock_.pause();
+    tell(pause_order{});
     result_.samples = msg.samples;
     result_.steps = msg.ver.value;
     perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
@@ -326,13 +341,13 @@ void coordinator_state::finish(const protocols::stop& how) {
   result_.reason = how.reason;
   result_.seconds = seconds();
   result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
-  if (result_.gradients > 0)
-    result_.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(result_.gradients);
   ask_totals(
     [this](const node_totals& totals) {
       result_.bytes_sent += totals.bytes_sent;
       result_.bytes_received += totals.bytes_received;
       result_.resident_bytes = std::max(result_.resident_bytes, totals.resident_bytes);
+      result_.computed_ns += totals.computed_ns;
+      result_.emulated_ns += totals.emulated_ns;
     },
     [this] { deliver(); });
 }
@@ -360,6 +375,10 @@ void coordinator_state::ask_totals(std::function<void(const node_totals&)> take,
 }
 
 void coordinator_state::deliver() {
+  if (result_.emulated_ns > 0 && result_.computed_ns > result_.emulated_ns / 4)
+    setup_.observer->on_event(fmt::format("steps really took {:.0f} % of their emulated time: the times of this run measure this machine too; "
+                                          "a larger inject.step_ms would not",
+                                          100.0 * static_cast<double>(result_.computed_ns) / static_cast<double>(result_.emulated_ns)));
   tell(stop_job{result_.failed, result_.reason});
   setup_.observer->on_finished(std::move(result_));
   self_->quit();

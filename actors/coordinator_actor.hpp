@@ -80,7 +80,6 @@ private:
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   training_clock clock_;
   training_timers timers_;
-  std::uint64_t staleness_sum_ = 0;
   std::chrono::steady_clock::time_point last_progress_;
   bool finishing_ = false;
   bool stall_said_ = false;

@@ -26,12 +26,13 @@ evaluator_state::evaluator_state(evaluator_actor::stateful_pointer<evaluator_sta
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
   return {
     [this](const wire::params_part& head, const kernels::buffer& payload) {
-      setup_.landing->add(head.what.ver, {head.where.begin, head.where.end}, payload);
-      auto whole = setup_.landing->take(head.what.ver);
+      setup_.landing->add(head.what.key, {head.where.begin, head.where.end}, payload);
+      auto whole = setup_.landing->take(head.what.key);
+      if (head.from == protocols::holder_id{0})
+        ver_ = head.what.ver; // the lead shard's
       if (!whole)
         return;
-      setup_.landing->drop_if([ver = head.what.ver](protocols::version other) { return other < ver; });
-      ver_ = head.what.ver;
+      setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
       parameters_ = std::move(*whole);
       done_ = 0;
       of_test_ = of_train_ = {};

@@ -36,10 +36,11 @@ public:
   holder_core(protocols::holder_place place, const holder_landing& landing)
       : machine(place), inbox_(landing.pushes), partials_(landing.partials) {}
 
-  protocols::holder_effects on(const wire::push_part& head, const kernels::buffer& payload) {
-    return step(inbox_.add(head, payload, store));
+  /// The push, once it is complete: what the machine is to hear.
+  std::optional<protocols::push> add(const wire::push_part& head, const kernels::buffer& payload) {
+    return inbox_.add(head, payload, store);
   }
-  protocols::holder_effects on(const wire::push_end& end) { return step(inbox_.add(end, store)); }
+  std::optional<protocols::push> add(const wire::push_end& end) { return inbox_.add(end, store); }
   protocols::holder_effects on(const wire::partial_part& head, const kernels::buffer& payload) {
     protocols::partial done{head.from, head.ver, {}};
     if (!head.empty) {
@@ -58,12 +59,14 @@ public:
     return machine.on(msg);
   }
 
-  gathered_terms take(const std::vector<protocols::term>& sum) {
+  /// `keep`: the store keeps them as well, for a later sum.
+  gathered_terms take(const std::vector<protocols::term>& sum, bool keep = false) {
     gathered_terms taken;
     for (const auto& part : sum) {
       taken.tensors.push_back(store.find(part.what));
       taken.terms.push_back({taken.tensors.back().as<const float>(), part.weight});
-      store.drop(part.what);
+      if (!keep)
+        store.drop(part.what);
     }
     return taken;
   }
@@ -72,10 +75,6 @@ public:
   ticket_store store;
 
 private:
-  protocols::holder_effects step(const std::optional<protocols::push>& complete) {
-    return complete ? machine.on(*complete) : protocols::holder_effects{};
-  }
-
   push_inbox inbox_;
   std::shared_ptr<partial_assembler> partials_;
 };

@@ -61,7 +61,7 @@ kernels::buffer lane_router::place(net::node_id, const wire::message& head, std:
   return std::visit(overloaded{
                       [this](const wire::params_part& m) -> kernels::buffer {
                         auto role = find(m.to);
-                        return role.landing ? role.landing->place(m.what.ver, flat(m.where)) : kernels::buffer{};
+                        return role.landing ? role.landing->place(m.what.key, flat(m.where)) : kernels::buffer{};
                       },
                       [this](const wire::push_part& m) -> kernels::buffer {
                         auto role = find(m.to);

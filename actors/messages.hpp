@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "actors/assembler.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
+#include "actors/replica.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/effect.hpp"
 #include "protocols/message.hpp"
@@ -31,12 +33,33 @@ struct loaded_batch {
   batch data;
 };
 
-/// Worker to compute actor: one gradient.
+/// A part of a gradient: the mean gradient over a batch, times a weight.
+struct weighted_batch {
+  batch data;
+  double weight = 1;
+};
+/// Worker to compute actor: one gradient, the sum of its parts; with `update` the replica takes a step with it.
 struct compute_request {
   std::uint64_t step = 0;
-  kernels::buffer parameters; ///< the whole flat array
-  batch data;
+  kernels::buffer parameters; ///< the whole flat array; the replica's own where there is an update
+  std::vector<weighted_batch> parts;
   kernels::random_key key;
+  std::optional<local_update> update;
+};
+/// Worker to compute actor, about its replica: parameters or dual variable anew; a sum, answered once it has run.
+struct mix_request {
+  std::vector<replica_term> terms;
+};
+struct dual_request {
+  kernels::buffer anchor;
+  double rho = 1;
+};
+struct sum_request {
+  std::vector<replica_term> terms;
+};
+struct sum_result {
+  kernels::buffer sum;
+  bool finite = true;
 };
 /// Compute actor to worker, during backward: this parameter's gradient is complete.
 struct gradient_ready {
@@ -54,7 +77,7 @@ struct compute_result {
   std::int64_t compute_ns = 0;
 };
 
-/// The device to its compute actor: the step has run.
+/// The device to its compute actor: a part of the step has run.
 struct compute_finished {
   std::uint64_t step = 0;
 };
@@ -95,6 +118,7 @@ struct totals_query {};
 struct node_totals {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;
+  std::int64_t computed_ns = 0, emulated_ns = 0; ///< what steps took, and what they were made to take; 0: nothing is emulated
 };
 /// The job is over, or a person interrupts it.
 struct stop_job {
@@ -110,6 +134,8 @@ struct role_lost {
 };
 /// Whom the open round waits for.
 struct waiting_query {};
+/// Coordinator to every role: training time stands still from now on; `resume_order` ends it.
+struct pause_order {};
 
 /// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
 struct evaluation {
@@ -131,7 +157,8 @@ using holder_actor = caf::typed_actor<
 /// Takes parameters: a worker, the evaluator, or the proxy of a remote one.
 using params_actor = caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer)>;
 
-using params_assembler = assembler<protocols::version>;
+/// By the key that the parts of one sending share.
+using params_assembler = assembler<std::uint64_t>;
 
 struct role_peers;
 /// The handles a role talks to; the same list for every role of a node. Sent once, when all roles of the node are spawned.
@@ -143,20 +170,29 @@ using holder_control = holder_actor::extend<
   caf::result<void>(protocols::plan),
   caf::result<void>(protocols::worker_down),
   caf::result<void>(protocols::holder_down),
-  caf::result<void>(protocols::hold_order),   ///< this and the next three: the lead only
+  caf::result<void>(pause_order),
   caf::result<void>(protocols::resume_order),
+  caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<void>(protocols::expired),
   caf::result<void>(protocols::version)>; ///< to itself, from the device: this version is computed
 
 /// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
-using compute_actor = caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(compute_finished)>;
+using compute_actor = caf::typed_actor<
+  caf::result<compute_result>(compute_request),
+  caf::result<void>(mix_request),
+  caf::result<void>(dual_request),
+  caf::result<sum_result>(sum_request),
+  caf::result<void>(compute_finished)>;
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 
 using worker_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
   caf::result<void>(protocols::plan),
+  caf::result<void>(pause_order),
+  caf::result<void>(protocols::resume_order),
+  caf::result<void>(protocols::expired), ///< to itself
   caf::result<void>(gradient_ready)>;
 
 using evaluator_actor = params_actor::extend<
@@ -196,6 +232,7 @@ using node_actor = caf::typed_actor<
   caf::result<void>(protocols::worker_down),
   caf::result<void>(protocols::holder_down),
   caf::result<void>(protocols::hold_order),
+  caf::result<void>(pause_order),
   caf::result<void>(protocols::resume_order),
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),

@@ -45,7 +45,8 @@ node_control::behavior_type node_state::make_behavior() {
     [this](const protocols::worker_down& msg) { tell_holders(msg); },
     [this](const protocols::holder_down& msg) { tell_holders(msg); },
     [this](const protocols::hold_order& msg) { tell_lead(msg); },
-    [this](const protocols::resume_order& msg) { tell_lead(msg); },
+    [this](pause_order msg) { tell_all(msg); },
+    [this](const protocols::resume_order& msg) { tell_all(msg); },
     [this](const protocols::fetch_order& msg) { tell_lead(msg); },
     [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
       auto lead = roles_.holders.find(0);
@@ -61,6 +62,10 @@ node_control::behavior_type node_state::make_behavior() {
           totals.bytes_received += lane.bytes_received;
         }
       totals.resident_bytes = resident_bytes();
+      if (meter_) {
+        totals.computed_ns = meter_->computed_ns;
+        totals.emulated_ns = meter_->emulated_ns;
+      }
       return totals;
     },
     [this](const stop_job&) { stop(); },

@@ -11,6 +11,7 @@
 
 #include "actors/lane_router.hpp"
 #include "actors/messages.hpp"
+#include "actors/worker_actor.hpp"
 #include "actors/type_ids.hpp"
 #include "protocols/tree.hpp"
 
@@ -90,6 +91,7 @@ private:
   std::shared_ptr<lane_router> router_;
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
+  std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
   caf::typed_response_promise<node_prepared> preparing_;
   caf::typed_response_promise<void> starting_;
 };

@@ -24,11 +24,10 @@ std::size_t to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floa
 
 /// The catalog's entry; the job was checked against the same catalog before it came here.
 protocols::catalog_entry entry_of(const std::string& name) {
-  auto entries = protocols::catalog();
-  auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
-  if (found == entries.end())
+  auto found = protocols::find_protocol(name);
+  if (!found)
     throw std::runtime_error(fmt::format("protocol \"{}\" is not in this program's catalog", name));
-  return *found;
+  return std::move(*found);
 }
 
 } // namespace
@@ -56,6 +55,7 @@ kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
 }
 
 void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree) {
+  auto entry = entry_of(job_.protocol.name);
   auto floats = net_->layout().floats();
   kernels::buffer first;
   for (const auto& where : places_.holders) {
@@ -81,9 +81,12 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                         .landing = landing,
                         .lead = nullptr};
       queue->copy_from_host(setup.initial.data(), first.as<float>() + range.begin, to_bytes(range.size()));
-      if (where.index == 0)
-        setup.lead = std::make_shared<protocols::lead>(entry_of(job_.protocol.name).make_rule(job_.protocol, job_.seed),
-                                                       tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards);
+      if (where.index == 0 || entry.per_push)
+        setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
+                                                       entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
+                                                       entry.per_push);
+      setup.per_push = entry.per_push;
+      setup.link = job_.inject.link;
       actor = self_->spawn<shard_impl, caf::detached>(std::move(setup));
     } else {
       aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing};
@@ -101,6 +104,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
 void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree) {
   auto floats = net_->layout().floats();
   auto entry = entry_of(job_.protocol.name);
+  meter_ = std::make_shared<emulation_meter>();
   for (const auto& where : places_.workers) {
     if (where.node != number_)
       continue;
@@ -118,8 +122,11 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
         setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
                                                                   partition_bytes)});
     setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
-    setup.machine = entry.make_worker(job_.protocol, {id, {}});
-    setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.data.batch);
+    setup.optimizer = job_.optimizer;
+    setup.inject = job_.inject;
+    setup.meter = meter_;
+    setup.machine = entry.make_worker(job_.protocol, {id, {}}, job_.seed);
+    setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
     setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate);
     auto landing = setup.landing;
     auto actor = self_->spawn<worker_impl>(std::move(setup));

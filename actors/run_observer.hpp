@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,13 +38,25 @@ struct job_result {
   std::optional<evaluation_point> last;
   bool target_reached = false;
   std::optional<double> time_to_target_s;
-  double staleness_mean = 0;
-  std::uint64_t staleness_max = 0;
+  /// How many pushes were applied so many versions after those that they were computed against.
+  std::map<std::uint64_t, std::uint64_t> staleness;
+  double residual_max = 0; ///< coded: of any round's decoding
+  std::int64_t computed_ns = 0, emulated_ns = 0; ///< see node_totals
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
   std::uint32_t period = 1;
   kernels::buffer parameters;
+
+  std::uint64_t staleness_max() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
+  double staleness_mean() const {
+    double pushes = 0, sum = 0;
+    for (auto [versions, count] : staleness) {
+      pushes += static_cast<double>(count);
+      sum += static_cast<double>(versions) * static_cast<double>(count);
+    }
+    return pushes > 0 ? sum / pushes : 0;
+  }
 };
 
 /// Called on the coordinator's thread: must not block.

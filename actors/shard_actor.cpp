@@ -7,28 +7,32 @@
 
 namespace troupe::actors {
 
+namespace {
+
+/// Not the rule's timers: the emulated links'.
+constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff'fffe};
+
+} // namespace
+
 shard_state::shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing),
       optimizer_(setup_.optimizer, *setup_.queue, setup_.range.size()), newest_(setup_.initial), ready_(setup_.initial),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }) {
+      }),
+      incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer) {
   end_with_reason(*self);
 }
 
 holder_control::behavior_type shard_state::make_behavior() {
   return {
     // pushes
-    [this](const wire::push_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
-    [this](wire::push_end& end) {
-      end.what.at = clock_.now();
-      perform(core_.on(end));
-    },
+    [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+    [this](const wire::push_end& end) { arrive(core_.add(end)); },
     [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
     // to the lead
     [this](protocols::arrival& msg) {
       msg.what.at = clock_.now();
-      note_compute_time(msg.what);
       if (setup_.lead)
         perform_as_lead(setup_.lead->on(msg));
     },
@@ -39,6 +43,8 @@ holder_control::behavior_type shard_state::make_behavior() {
     // the control plane
     [this](const peers_ptr& peers) { peers_ = peers; },
     [this](const protocols::plan& msg) {
+      if (!leads() && msg.epoch == protocols::plan_epoch{1})
+        run_clock(true);
       perform(core_.machine.on(msg));
       if (setup_.lead)
         perform_as_lead(setup_.lead->on(msg));
@@ -49,27 +55,40 @@ holder_control::behavior_type shard_state::make_behavior() {
         perform_as_lead(setup_.lead->on(msg));
     },
     [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [this](const protocols::hold_order& msg) {
-      if (setup_.lead)
-        perform_as_lead(setup_.lead->on(msg));
+    [this](pause_order) {
+      if (!leads())
+        run_clock(false);
     },
     [this](const protocols::resume_order& msg) {
-      if (setup_.lead)
+      if (leads())
+        perform_as_lead(setup_.lead->on(msg));
+      else
+        run_clock(true);
+    },
+    [this](const protocols::hold_order& msg) {
+      if (leads())
         perform_as_lead(setup_.lead->on(msg));
     },
     [this](const protocols::fetch_order& msg) {
-      if (setup_.lead)
+      if (leads())
         perform_as_lead(setup_.lead->on(msg));
     },
     [this](waiting_query) {
       std::vector<std::uint32_t> names;
-      if (setup_.lead)
+      if (leads())
         for (auto worker : setup_.lead->waiting_for())
           names.push_back(worker.value);
       return names;
     },
     [this](const protocols::expired& msg) {
-      if (auto due = timers_.fire(msg.timer); due && setup_.lead)
+      auto due = timers_.fire(msg.timer);
+      if (!due)
+        return;
+      if (due->timer == incoming_timer)
+        incoming_.expired();
+      else if (due->timer == outgoing_timer)
+        outgoing_.expired();
+      else if (setup_.lead)
         perform_as_lead(setup_.lead->on(*due));
     },
     // the device
@@ -77,25 +96,37 @@ holder_control::behavior_type shard_state::make_behavior() {
   };
 }
 
+/// A push is complete: it has arrived when the emulated link, if there is one, has let it through.
+void shard_state::arrive(const std::optional<protocols::push>& complete) {
+  if (!complete)
+    return;
+  auto hear = [this, what = *complete]() mutable {
+    what.at = clock_.now();
+    perform(core_.machine.on(what));
+  };
+  if (incoming_.delays())
+    incoming_.send(complete->gradient == protocols::ticket{} ? 0 : newest_.bytes(), std::move(hear));
+  else
+    hear();
+}
+
 void shard_state::perform(const protocols::holder_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
                  [this](const protocols::send_arrival& e) {
-                   if (setup_.lead) {
-                     note_compute_time(e.what.what);
+                   if (setup_.lead)
                      perform_as_lead(setup_.lead->on(e.what));
-                   } else
+                   else
                      caf::anon_send(peers_->holders[0], e.what);
                  },
                  [this](const protocols::apply_round& e) { apply(e); },
                  [](const protocols::forward&) { throw std::logic_error("a shard was asked to forward"); },
                  [this](const protocols::serve& e) { serve(e.what); },
                  [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                 [](const protocols::prox&) { throw std::logic_error("prox: no protocol that needs it is built yet"); },
-                 [](const protocols::retain&) { throw std::logic_error("retain: no protocol that needs it is built yet"); },
-                 [](const protocols::release&) { throw std::logic_error("release: no protocol that needs it is built yet"); },
+                 [this](const protocols::retain& e) { retained_[e.as] = newest_; },
+                 [this](const protocols::release& e) { retained_.erase(e.what); },
                  [this](const protocols::report& e) {
-                   if (peers_->coordinator)
+                   if (leads() && peers_->coordinator)
                      caf::anon_send(peers_->coordinator, e);
                  },
                },
@@ -109,37 +140,31 @@ void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
                  [this](const protocols::close& e) { broadcast(e); },
                  [this](const protocols::send_order& e) { broadcast(e); },
                  [this](const protocols::drop_order& e) { broadcast(e); },
-                 [](const protocols::prox&) { throw std::logic_error("prox: no protocol that needs it is built yet"); },
-                 [](const protocols::retain&) { throw std::logic_error("retain: no protocol that needs it is built yet"); },
-                 [](const protocols::release&) { throw std::logic_error("release: no protocol that needs it is built yet"); },
+                 [this](const protocols::retain& e) { perform(core_.machine.on(e)); },
+                 [this](const protocols::release& e) { perform(core_.machine.on(e)); },
                  [this](const protocols::arm_timer& e) { timers_.arm(e); },
-                 [this](protocols::report e) {
-                   if (e.what == protocols::report::kind::round_closed) {
-                     e.worker = slowest_.id.worker;
-                     e.compute = slowest_.compute;
-                     slowest_ = {};
-                   }
-                   caf::anon_send(peers_->coordinator, std::move(e));
+                 [this](const protocols::report& e) {
+                   if (leads()) // where every shard has its own versions, the lead's are the job's
+                     caf::anon_send(peers_->coordinator, e);
                  },
                },
                effect);
 }
 
-void shard_state::note_compute_time(const protocols::push& what) {
-  if (what.compute > slowest_.compute)
-    slowest_ = what;
-}
-
-/// Everyone else first: they work while this shard does.
+/// Everyone else first: they work while this shard does. Where each shard applies pushes alone, its orders are its own, but for
+/// what the evaluator asks of all.
 template <class Order>
 void shard_state::broadcast(const Order& order) {
-  for (std::size_t i = 1; i < peers_->holders.size(); ++i)
+  bool for_all = !setup_.per_push;
+  if constexpr (std::is_same_v<Order, protocols::send_order>)
+    for_all = for_all || order.to == std::vector{protocols::evaluator};
+  for (std::size_t i = 1; for_all && i < peers_->holders.size(); ++i)
     caf::anon_send(peers_->holders[i], order);
   perform(core_.machine.on(order));
 }
 
 void shard_state::apply(const protocols::apply_round& what) {
-  auto [tensors, terms] = core_.take(what.sum);
+  auto [tensors, terms] = core_.take(what.sum, what.round.keep);
   pending_apply next;
   next.ver = what.round.ver;
   next.terms = std::move(tensors);
@@ -147,22 +172,87 @@ void shard_state::apply(const protocols::apply_round& what) {
     next.parameters = newest_; // every push was refused: a version without a step
   } else {
     next.parameters = place_for(what.round);
-    auto epochs = static_cast<double>(what.round.samples_before) / static_cast<double>(setup_.data_size);
-    auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(what.round.workers)) * what.round.lr_scale;
-    optimizer_.begin_step(lr);
+    if (what.round.compensate.lambda != 0) {
+      next.terms.front() = compensated(next.terms.front(), what.round.compensate);
+      terms.front().data = next.terms.front().as<const float>();
+    }
+    begin_step(what.round);
   }
-  const protocols::send_order order{what.round.send_epoch, what.round.ver, what.round.send_to, what.round.position, what.round.period};
-  // Each partition is on its way while the next one is computed.
+  const protocols::send_order order{what.round.send_epoch, what.round.ver,      what.round.key,
+                                    what.round.send_to,    what.round.position, what.round.period};
+  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are.
+  const bool at_once = !order.to.empty() && !outgoing_.delays();
   for (auto part : setup_.partitions) {
     if (!terms.empty())
-      optimizer_.apply_range(terms, newest_.as<const float>(), next.parameters.as<float>(), part.begin - setup_.range.begin,
-                             part.end - setup_.range.begin);
-    if (!order.to.empty())
+      step(terms, what.round, next.parameters.as<float>(), {part.begin - setup_.range.begin, part.end - setup_.range.begin});
+    if (at_once)
       setup_.queue->notify([peers = peers_, order, piece = cut(next.parameters, part)] { send(*peers, order, piece); });
   }
+  if (!order.to.empty() && !at_once)
+    next.then_send.push_back(order);
   newest_ = next.parameters;
   pending_.push_back(std::move(next));
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+}
+
+void shard_state::begin_step(const protocols::close& round) {
+  using kind = protocols::step_rule::kind;
+  const auto& how = round.step;
+  // After a change of protocol what was momentum of other steps would be wrong: it starts from zero.
+  if (how.what != last_step_) {
+    optimizer_.reset();
+    outer_.reset();
+  }
+  last_step_ = how.what;
+  if (how.what == kind::optimizer) {
+    auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(setup_.data_size);
+    optimizer_.begin_step(learning_rate(setup_.optimizer, epochs, static_cast<int>(round.workers)) * how.lr_scale);
+  } else if (how.what == kind::outer) {
+    if (!outer_)
+      outer_.emplace(optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, *setup_.queue,
+                     setup_.range.size());
+    outer_->begin_step(how.lr);
+  }
+}
+
+/// Makes one partition of the next version; `part` counts from the shard's own begin.
+void shard_state::step(const std::vector<kernels::term>& terms, const protocols::close& round, float* out, flat_range part) {
+  const auto* p = newest_.as<const float>();
+  switch (round.step.what) {
+  case protocols::step_rule::kind::optimizer:
+    optimizer_.apply_range(terms, p, out, part.begin, part.end);
+    return;
+  case protocols::step_rule::kind::outer:
+    outer_->apply_range(terms, p, out, part.begin, part.end);
+    return;
+  case protocols::step_rule::kind::linear:
+    break;
+  }
+  std::vector<kernels::term> sum;
+  if (round.step.parameter_weight != 0)
+    sum.push_back({p + part.begin, round.step.parameter_weight});
+  for (const auto& term : terms)
+    sum.push_back({term.data + part.begin, term.weight});
+  setup_.queue->weighted_sum(sum, out + part.begin, part.size());
+  if (round.step.threshold > 0)
+    setup_.queue->soft_threshold(out + part.begin, static_cast<float>(round.step.threshold), out + part.begin, part.size());
+}
+
+kernels::buffer shard_state::compensated(const kernels::buffer& gradient, const protocols::delay_compensation& how) {
+  auto count = setup_.range.size();
+  if (how.adaptive && !mean_square_) {
+    mean_square_ = setup_.queue->allocate(newest_.bytes());
+    setup_.queue->fill(mean_square_.as<float>(), 0, count);
+  }
+  auto out = setup_.queue->allocate(newest_.bytes());
+  setup_.queue->delay_compensate({.count = count,
+                                  .g = gradient.as<const float>(),
+                                  .w = newest_.as<const float>(),
+                                  .w_backup = retained_.at(how.backup).as<const float>(),
+                                  .g_out = out.as<float>(),
+                                  .mean_square = how.adaptive ? mean_square_.as<float>() : nullptr,
+                                  .lambda = static_cast<float>(how.lambda)});
+  return out;
 }
 
 /// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays
@@ -175,7 +265,7 @@ kernels::buffer shard_state::place_for(const protocols::close& round) const {
   } else {
     for (auto to : round.send_to)
       if (auto local = peers_->landings.find(to); local != peers_->landings.end())
-        if (auto place = local->second->place(round.ver, setup_.range))
+        if (auto place = local->second->place(round.key, setup_.range))
           return place;
   }
   return setup_.queue->allocate(newest_.bytes());
@@ -199,10 +289,25 @@ void shard_state::serve(const protocols::send_order& order) {
     pending_.back().then_send.push_back(order);
 }
 
-void shard_state::send_all(protocols::send_order order) const {
+void shard_state::send_all(protocols::send_order order) {
   order.ver = ready_version_;
-  for (auto part : setup_.partitions)
-    send(*peers_, order, cut(ready_, part));
+  if (!outgoing_.delays()) {
+    for (auto part : setup_.partitions)
+      send(*peers_, order, cut(ready_, part));
+    return;
+  }
+  auto all = order.to;
+  for (auto to : all) {
+    order.to = {to};
+    auto deliver = [this, order, parameters = ready_] {
+      for (auto part : setup_.partitions)
+        send(*peers_, order, cut(parameters, part));
+    };
+    if (to == protocols::evaluator) // training time stands still for it
+      deliver();
+    else
+      outgoing_.send(ready_.bytes(), std::move(deliver));
+  }
 }
 
 shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_range part) const {
@@ -214,7 +319,7 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
   wire::params_part head;
   head.from = what.from;
-  head.what = {order.epoch, order.ver, order.position, order.period, {}};
+  head.what = {order.epoch, order.ver, order.key, order.position, order.period, {}};
   head.where = {what.where.begin, what.where.end};
   for (auto to : order.to) {
     head.to = to;
@@ -224,10 +329,14 @@ void shard_state::send(const role_peers& peers, const protocols::send_order& ord
 
 /// The lead's clock stands still while it holds.
 void shard_state::update_clock() {
-  bool should_run = !setup_.lead->held();
-  if (should_run == clock_.running())
+  if (leads())
+    run_clock(!setup_.lead->held());
+}
+
+void shard_state::run_clock(bool running) {
+  if (running == clock_.running())
     return;
-  if (should_run) {
+  if (running) {
     clock_.resume();
     timers_.resume();
   } else {

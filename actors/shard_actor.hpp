@@ -9,6 +9,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
 #include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
@@ -27,9 +28,13 @@ struct shard_setup {
   optimizer_spec optimizer;
   std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
   holder_landing landing;
-  std::shared_ptr<protocols::lead> lead; ///< at shard 0
+  std::shared_ptr<protocols::lead> lead; ///< at shard 0; of a protocol that applies each push alone, at every shard
+  bool per_push = false;
+  protocols::link_spec link; ///< emulated
 };
 
+/// The lead's clock stands still while it holds; the other shards' from `pause_order` to `resume_order`.
+///
 /// Spawn it detached when its queue is a CPU's. Parameters are versions: each apply writes a fresh block, so that whoever
 /// still reads the last version keeps it, and nothing is copied for workers in this process.
 class shard_state {
@@ -59,27 +64,36 @@ private:
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
   void apply(const protocols::apply_round& what);
+  void step(const std::vector<kernels::term>& terms, const protocols::close& round, float* out, flat_range part);
+  void begin_step(const protocols::close& round);
+  kernels::buffer compensated(const kernels::buffer& gradient, const protocols::delay_compensation& how);
   kernels::buffer place_for(const protocols::close& round) const;
   void applied(protocols::version ver);
   void serve(const protocols::send_order& order);
-  void send_all(protocols::send_order order) const;
+  void send_all(protocols::send_order order);
   piece cut(const kernels::buffer& parameters, flat_range part) const;
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
   void update_clock();
-  void note_compute_time(const protocols::push& what);
+  void run_clock(bool running);
+  bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
+  void arrive(const std::optional<protocols::push>& complete);
 
   holder_control::stateful_pointer<shard_state> self_;
   shard_setup setup_;
   holder_core core_;
   optimizer optimizer_;
+  std::optional<optimizer> outer_;
+  protocols::step_rule::kind last_step_ = protocols::step_rule::kind::optimizer;
+  kernels::buffer mean_square_; ///< adaptive delay compensation
+  std::map<protocols::ticket, kernels::buffer> retained_;
   peers_ptr peers_;
   kernels::buffer newest_; ///< the result of the newest apply, finished or not
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
   std::deque<pending_apply> pending_;
-  protocols::push slowest_; ///< of the open round, at the lead
   training_clock clock_;
   training_timers timers_;
+  emulated_link incoming_, outgoing_;
 };
 
 using shard_impl = holder_control::stateful_impl<shard_state>;

@@ -25,6 +25,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::loaded_batch))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_request))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_result))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::mix_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::dual_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_result))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_finished))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::gradient_ready))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation))
@@ -50,6 +54,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::pause_order))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::registry_actor))
@@ -72,6 +77,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::loaded_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_result)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::mix_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::dual_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::sum_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::sum_result)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::gradient_ready)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::evaluation)
@@ -218,7 +227,8 @@ bool inspect(Inspector& f, totals_query& x) {
 template <class Inspector>
 bool inspect(Inspector& f, node_totals& x) {
   return f.object(x).fields(f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
-                            f.field("resident_bytes", x.resident_bytes));
+                            f.field("resident_bytes", x.resident_bytes), f.field("computed_ns", x.computed_ns),
+                            f.field("emulated_ns", x.emulated_ns));
 }
 template <class Inspector>
 bool inspect(Inspector& f, stop_job& x) {
@@ -231,6 +241,10 @@ bool inspect(Inspector& f, role_lost& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, waiting_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, pause_order& x) {
   return f.object(x).fields();
 }
 

@@ -15,13 +15,17 @@ namespace {
 
 /// More would mean that a plan is not coming; parameters beyond are dropped and the plan's round will send them again.
 constexpr std::size_t max_parked = 4096;
+/// Not one of the machine's timers: the end of an emulated step.
+constexpr protocols::timer_id step_timer{0xffff'ffff};
 
 bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end && b.begin < a.end; }
 
 } // namespace
 
 worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, worker_setup setup)
-    : self_(self), setup_(std::move(setup)) {
+    : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+      }) {
   end_with_reason(*self);
   const auto& slots = setup_.net->layout().slots;
   partitions_of_slot_.resize(slots.size());
@@ -47,10 +51,23 @@ worker_actor::behavior_type worker_state::make_behavior() {
     [this](const protocols::plan& msg) {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
         return;
+      if (plan_.epoch.value == 0)
+        clock_.resume();
       plan_ = msg;
       perform(setup_.machine->on(msg));
       for (auto& [head, payload] : std::exchange(parked_, {}))
         on_params(head, payload);
+    },
+    [this](pause_order) { clock_.pause(); },
+    [this](protocols::resume_order) {
+      clock_.resume();
+      timers_.resume();
+    },
+    [this](const protocols::expired& msg) {
+      if (auto due = timers_.fire(msg.timer); due && due->timer == step_timer)
+        finish_step();
+      else if (due)
+        perform(setup_.machine->on(*due));
     },
     [this](const gradient_ready& msg) { on_gradient(msg); },
   };
@@ -62,93 +79,138 @@ void worker_state::on_params(const wire::params_part& head, const kernels::buffe
       parked_.emplace_back(head, payload);
     return;
   }
-  setup_.landing->add(head.what.ver, {head.where.begin, head.where.end}, payload);
-  auto whole = setup_.landing->take(head.what.ver);
+  const auto key = head.what.key;
+  setup_.landing->add(key, {head.where.begin, head.where.end}, payload);
+  if (head.from == protocols::holder_id{0})
+    heads_[key] = head.what;
+  auto whole = setup_.landing->take(key);
   if (!whole)
     return;
-  setup_.landing->drop_if([ver = head.what.ver](protocols::version other) { return other < ver; });
-  auto msg = head.what;
+  setup_.landing->drop_if([key](std::uint64_t other) { return other < key; });
+  auto msg = heads_.at(key);
+  heads_.erase(heads_.begin(), heads_.upper_bound(key));
   msg.parameters = store_.keep(std::move(*whole));
-  if (auto [known, fresh] = parameters_.emplace(msg.ver, msg.parameters); !fresh) {
-    store_.drop(msg.parameters); // the same version again, under a newer plan perhaps
+  if (auto [known, fresh] = parameters_.emplace(key, msg.parameters); !fresh) {
+    store_.drop(msg.parameters); // the same sending again
     msg.parameters = known->second;
   }
   perform(setup_.machine->on(msg));
 }
 
 void worker_state::perform(const protocols::worker_effects& effects) {
-  auto not_yet = [](const char* verb) { throw std::logic_error(fmt::format("{}: no protocol that needs it is built yet", verb)); };
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::compute& e) { begin(e); },
-                 [this](const protocols::adopt& e) {
-                   current_ = e.ver;
-                   while (parameters_.begin()->first < e.ver) {
-                     store_.drop(parameters_.begin()->second);
-                     parameters_.erase(parameters_.begin());
-                   }
+                 [this](const protocols::compute& e) { begin(e, std::nullopt); },
+                 [this](const protocols::local_step& e) {
+                   auto epochs = static_cast<double>(e.what.position) / static_cast<double>(setup_.data_size);
+                   auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
+                   begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
                  },
-                 [this](const protocols::send_push& e) { push(e.what); },
-                 [&](const protocols::local_step&) { not_yet("local_step"); },
-                 [&](const protocols::mix&) { not_yet("mix"); },
-                 [&](const protocols::elastic&) { not_yet("elastic"); },
-                 [&](const protocols::dual&) { not_yet("dual"); },
-                 [&](const protocols::encode&) { not_yet("encode"); },
-                 [&](const protocols::send_peer&) { not_yet("send_peer"); },
-                 [&](const protocols::arm_timer&) { not_yet("arm_timer"); },
+                 [this](const protocols::adopt& e) { adopt(e); },
+                 [this](const protocols::mix& e) { self_->send(setup_.compute, mix_request{resolve(e.terms)}); },
+                 [this](const protocols::dual& e) { self_->send(setup_.compute, dual_request{anchor_, e.rho}); },
+                 [this](const protocols::send_push& e) { push(e); },
+                 [](const protocols::send_peer&) { throw std::logic_error("send_peer: no protocol that needs it is built yet"); },
+                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
                  [](const protocols::report&) {},
                },
                effect);
 }
 
-slice worker_state::slice_at(std::uint64_t position, std::uint32_t cuts, std::uint32_t index) const {
-  auto whole = global_batch(position, static_cast<std::int64_t>(cuts) * setup_.batch, setup_.data_size);
-  return cut(whole, static_cast<int>(cuts), static_cast<int>(index));
+void worker_state::adopt(const protocols::adopt& what) {
+  anchor_ = store_.find(what.parameters);
+  while (!parameters_.empty() && parameters_.begin()->second != what.parameters) {
+    store_.drop(parameters_.begin()->second);
+    parameters_.erase(parameters_.begin());
+  }
 }
 
-void worker_state::begin(const protocols::compute& what) {
-  if (what.parts.size() != 1 || what.parts.front().weight != 1)
-    throw std::logic_error("several parts: no protocol that needs them is built yet");
-  step_.what = what;
-  step_.rows = slice_at(what.position, what.cuts, what.parts.front().index);
-  step_.slots_missing = slots_per_partition_;
-  if (step_.rows.size() == 0) { // a short last batch may leave nothing for this worker: its clock goes on all the same
+std::vector<replica_term> worker_state::resolve(const std::vector<protocols::term>& terms) const {
+  using source = replica_term::source;
+  std::vector<replica_term> out;
+  for (const auto& term : terms)
+    if (term.what == protocols::own_parameters)
+      out.push_back({source::own, {}, term.weight});
+    else if (term.what == protocols::dual_variable)
+      out.push_back({source::dual, {}, term.weight});
+    else
+      out.push_back({source::tensor, store_.find(term.what), term.weight});
+  return out;
+}
+
+slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
+  auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * setup_.batch, setup_.data_size);
+  return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
+}
+
+void worker_state::begin(const protocols::compute& what, std::optional<local_update> update) {
+  step_ = {.what = what, .update = std::move(update), .slots_missing = slots_per_partition_};
+  for (const auto& part : what.parts) {
+    auto rows = slice_at(what.position, what, part.index);
+    for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {
+      auto end = std::min(begin + setup_.batch, rows.end);
+      auto share = static_cast<double>(end - begin) / static_cast<double>(rows.size());
+      step_.chunks.push_back({{rows.epoch, begin, end}, part.weight * share});
+    }
+  }
+  if (step_.chunks.empty()) // a short last batch may leave nothing for this worker: its clock goes on all the same
     perform(setup_.machine->on(protocols::computed{.step = what.step}));
+  else
+    load();
+}
+
+/// Asks for the batches that are missing, one after the other; with the last one the step is computed.
+void worker_state::load() {
+  for (auto& chunk : step_.chunks) {
+    if (!chunk.data && next_batch_ && next_batch_->where == chunk.rows)
+      chunk.data = std::exchange(next_batch_, std::nullopt)->data;
+    if (chunk.data)
+      continue;
+    if (asked_for_ == chunk.rows)
+      return;
+    asked_for_ = chunk.rows;
+    self_->request(setup_.loader, caf::infinite, chunk.rows).then([this](loaded_batch& loaded) {
+      if (asked_for_ == loaded.where)
+        asked_for_.reset();
+      next_batch_ = std::move(loaded);
+      if (!step_.computing && !step_.chunks.empty())
+        load();
+    });
     return;
   }
-  if (next_batch_ && next_batch_->where == step_.rows)
-    compute(*std::exchange(next_batch_, std::nullopt));
-  else
-    load(step_.rows);
+  compute();
 }
 
-/// Asks for a batch; what comes is computed with at once if the step waits for it, else kept for the next step.
-void worker_state::load(const slice& rows) {
-  if (asked_for_ == rows)
+/// Asks for the next slice under the same plan while this one computes; another one is loaded when it is asked for.
+void worker_state::prefetch() {
+  const auto& what = step_.what;
+  if (what.parts.size() != 1 || what.cuts != plan_.workers.size())
+    return; // handed out push by push, or several
+  auto rows = slice_at(plan_.after(what.position), what, what.parts.front().index);
+  if (rows.size() == 0 || asked_for_)
     return;
   asked_for_ = rows;
   self_->request(setup_.loader, caf::infinite, rows).then([this](loaded_batch& loaded) {
     if (asked_for_ == loaded.where)
       asked_for_.reset();
-    if (!step_.computing && loaded.where == step_.rows)
-      compute(loaded);
-    else
-      next_batch_ = std::move(loaded);
+    next_batch_ = std::move(loaded);
+    if (!step_.computing && !step_.chunks.empty())
+      load();
   });
 }
 
-void worker_state::compute(const loaded_batch& loaded) {
+void worker_state::compute() {
   step_.computing = true;
   compute_request request;
   request.step = step_.what.step;
-  request.parameters = store_.find(parameters_.at(current_));
-  request.data = loaded.data;
+  request.parameters = anchor_;
+  for (auto& chunk : step_.chunks)
+    request.parts.push_back({std::move(*chunk.data), chunk.weight});
   request.key = {setup_.seed, setup_.self.value, step_.what.step};
+  request.update = step_.update;
+  step_.chunks.clear();
   self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); });
-  // The next slice under the same plan; another one is loaded when it is asked for.
-  auto rows = slice_at(plan_.after(step_.what.position), step_.what.cuts, step_.what.parts.front().index);
-  if (rows.size() > 0)
-    load(rows);
+  prefetch();
 }
 
 void worker_state::on_gradient(const gradient_ready& msg) {
@@ -161,24 +223,56 @@ void worker_state::on_gradient(const gradient_ready& msg) {
 
 void worker_state::on_computed(compute_result& result) {
   step_.computing = false;
-  auto gradient = store_.keep(std::move(result.gradients));
-  perform(setup_.machine->on(protocols::computed{.step = result.step,
-                                                 .gradient = gradient,
-                                                 .samples = result.rows,
-                                                 .loss = result.loss,
-                                                 .compute = result.compute_ns,
-                                                 .finite = result.finite}));
-  // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
-  if (auto used = parameters_.find(current_); !step_.computing && used != parameters_.end()) {
-    store_.drop(used->second);
-    parameters_.erase(used);
+  finished_ = protocols::computed{.step = result.step,
+                                  .gradient = result.gradients ? store_.keep(std::move(result.gradients)) : protocols::ticket{},
+                                  .samples = result.rows,
+                                  .loss = result.loss,
+                                  .compute = result.compute_ns,
+                                  .finite = result.finite};
+  auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);
+  auto wanted = protocols::emulated_step(setup_.inject, setup_.seed, setup_.self, result.step, share);
+  if (wanted > 0) {
+    setup_.meter->computed_ns += result.compute_ns;
+    setup_.meter->emulated_ns += wanted;
+    finished_->compute = std::max(wanted, result.compute_ns);
   }
+  if (wanted > result.compute_ns || !clock_.running())
+    timers_.arm({step_timer, std::max<protocols::nanoseconds>(0, wanted - result.compute_ns)});
+  else
+    finish_step();
+}
+
+void worker_state::finish_step() {
+  if (!finished_)
+    return;
+  auto done = *std::exchange(finished_, std::nullopt);
+  perform(setup_.machine->on(done));
+}
+
+void worker_state::push(const protocols::send_push& what) {
+  auto terms = resolve(what.sum);
+  // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
+  while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {
+    store_.drop(parameters_.begin()->second);
+    parameters_.erase(parameters_.begin());
+  }
+  if (what.sum.empty()) {
+    auto gradient = store_.find(what.what.gradient);
+    store_.drop(what.what.gradient);
+    anchor_ = {};
+    send_push(what.what, gradient);
+    return;
+  }
+  self_->request(setup_.compute, caf::infinite, sum_request{std::move(terms)})
+    .then([this, msg = what.what](sum_result& result) mutable {
+      msg.finite = msg.finite && result.finite;
+      send_push(msg, result.sum);
+    });
+  anchor_ = {};
 }
 
 /// Sends what has not been streamed, and the trailers.
-void worker_state::push(const protocols::push& what) {
-  auto gradient = store_.find(what.gradient);
-  store_.drop(what.gradient);
+void worker_state::send_push(const protocols::push& what, const kernels::buffer& gradient) {
   bool streamed = step_.what.stream_as && step_.what.stream_as->id == what.id;
   for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
     const auto& target = setup_.targets[t];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The worker: parameters in, gradients out, as its protocol machine says.
+// The worker: parameters in, pushes out, as its protocol machine says.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "actors/assembler.hpp"
 #include "actors/messages.hpp"
 #include "actors/push_inbox.hpp"
+#include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
 #include "protocols/worker.hpp"
 
@@ -24,10 +26,18 @@ struct push_target {
   std::vector<flat_range> partitions;
 };
 
+/// What the workers of a process computed for, and what that was made to take.
+struct emulation_meter {
+  std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
+};
+
 struct worker_setup {
   protocols::worker_id self;
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
+  optimizer_spec optimizer; ///< of local steps
+  protocols::inject_spec inject;
+  std::shared_ptr<emulation_meter> meter;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
   std::shared_ptr<params_assembler> landing; ///< the lane's thread reads parameters into it
@@ -37,7 +47,10 @@ struct worker_setup {
 };
 
 /// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
-/// double-buffered by their versions: the next ones are read from the lane while a step still computes with the last.
+/// double-buffered by their sendings: the next ones are read from the lane while a step still computes with the last.
+///
+/// Where step times are emulated, what a step found out is kept back until its time has passed, in training time. While the
+/// job is held nothing that was computed reaches the machine.
 class worker_state {
 public:
   static inline const char* name = "troupe.worker";
@@ -46,33 +59,49 @@ public:
   worker_actor::behavior_type make_behavior();
 
 private:
+  /// At most so many rows at once go through the plan: a longer part is computed in chunks.
+  struct chunk {
+    slice rows;
+    double weight = 1;
+    std::optional<batch> data{};
+  };
   /// The step under way.
   struct step_state {
     protocols::compute what;
-    slice rows;
+    std::optional<local_update> update;
+    std::vector<chunk> chunks;
     bool computing = false;
     std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
   };
 
   void on_params(const wire::params_part& head, const kernels::buffer& payload);
   void perform(const protocols::worker_effects& effects);
-  void begin(const protocols::compute& what);
-  void load(const slice& rows);
-  void compute(const loaded_batch& loaded);
+  void adopt(const protocols::adopt& what);
+  void begin(const protocols::compute& what, std::optional<local_update> update);
+  void load();
+  void prefetch();
+  void compute();
   void on_gradient(const gradient_ready& msg);
   void on_computed(compute_result& result);
-  void push(const protocols::push& what);
+  void finish_step();
+  void push(const protocols::send_push& what);
+  void send_push(const protocols::push& what, const kernels::buffer& gradient);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) const;
-  slice slice_at(std::uint64_t position, std::uint32_t cuts, std::uint32_t index) const;
+  std::vector<replica_term> resolve(const std::vector<protocols::term>& terms) const;
+  slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
   worker_actor::stateful_pointer<worker_state> self_;
   worker_setup setup_;
   peers_ptr peers_;
   protocols::plan plan_;
   ticket_store store_;
-  std::map<protocols::version, protocols::ticket> parameters_; ///< the ones in use and newer
-  protocols::version current_;                                 ///< the ones in use
+  std::map<std::uint64_t, protocols::params> heads_;        ///< by key: the lead shard's word on what is coming in
+  std::map<std::uint64_t, protocols::ticket> parameters_;   ///< by key: the ones in use and newer
+  kernels::buffer anchor_;                                  ///< adopted last
   step_state step_;
+  std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
+  training_clock clock_;
+  training_timers timers_;
   std::vector<std::vector<int>> slots_per_partition_;
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;

@@ -68,8 +68,8 @@ boost::json::object to_json(const config::loaded_job& loaded, const actors::job_
   out["time_to_target_s"] = number_or_null(r.time_to_target_s.has_value(), r.time_to_target_s.value_or(0));
   out["bytes_sent"] = r.bytes_sent;
   out["bytes_received"] = r.bytes_received;
-  out["staleness_mean"] = r.staleness_mean;
-  out["staleness_max"] = r.staleness_max;
+  out["staleness_mean"] = r.staleness_mean();
+  out["staleness_max"] = r.staleness_max();
   out["discarded"] = r.discarded;
   out["restarts"] = 0;
   out["communication_period"] = r.period;

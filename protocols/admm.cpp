@@ -150,8 +150,10 @@ worker_effects admm_task::on(const computed& msg) {
 }
 
 local_step admm_task::step() const {
+  const auto n = static_cast<std::uint32_t>(plan_.workers.size());
   return {{.position = position_,
-           .cuts = static_cast<std::uint32_t>(plan_.workers.size()),
+           .batches = n,
+           .cuts = n,
            .parts = {{static_cast<std::uint32_t>(plan_.rank_of(open_.id.worker)), 1}}},
           rho_,
           1};

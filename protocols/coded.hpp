@@ -79,7 +79,9 @@ public:
     open_ = as;
     const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
     const std::uint64_t samples = with.after(what.position) - what.position;
-    compute sum{.position = what.position, .cuts = code_->cuts(rank)};
+    compute sum{.position = what.position,
+                .batches = static_cast<std::uint32_t>(with.workers.size()),
+                .cuts = code_->cuts(rank)};
     for (const auto& [index, weight] : code_->parts(rank)) {
       const auto share = static_cast<double>(plan::cut_size(samples, sum.cuts, index)) / static_cast<double>(samples);
       sum.parts.push_back({index, weight * share});

@@ -54,7 +54,8 @@ struct report {
 
 // -- worker
 
-/// Compute the gradient of the listed parts of the global batch at `position`, cut into `cuts`: their sum, each times its weight.
+/// Compute the gradient of the listed parts of the batch of `batches` times B samples at `position`, cut into `cuts`: the sum of
+/// the parts' mean gradients, each times its weight.
 struct compute {
   struct part {
     std::uint32_t index = 0; ///< which cut
@@ -63,6 +64,7 @@ struct compute {
   };
   std::uint64_t step = 0; ///< comes back in `computed`; keys dropout
   std::uint64_t position = 0;
+  std::uint32_t batches = 1; ///< n for a global batch
   std::uint32_t cuts = 1;
   std::vector<part> parts{};
   /// The push that this gradient will be, where that is known beforehand: the driver sends partitions under its id while

@@ -104,7 +104,7 @@ lead_effects lead::on(const resume_order&) {
 }
 
 lead_effects lead::on(const fetch_order&) {
-  return {send_order{.epoch = plan_.epoch, .ver = current(), .key = current().value, .to = {evaluator}}};
+  return {send_order{.epoch = plan_.epoch, .ver = current(), .key = ++sends_, .to = {evaluator}}};
 }
 
 version lead::current() const {

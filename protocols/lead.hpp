@@ -54,7 +54,7 @@ private:
   void send(lead_effects& out, const send_params& what);
   bool limit_reached(version made) const;
   void forget(ticket what);
-  std::uint64_t key_of(const send_params& what) const { return per_push_ ? what.answers.value : what.ver.value; }
+  std::uint64_t key_of(const send_params& what) { return per_push_ ? what.answers.value : ++sends_; }
 
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
@@ -65,6 +65,7 @@ private:
   std::map<worker_id, push_id> newest_; ///< per worker, the last push that the rule saw, or the end of a dead life
   ticket last_ticket_;
   std::uint64_t samples_applied_ = 0;
+  std::uint64_t sends_ = 0; ///< keys given out: every sending has its own, the same at all shards
   hold_order limit_;
   bool held_ = false;
   std::vector<send_params> held_back_; ///< what `resume_order` sends

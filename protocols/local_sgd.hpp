@@ -65,8 +65,10 @@ public:
 
 private:
   local_step step() const {
+    const auto n = static_cast<std::uint32_t>(plan_.workers.size());
     return {{.position = position_,
-             .cuts = static_cast<std::uint32_t>(plan_.workers.size()),
+             .batches = n,
+             .cuts = n,
              .parts = {{static_cast<std::uint32_t>(plan_.rank_of(open_.id.worker)), 1}}}};
   }
 

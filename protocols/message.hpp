@@ -184,8 +184,8 @@ struct close {
 
 /// Lead to holders: send the parameters you have. Broadcasts come in one order, so a holder has `ver`.
 ///
-/// A worker puts together parameters whose parts carry the same `key`: the version where all shards make the same versions; where
-/// each shard applies pushes alone, the clock of the worker's push that is answered.
+/// A worker puts together parameters whose parts carry the same `key`; a later sending has a larger one. The lead numbers its
+/// sendings; where each shard applies pushes alone, the key is the clock of the worker's push that is answered.
 struct send_order {
   plan_epoch epoch{};
   version ver{};

@@ -79,7 +79,7 @@ worker_effects gradient_task::begin(const plan& with, const params& what, const 
   open_ = as;
   compute gradient{.position = what.position, .parts = {{0, 1}}, .stream_as = as};
   if (!own_slice_) {
-    gradient.cuts = static_cast<std::uint32_t>(with.workers.size());
+    gradient.batches = gradient.cuts = static_cast<std::uint32_t>(with.workers.size());
     gradient.parts = {{static_cast<std::uint32_t>(with.rank_of(as.id.worker)), 1}};
   }
   return {adopt{what.ver, what.parameters}, std::move(gradient)};

@@ -156,7 +156,7 @@ struct ParamsPart {
   from @4 :UInt32;
   epoch @5 :UInt32;
   period @6 :UInt32;   # local steps to make with them; 1 or more
-  key @7 :UInt64;      # the same in all parts of one set: the version, or the clock of the push that is answered
+  key @7 :UInt64;      # the same in all parts of one sending: its number, or the clock of the push that is answered
 }
 
 struct PartialPart {

@@ -168,7 +168,7 @@ TEST(Lead, HoldsAtTheCloseThatReachesTheSamples) {
   EXPECT_TRUE(subject.waiting_for().empty());
 
   EXPECT_EQ(subject.on(resume_order{}),
-            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .key = 2, .to = {w(0)}, .position = 20, .period = 1}}));
+            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .key = 3, .to = {w(0)}, .position = 20, .period = 1}}));
   EXPECT_FALSE(subject.held());
   EXPECT_EQ(subject.on(resume_order{}), lead_effects{});
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's own parameters, for protocols whose workers take steps themselves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "tensor/optimizer.hpp"
+
+namespace troupe::actors {
+
+/// A tensor in a sum: somebody else's, the replica's parameters or its dual variable.
+struct replica_term {
+  enum class source : std::uint8_t { tensor, own, dual } from = source::tensor;
+  kernels::buffer tensor;
+  double weight = 1;
+};
+
+/// A step on the replica: at the gradient plus proximal (w - anchor) + dual l.
+struct local_update {
+  kernels::buffer anchor;
+  double proximal = 0, dual = 0;
+  double momentum = -1; ///< Nesterov momentum instead of the job's optimizer; -1: the job's
+  double lr = 0;
+};
+
+/// Parameters w, optimizer state and, where a protocol has one, the dual variable l (zero at first), flat, in one queue's
+/// memory. Everything is enqueued. A block that somebody else holds is never written: what was handed out stays as it was.
+class replica {
+public:
+  /// `count` floats. `spec` is the job's optimizer.
+  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count);
+
+  const kernels::buffer& parameters() const { return own_; }
+  /// w = sum of terms. A single term of weight 1 is shared, not copied.
+  void mix(const std::vector<replica_term>& terms);
+  /// l += rho (w - anchor).
+  void dual_step(const kernels::buffer& anchor, double rho);
+  /// The sum of terms; a single one of weight 1 is shared.
+  kernels::buffer sum(const std::vector<replica_term>& terms);
+  /// w = optimizer(w, gradient + ...).
+  void step(const kernels::buffer& gradient, const local_update& how);
+  /// The optimizer's state back to zero: the steps were taken elsewhere meanwhile.
+  void forget_momentum();
+
+private:
+  const kernels::buffer& source_of(const replica_term& term);
+  kernels::buffer fresh();
+
+  kernels::backend& queue_;
+  optimizer_spec spec_;
+  std::int64_t count_;
+  kernels::buffer own_, dual_;
+  std::optional<optimizer> optimizer_;
+};
+
+} // namespace troupe::actors
