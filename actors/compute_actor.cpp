@@ -24,7 +24,8 @@ compute_actor::behavior_type compute_state::make_behavior() {
         request_.parameters = replica_.parameters();
       else
         replica_.forget_momentum();
-      done_ = {.step = request.step};
+      done_ = {};
+      done_.step = request.step;
       parts_done_ = 0;
       started_ns_ = steady_ns();
       enqueue_part();
@@ -112,7 +113,7 @@ void compute_state::finish() {
   }
   done_.compute_ns = steady_ns() - started_ns_;
   request_ = {};
-  asker_ = {};
+  asker_ = nullptr;
   promise_.deliver(std::move(done_));
 }
 

@@ -79,14 +79,14 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                         .optimizer = job_.optimizer,
                         .data_size = data_.train->size(),
                         .landing = landing,
-                        .lead = nullptr};
+                        .lead = nullptr,
+                        .per_push = entry.per_push,
+                        .link = job_.inject.link};
       queue->copy_from_host(setup.initial.data(), first.as<float>() + range.begin, to_bytes(range.size()));
       if (where.index == 0 || entry.per_push)
         setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
                                                        entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
                                                        entry.per_push);
-      setup.per_push = entry.per_push;
-      setup.link = job_.inject.link;
       actor = self_->spawn<shard_impl, caf::detached>(std::move(setup));
     } else {
       aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing};

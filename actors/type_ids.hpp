@@ -104,6 +104,44 @@ template <class Inspector>
 bool inspect(Inspector& f, protocol_spec& x) {
   return f.object(x).fields(f.field("name", x.name), f.field("fan_in", x.fan_in), f.field("parameters", x.parameters));
 }
+/// An enumeration as its number; a number beyond `last` is refused.
+template <class Inspector, class Enum>
+bool inspect_enum(Inspector& f, Enum& x, Enum last) {
+  auto get = [&x] { return static_cast<std::uint8_t>(x); };
+  auto set = [&x, last](std::uint8_t value) {
+    x = static_cast<Enum>(value);
+    return value <= static_cast<std::uint8_t>(last);
+  };
+  return f.apply(get, set);
+}
+template <class Inspector>
+bool inspect(Inspector& f, straggler_spec::law& x) {
+  return inspect_enum(f, x, straggler_spec::law::trace);
+}
+template <class Inspector>
+bool inspect(Inspector& f, straggler_spec& x) {
+  return f.object(x).fields(f.field("distribution", x.distribution), f.field("worker", x.worker), f.field("factor", x.factor),
+                            f.field("prob", x.prob), f.field("alpha", x.alpha), f.field("spread", x.spread),
+                            f.field("factors", x.factors));
+}
+template <class Inspector>
+bool inspect(Inspector& f, link_spec& x) {
+  return f.object(x).fields(f.field("latency_ms", x.latency_ms), f.field("mbit", x.mbit));
+}
+template <class Inspector>
+bool inspect(Inspector& f, fault_spec::kind& x) {
+  return inspect_enum(f, x, fault_spec::kind::loss);
+}
+template <class Inspector>
+bool inspect(Inspector& f, fault_spec& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("worker", x.worker), f.field("at_s", x.at_s),
+                            f.field("back_after_s", x.back_after_s), f.field("for_s", x.for_s), f.field("prob", x.prob));
+}
+template <class Inspector>
+bool inspect(Inspector& f, inject_spec& x) {
+  return f.object(x).fields(f.field("step_ms", x.step_ms), f.field("stragglers", x.stragglers), f.field("link", x.link),
+                            f.field("faults", x.faults));
+}
 template <class Inspector>
 bool inspect(Inspector& f, plan& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("workers", x.workers), f.field("protocol", x.protocol),
@@ -160,12 +198,7 @@ namespace troupe::actors {
 
 template <class Inspector>
 bool inspect(Inspector& f, placement& x) {
-  auto get = [&x] { return static_cast<std::uint8_t>(x); };
-  auto set = [&x](std::uint8_t value) {
-    x = static_cast<placement>(value);
-    return value <= static_cast<std::uint8_t>(placement::colocated);
-  };
-  return f.apply(get, set);
+  return protocols::inspect_enum(f, x, placement::colocated);
 }
 template <class Inspector>
 bool inspect(Inspector& f, compute_spec& x) {
@@ -192,7 +225,7 @@ bool inspect(Inspector& f, job& x) {
   return f.object(x).fields(f.field("name", x.name), f.field("seed", x.seed), f.field("data", x.data), f.field("model", x.model),
                             f.field("init", x.init), f.field("optimizer", x.optimizer), f.field("compute", x.compute),
                             f.field("protocol", x.protocol), f.field("cluster", x.cluster), f.field("evaluate", x.evaluate),
-                            f.field("stop", x.stop));
+                            f.field("stop", x.stop), f.field("inject", x.inject));
 }
 template <class Inspector>
 bool inspect(Inspector& f, role_place& x) {

@@ -144,7 +144,10 @@ slice worker_state::slice_at(std::uint64_t position, const protocols::compute& l
 }
 
 void worker_state::begin(const protocols::compute& what, std::optional<local_update> update) {
-  step_ = {.what = what, .update = std::move(update), .slots_missing = slots_per_partition_};
+  step_ = {};
+  step_.what = what;
+  step_.update = std::move(update);
+  step_.slots_missing = slots_per_partition_;
   for (const auto& part : what.parts) {
     auto rows = slice_at(what.position, what, part.index);
     for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {

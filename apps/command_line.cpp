@@ -21,6 +21,7 @@ struct arguments {
   std::string job;
   std::vector<std::string> sets;
   std::string nodes, seed;
+  std::vector<std::string> stragglers, links, faults;
   run_options run;
   evaluate_options evaluate;
   node_options node;
@@ -50,6 +51,17 @@ CLI::Option* add_job(CLI::App* command, arguments& a) {
   return command->add_option("job", a.job, "job file (TOML)")->type_name("JOB.toml");
 }
 
+/// [inject] by flags.
+void add_inject(CLI::App* command, arguments& a) {
+  const auto add = [&](const std::string& flag, std::vector<std::string>& specs, const std::string& meaning) {
+    command->add_option(flag, specs, meaning)->type_name("SPEC")->allow_extra_args(false);
+  };
+  add("--straggler", a.stragglers,
+      "slow steps: worker=1,factor=5 or prob=0.125,factor=5 or dist=pareto,alpha=1.5 (may be repeated)");
+  add("--link", a.links, "every host's link: latency_ms=10,mbit=100");
+  add("--fault", a.faults, "what goes wrong: crash=worker:2,at_s=30 (may be repeated)");
+}
+
 void add_run(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "run", "Run a job on a cluster of processes",
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
@@ -57,6 +69,7 @@ void add_run(CLI::App& app, arguments& a) {
   c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
   c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml");
   c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
+  add_inject(c, a);
   c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors");
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
   c->add_option("--trace", a.run.trace, "write a trace of the run")->type_name("FILE");
@@ -80,6 +93,7 @@ void add_others(CLI::App& app, arguments& a) {
   CLI::App* check = add_command(app, "check", "Check a job file, its data and its model; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);
+  add_inject(check, a);
   check->add_option("--cluster", a.check.cluster, "check it against this cluster file")->type_name("CLUSTER.toml");
   check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
   add_json(check, a.check.json);
@@ -118,7 +132,7 @@ void add_later(CLI::App& app, arguments& a) {
   }
 }
 
-/// --set, --nodes and --seed as settings, the flags with a name of their own last: they are meant more.
+/// Flags that change the job as settings, those with a name of their own last: they are meant more.
 config::checked<job_options> job_of(const arguments& a) {
   job_options job{a.job, {}};
   config::refusal wrong;
@@ -135,6 +149,9 @@ config::checked<job_options> job_of(const arguments& a) {
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
   if (!a.seed.empty())
     job.sets.push_back({"seed", a.seed, "--seed"});
+  for (const auto& [name, specs] : {std::pair{"straggler", &a.stragglers}, {"link", &a.links}, {"fault", &a.faults}})
+    for (const std::string& spec : *specs)
+      job.sets.push_back({fmt::format("inject.{}", name), spec, fmt::format("--{} {}", name, spec), true});
   if (!wrong.all.empty())
     return wrong;
   return job;

@@ -19,7 +19,7 @@ enum exit_code : int {
   exit_interrupted = 130, ///< Ctrl-C
 };
 
-/// A job and what the command line changes in it: --set, --nodes and --seed all arrive as settings, in the order given.
+/// A job and what the command line changes in it: --set, --nodes, --seed, --straggler and their like all arrive as settings.
 struct job_options {
   std::string file;
   std::vector<config::setting> sets;

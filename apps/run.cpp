@@ -123,6 +123,8 @@ int run_command(const run_options& options) {
   auto prepared = prepare_job(options.job, options.cluster);
   if (!prepared)
     return refuse(prepared.error());
+  if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())
+    return refuse({std::move(wrong)});
   const auto& job = prepared->config.job;
   const auto data_size = prepared->data.train->size();
   prepared->data = {}; // each node reads its own

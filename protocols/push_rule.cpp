@@ -41,9 +41,10 @@ rule_effects push_rule::on(const push& msg) {
   worker.waits = true;
   worker.answers = msg.id.clock;
   ++worker.clock;
+  const progress before = worker;
   if (msg.finite && msg.samples > 0 && answers_first())
     answer_waiting(out);
-  apply_push(out, msg);
+  apply_push(out, msg, before);
   answer_waiting(out);
   return out;
 }
@@ -59,17 +60,16 @@ rule_effects push_rule::on(const worker_down& msg) {
   return out;
 }
 
-void push_rule::apply_push(rule_effects& out, const push& what) {
+/// `worker`: as it was when the push came.
+void push_rule::apply_push(rule_effects& out, const push& what, const progress& worker) {
   const member from{what.id.worker, what.id.life};
-  const progress& worker = workers_.at(from);
   if (!what.finite || what.samples == 0) {
     out.emplace_back(discard{what.gradient});
     if (!what.finite)
       out.emplace_back(report{.what = report::kind::push_not_finite, .ver = what.base, .worker = from.worker});
     return;
   }
-  const version base = worker.base;
-  const std::uint64_t staleness = version_.value - base.value;
+  const std::uint64_t staleness = version_.value - worker.base.value;
   version_ = next(version_);
   const step_rule step = step_of(what);
   out.emplace_back(apply{.sum = {{what.gradient, step.what == step_rule::kind::linear ? what.weight : 1}},

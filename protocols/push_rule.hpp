@@ -63,7 +63,7 @@ protected:
 
 private:
   void answer_waiting(rule_effects& out);
-  void apply_push(rule_effects& out, const push& what);
+  void apply_push(rule_effects& out, const push& what, const progress& worker);
 
   plan plan_; ///< the newest
   std::set<member> dead_;

@@ -8,9 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/config/key.hpp"
-#include "apps/config/place.hpp"
-#include "apps/config/suggest.hpp"
+#include "apps/config/read_table.hpp"
 
 namespace troupe::config {
 
@@ -59,38 +57,6 @@ std::vector<key_info<cluster>> cluster_keys() {
       key_of<cluster>(
           "security", "insecure", flag{}, [](auto& c) -> auto& { return c.security.insecure; }, "anybody may join"),
   };
-}
-
-/// Reads the entries of one table by its keys; returns where each accepted value stands.
-template <class Target>
-std::map<std::string, place> read_table(problem_list& problems, const std::vector<key_info<Target>>& keys,
-                                        const std::string& section, const toml_table& entries, Target& target) {
-  std::map<std::string, place> given;
-  for (const toml_entry& entry : entries) {
-    const auto key =
-        std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.section == section && k.name == entry.key; });
-    const std::string full_name = section.empty() ? entry.key : section + "." + entry.key;
-    if (key == keys.end()) {
-      std::vector<std::string> siblings;
-      for (const auto& k : keys)
-        if (k.section == section)
-          siblings.push_back(k.name);
-      const std::string likely = nearest(entry.key, siblings);
-      problems.add({entry.key_at, "", 0}, likely.empty()
-                                              ? fmt::format("unknown key {}; there are {}", full_name, fmt::join(siblings, ", "))
-                                              : fmt::format("unknown key {}; did you mean {}?", full_name, likely));
-      given[likely] = {entry.key_at, "", 0}; // likely meant: not missing, too
-      continue;
-    }
-    const place at{entry.value.at, "", 0};
-    given[entry.key] = at;
-    const reading read = read_value(entry.value, key->accepts);
-    if (read.wrong.empty())
-      key->set(target, read.what);
-    else
-      problems.add(at, fmt::format("{} = {} {}", full_name, to_text(entry.value), read.wrong));
-  }
-  return given;
 }
 
 bool is_loopback(const std::string& host) {

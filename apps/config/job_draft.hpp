@@ -16,6 +16,10 @@ namespace troupe::config {
 
 /// Every key of a job file but the protocols' parameters, which the catalog lists; in the order of the documentation.
 std::vector<key_info<loaded_job>> job_keys();
+/// Those of [inject].
+void add_inject_keys(std::vector<key_info<loaded_job>>& keys);
+/// One key in the list for people: two lines, with what it accepts.
+std::string describe_key(const std::string& name, const std::string& accepts, const std::string& meaning);
 
 /// `key = value` somewhere.
 struct assignment {
@@ -38,6 +42,7 @@ struct job_draft {
   std::set<std::string> idle;              ///< keys that do not apply to this job
   /// Parameters of protocols by name, those beside `protocol.name` under "".
   std::map<std::string, std::vector<assignment>> parameters;
+  std::vector<assignment> injected; ///< inject.straggler, inject.link, inject.fault: each a table, a SPEC or a list of them
 
   bool has(const std::string& key) const { return given.contains(key); }
   /// Given and refused, or likely meant by a misspelt key: what depends on it would be a second complaint about one mistake.
@@ -60,6 +65,9 @@ inline value as_value(const protocols::spec_value& v) {
 
 /// The protocol's parameters and those of `[protocol.NAME]` tables.
 void read_protocols(job_draft& draft);
+
+/// Stragglers, link and faults; once the workers are counted.
+void read_inject(job_draft& draft);
 
 /// Fills `out.values`.
 void list_values(job_draft& draft);

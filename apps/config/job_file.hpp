@@ -19,6 +19,7 @@ struct setting {
   std::string key;   ///< "data.batch"
   std::string value; ///< TOML; what is not TOML is a string
   std::string flag;  ///< how the person gave it, for messages: "--set data.batch", "--nodes"; empty: "--set KEY"
+  bool adds = false; ///< to what the file and earlier flags give, instead of replacing it: --straggler, --link, --fault
 };
 
 /// Splits the argument of `--set`; an argument without `=` or without a key is a problem.
@@ -32,6 +33,12 @@ struct resolved_value {
   std::string where; ///< "job.toml:12:9", or "--set data.batch"; where it was not given, its section or the top of the file
 };
 
+/// One straggler or fault of `[inject]`.
+struct injected {
+  std::string spec;  ///< as the command line would spell it: "worker=1,factor=5"
+  std::string where; ///< "job.toml:12:1", "--straggler worker=1,factor=5"
+};
+
 /// A job file, checked.
 struct loaded_job {
   actors::job job;
@@ -39,6 +46,8 @@ struct loaded_job {
   std::string model_kind;           ///< "mlp", or empty where the file lists layers
   std::vector<std::int64_t> hidden; ///< of kind = "mlp"
   std::string partition = "shuffled";
+  std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
+  std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
   std::map<std::string, protocols::protocol_spec> further_protocols;
   std::vector<resolved_value> values; ///< every key, in the order of the documentation
@@ -47,6 +56,9 @@ struct loaded_job {
 /// Reads and checks a job file. Every problem at once, in the order of the file, then of the command line. Does not look at
 /// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
 checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {});
+
+/// What of a job only the simulator can play: faults other than a crash for good. Empty: a real run plays all of it.
+problems only_simulated(const loaded_job& loaded);
 
 /// The keys of a job file, for people: a line each with what it accepts, its default and its meaning.
 std::string describe_keys();

@@ -139,8 +139,10 @@ std::vector<key_info<loaded_job>> job_keys() {
   add_cluster(keys);
   add_ends(keys);
   keys.push_back(later_key<loaded_job>("checkpoint", "", "every_s, dir, keep"));
-  keys.push_back(later_key<loaded_job>("inject", "", "stragglers, slow links and faults on purpose"));
-  keys.push_back(later_key<loaded_job>("simulate", "", "virtual time"));
+  add_inject_keys(keys);
+  keys.push_back(key_of<loaded_job>(
+      "simulate", "numerics", text{{"model", "quadratic"}, {}}, [](auto& j) -> auto& { return j.numerics; },
+      "model: real gradients; quadratic: a bowl in closed form, for clusters that are too large for that"));
   return keys;
 }
 

@@ -17,7 +17,7 @@ std::string origin(const job_draft& draft, const std::string& key, bool nothing)
     return "does not apply";
   if (const auto it = draft.given.find(key); it != draft.given.end()) {
     const place& p = it->second;
-    return p.flag.empty() ? fmt::format("job file line {}", p.at.line) : p.flag.starts_with("--set") ? "--set" : p.flag;
+    return p.flag.empty() ? fmt::format("job file line {}", p.at.line) : p.flag.substr(0, p.flag.find(' '));
   }
   const auto derived = draft.from.find(key);
   return derived != draft.from.end() ? derived->second : nothing ? "not given" : "default";
@@ -63,6 +63,10 @@ boost::json::object to_json(const loaded_job& loaded) {
   return config;
 }
 
+std::string describe_key(const std::string& name, const std::string& accepts, const std::string& meaning) {
+  return fmt::format("  {:<20} {}\n  {:<20} {}\n", name, accepts, "", meaning);
+}
+
 std::string describe_keys() {
   const loaded_job defaults{};
   std::string lines, section;
@@ -76,7 +80,9 @@ std::string describe_keys() {
       continue;
     }
     const std::string initial = key.optional ? "" : fmt::format("; default {}", to_text(key.get(defaults)));
-    lines += fmt::format("  {:<20} {}{}\n  {:<20} {}\n", key.name, expected(key.accepts), initial, "", key.meaning);
+    lines += describe_key(key.name, expected(key.accepts) + initial, key.meaning);
+    if (const auto* nested = std::get_if<tables>(&key.accepts))
+      lines += nested->keys;
   }
   return lines;
 }

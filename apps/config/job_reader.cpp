@@ -41,13 +41,13 @@ std::string likely_key(const key_list& keys, const std::string& section, const s
   return elsewhere == keys.end() ? "" : elsewhere->full_name();
 }
 
-/// Assignments in the order given; a later one of the same key replaces the value of the earlier.
+/// Assignments in the order given; a later one of the same key replaces the value of the earlier, or stands besides it.
 class assignment_list {
 public:
-  void add(assignment a) {
+  void add(assignment a, bool besides = false) {
     const auto same =
         std::find_if(all_.begin(), all_.end(), [&](const auto& b) { return b.section == a.section && b.name == a.name; });
-    if (same == all_.end())
+    if (besides || same == all_.end())
       all_.push_back(std::move(a));
     else
       *same = std::move(a);
@@ -105,6 +105,7 @@ void take_file(job_draft& draft, const key_list& keys, assignment_list& list, co
 }
 
 void take_settings(job_draft& draft, const key_list& keys, assignment_list& list, const std::vector<setting>& sets) {
+  constexpr std::string_view link_prefix = "link."; // --set inject.link.mbit=10
   int turn = 0;
   for (const setting& set : sets) {
     const place at{{0, 0}, set.flag.empty() ? "--set " + set.key : set.flag, ++turn};
@@ -118,8 +119,10 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
                          fmt::format("[{}] is not there yet, it comes later; leave it out", section.empty() ? name : section));
     else if (!section.empty() && !is_section(keys, root))
       refuse_section(draft, keys, section, at);
+    else if (section == "inject" && name.starts_with(link_prefix))
+      list.add({section, "link", {toml_table{{name.substr(link_prefix.size()), {}, parse_toml_value(set.value)}}, {}}, at, at}, true);
     else
-      list.add({section, name, parse_toml_value(set.value), at, at});
+      list.add({section, name, parse_toml_value(set.value), at, at}, set.adds);
   }
 }
 
@@ -181,6 +184,8 @@ void read_assignments(job_draft& draft, const toml_table& document, const std::v
       draft.parameters[a.section.substr(prefix.size())].push_back(std::move(a));
     else if (a.section == "protocol" && find_key(keys, a.section, a.name) == nullptr)
       draft.parameters[""].push_back(std::move(a));
+    else if (const auto* key = find_key(keys, a.section, a.name); key != nullptr && std::holds_alternative<tables>(key->accepts))
+      draft.injected.push_back(std::move(a));
     else
       apply(draft, keys, a);
   }

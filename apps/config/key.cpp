@@ -79,6 +79,7 @@ std::string expected(const domain& accepts) {
           [](const texts& t) { return t.choices.empty() ? "a list of texts" : "a list of texts, each " + one_of(t.choices); },
           [](const devices&) { return std::string(R"(a list of devices, each "cpu", "cuda" or "cuda:N")"); },
           [](const wholes& w) { return "a list of whole numbers " + bounds(w.least, w.most); },
+          [](const tables&) { return std::string("tables, or texts of key=value[,key=value]"); },
           [](const later&) { return std::string("nothing yet"); },
       },
       accepts);
@@ -161,6 +162,7 @@ reading read_value(const toml_value& from, const domain& accepts) {
                         [&](const wholes& w) {
                           return read_list<std::int64_t>(from, w, whole{w.least, w.most});
                         },
+                        [&](const tables& t) { return wrong_type(from, t); },
                         [&](const later&) {
                           return reading{{}, "is not there yet, it comes later; leave it out"};
                         },

@@ -46,10 +46,14 @@ struct devices {};
 struct wholes {
   std::int64_t least = 0, most = no_limit;
 };
+/// Tables with keys of their own, or their SPECs; whoever owns them reads them.
+struct tables {
+  std::string keys; ///< for the list of keys, a line each
+};
 /// A key, or with an empty name a whole section, that is designed and not there yet.
 struct later {};
 
-using domain = std::variant<whole, real, text, device, flag, texts, devices, wholes, later>;
+using domain = std::variant<whole, real, text, device, flag, texts, devices, wholes, tables, later>;
 
 /// What a domain accepts, as a phrase: "a whole number from 1 to 256".
 std::string expected(const domain& accepts);

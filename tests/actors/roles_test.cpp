@@ -77,6 +77,7 @@ public:
       [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
+      [](pause_order) {},
       [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
@@ -362,7 +363,7 @@ TEST_F(Coordinator, AHeldVersionIsEvaluatedAndTrainingGoesOn) {
   EXPECT_EQ(seen->evaluations[0].step, 1U);
   EXPECT_EQ(seen->evaluations[0].samples, 40U);
   EXPECT_EQ(seen->evaluations[0].test_accuracy, 0.75);
-  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 0, 0));
+  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1));
   EXPECT_EQ(scripts[0]->all<protocols::hold_order>().back().at_samples, 80U);
   EXPECT_EQ(seen->ends, 0);
 }

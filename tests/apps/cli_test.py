@@ -119,6 +119,25 @@ class Usage(Case):
             self.assertIn("not there yet", self.refused(*arguments))
 
 
+class Inject(Case):
+    def test_specs_are_checked_like_the_tables_they_stand_for(self):
+        message = self.refused("run", self.job, "--straggler", "worker=1,factor=5", "--link", "speed=3")
+        self.assertIn("--straggler worker=1,factor=5: inject.straggler.worker names worker 1 and there is 1", message)
+        self.assertIn("--link speed=3: unknown key inject.link.speed; there are latency_ms, mbit", message)
+
+    def test_specs_add_up_and_are_listed(self):
+        report = last_json(troupe("check", self.job, "--straggler", "factor=2", "--straggler", "dist=pareto", "--json"))
+        values = {v["key"]: (v["value"], v["from"]) for v in report["values"]}
+        self.assertEqual(values["inject.straggler"], (["factor=2", "dist=pareto"], "--straggler"))
+
+    def test_a_run_refuses_what_only_the_simulator_plays(self):
+        for spec in ("pause=worker:0,at_s=1,for_s=1", "crash=worker:0,at_s=1,back_after_s=1", "loss=0.1"):
+            with self.subTest(spec=spec):
+                message = self.refused("run", self.job, "--fault", spec)
+                self.assertTrue(message.startswith(f"--fault {spec}: "), message)
+                self.assertIn("only `troupe simulate` plays this", message)
+
+
 class Version(Case):
     def test_version_is_one_line_and_one_object(self):
         done = troupe("version")

@@ -22,7 +22,7 @@ arrival arrived(std::uint32_t worker, std::uint32_t holder = 0, std::uint64_t cl
 
 TEST(Lead, FirstPlanBecomesASendOrder) {
   lead subject = sync_lead(1);
-  EXPECT_EQ(subject.on(plan_of(1, {0, 1})), (lead_effects{send_order{.epoch = e(1), .ver = v(0), .to = {w(0), w(1)}}}));
+  EXPECT_EQ(subject.on(plan_of(1, {0, 1})), (lead_effects{send_order{.epoch = e(1), .ver = v(0), .key = 1, .to = {w(0), w(1)}}}));
 }
 
 TEST(Lead, PushCountsOnceEveryHolderHasReportedIt) {
@@ -53,7 +53,7 @@ TEST(Lead, CloseCarriesWhatTheRoundIsAndTheParametersThatFollow) {
                                      .workers = 2,
                                      .send_to = {w(0), w(1)},
                                      .send_epoch = e(1),
-                                     .key = 1,
+                                     .key = 2,
                                      .position = 20,
                                      .period = 1},
                                report{.what = report::kind::round_closed,
@@ -251,7 +251,7 @@ TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {
   subject.on(worker_down{w(0), {}});
   EXPECT_EQ(subject.on(plan_of(2, {1})), lead_effects{});
   EXPECT_EQ(subject.on(resume_order{}),
-            (lead_effects{send_order{.epoch = e(2), .ver = v(1), .key = 1, .to = {w(1)}, .position = 10, .period = 1}}));
+            (lead_effects{send_order{.epoch = e(2), .ver = v(1), .key = 2, .to = {w(1)}, .position = 10, .period = 1}}));
 }
 
 TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
@@ -259,7 +259,7 @@ TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
   subject.on(hold_order{.now = true});
   subject.on(plan_of(1, {0}));
   subject.on(arrived(0));
-  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .key = 1, .to = {evaluator}}}));
+  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .key = 3, .to = {evaluator}}}));
 }
 
 /// A rule that applies each push alone and answers its pusher: what a lead must not preclude.

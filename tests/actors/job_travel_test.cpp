@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job arrives at another node as it was sent.
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <gtest/gtest.h>
+
+#include "actors/type_ids.hpp"
+
+namespace troupe::actors {
+namespace {
+
+TEST(JobTravel, WhatIsInjectedArrives) {
+  job sent;
+  protocols::inject_spec& inject = sent.inject;
+  inject.step_ms = 30;
+  inject.link = {.latency_ms = 10, .mbit = 100};
+  inject.stragglers = {{.worker = protocols::worker_id{1}, .factor = 5, .prob = 0.5},
+                       {.distribution = protocols::straggler_spec::law::pareto, .alpha = 2, .spread = 3},
+                       {.distribution = protocols::straggler_spec::law::trace, .factors = {1, 2.5}}};
+  inject.faults = {{.worker = protocols::worker_id{2}, .at_s = 30, .back_after_s = 5},
+                   {.what = protocols::fault_spec::kind::loss, .for_s = 1, .prob = 0.25}};
+  caf::byte_buffer bytes;
+  caf::binary_serializer out{nullptr, bytes};
+  ASSERT_TRUE(out.apply(sent));
+  job arrived;
+  caf::binary_deserializer in{nullptr, bytes};
+  ASSERT_TRUE(in.apply(arrived));
+  EXPECT_EQ(arrived.inject, sent.inject);
+}
+
+TEST(JobTravel, ANumberThatNamesNoEnumeratorIsRefused) {
+  caf::byte_buffer bytes(1, caf::byte{200});
+  caf::binary_deserializer in{nullptr, bytes};
+  protocols::fault_spec::kind kind{};
+  EXPECT_FALSE(in.apply(kind));
+}
+
+} // namespace
+} // namespace troupe::actors
