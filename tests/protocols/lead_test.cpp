@@ -259,7 +259,7 @@ TEST(Lead, FetchSendsTheNewestVersionToTheEvaluator) {
   subject.on(hold_order{.now = true});
   subject.on(plan_of(1, {0}));
   subject.on(arrived(0));
-  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .key = 3, .to = {evaluator}}}));
+  EXPECT_EQ(subject.on(fetch_order{}), (lead_effects{send_order{.epoch = e(1), .ver = v(1), .key = 2, .to = {evaluator}}}));
 }
 
 /// A rule that applies each push alone and answers its pusher: what a lead must not preclude.
