@@ -102,8 +102,8 @@ void worker_state::perform(const protocols::worker_effects& effects) {
 }
 
 slice worker_state::slice_at(std::uint64_t position, std::uint32_t cuts, std::uint32_t index) const {
-  auto whole = global_batch(position, static_cast<std::int64_t>(cuts) * setup_.batch, setup_.data_size);
-  return cut(whole, static_cast<int>(cuts), static_cast<int>(index));
+  const step_part part{position, setup_.batch, static_cast<int>(cuts), static_cast<int>(index)};
+  return step_rows(setup_.dealt, part, setup_.data_size);
 }
 
 void worker_state::begin(const protocols::compute& what) {

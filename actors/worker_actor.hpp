@@ -28,6 +28,7 @@ struct worker_setup {
   protocols::worker_id self;
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
+  dealing dealt;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
   std::shared_ptr<params_assembler> landing; ///< the lane's thread reads parameters into it
