@@ -17,8 +17,8 @@ public:
   static inline const char* name = "troupe.loader";
 
   loader_state(loader_actor::stateful_pointer<loader_state>, std::shared_ptr<const data_set> data, std::uint64_t seed,
-               batch_loader::host_allocator allocate)
-      : loader_(std::move(data), seed, std::move(allocate)) {}
+               batch_loader::host_allocator allocate, const dealing& how = {})
+      : loader_(std::move(data), seed, std::move(allocate), how) {}
 
   loader_actor::behavior_type make_behavior() {
     return {[this](const slice& where) { return loaded_batch{where, loader_.load(where)}; }};

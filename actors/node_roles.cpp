@@ -116,6 +116,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.seed = job_.seed;
     setup.batch = job_.data.batch;
     setup.data_size = data_.train->size();
+    setup.dealt = dealing_for(job_.data, static_cast<int>(where.index), static_cast<int>(job_.cluster.workers));
     setup.net = net_;
     for (const auto& holder : tree)
       if (holder.workers.contains(id))
@@ -127,7 +128,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.meter = meter_;
     setup.machine = entry.make_worker(job_.protocol, {id, {}}, job_.seed);
     setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
-    setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate);
+    setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
     auto landing = setup.landing;
     auto actor = self_->spawn<worker_impl>(std::move(setup));
     self_->monitor(actor);

@@ -175,8 +175,9 @@ namespace troupe {
 template <class Inspector>
 bool inspect(Inspector& f, data_spec& x) {
   return f.object(x).fields(f.field("source", x.source), f.field("path", x.path), f.field("test_path", x.test_path),
-                            f.field("batch", x.batch), f.field("scale", x.scale), f.field("train_samples", x.train_samples),
-                            f.field("test_samples", x.test_samples));
+                            f.field("batch", x.batch), f.field("scale", x.scale), f.field("partition", x.partition),
+                            f.field("sorted_fraction", x.sorted_fraction), f.field("label_noise", x.label_noise),
+                            f.field("train_samples", x.train_samples), f.field("test_samples", x.test_samples));
 }
 template <class Inspector>
 bool inspect(Inspector& f, model_spec& x) {

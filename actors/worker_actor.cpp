@@ -139,6 +139,8 @@ std::vector<replica_term> worker_state::resolve(const std::vector<protocols::ter
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
+  if (setup_.dealt.by_worker)
+    return step_rows(setup_.dealt, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)}, setup_.data_size);
   auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * setup_.batch, setup_.data_size);
   return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
 }

@@ -66,6 +66,9 @@ inline value as_value(const protocols::spec_value& v) {
 /// The protocol's parameters and those of `[protocol.NAME]` tables.
 void read_protocols(job_draft& draft);
 
+/// The rules between the protocol with its parameters and other keys.
+void apply_protocol_rules(job_draft& draft);
+
 /// Stragglers, link and faults; once the workers are counted.
 void read_inject(job_draft& draft);
 

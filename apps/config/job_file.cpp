@@ -24,6 +24,7 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   read_assignments(draft, *document, sets);
   apply_rules(draft);
   read_protocols(draft);
+  apply_protocol_rules(draft);
   read_inject(draft);
   if (!draft.problems.empty())
     return draft.problems.take();

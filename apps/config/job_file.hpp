@@ -45,7 +45,6 @@ struct loaded_job {
   std::string file;
   std::string model_kind;           ///< "mlp", or empty where the file lists layers
   std::vector<std::int64_t> hidden; ///< of kind = "mlp"
-  std::string partition = "shuffled";
   std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
   std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.

@@ -26,12 +26,14 @@ void add_data(key_list& keys) {
   TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples per worker and step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set; unit: pixels / 255");
-  TROUPE_KEY(s, "partition", (text{{"shuffled"}, {"by-worker"}}), partition,
-             "shuffled: one permutation an epoch, shared by all workers");
+  TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
+             "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
+  TROUPE_KEY(s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,
+             "by-worker: how much of the training set is sorted by label and cut among the workers; the rest is dealt at random");
+  TROUPE_KEY(s, "label_noise", (real{.most = 1}), job.data.label_noise,
+             "how many training labels are replaced by one drawn from all classes, its own too, keyed by the job's seed");
   TROUPE_KEY(s, "train_samples", (whole{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
   TROUPE_KEY(s, "test_samples", (whole{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
-  keys.push_back(later_key<loaded_job>(s, "sorted_fraction", "how much of the data is dealt sorted by label"));
-  keys.push_back(later_key<loaded_job>(s, "label_noise", "how many labels are wrong on purpose"));
 }
 
 void add_model(key_list& keys) {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "protocols/catalog.hpp"
+
 namespace troupe::config {
 
 namespace {
@@ -23,6 +25,7 @@ std::vector<belonging> belongings() {
       {"data.test_path", "data.source", {"csv"}},
       {"data.train_samples", "data.source", {"digits"}},
       {"data.test_samples", "data.source", {"digits"}},
+      {"data.sorted_fraction", "data.partition", {"by-worker"}},
       {"optimizer.momentum", "optimizer.name", {"sgd"}},
       {"optimizer.nesterov", "optimizer.name", {"sgd"}},
       {"optimizer.beta1", "optimizer.name", {"adamw"}},
@@ -35,8 +38,21 @@ std::vector<belonging> belongings() {
   };
 }
 
+/// Consensus ADMM is defined over a function of each worker's own (Boyd et al. 2011, section 7.1).
+void derive_partition(job_draft& draft) {
+  if (draft.out.job.protocol.name != "admm" || draft.unclear("protocol.name") || draft.unclear("data.partition"))
+    return;
+  if (draft.has("data.partition") && draft.out.job.data.partition != "by-worker")
+    draft.refuse("data.partition", fmt::format("data.partition = \"{}\" leaves admm's workers no samples of their own, which it "
+                                               "is about; leave it out, or write \"by-worker\"",
+                                               draft.out.job.data.partition));
+  draft.out.job.data.partition = "by-worker";
+  draft.from["data.partition"] = "protocol.name";
+}
+
 void check_belongings(job_draft& draft) {
   const std::map<std::string, std::string> chosen{{"data.source", draft.out.job.data.source},
+                                                  {"data.partition", draft.out.job.data.partition},
                                                   {"optimizer.name", draft.out.job.optimizer.name},
                                                   {"optimizer.schedule", draft.out.job.optimizer.schedule}};
   for (const auto& [key, other, values] : belongings()) {
@@ -152,13 +168,42 @@ void check_ends(job_draft& draft) {
         "nothing ends this job; write [stop] with epochs, steps, seconds, samples or target_accuracy, such as epochs = 5");
 }
 
+/// Why the workers of a protocol cannot keep their samples to themselves; empty: they can.
+std::string shares_samples(const std::string& protocol) {
+  if (protocol == "coded")
+    return "whose workers compute each other's parts";
+  for (const auto& entry : protocols::catalog())
+    if (entry.name == protocol && entry.per_push)
+      return "whose shards hand the next slice to whoever pushes";
+  return "";
+}
+
+/// The job's protocol, and for auto those that it chooses from.
+std::vector<std::string> protocols_of(const protocols::protocol_spec& spec) {
+  std::vector<std::string> names{spec.name};
+  if (const auto it = spec.parameters.find("candidates"); it != spec.parameters.end())
+    if (const auto* candidates = std::get_if<std::vector<std::string>>(&it->second))
+      names.insert(names.end(), candidates->begin(), candidates->end());
+  return names;
+}
+
 } // namespace
+
+void apply_protocol_rules(job_draft& draft) {
+  if (draft.out.job.data.partition != "by-worker" || draft.unclear("protocol.name"))
+    return;
+  for (const std::string& name : protocols_of(draft.out.job.protocol))
+    if (const std::string why = shares_samples(name); !why.empty())
+      draft.refuse("data.partition",
+                   fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", name, why));
+}
 
 void apply_rules(job_draft& draft) {
   if (!draft.has("name") && !draft.unclear("name")) {
     draft.out.job.name = std::filesystem::path(draft.out.file).stem().string();
     draft.from["name"] = "the file's name";
   }
+  derive_partition(draft);
   check_belongings(draft);
   check_data(draft);
   check_model(draft);

@@ -11,6 +11,7 @@
 
 #include "kernels/buffer.hpp"
 #include "tensor/data/data_set.hpp"
+#include "tensor/data/dealing.hpp"
 #include "tensor/data/partition.hpp"
 
 namespace troupe {
@@ -30,11 +31,12 @@ public:
   /// For backend::allocate_host, whose pool takes a batch's memory back when its last handle dies.
   using host_allocator = std::function<kernels::buffer(std::size_t bytes)>;
 
-  batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate);
+  /// Without a dealing, or with a shuffled one, slices are of the whole set's permutation.
+  batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate, const dealing& how = {});
 
   const data_set& data() const { return *data_; }
 
-  /// Samples [begin, end) of the epoch's permutation.
+  /// Samples [begin, end) of the epoch's permutation; by worker, of the order in which the epoch visits the worker's own samples.
   batch load(const slice& rows);
 
   /// Samples [begin, end) as the data set numbers them: for evaluation.
@@ -46,13 +48,15 @@ private:
     std::vector<std::uint32_t> rows;
   };
 
-  /// The order in which an epoch visits the samples. (What deals the samples otherwise, worker by worker say, goes here.)
+  /// The order in which an epoch visits the samples.
   const std::vector<std::uint32_t>& order_of(std::uint64_t epoch);
   batch gather(std::span<const std::uint32_t> rows) const;
 
   std::shared_ptr<const data_set> data_;
   std::uint64_t seed_;
   host_allocator allocate_;
+  dealing dealing_;
+  std::vector<std::uint32_t> own_;    ///< by worker: its samples, as they were dealt
   std::array<epoch_order, 2> orders_; ///< one epoch's end is still asked for while the next one's begin is prefetched
 };
 

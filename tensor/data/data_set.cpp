@@ -9,6 +9,7 @@
 #include "tensor/data/csv.hpp"
 #include "tensor/data/digits.hpp"
 #include "tensor/data/idx.hpp"
+#include "tensor/data/label_noise.hpp"
 #include "tensor/data/memory_set.hpp"
 
 namespace troupe {
@@ -27,12 +28,13 @@ result<image_halves> draw(const data_spec& spec, std::uint64_t seed) {
   return draw_digits(seed, spec.train_samples, spec.test_samples);
 }
 
-result<data_pair> load_table(const data_spec& spec) {
+result<data_pair> load_table(const data_spec& spec, std::uint64_t seed) {
   if (spec.scale != "standard")
     return bad_option(fmt::format("data.scale = \"{}\" is for pixels; a csv source takes \"standard\"", spec.scale));
   auto tables = read_csv_files(spec.path, spec.test_path);
   if (!tables)
     return tables.error();
+  replace_labels(std::span{tables->train.labels}, tables->train.classes, spec.label_noise, seed);
   return make_table_pair(std::move(*tables));
 }
 
@@ -43,8 +45,10 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
     return bad_option(fmt::format("data.scale = \"{}\"; it is \"standard\" or \"unit\"", spec.scale));
   if (spec.source != "digits" && spec.path.empty())
     return bad_option(fmt::format("data.path is missing; source = \"{}\" reads from there", spec.source));
+  if (!(spec.label_noise >= 0 && spec.label_noise <= 1))
+    return bad_option(fmt::format("data.label_noise = {}; it is a fraction, 0 to 1", spec.label_noise));
   if (spec.source == "csv")
-    return load_table(spec);
+    return load_table(spec, seed);
 
   auto images =
       spec.source == "digits" ? draw(spec, seed)
@@ -54,6 +58,7 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
           : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"", spec.source));
   if (!images)
     return images.error();
+  replace_labels(std::span{images->train.labels}, images->train.classes, spec.label_noise, seed);
   return make_image_pair(std::move(*images), spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
 }
 

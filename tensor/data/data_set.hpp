@@ -14,11 +14,14 @@ namespace troupe {
 
 /// `[data]` of a job file.
 struct data_spec {
-  std::string source = "digits";  ///< "digits" | "idx" | "cifar10" | "csv"
-  std::string path = {};          ///< folder (idx, cifar10) or file (csv); not used by digits
-  std::string test_path = {};     ///< csv: the test file; empty: the last tenth of `path`
-  std::int64_t batch = 64;        ///< rows per worker and step
-  std::string scale = "standard"; ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
+  std::string source = "digits";      ///< "digits" | "idx" | "cifar10" | "csv"
+  std::string path = {};              ///< folder (idx, cifar10) or file (csv); not used by digits
+  std::string test_path = {};         ///< csv: the test file; empty: the last tenth of `path`
+  std::int64_t batch = 64;            ///< rows per worker and step
+  std::string scale = "standard";     ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
+  std::string partition = "shuffled"; ///< "shuffled" | "by-worker": dealing.hpp
+  double sorted_fraction = 0;         ///< by-worker: how much of the training set is dealt sorted by label
+  double label_noise = 0;             ///< how many training labels are replaced: label_noise.hpp
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
   friend bool operator==(const data_spec&, const data_spec&) = default;
 };
@@ -30,6 +33,7 @@ public:
   virtual std::int64_t size() const = 0;
   virtual const shape& sample() const = 0; ///< (1, 28, 28), (3, 32, 32), (columns)
   virtual int classes() const = 0;
+  virtual std::int32_t label(std::uint32_t index) const = 0;
   /// Writes samples `indices` scaled, packed: x(indices, sample), labels(indices). Thread-safe.
   virtual void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const = 0;
 };
@@ -38,8 +42,8 @@ struct data_pair {
   std::shared_ptr<const data_set> train, test;
 };
 
-/// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws. Errors name the
-/// file, the byte and what was expected.
+/// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws and which labels are
+/// replaced. Errors name the file, the byte and what was expected.
 result<data_pair> load_data(const data_spec& spec, std::uint64_t seed);
 
 } // namespace troupe

@@ -32,6 +32,7 @@ public:
   std::int64_t size() const override { return static_cast<std::int64_t>(images_.labels.size()); }
   const shape& sample() const override { return images_.sample; }
   int classes() const override { return images_.classes; }
+  std::int32_t label(std::uint32_t index) const override { return images_.labels.at(index); }
 
   void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
     for (auto index : indices) {
@@ -63,6 +64,7 @@ public:
   std::int64_t size() const override { return static_cast<std::int64_t>(rows_.labels.size()); }
   const shape& sample() const override { return sample_; }
   int classes() const override { return rows_.classes; }
+  std::int32_t label(std::uint32_t index) const override { return rows_.labels.at(index); }
 
   void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
     for (auto index : indices) {

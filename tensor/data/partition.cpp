@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "kernels/assert.hpp"
 #include "tensor/data/random_stream.hpp"
@@ -16,9 +15,7 @@ std::vector<std::uint32_t> epoch_permutation(std::uint64_t seed, std::uint64_t e
   TROUPE_ASSERT(size >= 0 && size <= std::numeric_limits<std::uint32_t>::max());
   std::vector<std::uint32_t> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0U);
-  random_stream draws{{.seed = seed, .stream = stream_permutation, .step = epoch}};
-  for (auto left = static_cast<std::uint32_t>(size); left > 1; --left)
-    std::swap(order[left - 1], order[draws.below(left)]);
+  random_stream{{.seed = seed, .stream = stream_permutation, .step = epoch}}.shuffle(order);
   return order;
 }
 

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "kernels/random.hpp"
 
@@ -14,6 +16,9 @@ enum data_stream : std::uint32_t {
   stream_permutation = 0xDA7A0000, ///< step = epoch
   stream_digits_train,             ///< step = sample
   stream_digits_test,              ///< step = sample
+  stream_dealing,                  ///< step = 0
+  stream_label_noise,              ///< step = sample
+  stream_own_order = 0xDA7B0000,   ///< plus the worker's number; step = epoch
 };
 
 /// The words of the sequence that a key names (kernels/random.hpp), one after the other. Built from integer operations and exact
@@ -51,6 +56,12 @@ public:
     auto word = bits();
     auto sum = static_cast<int>((word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24));
     return static_cast<float>(sum - 510) * (1 / 147.80166F); // sqrt(4 * (256^2 - 1) / 12)
+  }
+
+  /// Every order of `values` is equally likely (Fisher and Yates).
+  void shuffle(std::span<std::uint32_t> values) {
+    for (auto left = static_cast<std::uint32_t>(values.size()); left > 1; --left)
+      std::swap(values[left - 1], values[below(left)]);
   }
 
 private:

@@ -9,6 +9,22 @@
 namespace troupe::actors {
 namespace {
 
+job arrival_of(job sent) {
+  caf::byte_buffer bytes;
+  caf::binary_serializer out{nullptr, bytes};
+  EXPECT_TRUE(out.apply(sent));
+  job arrived;
+  caf::binary_deserializer in{nullptr, bytes};
+  EXPECT_TRUE(in.apply(arrived));
+  return arrived;
+}
+
+TEST(JobTravel, DataArrives) {
+  job sent;
+  sent.data = {"csv", "rows.csv", "test.csv", 7, "unit", "by-worker", 0.5, 0.25, 30, 40};
+  EXPECT_EQ(arrival_of(sent).data, sent.data);
+}
+
 TEST(JobTravel, WhatIsInjectedArrives) {
   job sent;
   protocols::inject_spec& inject = sent.inject;
@@ -19,13 +35,7 @@ TEST(JobTravel, WhatIsInjectedArrives) {
                        {.distribution = protocols::straggler_spec::law::trace, .factors = {1, 2.5}}};
   inject.faults = {{.worker = protocols::worker_id{2}, .at_s = 30, .back_after_s = 5},
                    {.what = protocols::fault_spec::kind::loss, .for_s = 1, .prob = 0.25}};
-  caf::byte_buffer bytes;
-  caf::binary_serializer out{nullptr, bytes};
-  ASSERT_TRUE(out.apply(sent));
-  job arrived;
-  caf::binary_deserializer in{nullptr, bytes};
-  ASSERT_TRUE(in.apply(arrived));
-  EXPECT_EQ(arrived.inject, sent.inject);
+  EXPECT_EQ(arrival_of(sent).inject, sent.inject);
 }
 
 TEST(JobTravel, ANumberThatNamesNoEnumeratorIsRefused) {

@@ -9,6 +9,8 @@
 #include <boost/json.hpp>
 #include <gtest/gtest.h>
 
+#include "apps/config/job_draft.hpp"
+#include "protocols/catalog.hpp"
 #include "tests/apps/corpus.hpp"
 
 namespace troupe::config {
@@ -85,7 +87,9 @@ path = "train.csv"
 test_path = "test.csv"
 batch = 32
 scale = "unit"
-partition = "shuffled"
+partition = "by-worker"
+sorted_fraction = 0.5
+label_noise = 0.25
 [model]
 layers = ["linear 4 relu", "linear 2"]
 init = "start.safetensors"
@@ -126,7 +130,14 @@ target_accuracy = 0.5
                               .job;
   EXPECT_EQ(job.name, "all");
   EXPECT_EQ(job.seed, 7U);
-  data_spec data{.source = "csv", .path = "train.csv", .test_path = "test.csv", .batch = 32, .scale = "unit"};
+  data_spec data{.source = "csv",
+                 .path = "train.csv",
+                 .test_path = "test.csv",
+                 .batch = 32,
+                 .scale = "unit",
+                 .partition = "by-worker",
+                 .sorted_fraction = 0.5,
+                 .label_noise = 0.25};
   EXPECT_EQ(job.data, data);
   EXPECT_EQ(job.model.layers, (std::vector<std::string>{"linear 4 relu", "linear 2"}));
   EXPECT_EQ(job.init, "start.safetensors");
@@ -197,6 +208,55 @@ TEST(JobFile, TheCosineEndsWithTheJobUnlessTold) {
   EXPECT_EQ(load_good(smallest, {"optimizer.schedule=cosine", "stop.epochs=3.5"}).job.optimizer.total_epochs, 3.5);
   EXPECT_EQ(load_good(smallest, {"optimizer.schedule=cosine", "optimizer.total_epochs=9"}).job.optimizer.total_epochs, 9);
   EXPECT_EQ(load_good(smallest, {}).job.optimizer.total_epochs, 0);
+}
+
+/// A job whose `[protocol]` and `data.partition` have been read; the protocol need not be in the catalog.
+job_draft draft_of(const protocols::protocol_spec& protocol, const std::string& partition = "") {
+  job_draft draft("job.toml");
+  draft.out.job.protocol = protocol;
+  if (!partition.empty()) {
+    draft.out.job.data.partition = partition;
+    draft.given["data.partition"] = {{2, 13}, "", 0};
+  }
+  return draft;
+}
+
+std::string rules_of(job_draft draft) {
+  apply_protocol_rules(draft);
+  return draft.problems.empty() ? "" : draft.problems.take().text();
+}
+
+TEST(JobFile, ByWorkerGoesWithProtocolsWhoseWorkersShareNoSamples) {
+  for (const auto& entry : protocols::catalog()) {
+    const bool shares = entry.per_push || entry.name == "coded";
+    const std::string wrong = rules_of(draft_of({.name = entry.name}, "by-worker"));
+    EXPECT_EQ(wrong.find("\"by-worker\" does not go with " + entry.name) != std::string::npos, shares) << entry.name << wrong;
+    EXPECT_EQ(rules_of(draft_of({.name = entry.name}, "shuffled")), "");
+  }
+  const std::string wrong = "job.toml:2:13: data.partition = \"by-worker\" does not go with coded, whose workers compute each "
+                            "other's parts; write \"shuffled\"\n";
+  EXPECT_EQ(rules_of(draft_of({.name = "coded"}, "by-worker")), wrong);
+  const protocols::spec_value candidates = std::vector<std::string>{"sync", "coded"};
+  EXPECT_EQ(rules_of(draft_of({.name = "auto", .parameters = {{"candidates", candidates}}}, "by-worker")), wrong);
+}
+
+TEST(JobFile, AdmmKeepsAWorkersSamplesItsOwn) {
+  job_draft admm = draft_of({.name = "admm"});
+  apply_rules(admm);
+  EXPECT_EQ(admm.out.job.data.partition, "by-worker");
+  EXPECT_EQ(admm.from.at("data.partition"), "protocol.name");
+  EXPECT_FALSE(admm.idle.contains("data.sorted_fraction"));
+
+  job_draft shuffled = draft_of({.name = "admm"}, "shuffled");
+  apply_rules(shuffled);
+  const std::string wrong = shuffled.problems.take().text();
+  EXPECT_NE(wrong.find("job.toml:2:13: data.partition = \"shuffled\" leaves admm's workers no samples of their own"),
+            std::string::npos)
+      << wrong;
+
+  job_draft sync = draft_of({.name = "sync"});
+  apply_rules(sync);
+  EXPECT_EQ(sync.out.job.data.partition, "shuffled");
 }
 
 TEST(JobFile, AnMlpHasAsManyOutputsAsTheDataHasClasses) {

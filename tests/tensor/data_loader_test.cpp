@@ -7,37 +7,15 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/buffer.hpp"
 #include "tensor/data/digits.hpp"
 #include "tensor/data/memory_set.hpp"
+#include "tests/tensor/counting_set.hpp"
 
 namespace troupe {
 namespace {
 
-/// A set whose sample i holds the values i and -i and the label i % 7.
-class counting_set final : public data_set {
-public:
-  explicit counting_set(std::int64_t size) : size_(size) {}
-  std::int64_t size() const override { return size_; }
-  const shape& sample() const override { return sample_; }
-  int classes() const override { return 7; }
-  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
-    for (auto index : indices) {
-      *x++ = static_cast<float>(index);
-      *x++ = -static_cast<float>(index);
-      *labels++ = static_cast<std::int32_t>(index % 7);
-    }
-  }
-
-private:
-  std::int64_t size_;
-  shape sample_{2};
-};
-
-kernels::buffer allocate(std::size_t bytes) {
-  std::shared_ptr<void> block{std::aligned_alloc(kernels::alignment, (bytes + 63) / 64 * 64), std::free};
-  return {block, block.get(), bytes};
-}
+using testing::allocate;
+using testing::counting_set;
 
 TEST(BatchLoader, SliceHoldsItsPartOfTheEpochsPermutation) {
   batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
@@ -51,6 +29,22 @@ TEST(BatchLoader, SliceHoldsItsPartOfTheEpochsPermutation) {
       EXPECT_EQ(batch.x.span<float>()[2 * i], static_cast<float>(order[90 + i]));
       EXPECT_EQ(batch.x.span<float>()[2 * i + 1], -static_cast<float>(order[90 + i]));
       EXPECT_EQ(batch.labels.span<std::int32_t>()[i], static_cast<std::int32_t>(order[90 + i] % 7));
+    }
+  }
+}
+
+TEST(BatchLoader, ByWorkerASliceIsOfTheWorkersOwnOrder) {
+  const counting_set data{100};
+  const dealing second{.by_worker = true, .worker = 1, .workers = 3, .sorted_fraction = 0.5};
+  batch_loader loader{std::make_shared<counting_set>(100), 3, allocate, second};
+  for (std::uint64_t epoch : {0, 1, 0, 7}) {
+    const auto order = own_order(own_samples(second, 3, data), 1, 3, epoch);
+    ASSERT_EQ(order.size(), 33U);
+    const auto batch = loader.load({epoch, 30, 33});
+    ASSERT_EQ(batch.rows, 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(batch.x.span<float>()[2 * i], static_cast<float>(order[30 + i]));
+      EXPECT_EQ(batch.labels.span<std::int32_t>()[i], data.label(order[30 + i]));
     }
   }
 }

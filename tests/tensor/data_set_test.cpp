@@ -3,6 +3,7 @@
 #include "tensor/data/data_set.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 
@@ -101,6 +102,61 @@ TEST_F(DataSet, DigitsNeedNoFile) {
   EXPECT_NE(x, gather(*load_data({.train_samples = 30, .test_samples = 20}, 6)->train, all).x); // the seed matters
 }
 
+ints labels_of(const data_set& set) {
+  ints labels;
+  for (std::uint32_t i = 0; i < set.size(); ++i)
+    labels.push_back(set.label(i));
+  return labels;
+}
+
+TEST_F(DataSet, ASamplesLabelIsTheOneThatIsGathered) {
+  auto digits = load_data({.train_samples = 30, .test_samples = 20}, 5);
+  auto table =
+      load_data({.source = "csv", .path = write("a.csv", "1,10,0\n3,50,1\n2,2,4\n"), .test_path = write("b.csv", "5,30,1\n")}, 0);
+  for (const auto& set : {digits->train, digits->test, table->train, table->test}) {
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(set->size()));
+    std::iota(all.begin(), all.end(), 0U);
+    EXPECT_EQ(labels_of(*set), gather(*set, all).labels);
+  }
+}
+
+// 3,000 of 10,000 labels are drawn anew, and one in ten of those is drawn as it was: 2,700 change, with a deviation of 44.
+TEST_F(DataSet, LabelNoiseReplacesItsShareOfTheTrainingLabels) {
+  const data_spec clean{.train_samples = 10000, .test_samples = 500};
+  data_spec noisy = clean;
+  noisy.label_noise = 0.3;
+  const auto before = load_data(clean, 3).value(), after = load_data(noisy, 3).value(), again = load_data(noisy, 3).value();
+  const auto was = labels_of(*before.train), is = labels_of(*after.train);
+  EXPECT_EQ(is, labels_of(*again.train));
+  EXPECT_EQ(labels_of(*before.test), labels_of(*after.test));
+  EXPECT_EQ(gather(*before.train, {0, 9999}).x, gather(*after.train, {0, 9999}).x);
+  int changed = 0;
+  std::vector<int> drawn(10);
+  for (std::size_t i = 0; i < was.size(); ++i)
+    if (was[i] != is[i]) {
+      ++changed;
+      ++drawn[static_cast<std::size_t>(is[i])];
+    }
+  EXPECT_NEAR(changed, 2700, 3 * 44);
+  for (auto count : drawn)
+    EXPECT_NEAR(count, 270, 5 * 16.2) << "every class is as likely";
+}
+
+TEST_F(DataSet, LabelNoiseOfATableDrawsAmongItsClasses) {
+  std::string rows;
+  for (int i = 0; i < 3000; ++i)
+    rows += "1,2\n"; // all of class 2, so that there are three
+  const auto path = write("rows.csv", rows), test = write("test.csv", "1,2\n");
+  const auto pair = load_data({.source = "csv", .path = path, .test_path = test, .label_noise = 1}, 0).value();
+  std::vector<int> drawn(3);
+  for (auto label : labels_of(*pair.train))
+    ++drawn.at(static_cast<std::size_t>(label));
+  for (auto count : drawn)
+    EXPECT_NEAR(count, 1000, 3 * 25.8);
+  EXPECT_NE(labels_of(*pair.train),
+            labels_of(*load_data({.source = "csv", .path = path, .test_path = test, .label_noise = 1}, 1)->train));
+}
+
 TEST_F(DataSet, IdxAndCifar10AreRead) {
   for (const std::string half : {"train", "t10k"}) {
     write(half + "-images-idx3-ubyte", idx_header({2, 1, 1}) + bytes{0, 200});
@@ -129,6 +185,8 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
   EXPECT_EQ(refusal({.scale = "log"}), "data.scale = \"log\"; it is \"standard\" or \"unit\"");
   EXPECT_EQ(refusal({.source = "csv", .path = "x", .scale = "unit"}),
             "data.scale = \"unit\" is for pixels; a csv source takes \"standard\"");
+  EXPECT_EQ(refusal({.label_noise = 1.5}), "data.label_noise = 1.5; it is a fraction, 0 to 1");
+  EXPECT_EQ(refusal({.label_noise = std::nan("")}), "data.label_noise = nan; it is a fraction, 0 to 1");
   EXPECT_EQ(refusal({.train_samples = 0}), "data.train_samples = 0; digits draws 1 to 5478274 samples");
   EXPECT_EQ(refusal({.test_samples = std::int64_t{1} << 40}),
             "data.test_samples = 1099511627776; digits draws 1 to 5478274 samples");
