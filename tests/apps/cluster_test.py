@@ -149,6 +149,17 @@ class Determinism(ClusterTest):
         self.assertEqual(one["steps"], four["steps"])
         self.assertAlmostEqual(one["train_loss"], four["train_loss"], delta=1e-3 * one["train_loss"])
 
+    def test_samples_of_its_own_are_the_same_in_every_process_and_cover_the_data(self):
+        skewed = ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=1", "--set", "data.label_noise=0.1"]
+        one, three = self.run_job(*skewed), self.run_job(*skewed, "--nodes", "3", "--set", "cluster.shards=2")
+        self.assertEqual(one["weights_digest"], three["weights_digest"])
+        self.assertEqual((one["samples"], one["steps"]), (2400, 2 * 19))
+        # Where a step is over all samples it does not matter whose they are; of one worker's labels alone it would be another step.
+        whole = ["--set", "data.batch=300", "--set", "stop.steps=10"]
+        own, shared = self.run_job(*whole, *skewed), self.run_job(*whole, "--set", "data.label_noise=0.1")
+        self.assertNotEqual(own["weights_digest"], shared["weights_digest"])
+        self.assertAlmostEqual(own["train_loss"], shared["train_loss"], delta=1e-3 * shared["train_loss"])
+
 
 class Weights(ClusterTest):
     def test_what_is_saved_evaluates_the_same(self):
