@@ -48,12 +48,15 @@ struct stop_spec {
   double target_accuracy = 0;
 };
 
+/// `model.init`: every parameter starts at zero.
+inline constexpr const char* init_zeros = "zeros";
+
 struct job {
   std::string name = "job";
   std::uint64_t seed = 1;
   data_spec data;
   model_spec model;
-  std::string init; ///< safetensors to start from; empty: random
+  std::string init; ///< safetensors to start from, or init_zeros; empty: random
   optimizer_spec optimizer;
   compute_spec compute;
   protocols::protocol_spec protocol;

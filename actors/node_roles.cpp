@@ -47,6 +47,8 @@ void node_state::spawn_roles() {
 kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
   auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
   std::memset(flat.data(), 0, flat.bytes());
+  if (job_.init == init_zeros)
+    return flat;
   if (job_.init.empty())
     initialize_parameters(net_->layout(), job_.seed, flat.as<float>());
   else if (auto read = load_safetensors(job_.init, net_->layout(), flat.as<float>()); !read)

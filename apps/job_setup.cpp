@@ -66,7 +66,7 @@ config::problems missing_devices(const config::loaded_job& job) {
 
 /// What is wrong with the weights that the job starts from.
 config::problems wrong_init(const config::loaded_job& job, const model& network) {
-  if (job.job.init.empty())
+  if (job.job.init.empty() || job.job.init == actors::init_zeros)
     return {};
   const auto queue = kernels::open_backend({});
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));

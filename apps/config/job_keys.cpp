@@ -42,7 +42,7 @@ void add_model(key_list& keys) {
   TROUPE_KEY(s, "hidden", (wholes{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
   TROUPE_KEY(s, "layers", texts{}, job.model.layers,
              "one text a layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
-  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from; without it random", true);
+  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from, or zeros; without it random", true);
 }
 
 void add_optimizer(key_list& keys) {
