@@ -37,6 +37,7 @@ struct batch {
   std::uint64_t step = 0; ///< the worker's own count, from 1; keys what is random in it
   std::uint64_t position = 0, samples = 0;
   std::uint32_t cuts = 1;
+  std::uint32_t workers = 1; ///< n of the plan that it is a step of
   std::vector<batch_part> parts{};
 };
 
@@ -60,10 +61,9 @@ public:
   virtual gradient gradient_at(const tensor& parameters, const batch& of) = 0;
   /// From now on the anchor: what a proximal term pulls to, and what a dual step measures from.
   virtual void adopt(const tensor& parameters) = 0;
-  /// A step on its own parameters at the gradient there; `what` of what is returned is null. `samples_before`: of the whole job,
-  /// as far as this worker knows, for the learning-rate schedule; `workers`: n.
-  virtual gradient local_step(const batch& of, const local_step_rule& how, std::uint64_t samples_before,
-                              std::uint32_t workers) = 0;
+  /// A step on its own parameters at the gradient there; `what` of what is returned is null. The learning-rate schedule goes by
+  /// `of.position`, the linear scaling rule by `of.workers`.
+  virtual gradient local_step(const batch& of, const local_step_rule& how) = 0;
   /// Its own parameters = sum of terms.
   virtual void mix(std::span<const operand> terms) = 0;
   /// Dual variable += rho (own - anchor); it is zero before the first.
