@@ -10,7 +10,7 @@
 #include "protocols/round_rule.hpp"
 #include "protocols/sync_sgd.hpp"
 #include "protocols/tree.hpp"
-#include "tests/protocols/text.hpp"
+#include "protocols/sim/text.hpp"
 
 namespace troupe::protocols {
 

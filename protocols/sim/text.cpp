@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes messages as text.
-#include "tests/protocols/text.hpp"
+#include "protocols/sim/text.hpp"
 
 #include <fmt/format.h>
 

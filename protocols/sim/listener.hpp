@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What happens in a simulated cluster, for those that watch: checkers, traces, statistics.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "protocols/lead.hpp"
+#include "protocols/sim/message.hpp"
+
+namespace troupe::protocols::sim {
+
+/// What is left of a job that has ended.
+struct aftermath {
+  struct holder_left {
+    holder_id self{};
+    bool alive = true;
+    std::vector<push_id> kept{}; ///< pushes whose tensors its driver keeps
+    std::size_t machine_keeps = 0;
+    std::size_t retained = 0; ///< parameters kept under tickets of its lead's
+  };
+  bool drained = false; ///< it ended held, and everything that was under way has come
+  std::vector<holder_left> holders{};
+  std::vector<std::size_t> open{}; ///< at each lead: pushes not decided, those that came while it held apart
+  std::set<push_id> parked{};      ///< whose arrival came while a lead held
+};
+
+/// Hears what happens, in its order; changes nothing. Times are virtual.
+class listener {
+public:
+  virtual ~listener() = default;
+  /// A message is about to be heard by `to`, or a machine's local call.
+  virtual void heard(nanoseconds at, endpoint from, endpoint to, const message& what) {
+    (void)at, (void)from, (void)to, (void)what;
+  }
+  /// A worker computes: `until` moves on where it is paused meanwhile.
+  virtual void computing(nanoseconds at, nanoseconds until, member who, const batch& of) {
+    (void)at, (void)until, (void)who, (void)of;
+  }
+  /// A worker sends a push.
+  virtual void pushed(nanoseconds at, const push& what) { (void)at, (void)what; }
+  /// A lead has decided; its effects have not been performed yet.
+  virtual void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) {
+    (void)at, (void)shard, (void)by, (void)effects;
+  }
+  /// A shard makes a version from these terms; it takes until `until`.
+  virtual void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) {
+    (void)at, (void)until, (void)shard, (void)round, (void)sum;
+  }
+  /// A shard keeps so many old parameters now.
+  virtual void retaining(holder_id shard, std::size_t count) { (void)shard, (void)count; }
+  /// A role's driver was asked for what it cannot do: a ticket that it does not have.
+  virtual void broken(const std::string& what) { (void)what; }
+  virtual void stopped(nanoseconds at, const stop& how) { (void)at, (void)how; }
+  virtual void finished(const aftermath& what) { (void)what; }
+};
+
+} // namespace troupe::protocols::sim

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages as text and as numbers.
+#include "protocols/sim/message.hpp"
+
+#include <fmt/format.h>
+
+#include "protocols/sim/text.hpp"
+
+namespace troupe::protocols::sim {
+
+namespace {
+
+template <class... Cases>
+struct cases : Cases... {
+  using Cases::operator()...;
+};
+
+/// Two's complement: the same everywhere.
+std::uint64_t whole(std::int64_t number) {
+  return static_cast<std::uint64_t>(number);
+}
+
+} // namespace
+
+std::string text_of(endpoint who) {
+  switch (who.what) {
+  case endpoint::role::coordinator:
+    return "coordinator";
+  case endpoint::role::evaluator:
+    return "evaluator";
+  case endpoint::role::lead:
+    return who.index == 0 ? "lead" : fmt::format("lead {}", who.index);
+  case endpoint::role::holder:
+    return fmt::format("holder {}", who.index);
+  case endpoint::role::worker:
+    return fmt::format("worker {}", who.index);
+  }
+  return {};
+}
+
+std::string text_of(const message& what) {
+  return std::visit(cases{
+                        [](const joined& m) { return fmt::format("joined {}", text_of(m.who)); },
+                        [](const down& m) { return fmt::format("down {} ({})", text_of(m.who), m.reason); },
+                        [](const holder_down& m) { return fmt::format("holder_down {} ({})", m.holder.value, m.reason); },
+                        [](const held& m) { return fmt::format("held v{}, {} samples", m.ver.value, m.samples); },
+                        [](const evaluated& m) { return fmt::format("evaluated v{}", m.ver.value); },
+                        [](const report& m) { return text_of(m); },
+                        [](const hold_order& m) { return text_of(m); },
+                        [](const resume_order&) { return std::string{"resume"}; },
+                        [](const fetch_order&) { return std::string{"fetch"}; },
+                        [](const plan_parcel& m) { return text_of(*m); },
+                        [](const worker_down& m) {
+                          return fmt::format("worker_down {}", text_of(member{m.worker, m.life}));
+                        },
+                        [](const push_parcel& m) { return text_of(m.what); },
+                        [](const arrival& m) { return fmt::format("arrival {}", text_of(m.what.id)); },
+                        [](const close& m) { return text_of(m); },
+                        [](const send_order& m) { return text_of(m); },
+                        [](const drop_order& m) { return fmt::format("drop {}", text_of(m.id)); },
+                        [](const partial_parcel& m) {
+                          return fmt::format("partial sum for v{}{}", m.what.ver.value, m.what.sum == ticket{} ? ", empty" : "");
+                        },
+                        [](const params_parcel& m) { return text_of(m.what); },
+                        [](const peer_parcel& m) { return fmt::format("exchange {} of {}", m.what.round, text_of(m.what.from)); },
+                        [](const peer_down& m) { return fmt::format("peer_down {}", m.worker.value); },
+                        [](const computed& m) {
+                          return fmt::format("computed step {}, {} samples{}", m.step, m.samples, m.finite ? "" : ", not finite");
+                        },
+                        [](const expired& m) { return fmt::format("timer {}", m.timer.value); },
+                    },
+                    what);
+}
+
+void digest::add(const message& what) {
+  add(what.index());
+  const auto id = [this](const push_id& of) {
+    add(std::uint64_t{of.worker.value} << 32 | of.life.value);
+    add(of.clock.value);
+  };
+  std::visit(cases{
+                 [&](const joined& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.life.value); },
+                 [&](const down& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.life.value); },
+                 [&](const holder_down& m) { add(m.holder.value); },
+                 [&](const held& m) { add(m.ver.value), add(m.samples); },
+                 [&](const evaluated& m) { add(m.ver.value); },
+                 [&](const report& m) {
+                   add(static_cast<std::uint64_t>(m.what)), add(m.ver.value), add(m.worker.value), add(m.samples),
+                       add(m.staleness);
+                 },
+                 [&](const hold_order& m) { add(m.at_samples), add(m.at_version), add(m.now ? 1 : 0); },
+                 [](const resume_order&) {},
+                 [](const fetch_order&) {},
+                 [&](const plan_parcel& m) { add(m->epoch.value), add(m->workers.size()), add(m->period); },
+                 [&](const worker_down& m) { add(std::uint64_t{m.worker.value} << 32 | m.life.value); },
+                 [&](const push_parcel& m) {
+                   id(m.what.id), add(m.what.base.value), add(whole(m.what.samples)), add(m.what.finite ? 1 : 0);
+                 },
+                 [&](const arrival& m) { id(m.what.id), add(m.holder.value); },
+                 [&](const close& m) {
+                   add(m.ver.value), add(m.samples_before), add(m.position);
+                   for (const contribution& part : m.contributions)
+                     id(part.id);
+                   for (const worker_id to : m.send_to)
+                     add(to.value);
+                 },
+                 [&](const send_order& m) {
+                   add(m.ver.value), add(m.position);
+                   for (const worker_id to : m.to)
+                     add(to.value);
+                 },
+                 [&](const drop_order& m) { id(m.id); },
+                 [&](const partial_parcel& m) { add(m.what.ver.value), add(m.what.from.value); },
+                 [&](const params_parcel& m) {
+                   add(m.what.ver.value), add(m.what.position), add(m.what.epoch.value), add(m.from.value);
+                 },
+                 [&](const peer_parcel& m) { add(m.what.from.worker.value), add(m.what.round); },
+                 [&](const peer_down& m) { add(m.worker.value); },
+                 [&](const computed& m) { add(m.step), add(whole(m.samples)), add(m.finite ? 1 : 0); },
+                 [&](const expired& m) { add(m.timer.value); },
+             },
+             what);
+}
+
+} // namespace troupe::protocols::sim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What travels in a simulated cluster, and between whom.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "protocols/effect.hpp"
+#include "protocols/sim/numerics.hpp"
+
+namespace troupe::protocols::sim {
+
+/// Somebody who hears messages.
+struct endpoint {
+  enum class role : std::uint8_t { coordinator, lead, holder, worker, evaluator } what = role::coordinator;
+  std::uint32_t index = 0;
+  friend auto operator<=>(const endpoint&, const endpoint&) = default;
+};
+
+/// A push on its way to one holder: the trailer, and what it takes of the tensor (all of it, or its range).
+struct push_parcel {
+  push what{};
+  tensor gradient{};
+};
+struct partial_parcel {
+  partial what{};
+  tensor sum{};
+};
+/// One shard's part of a set of parameters.
+struct params_parcel {
+  holder_id from{};
+  params what{};
+  tensor range{};
+};
+struct peer_parcel {
+  peer_message what{};
+  tensor data{};
+};
+/// Shared: it goes to everybody.
+using plan_parcel = std::shared_ptr<const plan>;
+
+using message = std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order,
+                             plan_parcel, worker_down, push_parcel, arrival, close, send_order, drop_order, partial_parcel,
+                             params_parcel, peer_parcel, peer_down, computed, expired>;
+
+std::string text_of(endpoint who); ///< "holder 2"
+std::string text_of(const message& what);
+
+/// A 64-bit hash over integers: the same on every machine.
+class digest {
+public:
+  void add(std::uint64_t number) {
+    state_ = (state_ ^ number) * 0x9e3779b97f4a7c15;
+    state_ ^= state_ >> 29;
+  }
+  /// Kind and ids; no number that arithmetic in floating point has made.
+  void add(const message& what);
+  std::uint64_t value() const { return state_; }
+
+private:
+  std::uint64_t state_ = 0xcbf29ce484222325;
+};
+
+} // namespace troupe::protocols::sim

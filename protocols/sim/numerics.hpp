@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the simulator asks of mathematics: it knows no tensor itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "protocols/effect.hpp"
+
+namespace troupe::protocols::sim {
+
+/// A tensor that never changes once it is handed out. An implementation derives its own from it and casts back: one numerics'
+/// tensors are given to that one alone. Null is a tensor too, where an implementation needs none.
+struct tensor_data {
+  virtual ~tensor_data() = default;
+};
+using tensor = std::shared_ptr<const tensor_data>;
+
+/// A tensor in a sum; of a worker's sums also its own parameters or its dual variable.
+struct operand {
+  enum class source : std::uint8_t { given, own, dual } from = source::given;
+  tensor what{};
+  double weight = 1;
+};
+
+/// One cut of a global batch.
+struct batch_part {
+  std::uint64_t begin = 0, end = 0; ///< samples handed out since the start: sample p is p % N of epoch p / N
+  std::uint32_t index = 0;          ///< which cut
+  double weight = 1;                ///< of the mean gradient over this part
+};
+
+/// The samples of one step: parts of the global batch of `samples` samples at `position`, cut into `cuts`.
+struct batch {
+  std::uint64_t step = 0; ///< the worker's own count, from 1; keys what is random in it
+  std::uint64_t position = 0, samples = 0;
+  std::uint32_t cuts = 1;
+  std::uint32_t workers = 1; ///< n of the plan that it is a step of
+  std::vector<batch_part> parts{};
+};
+
+struct gradient {
+  tensor what{};   ///< sum over the parts of weight times the mean gradient over the part's samples
+  double loss = 0; ///< mean over all samples
+  bool finite = true;
+};
+
+/// How a worker takes a step on its own parameters: see protocols::local_step.
+struct local_step_rule {
+  double proximal = 0, dual = 0;
+  double momentum = -1; ///< Nesterov; -1: the job's own optimizer
+};
+
+/// One life of one worker: whole tensors.
+class worker_numerics {
+public:
+  virtual ~worker_numerics() = default;
+  /// The gradient at `parameters`.
+  virtual gradient gradient_at(const tensor& parameters, const batch& of) = 0;
+  /// From now on the anchor: what a proximal term pulls to, and what a dual step measures from.
+  virtual void adopt(const tensor& parameters) = 0;
+  /// A step on its own parameters at the gradient there; `what` of what is returned is null. The learning-rate schedule goes by
+  /// `of.position`, the linear scaling rule by `of.workers`.
+  virtual gradient local_step(const batch& of, const local_step_rule& how) = 0;
+  /// Its own parameters = sum of terms.
+  virtual void mix(std::span<const operand> terms) = 0;
+  /// Dual variable += rho (own - anchor); it is zero before the first.
+  virtual void dual(double rho) = 0;
+  /// Sum of terms, of which some are its own.
+  virtual tensor sum(std::span<const operand> terms) = 0;
+  /// Steps were taken elsewhere meanwhile: the optimizer begins anew.
+  virtual void forget_momentum() = 0;
+};
+
+/// One shard's range of the parameters, and the state of the optimizers that make its versions.
+class shard_numerics {
+public:
+  virtual ~shard_numerics() = default;
+  virtual tensor parameters() const = 0; ///< the newest version's
+  /// The next version, from the sum of terms, as `how.step` says; `backup` is the tensor that `how.compensate` names. Momentum
+  /// starts from zero where the step before was of another kind.
+  virtual void step(std::span<const operand> sum, const close& how, const tensor& backup) = 0;
+};
+
+struct evaluation {
+  double train_loss = 0, test_loss = 0, test_accuracy = 0;
+};
+
+/// One simulated job's mathematics.
+class numerics {
+public:
+  virtual ~numerics() = default;
+  virtual std::unique_ptr<worker_numerics> make_worker(member self) = 0;
+  /// Shard `index` of `shards`, at the job's initial parameters.
+  virtual std::unique_ptr<shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) = 0;
+  /// A shard's range of a whole tensor; the whole from the ranges of all shards, in their order.
+  virtual tensor slice(const tensor& whole, std::uint32_t index, std::uint32_t shards) = 0;
+  virtual tensor join(std::span<const tensor> ranges) = 0;
+  /// Sum of terms at an aggregator: whole tensors.
+  virtual tensor sum(std::span<const operand> terms) = 0;
+  virtual evaluation evaluate(const tensor& whole) = 0;
+};
+
+} // namespace troupe::protocols::sim

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulated job: what a job file says, where its roles are, and what goes wrong.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "protocols/coordinator.hpp"
+#include "protocols/inject.hpp"
+
+namespace troupe::protocols::sim {
+
+/// What a real run was measured to take, instead of emulated times.
+struct calibration {
+  /// By worker: how long its steps took, each a whole batch; drawn in order, over and over. Workers beyond the last begin again
+  /// with the first. Empty: `inject.step_ms` alone says how long steps take.
+  std::vector<std::vector<nanoseconds>> compute{};
+  nanoseconds message = 0; ///< that a push, or parameters, take longer than the link says
+  nanoseconds apply = 0;   ///< a shard's step; one after the other
+};
+
+/// A worker beyond those that the job begins with.
+struct late_join {
+  worker_id worker{};
+  nanoseconds at = 0;
+};
+struct aggregator_death {
+  holder_id holder{};
+  nanoseconds at = 0;
+};
+
+/// What only a test wishes for; all of it bears the same promise: the messages of one sender to one receiver come in order, and
+/// none is lost while both live.
+struct disorder {
+  nanoseconds jitter = 0; ///< every message takes up to so much longer, drawn anew for each
+  bool tail_loss = false; ///< of what a dying role had sent, a random tail of each link is lost; else all of it arrives
+  double not_finite = 0;  ///< probability that a gradient is not finite
+};
+
+struct options {
+  /// Of these the simulator sets `protocol`, `period` and `centreless` by `protocol`.
+  coordinator_options job{};
+  /// As in the job file, checked (catalog.hpp).
+  protocol_spec protocol{};
+  std::uint64_t seed = 1;
+  inject_spec inject{};
+  calibration measured{};
+  std::uint64_t model_bytes = 0;
+  /// Every worker, shard and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that share the
+  /// shards and the workers; an aggregator is with its first worker.
+  bool colocated = false;
+  std::uint32_t nodes = 0;
+  /// One way, on the control plane, between hosts; negative: the link's.
+  nanoseconds control_latency = -1;
+  std::vector<late_join> late_joins{};
+  std::vector<aggregator_death> aggregator_deaths{};
+  disorder tests{};
+  /// The run is given up after so many events, or after so long without a new version (0: no bound).
+  std::uint64_t max_events = 0;
+  nanoseconds stall_after = 0;
+};
+
+} // namespace troupe::protocols::sim

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Closed forms.
+#include "protocols/sim/quadratic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "protocols/dice.hpp"
+
+namespace troupe::protocols::sim {
+
+namespace {
+
+using numbers = std::vector<double>;
+
+struct vector_data final : tensor_data {
+  explicit vector_data(numbers what) : elements(std::move(what)) {}
+  numbers elements;
+};
+
+tensor make(numbers what) {
+  return std::make_shared<vector_data>(std::move(what));
+}
+
+void add(numbers& to, std::span<const double> what, double weight) {
+  to.resize(std::max(to.size(), what.size()));
+  for (std::size_t k = 0; k < what.size(); ++k)
+    to[k] += weight * what[k];
+}
+
+numbers sum_of(std::span<const operand> terms, const numbers& own, const numbers& dual) {
+  numbers out;
+  for (const operand& part : terms)
+    add(out,
+        part.from == operand::source::own    ? own
+        : part.from == operand::source::dual ? dual
+                                             : elements_of(part.what),
+        part.weight);
+  return out;
+}
+
+/// v = m v + g; x -= lr v, or lr (g + m v).
+void sgd(numbers& x, numbers& v, std::span<const double> g, double lr, double momentum, bool nesterov) {
+  v.resize(x.size());
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    v[k] = momentum * v[k] + g[k];
+    x[k] -= lr * (nesterov ? g[k] + momentum * v[k] : v[k]);
+  }
+}
+
+std::size_t edge(std::size_t dimensions, std::uint32_t index, std::uint32_t shards) {
+  return dimensions * index / shards;
+}
+
+class quadratic_worker final : public worker_numerics {
+public:
+  explicit quadratic_worker(const quadratic_options& options)
+      : options_(options), own_(options.minimum.size()), dual_(options.minimum.size()) {}
+
+  gradient gradient_at(const tensor& parameters, const batch& of) override {
+    numbers out(options_.minimum.size());
+    const double loss = evaluate(elements_of(parameters), of, out);
+    return {.what = make(std::move(out)), .loss = loss, .finite = std::isfinite(loss)};
+  }
+  void adopt(const tensor& parameters) override { anchor_ = parameters; }
+  gradient local_step(const batch& of, const local_step_rule& how) override {
+    numbers slope(own_.size());
+    const double loss = evaluate(own_, of, slope);
+    const auto anchor = elements_of(anchor_);
+    for (std::size_t k = 0; k < own_.size(); ++k)
+      slope[k] += how.proximal * (own_[k] - anchor[k]) + how.dual * dual_[k];
+    const bool nesterov = how.momentum >= 0;
+    sgd(own_, velocity_, slope, options_.lr, nesterov ? how.momentum : options_.momentum, nesterov);
+    return {.what = {}, .loss = loss, .finite = std::isfinite(loss)};
+  }
+  void mix(std::span<const operand> terms) override { own_ = sum_of(terms, own_, dual_); }
+  void dual(double rho) override {
+    const auto anchor = elements_of(anchor_);
+    for (std::size_t k = 0; k < own_.size(); ++k)
+      dual_[k] += rho * (own_[k] - anchor[k]);
+  }
+  tensor sum(std::span<const operand> terms) override { return make(sum_of(terms, own_, dual_)); }
+  void forget_momentum() override { velocity_.clear(); }
+
+private:
+  /// Adds the gradient to `slope`; the mean loss.
+  double evaluate(std::span<const double> x, const batch& of, numbers& slope) const {
+    double loss = 0, samples = 0;
+    for (const batch_part& part : of.parts) {
+      const double each = part.weight / static_cast<double>(part.end - part.begin);
+      for (std::uint64_t p = part.begin; p < part.end; ++p) {
+        dice draw = dice::keyed(options_.seed, p % static_cast<std::uint64_t>(options_.data_size));
+        for (std::size_t k = 0; k < slope.size(); ++k) {
+          const double off = x[k] - options_.minimum[k] - options_.noise * (2 * draw.uniform() - 1);
+          slope[k] += each * options_.curvature[k] * off;
+          loss += options_.curvature[k] * off * off / 2;
+        }
+        samples += 1;
+      }
+    }
+    return samples > 0 ? loss / samples : 0;
+  }
+
+  const quadratic_options& options_;
+  numbers own_, dual_, velocity_;
+  tensor anchor_;
+};
+
+class quadratic_shard final : public shard_numerics {
+public:
+  quadratic_shard(const quadratic_options& options, std::size_t size) : options_(options), parameters_(make(numbers(size))) {}
+
+  tensor parameters() const override { return parameters_; }
+
+  void step(std::span<const operand> sum, const close& how, const tensor& backup) override {
+    numbers g = sum_of(sum, {}, {});
+    const auto old = elements_of(parameters_);
+    g.resize(old.size());
+    numbers x(old.begin(), old.end());
+    if (how.step.what != std::exchange(last_, how.step.what))
+      velocity_.clear();
+    if (backup)
+      compensate(g, how.compensate, x, elements_of(backup));
+    switch (how.step.what) {
+    case step_rule::kind::optimizer:
+      sgd(x, velocity_, g, options_.lr * how.step.lr_scale, options_.momentum, false);
+      break;
+    case step_rule::kind::outer:
+      sgd(x, velocity_, g, how.step.lr, how.step.momentum, how.step.nesterov);
+      break;
+    case step_rule::kind::linear:
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        const double moved = how.step.parameter_weight * x[k] + g[k];
+        x[k] = std::copysign(std::max(std::abs(moved) - how.step.threshold, 0.0), moved);
+      }
+      break;
+    }
+    parameters_ = make(std::move(x));
+  }
+
+private:
+  void compensate(numbers& g, const delay_compensation& how, const numbers& x, std::span<const double> backup) {
+    mean_square_.resize(g.size());
+    for (std::size_t k = 0; k < g.size(); ++k) {
+      mean_square_[k] = 0.95 * mean_square_[k] + 0.05 * g[k] * g[k];
+      const double lambda = how.adaptive ? how.lambda / std::sqrt(mean_square_[k] + 1e-7) : how.lambda;
+      g[k] += lambda * g[k] * g[k] * (x[k] - backup[k]);
+    }
+  }
+
+  const quadratic_options& options_;
+  tensor parameters_;
+  numbers velocity_, mean_square_;
+  step_rule::kind last_ = step_rule::kind::optimizer;
+};
+
+} // namespace
+
+std::span<const double> elements_of(const tensor& what) {
+  return what ? std::span<const double>{static_cast<const vector_data&>(*what).elements} : std::span<const double>{};
+}
+
+std::unique_ptr<worker_numerics> quadratic::make_worker(member) {
+  return std::make_unique<quadratic_worker>(options_);
+}
+
+std::unique_ptr<shard_numerics> quadratic::make_shard(std::uint32_t index, std::uint32_t shards) {
+  const std::size_t n = options_.minimum.size();
+  return std::make_unique<quadratic_shard>(options_, edge(n, index + 1, shards) - edge(n, index, shards));
+}
+
+tensor quadratic::slice(const tensor& whole, std::uint32_t index, std::uint32_t shards) {
+  const auto all = elements_of(whole);
+  if (shards == 1)
+    return whole;
+  return make({all.begin() + static_cast<std::ptrdiff_t>(edge(all.size(), index, shards)),
+               all.begin() + static_cast<std::ptrdiff_t>(edge(all.size(), index + 1, shards))});
+}
+
+tensor quadratic::join(std::span<const tensor> ranges) {
+  if (ranges.size() == 1)
+    return ranges.front();
+  numbers out;
+  for (const tensor& range : ranges) {
+    const auto part = elements_of(range);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return make(std::move(out));
+}
+
+tensor quadratic::sum(std::span<const operand> terms) {
+  return make(sum_of(terms, {}, {}));
+}
+
+evaluation quadratic::evaluate(const tensor& whole) {
+  const auto x = elements_of(whole);
+  evaluation out;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const double off = x[k] - options_.minimum[k];
+    out.test_loss += options_.curvature[k] * off * off / 2;
+    out.train_loss += options_.curvature[k] * (off * off + options_.noise * options_.noise / 3) / 2;
+  }
+  return out;
+}
+
+} // namespace troupe::protocols::sim

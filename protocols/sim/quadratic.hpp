@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A small noisy quadratic, whose gradients and losses have closed forms: for tests and large clusters.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "protocols/sim/numerics.hpp"
+
+namespace troupe::protocols::sim {
+
+struct quadratic_options {
+  std::vector<double> curvature{1, 0.5, 0.25, 0.1}; ///< a_k > 0
+  std::vector<double> minimum{1, -1, 2, -2};        ///< b_k; as many
+  double noise = 0.5;                               ///< sample i's own minimum is b_k + noise_ik, uniform in [-noise, noise]
+  std::uint64_t seed = 1;
+  std::int64_t data_size = 1; ///< sample p is p % data_size of the data
+  double lr = 0.1, momentum = 0;
+};
+
+/// Sample i's loss is 1/2 sum_k a_k (x_k - b_k - noise_ik)^2; x begins at 0. Steps are SGD's: v = m v + g, x -= lr v; Nesterov's:
+/// x -= lr (g + m v). The training loss is the mean over the noise's distribution, the test loss that without noise; there is no
+/// accuracy. Delay compensation: the running mean square starts at 0, decays by 0.95 a step, and 1e-7 is added to it.
+class quadratic final : public numerics {
+public:
+  explicit quadratic(quadratic_options what) : options_(std::move(what)) {}
+
+  std::unique_ptr<worker_numerics> make_worker(member self) override;
+  std::unique_ptr<shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) override;
+  tensor slice(const tensor& whole, std::uint32_t index, std::uint32_t shards) override;
+  tensor join(std::span<const tensor> ranges) override;
+  tensor sum(std::span<const operand> terms) override;
+  evaluation evaluate(const tensor& whole) override;
+
+private:
+  quadratic_options options_;
+};
+
+/// The elements of a tensor of `quadratic`.
+std::span<const double> elements_of(const tensor& what);
+
+} // namespace troupe::protocols::sim

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums of gradients by name.
+#include "protocols/sim/tally.hpp"
+
+namespace troupe::protocols::sim {
+
+namespace {
+
+struct tally_data final : tensor_data {
+  explicit tally_data(tally what) : terms(std::move(what)) {}
+  tally terms;
+};
+
+tensor make(tally what) {
+  return std::make_shared<tally_data>(std::move(what));
+}
+
+void add(tally& to, const tally& what, double weight) {
+  for (const auto& [key, value] : what)
+    to[key] += weight * value;
+}
+
+tally gradients_of(member self, const batch& of, double sign) {
+  tally out;
+  for (const batch_part& part : of.parts)
+    for (std::uint64_t sample = part.begin; sample < part.end; ++sample)
+      out[{sample, self, of.step}] += sign * part.weight / static_cast<double>(part.end - part.begin);
+  return out;
+}
+
+class tally_worker final : public worker_numerics {
+public:
+  explicit tally_worker(member self) : self_(self) {}
+
+  gradient gradient_at(const tensor&, const batch& of) override { return {.what = make(gradients_of(self_, of, 1)), .loss = 1}; }
+  void adopt(const tensor&) override {}
+  gradient local_step(const batch& of, const local_step_rule&) override {
+    add(own_, gradients_of(self_, of, -1), 1);
+    return {.what = {}, .loss = 1};
+  }
+  void mix(std::span<const operand> terms) override { own_ = sum_of(terms); }
+  void dual(double) override {}
+  tensor sum(std::span<const operand> terms) override { return make(sum_of(terms)); }
+  void forget_momentum() override {}
+
+private:
+  tally sum_of(std::span<const operand> terms) const {
+    tally out;
+    for (const operand& part : terms)
+      if (part.from == operand::source::own)
+        add(out, own_, part.weight);
+      else if (part.from == operand::source::given)
+        add(out, tally_of(part.what), part.weight);
+    return out;
+  }
+
+  member self_;
+  tally own_;
+};
+
+class tally_shard final : public shard_numerics {
+public:
+  tensor parameters() const override { return {}; }
+  void step(std::span<const operand>, const close&, const tensor&) override {}
+};
+
+} // namespace
+
+const tally& tally_of(const tensor& what) {
+  static const tally nothing;
+  return what ? static_cast<const tally_data&>(*what).terms : nothing;
+}
+
+tally tally_of(std::span<const operand> sum) {
+  tally out;
+  for (const operand& part : sum)
+    add(out, tally_of(part.what), part.weight);
+  return out;
+}
+
+std::unique_ptr<worker_numerics> tally_numerics::make_worker(member self) {
+  return std::make_unique<tally_worker>(self);
+}
+
+std::unique_ptr<shard_numerics> tally_numerics::make_shard(std::uint32_t, std::uint32_t) {
+  return std::make_unique<tally_shard>();
+}
+
+tensor tally_numerics::slice(const tensor& whole, std::uint32_t, std::uint32_t) {
+  return whole;
+}
+
+tensor tally_numerics::join(std::span<const tensor> ranges) {
+  return ranges.empty() ? tensor{} : ranges.front();
+}
+
+tensor tally_numerics::sum(std::span<const operand> terms) {
+  return make(tally_of(terms));
+}
+
+} // namespace troupe::protocols::sim
