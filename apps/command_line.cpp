@@ -30,6 +30,7 @@ struct arguments {
   protocols_options protocols;
   version_options version;
   bench_options bench;
+  compare_options compare;
   std::vector<std::string> rest; ///< of subcommands that are not there yet
 };
 
@@ -75,6 +76,22 @@ void add_run(CLI::App& app, arguments& a) {
   c->add_option("--trace", a.run.trace, "write a trace of the run")->type_name("FILE");
   c->add_flag("--quiet", a.run.quiet, "no progress");
   add_json(c, a.run.json);
+}
+
+void add_compare(CLI::App& app, arguments& a) {
+  CLI::App* c = add_command(app, "compare", "Run a job under several protocols, one after the other",
+                            "troupe compare config/quickstart.toml --protocols sync,sync:fan_in=2 --plot loss.svg");
+  add_job(c, a)->required();
+  c->add_option("--protocols", a.compare.protocols, "which, with parameters that follow the name: sync,local:steps=5,adacomm")
+      ->type_name("A,B,C")
+      ->required();
+  c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
+  c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
+  add_inject(c, a);
+  c->add_flag("--simulate", a.compare.simulate, "in virtual time");
+  c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg");
+  c->add_flag("--quiet", a.compare.quiet, "no progress");
+  add_json(c, a.compare.json);
 }
 
 void add_others(CLI::App& app, arguments& a) {
@@ -123,8 +140,7 @@ void add_others(CLI::App& app, arguments& a) {
 void add_later(CLI::App& app, arguments& a) {
   const std::vector<std::vector<std::string>> announced{
       {"console", "Talk to a running cluster (comes later)", "troupe console --cluster lab.toml -c ps"},
-      {"simulate", "Run a job in virtual time (comes later)", "troupe simulate job.toml --workers 100"},
-      {"compare", "Run a job under several protocols (comes later)", "troupe compare job.toml --protocols sync,async"}};
+      {"simulate", "Run a job in virtual time (comes later)", "troupe simulate job.toml --workers 100"}};
   for (const auto& words : announced) {
     CLI::App* c = add_command(app, words[0], words[1], words[2]);
     c->allow_extras();
@@ -168,9 +184,11 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     fmt::print(stderr, "{}", job.error().text());
     return exit_usage;
   }
-  a.run.job = a.evaluate.job = a.check.job = *job;
+  a.run.job = a.evaluate.job = a.check.job = a.compare.job = *job;
   if (name == "run")
     return a.run;
+  if (name == "compare")
+    return a.compare;
   if (name == "evaluate")
     return a.evaluate;
   if (name == "node")
@@ -211,6 +229,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   app.require_subcommand(1);
   arguments a;
   add_run(app, a);
+  add_compare(app, a);
   add_others(app, a);
   add_later(app, a);
   try {

@@ -69,13 +69,21 @@ struct bench_options {
   bool json = false;
 };
 
-/// A subcommand that is announced and not there yet: console, simulate, compare.
+struct compare_options {
+  job_options job;
+  std::string protocols; ///< "sync,local:steps=5"
+  std::string plot;      ///< SVG file to write; empty: none
+  bool simulate = false; ///< in virtual time
+  bool json = false, quiet = false;
+};
+
+/// A subcommand that is announced and not there yet: console, simulate.
 struct later_options {
   std::string name;
 };
 
 using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
-                                     protocols_options, version_options, bench_options, later_options>;
+                                     protocols_options, version_options, bench_options, compare_options, later_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);
@@ -86,6 +94,7 @@ int devices_command(const devices_options& options);
 int protocols_command(const protocols_options& options);
 int version_command(const version_options& options);
 int bench_command(const bench_options& options);
+int compare_command(const compare_options& options);
 int later_command(const later_options& options);
 
 } // namespace troupe::apps

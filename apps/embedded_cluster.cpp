@@ -61,10 +61,10 @@ void embedded_cluster::start_children(std::uint32_t nodes, const std::string& ke
   auto port = system_.middleman().publish(registry_, 0, "127.0.0.1");
   if (!port)
     throw std::runtime_error("cannot listen on loopback: " + actors::explain(port.error()));
-  auto folder = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
-  if (!mkdtemp(folder.data()))
-    throw std::runtime_error(fmt::format("cannot make a folder in {}; set TMPDIR to one that can be written",
-                                         std::filesystem::temp_directory_path().string()));
+  std::error_code missing;
+  auto folder = (std::filesystem::temp_directory_path(missing) / "troupe-XXXXXX").string();
+  if (missing || !mkdtemp(folder.data()))
+    throw std::runtime_error("cannot make a temporary folder; set TMPDIR to one that can be written");
   folder_ = folder;
   auto file = folder_ + "/cluster.toml";
   std::ofstream out{file};

@@ -3,9 +3,13 @@
 #include "apps/job_setup.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "kernels/backend.hpp"
 #include "tensor/safetensors.hpp"
@@ -78,6 +82,16 @@ config::problems wrong_init(const config::loaded_job& job, const model& network)
 
 } // namespace
 
+std::string cannot_write(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    return fmt::format("{} is a folder; name a file in it", path);
+  auto slash = path.rfind('/');
+  auto folder = slash == std::string::npos ? std::string{"."} : path.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("cannot write into {}: {}", folder, std::strerror(errno));
+  return {};
+}
+
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file) {
   std::optional<config::cluster> cluster;
   if (!cluster_file.empty()) {
@@ -89,22 +103,26 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
   auto job = load_job(options, cluster);
   if (!job)
     return job.error();
+  return prepare_job(std::move(*job), std::move(cluster));
+}
+
+config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster) {
   if (!cluster) // else other machines compute
-    if (config::problems wrong = missing_devices(*job); !wrong.empty())
+    if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
   constexpr int known_classes = 10;
-  if (const auto sample = known_sample(job->job.data.source))
-    if (const auto early = build_model(*job, *sample, known_classes); !early)
+  if (const auto sample = known_sample(job.job.data.source))
+    if (const auto early = build_model(job, *sample, known_classes); !early)
       return early.error();
-  auto data = load_data(*job);
+  auto data = load_data(job);
   if (!data)
     return data.error();
-  auto network = build_model(*job, data->train->sample(), data->train->classes());
+  auto network = build_model(job, data->train->sample(), data->train->classes());
   if (!network)
     return network.error();
-  if (config::problems wrong = wrong_init(*job, *network); !wrong.empty())
+  if (config::problems wrong = wrong_init(job, *network); !wrong.empty())
     return config::refusal{std::move(wrong)};
-  return prepared_job{std::move(*job), std::move(cluster), std::move(*data), std::move(*network)};
+  return prepared_job{std::move(job), std::move(cluster), std::move(*data), std::move(*network)};
 }
 
 } // namespace troupe::apps

@@ -32,5 +32,10 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
 /// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
 /// `cluster_file` may be empty.
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
+/// The same of a job file that is loaded.
+config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {});
+
+/// What is wrong with a file that a job will want to write at its end, found before it starts; empty: nothing.
+std::string cannot_write(const std::string& path);
 
 } // namespace troupe::apps

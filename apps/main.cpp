@@ -18,6 +18,7 @@ struct dispatch {
   int operator()(const troupe::apps::protocols_options& o) const { return protocols_command(o); }
   int operator()(const troupe::apps::version_options& o) const { return version_command(o); }
   int operator()(const troupe::apps::bench_options& o) const { return bench_command(o); }
+  int operator()(const troupe::apps::compare_options& o) const { return compare_command(o); }
   int operator()(const troupe::apps::later_options& o) const { return later_command(o); }
 };
 

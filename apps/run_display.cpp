@@ -70,6 +70,7 @@ void run_display::on_progress(const actors::progress& p) {
 void run_display::on_evaluation(const actors::evaluation_point& e) {
   std::lock_guard guard{mutex_};
   evaluation_ = e;
+  evaluations_.push_back({e.seconds, e.train_loss, e.test_accuracy});
   if (!quiet_ && terminal_)
     draw();
   else if (!quiet_)
@@ -106,6 +107,11 @@ void run_display::on_finished(actors::job_result result) {
 std::optional<actors::job_result> run_display::take_result() {
   std::lock_guard guard{mutex_};
   return std::exchange(result_, std::nullopt);
+}
+
+curve run_display::evaluations() {
+  std::lock_guard guard{mutex_};
+  return evaluations_;
 }
 
 void run_display::write_log(const std::string& line) {

@@ -11,6 +11,7 @@
 
 #include "actors/job.hpp"
 #include "actors/run_observer.hpp"
+#include "apps/curve.hpp"
 #include "apps/signals.hpp"
 
 namespace troupe::apps {
@@ -30,6 +31,8 @@ public:
 
   /// The result, once there is one.
   std::optional<actors::job_result> take_result();
+  /// Every evaluation so far.
+  curve evaluations();
 
 private:
   using clock = std::chrono::steady_clock;
@@ -50,6 +53,7 @@ private:
   std::optional<actors::job_result> result_;
   std::optional<actors::progress> progress_;
   std::optional<actors::evaluation_point> evaluation_;
+  curve evaluations_;
   clock::time_point drawn_{};
   int lines_drawn_ = 0;
 };

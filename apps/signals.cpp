@@ -40,7 +40,7 @@ signal_waiter::woken signal_waiter::wait(int timeout_ms) {
     if (info.ssi_signo == SIGCHLD)
       result.child_ended = true;
     else
-      result.interrupted = true;
+      result.interrupted = interrupted_ = true;
   }
   std::uint64_t count = 0;
   result.announced = read(events_, &count, sizeof count) == sizeof count;

@@ -22,11 +22,14 @@ public:
   };
   /// Waits until something happens or `timeout_ms` (negative: for ever) has passed.
   woken wait(int timeout_ms);
+  /// Whether SIGINT or SIGTERM has ever come, whoever waited then.
+  bool interrupted() const { return interrupted_; }
   /// Wakes `wait`. Thread-safe.
   void announce() const;
 
 private:
   int signals_ = -1, events_ = -1;
+  bool interrupted_ = false;
 };
 
 } // namespace troupe::apps

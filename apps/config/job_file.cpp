@@ -16,14 +16,15 @@ checked<setting> parse_setting(const std::string& argument) {
   return setting{key, argument.substr(equals + 1), "--set " + key};
 }
 
-checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets) {
+checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets, const std::string& protocol) {
   const auto document = parse_config_file(path);
   if (!document)
     return document.error();
   job_draft draft(path);
   read_assignments(draft, *document, sets);
+  read_protocols(draft, protocol);
   apply_rules(draft);
-  read_protocols(draft);
+  check_protocol(draft);
   apply_protocol_rules(draft);
   read_inject(draft);
   if (!draft.problems.empty())

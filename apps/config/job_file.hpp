@@ -54,7 +54,9 @@ struct loaded_job {
 
 /// Reads and checks a job file. Every problem at once, in the order of the file, then of the command line. Does not look at
 /// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
-checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {});
+/// `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow the name
+/// and win over those of the file's [protocol.NAME]; empty: the job's own.
+checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {}, const std::string& protocol = {});
 
 /// What of a job only the simulator can play: faults other than a crash for good. Empty: a real run plays all of it.
 problems only_simulated(const loaded_job& loaded);

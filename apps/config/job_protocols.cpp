@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/config/spec_text.hpp"
 #include "apps/config/suggest.hpp"
 #include "protocols/catalog.hpp"
 
@@ -81,10 +82,12 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
                     protocols::protocol_spec& spec, const assignment& a) {
   if (a.name == "fan_in" && entry.takes_fan_in) {
     const reading read = read_value(a.what, whole{0, 1024});
-    if (read.wrong.empty())
-      spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.what));
-    else
+    if (!read.wrong.empty()) {
       draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
+      return;
+    }
+    if (&spec != &draft.out.job.protocol || draft.given.emplace("protocol.fan_in", a.value_at).second)
+      spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.what));
     return;
   }
   const parameter_info* parameter = find_parameter(entry, a.name);
@@ -105,42 +108,106 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
     draft.given.emplace("protocol." + a.name, a.value_at);
 }
 
-void refuse_protocol(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& name) {
-  std::vector<std::string> names;
+text protocol_names(const std::vector<catalog_entry>& catalog) {
+  text names;
   for (const auto& entry : catalog)
-    names.push_back(entry.name);
-  const auto announced = protocols::announced();
+    names.choices.push_back(entry.name);
+  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  return names;
+}
+
+void refuse_protocol(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& name) {
   const place at = draft.sections.contains("protocol." + name) ? draft.sections.at("protocol." + name)
                                                                : draft.parameters.at(name).front().key_at;
-  const reading read = read_value({name, {}}, text{names, {announced.begin(), announced.end()}});
+  const reading read = read_value({name, {}}, protocol_names(catalog));
   draft.problems.add(at, fmt::format("the protocol of [protocol.{}] {}", name, read.wrong));
 }
 
-} // namespace
-
-void read_protocols(job_draft& draft) {
-  const std::vector<catalog_entry> catalog = protocols::catalog();
-  protocols::protocol_spec& own = draft.out.job.protocol;
-  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+/// What the file gives for the protocols that it names; what stands beside protocol.name belongs to the job's own.
+void read_given(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry* own) {
   // What stands beside protocol.name comes first: it wins over a table of the same protocol.
   for (const auto& [name, assignments] : draft.parameters) {
-    const catalog_entry* entry = name.empty() ? chosen : find_entry(catalog, name);
+    const catalog_entry* entry = name.empty() ? own : find_entry(catalog, name);
     if (entry == nullptr) {
       if (!name.empty())
         refuse_protocol(draft, catalog, name);
       continue;
     }
-    protocols::protocol_spec& spec = entry == chosen ? own : draft.out.further_protocols[name];
+    protocols::protocol_spec& spec = entry == own ? draft.out.job.protocol : draft.out.further_protocols[name];
     spec.name = entry->name;
     for (const assignment& a : assignments)
       read_parameter(draft, catalog, *entry, spec, a);
   }
+}
+
+/// The job's protocol becomes `entry`, with what the file gives for that one.
+void switch_protocol(job_draft& draft, const catalog_entry& entry) {
+  protocols::protocol_spec& own = draft.out.job.protocol;
+  if (own.name == entry.name)
+    return;
+  protocols::protocol_spec before = std::exchange(own, {});
+  if (auto table = draft.out.further_protocols.extract(entry.name))
+    own = std::move(table.mapped());
+  own.name = entry.name;
+  draft.out.further_protocols.emplace(before.name, std::move(before));
+  std::erase_if(draft.given, [](const auto& g) { return g.first.starts_with("protocol."); });
+  if (const auto table = draft.parameters.find(entry.name); table != draft.parameters.end())
+    for (const assignment& a : table->second)
+      draft.given.emplace("protocol." + a.name, a.value_at);
+}
+
+/// The protocol that compare asks for, "local:steps=5", instead of the job's; its entry, or null where there is no such.
+const catalog_entry* choose(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& asked) {
+  const place at{{0, 0}, "--protocols " + asked, 1};
+  const std::vector<std::string> parts = split_outside_brackets(asked, ':');
+  const catalog_entry* entry = find_entry(catalog, parts.front());
+  if (entry == nullptr) {
+    const reading read = read_value({parts.front(), {}}, protocol_names(catalog));
+    draft.problems.add(at, fmt::format("protocol.name = \"{}\" {}", parts.front(), read.wrong));
+    return nullptr;
+  }
+  switch_protocol(draft, *entry);
+  draft.given["protocol.name"] = at;
+  protocols::protocol_spec& own = draft.out.job.protocol;
+  std::set<std::string> seen;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const auto pair = parse_pair(parts[i]);
+    if (!pair || !seen.insert(pair->key).second) {
+      draft.problems.add(at, fmt::format("\"{}\" is no key=value, or a second one of its key; parameters follow the name as in "
+                                         "local:steps=5",
+                                         parts[i]));
+      continue;
+    }
+    own.parameters.erase(pair->key); // it wins over the file's
+    draft.given.erase("protocol." + pair->key);
+    read_parameter(draft, catalog, *entry, own, {"protocol", pair->key, pair->value, at, at});
+  }
+  return entry;
+}
+
+} // namespace
+
+void read_protocols(job_draft& draft, const std::string& asked) {
+  const std::vector<catalog_entry> catalog = protocols::catalog();
+  protocols::protocol_spec& own = draft.out.job.protocol;
+  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  read_given(draft, catalog, chosen);
+  if (!asked.empty())
+    chosen = choose(draft, catalog, asked);
   if (chosen == nullptr)
     return;
   if (!chosen->takes_fan_in && draft.has("protocol.fan_in"))
     draft.refuse("protocol.fan_in", fmt::format("{} takes no protocol.fan_in: it has no aggregators; leave it out", own.name));
   if (!chosen->takes_fan_in)
     draft.idle.insert("protocol.fan_in");
+}
+
+void check_protocol(job_draft& draft) {
+  const std::vector<catalog_entry> catalog = protocols::catalog();
+  protocols::protocol_spec& own = draft.out.job.protocol;
+  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  if (chosen == nullptr)
+    return;
   if (draft.problems.empty())
     for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers))
       draft.refuse(wrong.starts_with("fan_in") ? "protocol.fan_in" : "protocol.name", wrong);

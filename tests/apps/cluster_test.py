@@ -57,9 +57,9 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def start(self, *arguments, job=ENDLESS):
+    def start(self, *arguments, job=ENDLESS, command="run"):
         """An endless run; returns the process once it has made a step."""
-        run = subprocess.Popen([TROUPE, "run", self.path("job.toml", job), *arguments], stdout=subprocess.PIPE,
+        run = subprocess.Popen([TROUPE, command, self.path("job.toml", job), *arguments], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(self.end, run)
         self.wait_for_line(run, r"^step ")
@@ -267,6 +267,17 @@ class Interruption(ClusterTest):
         _, err = self.finish(run)
         self.assertEqual(run.returncode, 130, err)
         self.assertIn("interrupted", err)
+        self.assert_gone(children)
+
+
+    def test_ctrl_c_ends_a_comparison_and_what_comes_after(self):
+        compare = self.start("--protocols", "sync,sync:fan_in=2", "--nodes", "2", command="compare")
+        children = self.children(compare)
+        os.killpg(compare.pid, signal.SIGINT)
+        _, err = self.finish(compare)
+        self.assertEqual(compare.returncode, 130, err)
+        self.assertIn("interrupted after 0 of 2 runs", err)
+        self.assertNotIn("(2 of 2)", err)
         self.assert_gone(children)
 
 

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe compare`: one job under several protocols, as a table, an object and a plot.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <functional>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "apps/config/spec_text.hpp"
+#include "apps/job_setup.hpp"
+#include "apps/plot.hpp"
+#include "apps/report.hpp"
+#include "apps/run_job.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace json = boost::json;
+
+/// The job under one protocol.
+struct contestant {
+  std::string label; ///< as asked: "local:steps=5"
+  config::loaded_job job;
+};
+
+/// How one went.
+struct outcome {
+  bool interrupted = false;
+  std::string failure; ///< why; empty: it did not fail
+  json::object keys;   ///< those of `run --json`, or of `simulate --json`
+  curve evaluations;
+};
+
+/// What carries one of them out: a real run, or (not there yet) the simulator. Does not throw: what goes wrong is a failure.
+using runner = std::function<outcome(const contestant&)>;
+
+/// A row of the comparison.
+struct row {
+  std::string label;
+  outcome how;
+};
+
+runner real_runner(const prepared_job& prepared, std::int64_t data_size, bool quiet, signal_waiter& signals) {
+  return [&prepared, data_size, quiet, &signals](const contestant& c) -> outcome {
+    job_outcome ran;
+    try {
+      ran = run_job(c.job, prepared.network, data_size, {.quiet = quiet}, signals);
+    } catch (const std::exception& e) { // this machine does not let it start; it may let the next
+      ran.result.failed = true;
+      ran.result.reason = e.what();
+    }
+    return {ran.result.interrupted, ran.result.failed ? ran.result.reason : "", to_json(c.job, ran), ran.evaluations};
+  };
+}
+
+/// The labels of --protocols, or what is wrong with the list.
+config::checked<std::vector<std::string>> labels_of(const std::string& list) {
+  std::vector<std::string> labels = config::split_outside_brackets(list, ',');
+  config::problems wrong;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i].empty())
+      return config::refusal{{{"--protocols", "names nothing between two commas; write --protocols sync,local:steps=5"}}};
+    else if (const auto first = std::find(labels.begin(), labels.end(), labels[i]) - labels.begin();
+             static_cast<std::size_t>(first) < i)
+      wrong.push_back({"--protocols " + labels[i], "is asked for twice; once is enough"});
+  if (!wrong.empty())
+    return config::refusal{std::move(wrong)};
+  return labels;
+}
+
+/// The job under every protocol that was asked for, or everything that is wrong with any of them.
+config::checked<std::vector<contestant>> contestants_of(const compare_options& options) {
+  const auto labels = labels_of(options.protocols);
+  if (!labels)
+    return labels.error();
+  if (auto own = config::load_job(options.job.file, options.job.sets); !own)
+    return own.error(); // once, and not again for each protocol
+  else if (auto wrong = config::only_simulated(*own); !wrong.empty() && !options.simulate)
+    return config::refusal{std::move(wrong)};
+  std::vector<contestant> all;
+  config::refusal wrong;
+  for (const std::string& label : *labels)
+    if (auto loaded = config::load_job(options.job.file, options.job.sets, label)) {
+      all.push_back({label, std::move(*loaded)});
+    } else {
+      const config::refusal why = loaded.error();
+      wrong.all.insert(wrong.all.end(), why.all.begin(), why.all.end());
+    }
+  if (!wrong.all.empty())
+    return wrong;
+  return all;
+}
+
+double number(const json::object& keys, const char* key) {
+  const json::value* v = keys.if_contains(key);
+  return v != nullptr && v->is_number() ? v->to_number<double>() : std::nan("");
+}
+
+std::string cell(const char* form, double value, const char* nothing = "-") {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(form), value) : nothing;
+}
+
+std::string table_of(const std::vector<row>& rows, double target) {
+  // Without a target what is compared is the time of the whole run; a simulated run calls it virtual.
+  const auto seconds = [](const outcome& o) {
+    return number(o.keys, o.keys.contains("seconds") ? "seconds" : "virtual_seconds");
+  };
+  const auto time = [&](const outcome& o) { return target > 0 ? number(o.keys, "time_to_target_s") : seconds(o); };
+  std::vector<std::vector<std::string>> cells{{"protocol", target > 0 ? fmt::format("to {}", target) : "time", "relative",
+                                               "train loss", "accuracy", "steps", "steps/s", "sent", "staleness mean/max"}};
+  const double first = rows.empty() || !rows.front().how.failure.empty() ? std::nan("") : time(rows.front().how);
+  for (const auto& [label, how] : rows) {
+    if (!how.failure.empty()) {
+      cells.push_back({label, "failed", "-", "-", "-", "-", "-", "-", how.failure});
+      continue;
+    }
+    const double sent = number(how.keys, "bytes_sent");
+    cells.push_back(
+        {label, cell("{:.2f} s", time(how), target > 0 ? "not reached" : "-"), cell("{:.2f}", time(how) / first),
+         cell("{:.4f}", number(how.keys, "train_loss")), cell("{:.4f}", number(how.keys, "test_accuracy")),
+         cell("{:.0f}", number(how.keys, "steps")), cell("{:.1f}", number(how.keys, "steps") / seconds(how)),
+         std::isfinite(sent) ? bytes_text(sent) : "-",
+         cell("{:.2f}", number(how.keys, "staleness_mean")) + " / " + cell("{:.0f}", number(how.keys, "staleness_max"))});
+  }
+  return table(cells);
+}
+
+json::value finite_or_null(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
+}
+
+json::object as_json(const std::vector<row>& rows) {
+  json::array runs;
+  for (const auto& [label, how] : rows) {
+    json::object one = how.keys;
+    one["label"] = label;
+    one["error"] = how.failure.empty() ? json::value(nullptr) : json::value(how.failure);
+    json::array points;
+    for (const curve_point& p : how.evaluations)
+      points.push_back({finite_or_null(p.seconds), finite_or_null(p.train_loss), finite_or_null(p.test_accuracy)});
+    one["curve"] = std::move(points);
+    runs.push_back(std::move(one));
+  }
+  return {{"runs", std::move(runs)}};
+}
+
+/// Writes the plot; returns what went wrong.
+std::string write_plot(const std::string& path, const std::vector<row>& rows, const actors::job& job, bool simulated) {
+  plot_data data{.title = job.name,
+                 .time_label = simulated ? "virtual time (s)" : "training time (s)",
+                 .target_accuracy = job.stop.target_accuracy};
+  for (const auto& [label, how] : rows) {
+    const double reached = number(how.keys, "time_to_target_s");
+    data.curves.push_back({label, how.evaluations, std::isfinite(reached) ? std::optional(reached) : std::nullopt});
+  }
+  std::ofstream file(path);
+  file << plot_svg(data);
+  file.close();
+  return file ? "" : fmt::format("cannot write {}; is the disk full?", path);
+}
+
+/// Runs them one after the other; one that fails does not stop the others, Ctrl-C does.
+std::vector<row> run_all(const std::vector<contestant>& contestants, const runner& run, bool quiet,
+                         const signal_waiter& signals) {
+  std::vector<row> rows;
+  for (const contestant& c : contestants) {
+    if (!quiet)
+      fmt::print(stderr, "compare: {} ({} of {})\n", c.label, rows.size() + 1, contestants.size());
+    outcome how = run(c);
+    if (how.interrupted)
+      break;
+    if (!how.failure.empty())
+      fmt::print(stderr, "troupe: {} failed: {}\n", c.label, how.failure);
+    rows.push_back({c.label, std::move(how)});
+    if (signals.interrupted()) // while it ended
+      break;
+  }
+  return rows;
+}
+
+} // namespace
+
+int compare_command(const compare_options& options) {
+  if (options.simulate)
+    return refuse({{{"--simulate", "the simulator is not there yet; without --simulate the runs are real"}}});
+  if (!options.plot.empty())
+    if (auto why = cannot_write(options.plot); !why.empty())
+      return refuse({{{"--plot", why}}});
+  auto contestants = contestants_of(options);
+  if (!contestants)
+    return refuse(contestants.error());
+  auto prepared = prepare_job(contestants->front().job);
+  if (!prepared)
+    return refuse(prepared.error());
+  for (contestant& c : *contestants)
+    complete_model(c.job, prepared->data.train->classes());
+  const std::int64_t data_size = prepared->data.train->size();
+  prepared->data = {}; // each node reads its own
+
+  signal_waiter signals;
+  const runner run = real_runner(*prepared, data_size, options.quiet, signals);
+  const std::vector<row> rows = run_all(*contestants, run, options.quiet, signals);
+
+  const actors::job& job = prepared->config.job;
+  std::string plot_failure;
+  if (!options.plot.empty())
+    plot_failure = write_plot(options.plot, rows, job, options.simulate);
+  if (!plot_failure.empty())
+    fmt::print(stderr, "troupe: {}\n", plot_failure);
+  if (options.json)
+    print_json(as_json(rows));
+  else
+    fmt::print("{}", table_of(rows, job.stop.target_accuracy));
+  if (signals.interrupted()) {
+    fmt::print(stderr, "troupe: interrupted after {} of {} runs\n", rows.size(), contestants->size());
+    return exit_interrupted;
+  }
+  const bool failed = std::any_of(rows.begin(), rows.end(), [](const row& r) { return !r.how.failure.empty(); });
+  return failed || !plot_failure.empty() ? exit_failed : exit_done;
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One job on an embedded cluster of processes.
+#include "apps/run_job.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+#include <boost/json.hpp>
+#include <caf/actor_system.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "actors/coordinator_actor.hpp"
+#include "actors/system.hpp"
+#include "apps/commands.hpp"
+#include "apps/embedded_cluster.hpp"
+#include "apps/run_display.hpp"
+#include "tensor/safetensors.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr int join_timeout_ms = 30'000;
+
+/// Names this cluster among others on the machine, so that nodes of two runs cannot mix.
+std::uint64_t random_key() {
+  std::random_device source;
+  return (std::uint64_t{source()} << 32U) | source();
+}
+
+/// JSON has no word for what is not finite.
+boost::json::value number_or_null(bool applies, double value) {
+  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
+}
+
+/// Waits for the result; the first Ctrl-C asks for an orderly end, the second ends at once.
+actors::job_result wait_for_result(run_display& display, signal_waiter& signals, embedded_cluster& cluster,
+                                   const actors::coordinator_actor& coordinator) {
+  bool interrupted = false;
+  for (;;) {
+    if (auto result = display.take_result())
+      return std::move(*result);
+    auto woken = signals.wait(-1);
+    if (woken.child_ended)
+      for (const auto& text : cluster.ended_children())
+        display.on_event(text);
+    if (woken.interrupted && interrupted)
+      _exit(exit_interrupted); // the kernel ends the children with us
+    if (woken.interrupted) {
+      interrupted = true;
+      caf::anon_send(coordinator, actors::stop_job{false, "interrupted"});
+    }
+  }
+}
+
+} // namespace
+
+job_outcome run_job(const config::loaded_job& loaded, const model& network, std::int64_t data_size, const run_view& view,
+                    signal_waiter& signals) {
+  const actors::job& job = loaded.job;
+  const auto key = random_key();
+  const auto name = fmt::format("embedded-{:016x}", key);
+  auto display = std::make_shared<run_display>(job, data_size, view.quiet, view.log, signals);
+  actors::init_message_types();
+  actors::system_config config{{.networked = job.cluster.nodes > 1, .cluster_key = name}};
+  caf::actor_system system{config};
+  embedded_cluster cluster{system, signals, job.cluster.nodes, name};
+  job_outcome outcome;
+  if (auto why = cluster.wait_for_nodes(join_timeout_ms); !why.empty()) {
+    outcome.result.interrupted = why == "interrupted";
+    outcome.result.failed = !outcome.result.interrupted;
+    outcome.result.reason = why;
+    return outcome;
+  }
+  auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display});
+  outcome.result = wait_for_result(*display, signals, cluster, coordinator);
+  coordinator = nullptr;
+  cluster.shut_down();
+  outcome.evaluations = display->evaluations();
+  if (!outcome.result.parameters.empty() && !outcome.result.failed)
+    outcome.digest = weights_digest(network.layout(), outcome.result.parameters.as<const float>());
+  return outcome;
+}
+
+boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome) {
+  const actors::job_result& r = outcome.result;
+  const auto& what = loaded.job;
+  bool evaluated = r.last.has_value();
+  boost::json::object out;
+  out["job"] = what.name;
+  out["protocol"] = what.protocol.name;
+  out["backend"] = what.compute.device;
+  out["workers"] = what.cluster.workers;
+  out["nodes"] = what.cluster.nodes;
+  out["shards"] = what.cluster.shards;
+  out["seed"] = what.seed;
+  out["epochs"] = r.epochs;
+  out["steps"] = r.steps;
+  out["gradients"] = r.gradients;
+  out["samples"] = r.samples;
+  out["seconds"] = r.seconds;
+  out["samples_per_s"] = number_or_null(r.seconds > 0, r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0);
+  out["train_loss"] = number_or_null(evaluated, evaluated ? r.last->train_loss : 0);
+  out["test_loss"] = number_or_null(evaluated, evaluated ? r.last->test_loss : 0);
+  out["test_accuracy"] = number_or_null(evaluated, evaluated ? r.last->test_accuracy : 0);
+  out["target_reached"] = what.stop.target_accuracy > 0 ? boost::json::value(r.target_reached) : boost::json::value(nullptr);
+  out["time_to_target_s"] = number_or_null(r.time_to_target_s.has_value(), r.time_to_target_s.value_or(0));
+  out["bytes_sent"] = r.bytes_sent;
+  out["bytes_received"] = r.bytes_received;
+  out["staleness_mean"] = r.staleness_mean();
+  out["staleness_max"] = r.staleness_max();
+  out["discarded"] = r.discarded;
+  out["restarts"] = 0;
+  out["communication_period"] = r.period;
+  out["resident_bytes"] = r.resident_bytes;
+  out["resident_bytes_first"] = r.resident_bytes_first;
+  out["weights_digest"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(outcome.digest);
+  out["version"] = TROUPE_VERSION;
+  out["config"] = config::to_json(loaded);
+  return out;
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One job on an embedded cluster, from its start to its result: what `run` and `compare` share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <boost/json/fwd.hpp>
+
+#include "actors/run_observer.hpp"
+#include "apps/config/job_file.hpp"
+#include "apps/curve.hpp"
+#include "apps/signals.hpp"
+#include "tensor/model.hpp"
+
+namespace troupe::apps {
+
+/// What a person sees of a run.
+struct run_view {
+  bool quiet = false;
+  std::string log{}; ///< JSONL file; empty: none
+};
+
+/// How a run ended. One whose cluster did not come together has failed, with the reason.
+struct job_outcome {
+  actors::job_result result;
+  std::string digest; ///< of the final parameters; empty: there are none
+  curve evaluations;
+};
+
+/// Starts the job's processes, runs it, and ends them. `data_size` is that of the training set. Ctrl-C ends the run in order,
+/// a second one the process. Call it on the main thread; again for the next job. Throws std::runtime_error where this machine
+/// does not let it start: no port, no temporary folder, no log file.
+job_outcome run_job(const config::loaded_job& loaded, const model& network, std::int64_t data_size, const run_view& view,
+                    signal_waiter& signals);
+
+/// The keys of `run --json`.
+boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);
+
+} // namespace troupe::apps
