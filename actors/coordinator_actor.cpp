@@ -29,7 +29,9 @@ constexpr protocols::timer_id stall_timer{0xffff'ffff};
 
 protocols::nanoseconds to_ns(double seconds) { return static_cast<protocols::nanoseconds>(std::llround(seconds * 1e9)); }
 
-protocols::coordinator_options options_of(const job& what, std::int64_t data_size) {
+} // namespace
+
+protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size) {
   protocols::coordinator_options options;
   options.workers = what.cluster.workers;
   options.protocol = protocols::initial_protocol(what.protocol);
@@ -49,8 +51,6 @@ protocols::coordinator_options options_of(const job& what, std::int64_t data_siz
   options.target_accuracy = what.stop.target_accuracy;
   return options;
 }
-
-} // namespace
 
 job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
   job_places places;
@@ -158,7 +158,7 @@ void coordinator_state::started() {
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name);
   machine_ = std::make_unique<protocols::coordinator>(
-    options_of(setup_.what, data_size_), entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
+    coordinator_options_of(setup_.what, data_size_), entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started();
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();

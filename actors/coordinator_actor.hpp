@@ -33,6 +33,9 @@ struct coordinator_setup {
   std::shared_ptr<run_observer> observer;
 };
 
+/// What a job says to the protocol's coordinator. `data_size`: training samples.
+protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
+
 /// Where each worker and holder goes; lane ports are not filled in.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 

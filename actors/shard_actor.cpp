@@ -16,7 +16,7 @@ constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff
 
 shard_state::shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing),
-      optimizer_(setup_.optimizer, *setup_.queue, setup_.range.size()), newest_(setup_.initial), ready_(setup_.initial),
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), newest_(setup_.initial), ready_(setup_.initial),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
@@ -173,10 +173,11 @@ void shard_state::apply(const protocols::apply_round& what) {
   } else {
     next.parameters = place_for(what.round);
     if (what.round.compensate.lambda != 0) {
-      next.terms.front() = compensated(next.terms.front(), what.round.compensate);
+      next.terms.front() = step_.compensated(terms.front().data, newest_.as<const float>(),
+                                             retained_.at(what.round.compensate.backup).as<const float>(), what.round.compensate);
       terms.front().data = next.terms.front().as<const float>();
     }
-    begin_step(what.round);
+    step_.begin(what.round);
   }
   const protocols::send_order order{what.round.send_epoch, what.round.ver,      what.round.key,
                                     what.round.send_to,    what.round.position, what.round.period};
@@ -184,7 +185,8 @@ void shard_state::apply(const protocols::apply_round& what) {
   const bool at_once = !order.to.empty() && !outgoing_.delays();
   for (auto part : setup_.partitions) {
     if (!terms.empty())
-      step(terms, what.round, next.parameters.as<float>(), {part.begin - setup_.range.begin, part.end - setup_.range.begin});
+      step_.apply(terms, what.round, newest_.as<const float>(), next.parameters.as<float>(),
+                  {part.begin - setup_.range.begin, part.end - setup_.range.begin});
     if (at_once)
       setup_.queue->notify([peers = peers_, order, piece = cut(next.parameters, part)] { send(*peers, order, piece); });
   }
@@ -193,66 +195,6 @@ void shard_state::apply(const protocols::apply_round& what) {
   newest_ = next.parameters;
   pending_.push_back(std::move(next));
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
-}
-
-void shard_state::begin_step(const protocols::close& round) {
-  using kind = protocols::step_rule::kind;
-  const auto& how = round.step;
-  // After a change of protocol what was momentum of other steps would be wrong: it starts from zero.
-  if (how.what != last_step_) {
-    optimizer_.reset();
-    outer_.reset();
-  }
-  last_step_ = how.what;
-  if (how.what == kind::optimizer) {
-    auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(setup_.data_size);
-    optimizer_.begin_step(learning_rate(setup_.optimizer, epochs, static_cast<int>(round.workers)) * how.lr_scale);
-  } else if (how.what == kind::outer) {
-    if (!outer_)
-      outer_.emplace(optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, *setup_.queue,
-                     setup_.range.size());
-    outer_->begin_step(how.lr);
-  }
-}
-
-/// Makes one partition of the next version; `part` counts from the shard's own begin.
-void shard_state::step(const std::vector<kernels::term>& terms, const protocols::close& round, float* out, flat_range part) {
-  const auto* p = newest_.as<const float>();
-  switch (round.step.what) {
-  case protocols::step_rule::kind::optimizer:
-    optimizer_.apply_range(terms, p, out, part.begin, part.end);
-    return;
-  case protocols::step_rule::kind::outer:
-    outer_->apply_range(terms, p, out, part.begin, part.end);
-    return;
-  case protocols::step_rule::kind::linear:
-    break;
-  }
-  std::vector<kernels::term> sum;
-  if (round.step.parameter_weight != 0)
-    sum.push_back({p + part.begin, round.step.parameter_weight});
-  for (const auto& term : terms)
-    sum.push_back({term.data + part.begin, term.weight});
-  setup_.queue->weighted_sum(sum, out + part.begin, part.size());
-  if (round.step.threshold > 0)
-    setup_.queue->soft_threshold(out + part.begin, static_cast<float>(round.step.threshold), out + part.begin, part.size());
-}
-
-kernels::buffer shard_state::compensated(const kernels::buffer& gradient, const protocols::delay_compensation& how) {
-  auto count = setup_.range.size();
-  if (how.adaptive && !mean_square_) {
-    mean_square_ = setup_.queue->allocate(newest_.bytes());
-    setup_.queue->fill(mean_square_.as<float>(), 0, count);
-  }
-  auto out = setup_.queue->allocate(newest_.bytes());
-  setup_.queue->delay_compensate({.count = count,
-                                  .g = gradient.as<const float>(),
-                                  .w = newest_.as<const float>(),
-                                  .w_backup = retained_.at(how.backup).as<const float>(),
-                                  .g_out = out.as<float>(),
-                                  .mean_square = how.adaptive ? mean_square_.as<float>() : nullptr,
-                                  .lambda = static_cast<float>(how.lambda)});
-  return out;
 }
 
 /// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays

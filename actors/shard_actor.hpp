@@ -11,10 +11,10 @@
 
 #include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
+#include "actors/shard_step.hpp"
 #include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
 #include "protocols/lead.hpp"
-#include "tensor/optimizer.hpp"
 
 namespace troupe::actors {
 
@@ -64,9 +64,6 @@ private:
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
   void apply(const protocols::apply_round& what);
-  void step(const std::vector<kernels::term>& terms, const protocols::close& round, float* out, flat_range part);
-  void begin_step(const protocols::close& round);
-  kernels::buffer compensated(const kernels::buffer& gradient, const protocols::delay_compensation& how);
   kernels::buffer place_for(const protocols::close& round) const;
   void applied(protocols::version ver);
   void serve(const protocols::send_order& order);
@@ -81,10 +78,7 @@ private:
   holder_control::stateful_pointer<shard_state> self_;
   shard_setup setup_;
   holder_core core_;
-  optimizer optimizer_;
-  std::optional<optimizer> outer_;
-  protocols::step_rule::kind last_step_ = protocols::step_rule::kind::optimizer;
-  kernels::buffer mean_square_; ///< adaptive delay compensation
+  shard_step step_;
   std::map<protocols::ticket, kernels::buffer> retained_;
   peers_ptr peers_;
   kernels::buffer newest_; ///< the result of the newest apply, finished or not

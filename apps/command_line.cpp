@@ -31,6 +31,8 @@ struct arguments {
   version_options version;
   bench_options bench;
   compare_options compare;
+  simulate_options simulate;
+  std::string workers;
   std::vector<std::string> rest; ///< of subcommands that are not there yet
 };
 
@@ -94,6 +96,22 @@ void add_compare(CLI::App& app, arguments& a) {
   add_json(c, a.compare.json);
 }
 
+void add_simulate(CLI::App& app, arguments& a) {
+  CLI::App* c = add_command(app, "simulate", "Run a job in virtual time: the same protocol, no process, no waiting",
+                            "troupe simulate config/quickstart.toml --set inject.step_ms=10 --straggler worker=1,factor=5");
+  add_job(c, a)->required();
+  add_inject(c, a);
+  c->add_option("--workers", a.workers, "instead of cluster.workers")->type_name("N");
+  c->add_option("--seed", a.seed, "of everything random")->type_name("S");
+  c->add_option("--seconds", a.simulate.seconds, "virtual time, instead of the job's [stop]")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  c->add_option("--steps", a.simulate.steps, "versions of the parameters, instead of the job's [stop]")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber);
+  add_json(c, a.simulate.json);
+}
+
 void add_others(CLI::App& app, arguments& a) {
   CLI::App* evaluate = add_command(app, "evaluate", "Test saved weights on a job's test data",
                                    "troupe evaluate config/quickstart.toml --weights digits.safetensors");
@@ -139,8 +157,7 @@ void add_others(CLI::App& app, arguments& a) {
 /// Names that are promised: they exist, take anything, and say that they come later.
 void add_later(CLI::App& app, arguments& a) {
   const std::vector<std::vector<std::string>> announced{
-      {"console", "Talk to a running cluster (comes later)", "troupe console --cluster lab.toml -c ps"},
-      {"simulate", "Run a job in virtual time (comes later)", "troupe simulate job.toml --workers 100"}};
+      {"console", "Talk to a running cluster (comes later)", "troupe console --cluster lab.toml -c ps"}};
   for (const auto& words : announced) {
     CLI::App* c = add_command(app, words[0], words[1], words[2]);
     c->allow_extras();
@@ -163,6 +180,8 @@ config::checked<job_options> job_of(const arguments& a) {
   }
   if (!a.nodes.empty())
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
+  if (!a.workers.empty())
+    job.sets.push_back({"cluster.workers", a.workers, "--workers"});
   if (!a.seed.empty())
     job.sets.push_back({"seed", a.seed, "--seed"});
   for (const auto& [name, specs] : {std::pair{"straggler", &a.stragglers}, {"link", &a.links}, {"fault", &a.faults}})
@@ -184,11 +203,13 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     fmt::print(stderr, "{}", job.error().text());
     return exit_usage;
   }
-  a.run.job = a.evaluate.job = a.check.job = a.compare.job = *job;
+  a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = *job;
   if (name == "run")
     return a.run;
   if (name == "compare")
     return a.compare;
+  if (name == "simulate")
+    return a.simulate;
   if (name == "evaluate")
     return a.evaluate;
   if (name == "node")
@@ -230,6 +251,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   arguments a;
   add_run(app, a);
   add_compare(app, a);
+  add_simulate(app, a);
   add_others(app, a);
   add_later(app, a);
   try {

@@ -77,13 +77,22 @@ struct compare_options {
   bool json = false, quiet = false;
 };
 
-/// A subcommand that is announced and not there yet: console, simulate.
+struct simulate_options {
+  job_options job;
+  double seconds = 0;      ///< of virtual time; with `steps` instead of the job's [stop]; 0: none
+  std::uint64_t steps = 0; ///< 0: none
+  std::string calibrate;   ///< trace of a real run; empty: none
+  bool json = false;
+};
+
+/// A subcommand that is announced and not there yet: console.
 struct later_options {
   std::string name;
 };
 
 using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
-                                     protocols_options, version_options, bench_options, compare_options, later_options>;
+                                     protocols_options, version_options, bench_options, compare_options,
+                                     simulate_options, later_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);
@@ -95,6 +104,7 @@ int protocols_command(const protocols_options& options);
 int version_command(const version_options& options);
 int bench_command(const bench_options& options);
 int compare_command(const compare_options& options);
+int simulate_command(const simulate_options& options);
 int later_command(const later_options& options);
 
 } // namespace troupe::apps

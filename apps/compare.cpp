@@ -15,6 +15,7 @@
 #include "apps/plot.hpp"
 #include "apps/report.hpp"
 #include "apps/run_job.hpp"
+#include "apps/simulate_job.hpp"
 
 namespace troupe::apps {
 
@@ -36,7 +37,7 @@ struct outcome {
   curve evaluations;
 };
 
-/// What carries one of them out: a real run, or (not there yet) the simulator. Does not throw: what goes wrong is a failure.
+/// What carries one of them out: a real run, or the simulator. Does not throw: what goes wrong is a failure.
 using runner = std::function<outcome(const contestant&)>;
 
 /// A row of the comparison.
@@ -55,6 +56,19 @@ runner real_runner(const prepared_job& prepared, std::int64_t data_size, bool qu
       ran.result.reason = e.what();
     }
     return {ran.result.interrupted, ran.result.failed ? ran.result.reason : "", to_json(c.job, ran), ran.evaluations};
+  };
+}
+
+runner simulated_runner(const prepared_job& prepared) {
+  return [&prepared](const contestant& c) -> outcome {
+    try {
+      const simulation played = c.job.numerics == "quadratic" ? simulate_quadratic(c.job, {})
+                                                              : simulate_model(c.job, prepared.data, prepared.network, {});
+      const bool failed = played.result.failed || played.result.stalled;
+      return {false, failed ? played.result.reason : "", to_json(c.job, played), played.evaluations};
+    } catch (const std::exception& e) {
+      return {false, e.what(), {}, {}};
+    }
   };
 }
 
@@ -186,8 +200,6 @@ std::vector<row> run_all(const std::vector<contestant>& contestants, const runne
 } // namespace
 
 int compare_command(const compare_options& options) {
-  if (options.simulate)
-    return refuse({{{"--simulate", "the simulator is not there yet; without --simulate the runs are real"}}});
   if (!options.plot.empty())
     if (auto why = cannot_write(options.plot); !why.empty())
       return refuse({{{"--plot", why}}});
@@ -200,10 +212,11 @@ int compare_command(const compare_options& options) {
   for (contestant& c : *contestants)
     complete_model(c.job, prepared->data.train->classes());
   const std::int64_t data_size = prepared->data.train->size();
-  prepared->data = {}; // each node reads its own
+  if (!options.simulate)
+    prepared->data = {}; // each node reads its own
 
   signal_waiter signals;
-  const runner run = real_runner(*prepared, data_size, options.quiet, signals);
+  const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, data_size, options.quiet, signals);
   const std::vector<row> rows = run_all(*contestants, run, options.quiet, signals);
 
   const actors::job& job = prepared->config.job;

@@ -10,9 +10,9 @@
 namespace troupe::apps {
 
 result<evaluation> evaluate_model(const model& network, const float* parameters, std::shared_ptr<const data_set> data,
-                                  kernels::backend& queue) {
+                                  kernels::backend& queue, std::int64_t at_most) {
   constexpr std::int64_t rows_at_once = 250; // large enough for full speed, small enough for the cache
-  const std::int64_t samples = data->size();
+  const std::int64_t samples = std::min(data->size(), at_most);
   auto compiled = plan::compile(network, queue, {.max_rows = std::min(samples, rows_at_once), .training = false});
   if (!compiled)
     return compiled.error();

@@ -2,6 +2,8 @@
 // Loss and accuracy of given parameters over a data set, in this thread.
 #pragma once
 
+#include <limits>
+
 #include "kernels/backend.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/error.hpp"
@@ -15,8 +17,8 @@ struct evaluation {
   std::int64_t samples = 0;
 };
 
-/// `parameters` is memory of the backend's device, layout().floats() floats.
+/// `parameters` is memory of the backend's device, layout().floats() floats. Over the first `at_most` samples.
 result<evaluation> evaluate_model(const model& network, const float* parameters, std::shared_ptr<const data_set> data,
-                                  kernels::backend& queue);
+                                  kernels::backend& queue, std::int64_t at_most = std::numeric_limits<std::int64_t>::max());
 
 } // namespace troupe::apps

@@ -38,16 +38,15 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
   return std::move(*network);
 }
 
-namespace {
-
-/// Shapes that a source has whatever its files hold, so that a model that does not fit is refused before the data is read.
-std::optional<shape> known_sample(const std::string& source) {
-  if (source == "digits")
-    return shape{1, 28, 28};
-  if (source == "cifar10")
-    return shape{3, 32, 32};
-  return std::nullopt;
+data_facts known_facts(const data_spec& spec) {
+  if (spec.source == "digits")
+    return {.sample = shape{1, 28, 28}, .size = spec.train_samples};
+  if (spec.source == "cifar10")
+    return {.sample = shape{3, 32, 32}, .size = 50'000};
+  return {.sample = std::nullopt};
 }
+
+namespace {
 
 /// Devices that the job names and this machine lacks.
 config::problems missing_devices(const config::loaded_job& job) {
@@ -110,9 +109,9 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   if (!cluster) // else other machines compute
     if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
-  constexpr int known_classes = 10;
-  if (const auto sample = known_sample(job.job.data.source))
-    if (const auto early = build_model(job, *sample, known_classes); !early)
+  // So that a model that does not fit is refused before the data is read.
+  if (const data_facts facts = known_facts(job.job.data); facts.sample)
+    if (const auto early = build_model(job, *facts.sample, facts.classes); !early)
       return early.error();
   auto data = load_data(job);
   if (!data)

@@ -23,6 +23,14 @@ struct prepared_job {
 /// Loads the job file; a cluster file, where one is named, says how many nodes there are.
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster = {});
 
+/// What is known of a source before it is read.
+struct data_facts {
+  std::optional<shape> sample; ///< nothing: only the files know
+  int classes = 10;
+  std::int64_t size = 60'000;  ///< training samples; of files, how many they usually have
+};
+data_facts known_facts(const data_spec& spec);
+
 /// Loads the job's data. A problem stands where the job names the data.
 config::checked<data_pair> load_data(const config::loaded_job& job);
 

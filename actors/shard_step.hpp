@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a shard makes a version of its range of the parameters: what `step_rule` says, on tensors.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "protocols/message.hpp"
+#include "tensor/layout.hpp"
+#include "tensor/optimizer.hpp"
+
+namespace troupe::actors {
+
+/// The state of the optimizers that a shard steps with, for `count` floats in one queue's memory. Everything is enqueued.
+class shard_step {
+public:
+  /// `data_size`: samples of an epoch, for the learning-rate schedule.
+  shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size);
+
+  /// Begins the step that `round` describes. After a step of another kind momentum starts from zero: it was that of other steps.
+  void begin(const protocols::close& round);
+  /// p_out = the step from p, at the sum of terms, for the elements of `part`; pointers are those of the whole. Each element once.
+  /// `p_out` may be `p`.
+  void apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out, flat_range part);
+  /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
+  kernels::buffer compensated(const float* gradient, const float* p, const float* backup, const protocols::delay_compensation& how);
+
+private:
+  optimizer_spec spec_;
+  kernels::backend& queue_;
+  std::int64_t count_, data_size_;
+  optimizer optimizer_;
+  std::optional<optimizer> outer_;
+  protocols::step_rule::kind last_ = protocols::step_rule::kind::optimizer;
+  kernels::buffer mean_square_; ///< of gradients, for adaptive delay compensation
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Real gradients in virtual time.
+#include "apps/model_numerics.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "actors/replica.hpp"
+#include "actors/shard_step.hpp"
+#include "apps/evaluation.hpp"
+#include "kernels/backend.hpp"
+#include "tensor/data/batch_loader.hpp"
+#include "tensor/data/dealing.hpp"
+#include "tensor/layout.hpp"
+#include "tensor/plan.hpp"
+#include "tensor/safetensors.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace sim = protocols::sim;
+using actors::replica_term;
+
+struct flat_tensor final : sim::tensor_data {
+  explicit flat_tensor(kernels::buffer what) : data(std::move(what)) {}
+  kernels::buffer data;
+};
+
+sim::tensor wrap(kernels::buffer what) {
+  return std::make_shared<flat_tensor>(std::move(what));
+}
+const kernels::buffer& data_of(const sim::tensor& what) {
+  return static_cast<const flat_tensor&>(*what).data;
+}
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+/// What the roles of one simulated job share.
+struct workshop {
+  workshop(const actors::job& what, const model& network, const data_pair& both)
+      : job(what), net(network), data(both), queue(kernels::open_backend({.device = "cpu", .threads = what.compute.threads})),
+        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(what.cluster.shards))) {
+    auto training = plan::compile(net, *queue, {.max_rows = job.data.batch, .training = true});
+    if (!training)
+      throw std::runtime_error(training.error().what);
+    step = std::move(*training);
+    first = queue->allocate(bytes_of(floats));
+    std::memset(first.data(), 0, first.bytes());
+    if (job.init.empty())
+      initialize_parameters(net.layout(), job.seed, first.as<float>());
+    else if (job.init != actors::init_zeros)
+      if (const auto read = load_safetensors(job.init, net.layout(), first.as<float>()); !read)
+        throw std::runtime_error(read.error().what);
+  }
+
+  kernels::buffer weighted_sum(const std::vector<kernels::term>& terms, std::int64_t count) const {
+    auto out = queue->allocate(bytes_of(count));
+    if (terms.empty())
+      queue->fill(out.as<float>(), 0, count);
+    else
+      queue->weighted_sum(terms, out.as<float>(), count);
+    return out;
+  }
+
+  const actors::job& job;
+  const model& net;
+  const data_pair& data;
+  std::shared_ptr<kernels::backend> queue;
+  std::int64_t floats;
+  std::vector<flat_range> shards;
+  std::unique_ptr<plan> step;
+  kernels::buffer first; ///< parameters
+};
+
+class model_worker final : public sim::worker_numerics {
+public:
+  model_worker(workshop& shop, protocols::member self)
+      : shop_(shop), self_(self), replica_(*shop.queue, shop.job.optimizer, shop.floats),
+        dealt_(dealing_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
+        loader_(
+            shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
+            dealt_) {}
+
+  sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& of) override {
+    return compute(data_of(parameters), of);
+  }
+
+  void adopt(const sim::tensor& parameters) override { anchor_ = data_of(parameters); }
+
+  sim::gradient local_step(const sim::batch& of, const sim::local_step_rule& how) override {
+    sim::gradient out = compute(replica_.parameters(), of);
+    const auto epochs = static_cast<double>(of.position) / static_cast<double>(shop_.data.train->size());
+    const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(of.workers));
+    if (out.what && out.finite)
+      replica_.step(data_of(out.what), {anchor_, how.proximal, how.dual, how.momentum, lr});
+    out.what = nullptr;
+    return out;
+  }
+
+  void mix(std::span<const sim::operand> terms) override { replica_.mix(resolve(terms)); }
+  void dual(double rho) override { replica_.dual_step(anchor_, rho); }
+  sim::tensor sum(std::span<const sim::operand> terms) override { return wrap(replica_.sum(resolve(terms))); }
+  void forget_momentum() override { replica_.forget_momentum(); }
+
+private:
+  static std::vector<replica_term> resolve(std::span<const sim::operand> terms) {
+    std::vector<replica_term> out;
+    for (const sim::operand& term : terms)
+      switch (term.from) {
+      case sim::operand::source::own:
+        out.push_back({replica_term::source::own, {}, term.weight});
+        break;
+      case sim::operand::source::dual:
+        out.push_back({replica_term::source::dual, {}, term.weight});
+        break;
+      case sim::operand::source::given:
+        out.push_back({replica_term::source::tensor, data_of(term.what), term.weight});
+        break;
+      }
+    return out;
+  }
+
+  slice rows_of(const sim::batch& of, const sim::batch_part& part) const {
+    if (dealt_.by_worker)
+      return step_rows(dealt_, {of.position, shop_.job.data.batch, static_cast<int>(of.cuts), static_cast<int>(part.index)},
+                       shop_.data.train->size());
+    const auto size = static_cast<std::uint64_t>(shop_.data.train->size());
+    const auto begin = static_cast<std::int64_t>(part.begin % size);
+    return {part.begin / size, begin, begin + static_cast<std::int64_t>(part.end - part.begin)};
+  }
+
+  /// Part by part, each in chunks of a batch, as the worker actor does.
+  sim::gradient compute(const kernels::buffer& parameters, const sim::batch& of) {
+    sim::gradient out;
+    double rows = 0;
+    kernels::buffer total;
+    for (const sim::batch_part& part : of.parts) {
+      const slice whole = rows_of(of, part);
+      for (std::int64_t begin = whole.begin; begin < whole.end; begin += shop_.job.data.batch) {
+        const std::int64_t end = std::min(begin + shop_.job.data.batch, whole.end);
+        const kernels::buffer g = step({whole.epoch, begin, end}, parameters, of.step);
+        const step_outcome& outcome = shop_.step->outcome();
+        out.loss += outcome.loss_sum;
+        rows += static_cast<double>(outcome.rows);
+        out.finite = out.finite && outcome.finite;
+        const double weight = part.weight * static_cast<double>(end - begin) / static_cast<double>(whole.size());
+        if (!total && weight == 1)
+          total = g;
+        else if (!total)
+          total = shop_.weighted_sum({{g.as<const float>(), weight}}, shop_.floats);
+        else
+          total = shop_.weighted_sum({{total.as<const float>(), 1}, {g.as<const float>(), weight}}, shop_.floats);
+      }
+    }
+    if (rows > 0)
+      out.loss /= rows;
+    if (total)
+      out.what = wrap(total);
+    return out;
+  }
+
+  kernels::buffer step(const slice& rows, const kernels::buffer& parameters, std::uint64_t number) {
+    const batch loaded = loader_.load(rows);
+    auto gradient = shop_.queue->allocate(bytes_of(shop_.floats));
+    step_args args;
+    args.parameters = parameters.as<const float>();
+    args.gradients = gradient.as<float>();
+    args.x = loaded.x.as<const float>();
+    args.labels = loaded.labels.as<const std::int32_t>();
+    args.rows = loaded.rows;
+    args.key = {shop_.job.seed, self_.worker.value, number};
+    shop_.step->enqueue_step(args);
+    shop_.queue->synchronize();
+    return gradient;
+  }
+
+  workshop& shop_;
+  protocols::member self_;
+  actors::replica replica_;
+  kernels::buffer anchor_;
+  dealing dealt_;
+  batch_loader loader_;
+};
+
+class model_shard final : public sim::shard_numerics {
+public:
+  model_shard(workshop& shop, flat_range range)
+      : shop_(shop), range_(range), step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size()),
+        newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {}
+
+  sim::tensor parameters() const override { return wrap(newest_); }
+
+  void step(std::span<const sim::operand> sum, const protocols::close& how, const sim::tensor& backup) override {
+    std::vector<kernels::term> terms;
+    for (const sim::operand& term : sum)
+      terms.push_back({data_of(term.what).as<const float>(), term.weight});
+    if (terms.empty())
+      return;
+    kernels::buffer compensated;
+    if (how.compensate.lambda != 0 && backup) {
+      compensated = step_.compensated(terms.front().data, newest_.as<const float>(), data_of(backup).as<const float>(), how.compensate);
+      terms.front().data = compensated.as<const float>();
+    }
+    auto next = shop_.queue->allocate(bytes_of(range_.size()));
+    step_.begin(how);
+    step_.apply(terms, how, newest_.as<const float>(), next.as<float>(), {0, range_.size()});
+    newest_ = next;
+  }
+
+private:
+  workshop& shop_;
+  flat_range range_;
+  actors::shard_step step_;
+  kernels::buffer newest_;
+};
+
+class model_numerics final : public sim::numerics {
+public:
+  model_numerics(const actors::job& job, const model& net, const data_pair& data) : shop_(job, net, data) {}
+
+  std::unique_ptr<sim::worker_numerics> make_worker(protocols::member self) override {
+    return std::make_unique<model_worker>(shop_, self);
+  }
+  std::unique_ptr<sim::shard_numerics> make_shard(std::uint32_t index, std::uint32_t) override {
+    return std::make_unique<model_shard>(shop_, shop_.shards[index]);
+  }
+  sim::tensor slice(const sim::tensor& whole, std::uint32_t index, std::uint32_t) override {
+    const flat_range range = shop_.shards[index];
+    return wrap(data_of(whole).slice(bytes_of(range.begin), bytes_of(range.size())));
+  }
+  sim::tensor join(std::span<const sim::tensor> ranges) override {
+    if (ranges.size() == 1)
+      return ranges.front();
+    auto out = shop_.queue->allocate(bytes_of(shop_.floats));
+    for (std::size_t i = 0; i < ranges.size(); ++i)
+      std::memcpy(out.data() + bytes_of(shop_.shards[i].begin), data_of(ranges[i]).data(), data_of(ranges[i]).bytes());
+    return wrap(out);
+  }
+  sim::tensor sum(std::span<const sim::operand> terms) override {
+    std::vector<kernels::term> parts;
+    for (const sim::operand& term : terms)
+      parts.push_back({data_of(term.what).as<const float>(), term.weight});
+    return wrap(shop_.weighted_sum(parts, shop_.floats));
+  }
+  sim::evaluation evaluate(const sim::tensor& whole) override {
+    const float* parameters = data_of(whole).as<const float>();
+    const auto of = [&](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
+      auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, samples);
+      if (!found)
+        throw std::runtime_error(found.error().what);
+      return *found;
+    };
+    const auto train = of(shop_.data.train, std::min(shop_.job.evaluate.train_samples, shop_.data.train->size()));
+    const auto test = of(shop_.data.test, shop_.data.test->size());
+    return {.train_loss = train.loss, .test_loss = test.loss, .test_accuracy = test.accuracy};
+  }
+
+private:
+  workshop shop_;
+};
+
+} // namespace
+
+std::unique_ptr<sim::numerics> make_model_numerics(const actors::job& job, const model& net, const data_pair& data) {
+  return std::make_unique<model_numerics>(job, net, data);
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe simulate`: a job in virtual time.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "apps/job_setup.hpp"
+#include "apps/report.hpp"
+#include "apps/simulate_job.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+void print_summary(const simulation& how, const std::string& numerics) {
+  const protocols::sim::result& r = how.result;
+  for (const std::string& note : r.notes)
+    fmt::print("{}\n", note);
+  fmt::print("{:.3f} s of virtual time in {:.2f} s: {} events, {:.0f} a second\n", static_cast<double>(r.virtual_time) * 1e-9,
+             how.wall_seconds, r.events, static_cast<double>(r.events) / std::max(how.wall_seconds, 1e-9));
+  fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness {:.2f} in the mean, {} at most\n", r.steps, r.gradients,
+             r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
+  if (!r.curve.empty() && numerics == "model")
+    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.curve.back().what.test_accuracy,
+               r.curve.back().what.test_loss, r.curve.back().what.train_loss);
+  else if (!r.curve.empty())
+    fmt::print("train loss {:.6g}\n", r.curve.back().what.train_loss);
+  if (r.target_reached)
+    fmt::print("target reached after {:.3f} s\n", static_cast<double>(r.time_to_target) * 1e-9);
+  fmt::print("digest {:016x}\n", r.digest);
+}
+
+} // namespace
+
+int simulate_command(const simulate_options& options) {
+  // Nothing is to be tidied up: no process, no file.
+  std::signal(SIGINT, [](int) { _exit(exit_interrupted); });
+  auto loaded = load_job(options.job);
+  if (!loaded)
+    return refuse(loaded.error());
+  if (options.seconds > 0 || options.steps > 0)
+    loaded->job.stop = {.steps = options.steps, .seconds = options.seconds};
+  simulation how;
+  try {
+    if (loaded->numerics == "quadratic") {
+      how = simulate_quadratic(*loaded, {});
+    } else {
+      auto prepared = prepare_job(*loaded);
+      if (!prepared)
+        return refuse(prepared.error());
+      how = simulate_model(prepared->config, prepared->data, prepared->network, {});
+    }
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "troupe: {}\n", e.what());
+    return exit_failed;
+  }
+  if (how.result.failed || how.result.stalled) {
+    fmt::print(stderr, "troupe: the job failed: {}; --seed {} repeats it\n", how.result.reason, loaded->job.seed);
+    return exit_failed;
+  }
+  if (options.json)
+    print_json(to_json(*loaded, how));
+  else
+    print_summary(how, loaded->numerics);
+  return exit_done;
+}
+
+} // namespace troupe::apps

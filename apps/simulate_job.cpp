@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One job in virtual time.
+#include "apps/simulate_job.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "actors/coordinator_actor.hpp"
+#include "apps/job_setup.hpp"
+#include "apps/model_numerics.hpp"
+#include "protocols/sim/quadratic.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace sim = protocols::sim;
+
+/// A job that makes no version for so long, with messages or without, has stopped for good.
+constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
+
+sim::options options_of(const actors::job& job, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
+  sim::options out;
+  out.job = actors::coordinator_options_of(job, data_size);
+  out.protocol = job.protocol;
+  out.seed = job.seed;
+  out.inject = job.inject;
+  out.measured = measured;
+  out.model_bytes = model_bytes;
+  out.colocated = job.cluster.where == actors::placement::colocated;
+  out.nodes = job.cluster.nodes;
+  out.stall_after = stall_after;
+  return out;
+}
+
+simulation play(const sim::options& options, sim::numerics& maths) {
+  const auto begin = std::chrono::steady_clock::now();
+  simulation out;
+  out.result = sim::simulate(options, maths);
+  out.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (const sim::curve_point& point : out.result.curve)
+    out.evaluations.push_back({static_cast<double>(point.at) * 1e-9, point.what.train_loss, point.what.test_accuracy});
+  return out;
+}
+
+/// JSON has no word for what is not finite.
+boost::json::value number_or_null(bool applies, double value) {
+  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
+}
+
+} // namespace
+
+simulation simulate_model(const config::loaded_job& loaded, const data_pair& data, const model& network,
+                          const sim::calibration& measured) {
+  const auto bytes = static_cast<std::uint64_t>(network.layout().floats()) * sizeof(float);
+  const auto maths = make_model_numerics(loaded.job, network, data);
+  return play(options_of(loaded.job, data.train->size(), bytes, measured), *maths);
+}
+
+simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration& measured) {
+  const data_facts facts = known_facts(loaded.job.data);
+  std::uint64_t bytes = 0;
+  if (facts.sample)
+    if (const auto network = build_model(loaded, *facts.sample, facts.classes))
+      bytes = static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
+  sim::quadratic maths{{.seed = loaded.job.seed,
+                        .data_size = facts.size,
+                        .lr = loaded.job.optimizer.lr,
+                        .momentum = loaded.job.optimizer.momentum}};
+  return play(options_of(loaded.job, facts.size, bytes, measured), maths);
+}
+
+boost::json::object to_json(const config::loaded_job& loaded, const simulation& how) {
+  const actors::job& job = loaded.job;
+  const sim::result& r = how.result;
+  const bool evaluated = !r.curve.empty();
+  const sim::evaluation last = evaluated ? r.curve.back().what : sim::evaluation{};
+  boost::json::object out;
+  out["job"] = job.name;
+  out["protocol"] = job.protocol.name;
+  out["numerics"] = loaded.numerics;
+  out["workers"] = job.cluster.workers;
+  out["shards"] = job.cluster.shards;
+  out["seed"] = job.seed;
+  out["virtual_seconds"] = static_cast<double>(r.virtual_time) * 1e-9;
+  out["wall_seconds"] = how.wall_seconds;
+  out["events"] = r.events;
+  out["steps"] = r.steps;
+  out["gradients"] = r.gradients;
+  out["samples"] = r.samples;
+  out["discarded"] = r.discarded;
+  out["staleness_mean"] = r.staleness_mean();
+  out["staleness_max"] = r.staleness_max();
+  out["train_loss"] = number_or_null(evaluated, last.train_loss);
+  out["test_loss"] = number_or_null(evaluated, last.test_loss);
+  out["test_accuracy"] = number_or_null(evaluated && loaded.numerics == "model", last.test_accuracy);
+  out["target_reached"] = job.stop.target_accuracy > 0 ? boost::json::value(r.target_reached) : boost::json::value(nullptr);
+  out["time_to_target_s"] = number_or_null(r.target_reached, static_cast<double>(r.time_to_target) * 1e-9);
+  out["communication_period"] = r.period;
+  out["bytes_sent"] = r.bytes;
+  out["bytes_received"] = r.bytes;
+  out["faults"] = job.inject.faults.size();
+  out["trace_digest"] = fmt::format("{:016x}", r.digest);
+  boost::json::array notes;
+  for (const std::string& note : r.notes)
+    notes.emplace_back(note);
+  out["notes"] = std::move(notes);
+  return out;
+}
+
+} // namespace troupe::apps
