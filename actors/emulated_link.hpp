@@ -5,35 +5,37 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 
 #include "actors/training_clock.hpp"
-#include "protocols/inject.hpp"
+#include "protocols/shared_link.hpp"
 
 namespace troupe::actors {
 
-/// Delays deliveries as a link would: one message after the other, each for as long as its bytes take, then the latency. In
-/// training time. Stands for the link of a shard's own host, which all its workers share; their own links, which carry one
-/// flow each, are not the bottleneck and add nothing.
+/// Delays deliveries as a link would: what is under way shares the bandwidth, then comes the latency. In training time. Stands
+/// for the link of a shard's own host, which all its workers share; their own links, which carry one flow each, are not
+/// the bottleneck and add nothing.
 class emulated_link {
 public:
   /// `timer`: the one of `timers` that is this link's; its owner calls `expired` when it has fired.
   emulated_link(const protocols::link_spec& spec, training_clock& clock, training_timers& timers, protocols::timer_id timer)
-      : spec_(spec), clock_(clock), timers_(timers), timer_(timer) {}
+      : spec_(spec), link_(spec), clock_(clock), timers_(timers), timer_(timer) {}
 
   /// Whether it delays anything at all.
   bool delays() const { return spec_.mbit > 0 || spec_.latency_ms > 0; }
 
   void send(std::uint64_t bytes, std::function<void()> deliver) {
-    free_ = std::max(free_, clock_.now()) + protocols::transmission(spec_, bytes);
-    waiting_.push_back({free_ + static_cast<protocols::nanoseconds>(spec_.latency_ms * 1e6), std::move(deliver)});
-    if (waiting_.size() == 1)
-      await();
+    move_on();
+    link_.start(clock_.now(), ++last_, bytes);
+    under_way_.emplace(last_, std::move(deliver));
+    await();
   }
 
   void expired() {
-    while (!waiting_.empty() && waiting_.front().due <= clock_.now()) {
-      auto deliver = std::move(waiting_.front().deliver);
-      waiting_.pop_front();
+    move_on();
+    while (!transmitted_.empty() && transmitted_.front().due <= clock_.now()) {
+      auto deliver = std::move(transmitted_.front().deliver);
+      transmitted_.pop_front();
       deliver();
     }
     await();
@@ -45,17 +47,30 @@ private:
     std::function<void()> deliver;
   };
 
+  /// What is through the link goes on to its latency.
+  void move_on() {
+    auto now = clock_.now();
+    for (auto id : link_.through(now))
+      transmitted_.push_back(
+        {now + static_cast<protocols::nanoseconds>(spec_.latency_ms * 1e6), std::move(under_way_.extract(id).mapped())});
+  }
+
   void await() {
-    if (!waiting_.empty())
-      timers_.arm({timer_, std::max<protocols::nanoseconds>(0, waiting_.front().due - clock_.now())});
+    auto due = link_.next();
+    if (!transmitted_.empty())
+      due = std::min(due.value_or(transmitted_.front().due), transmitted_.front().due);
+    if (due)
+      timers_.arm({timer_, std::max<protocols::nanoseconds>(0, *due - clock_.now())});
   }
 
   protocols::link_spec spec_;
+  protocols::shared_link link_;
   training_clock& clock_;
   training_timers& timers_;
   protocols::timer_id timer_;
-  protocols::nanoseconds free_ = 0; ///< when it has transmitted everything
-  std::deque<delivery> waiting_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, std::function<void()>> under_way_;
+  std::deque<delivery> transmitted_;
 };
 
 } // namespace troupe::actors

@@ -15,8 +15,8 @@ namespace troupe::protocols {
 namespace {
 
 constexpr std::size_t window = 16;          ///< steps of each worker that are remembered
-constexpr std::uint32_t rounds_to_decide = 3;
-constexpr double clearly_better = 0.9;
+constexpr std::uint32_t rounds_to_decide = 2;
+constexpr double clearly_better = 0.8; ///< less than that is noise, and a switch costs momentum and a new plan
 
 } // namespace
 

@@ -12,7 +12,7 @@ namespace troupe::protocols {
 
 /// Keeps the last computing and travelling times of each worker and replays them under every candidate: how long would a round
 /// have taken, and how many of its samples would it have used? Goes over to the one that spends the least time on a sample where
-/// it is a tenth better than what runs now.
+/// it is a fifth better than what runs now.
 ///
 ///   sync    the slowest worker's time, all samples
 ///   backup  the k-th fastest worker's time, k/n of the samples

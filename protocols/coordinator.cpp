@@ -95,7 +95,7 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   // The next limit first: once resumed, the lead may pass it at any time.
   coordinator_effects out{next_hold(), resume{}};
   if (options_.evaluate_every_ns > 0)
-    out.emplace_back(evaluation_timer());
+    out.emplace_back(evaluation_timer(msg.at));
   return out;
 }
 
@@ -158,7 +158,7 @@ coordinator_effects coordinator::start() {
   out.emplace_back(next_hold());
   out.emplace_back(next_plan());
   if (options_.evaluate_every_ns > 0)
-    out.emplace_back(evaluation_timer());
+    out.emplace_back(evaluation_timer(0));
   if (options_.stop_ns > 0)
     out.emplace_back(arm_timer{stop_timer_id, options_.stop_ns});
   if (controls_ && controls_->interval() > 0)
@@ -219,8 +219,9 @@ hold coordinator::next_hold() const {
   return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop_steps}};
 }
 
-arm_timer coordinator::evaluation_timer() const {
-  return {evaluation_timer_id, options_.evaluate_every_ns};
+/// At the multiples of the interval: evaluations that came late do not put off those after them.
+arm_timer coordinator::evaluation_timer(nanoseconds now) const {
+  return {evaluation_timer_id, options_.evaluate_every_ns - now % options_.evaluate_every_ns};
 }
 
 std::uint64_t coordinator::stop_samples() const {

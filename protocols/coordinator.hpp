@@ -72,7 +72,7 @@ private:
   send_plan next_plan();
   coordinator_effects follow(const std::optional<decision>& what);
   hold next_hold() const;
-  arm_timer evaluation_timer() const;
+  arm_timer evaluation_timer(nanoseconds now) const;
   std::uint64_t stop_samples() const;
   bool at_the_end() const;
   std::string end_reason() const;
