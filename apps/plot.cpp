@@ -67,7 +67,8 @@ struct panel {
   pixel at(double seconds, double value) const {
     // Far outside is outside: numbers that no renderer takes help nobody.
     constexpr double far = 20;
-    return {left + time.share(seconds) * (right - left), top + height - std::clamp(values.share(value), -far, far) * height};
+    return {left + std::clamp(time.share(seconds), -far, far) * (right - left),
+            top + height - std::clamp(values.share(value), -far, far) * height};
   }
   bool shows(const curve_point& p) const {
     return std::isfinite(p.seconds) && std::isfinite(p.*quantity) && std::isfinite(values.share(p.*quantity));

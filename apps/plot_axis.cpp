@@ -11,10 +11,11 @@ namespace {
 
 /// Widens a range that holds one value, or as good as one.
 void widen(double& low, double& high) {
+  constexpr double nothing = 1e-300; // below, powers of ten vanish
   const double largest = std::max(std::abs(low), std::abs(high));
-  if (high - low > 1e-9 * largest)
+  if (high - low > std::max(1e-9 * largest, nothing))
     return;
-  const double half = largest == 0 ? 0.5 : largest / 2;
+  const double half = largest < nothing ? 0.5 : largest / 2;
   low -= half;
   high += half;
 }

@@ -209,8 +209,10 @@ void check_protocol(job_draft& draft) {
   if (chosen == nullptr)
     return;
   if (draft.problems.empty())
-    for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers))
-      draft.refuse(wrong.starts_with("fan_in") ? "protocol.fan_in" : "protocol.name", wrong);
+    for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers)) {
+      const std::string parameter = "protocol." + wrong.substr(0, wrong.find(' ')); // a sentence begins with what it is about
+      draft.refuse(draft.has(parameter) ? parameter : "protocol.name", wrong);
+    }
   for (const auto& parameter : chosen->parameters)
     own.parameters.emplace(parameter.name, parameter.default_value);
 }

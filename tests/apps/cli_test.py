@@ -159,6 +159,11 @@ class Compare(Case):
             seconds = [point[0] for point in run["curve"]]
             self.assertEqual(seconds, sorted(seconds))
 
+    def test_parameters_follow_a_protocols_name(self):
+        runs = self.compare("local,local:steps=2", "--set", "protocol.local.steps=3", "--set", "data.batch=16")
+        self.assertEqual([run["config"]["protocol"]["steps"] for run in runs], [3, 2])
+        self.assertEqual([run["communication_period"] for run in runs], [3, 2])
+
     def test_a_comparison_of_one_is_a_run(self):
         alone = last_json(troupe("run", self.job, "--quiet", "--json", "--seed", "3"))
         self.assertEqual(self.compare("sync", "--seed", "3")[0]["weights_digest"], alone["weights_digest"])

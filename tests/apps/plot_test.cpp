@@ -91,7 +91,7 @@ TEST(Plot, SurvivesWhatIsNotFiniteEmptyOrAlone) {
       {"one", {{3, 1, 0.5}}, 3.0},
       {"gaps", {{0, nan, nan}, {1, 2, 0.3}, {2, nan, 0.4}, {3, inf, 0.5}, {nan, 1, 1}, {4, 0.5, 0.6}}, nan},
       {"diverged", {{0, 2.3, 0.1}, {1, 5, 0.1}, {2, 1e30, 0.1}, {3, 1e308, 0.1}}, inf},
-      {"negative", {{0, -1e308, -1}, {5, 0, 0}}, -1.0}};
+      {"negative", {{-1e308, -1e308, -1}, {0, 1e-308, 0}, {5, 0, 0}}, -1.0}};
   for (std::size_t n = 0; n <= odd.size(); ++n)
     for (std::size_t first = 0; first + n <= odd.size(); ++first)
       for (const double target : {0.0, 0.9, 1.0}) {
