@@ -116,8 +116,7 @@ class Usage(Case):
         self.assertIn("--seed: seed = -1 is out of range", message)
 
     def test_what_comes_later_says_so(self):
-        for arguments in (["console", "-c", "ps"], ["simulate", self.job, "--workers", "8"]):
-            self.assertIn("not there yet", self.refused(*arguments))
+        self.assertIn("not there yet", self.refused("console", "-c", "ps"))
 
 
 class Inject(Case):
@@ -137,6 +136,58 @@ class Inject(Case):
                 message = self.refused("run", self.job, "--fault", spec)
                 self.assertTrue(message.startswith(f"--fault {spec}: "), message)
                 self.assertIn("only `troupe simulate` plays this", message)
+
+
+class Simulate(Case):
+    TIMED = ["--set", "inject.step_ms=100"]
+
+    def simulate(self, *arguments, job=None):
+        done = troupe("simulate", job or self.job, "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done)
+        return last_json(done)
+
+    def test_the_documented_keys_are_there(self):
+        keys = ("job protocol workers seed virtual_seconds wall_seconds events steps gradients discarded staleness_mean "
+                "staleness_max train_loss time_to_target_s bytes_sent faults trace_digest")
+        self.assertLessEqual(set(keys.split()), set(self.simulate()))
+
+    def test_a_seed_repeats_its_digest_and_another_has_another(self):
+        jitter = [*self.TIMED, "--workers", "3", "--straggler", "dist=jitter,spread=0.3"]
+        first, again, other = (self.simulate(*jitter, "--seed", seed) for seed in ("1", "1", "2"))
+        self.assertEqual(first["trace_digest"], again["trace_digest"])
+        self.assertNotEqual(first["trace_digest"], other["trace_digest"])
+
+    def test_virtual_time_is_counted_by_hand(self):
+        # Three steps of 0.1 s, each with 10 ms there and 10 ms back; a fourth, of the last 8 of 200 samples, takes an eighth.
+        link = ["--link", "latency_ms=10"]
+        self.assertAlmostEqual(self.simulate(*self.TIMED, *link, "--steps", "3")["virtual_seconds"], 3 * 0.12, places=6)
+        self.assertAlmostEqual(self.simulate(*self.TIMED, *link, "--steps", "4")["virtual_seconds"], 3 * 0.12 + 0.0325, places=6)
+
+    def test_the_model_learns_what_a_real_run_does(self):
+        several = ["--set", "cluster.workers=2", "--set", "data.batch=16", "--set", "stop.epochs=2"]
+        for protocol in ("sync", "local", "coded"):
+            with self.subTest(protocol):
+                chosen = [*several, "--set", f"protocol.name={protocol}"]
+                real = last_json(troupe("run", self.job, "--quiet", "--json", *chosen))
+                played = self.simulate(*chosen)
+                self.assertEqual(played["steps"], real["steps"])
+                self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+
+    def test_the_quadratic_needs_no_data(self):
+        played = self.simulate("--set", "simulate.numerics=quadratic", "--set", "data.train_samples=10000000",
+                               "--workers", "50", "--steps", "20", *self.TIMED)
+        self.assertEqual((played["steps"], played["gradients"]), (20, 1000))
+
+    def test_compare_plays_protocols_in_virtual_time(self):
+        done = troupe("compare", self.job, "--protocols", "sync,async", "--simulate", "--json", "--quiet", "--set",
+                      "cluster.workers=4", *self.TIMED, "--straggler", "worker=1,factor=5")
+        sync, async_ = last_json(done)["runs"]
+        self.assertGreater(sync["virtual_seconds"], 2 * async_["virtual_seconds"])
+
+    def test_a_job_whose_workers_all_die_fails_with_the_seed(self):
+        done = troupe("simulate", self.job, *self.TIMED, "--fault", "crash=worker:0,at_s=0.05")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertRegex(done.stderr, r"no workers are left.*--seed \d+ repeats it")
 
 
 class Compare(Case):
@@ -220,7 +271,6 @@ class Compare(Case):
 
     def test_what_a_comparison_cannot_do_is_refused(self):
         self.assertIn("--protocols", self.refused("compare", self.job))
-        self.assertIn("not there yet", self.refused("compare", self.job, "--protocols", "sync", "--simulate"))
         self.assertIn("--plot: ", self.refused("compare", self.job, "--protocols", "sync", "--plot", self.folder))
         self.assertIn("only `troupe simulate`", self.refused("compare", self.job, "--protocols", "sync", "--fault", "loss=0.1"))
 
