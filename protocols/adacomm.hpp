@@ -21,7 +21,7 @@ struct adacomm_options {
 /// round and F_0 over the job's first; where that is not below tau_{l-1}, tau_l = ceil(tau_{l-1} / 2). tau >= 1.
 ///
 /// Coupled to the learning rate: F_l / F_0 times eta_0 / eta_l; after an interval in which eta changed, tau follows the formula
-/// up as well as down.
+/// up as well as down. A loss that is not finite is not heard; at a learning rate of 0 tau stays.
 class adacomm final : public controller {
 public:
   explicit adacomm(const adacomm_options& options) : options_(options), tau_(options.initial_steps) {}
@@ -29,7 +29,7 @@ public:
   nanoseconds interval() const override { return options_.interval; }
 
   std::optional<decision> on(const report& closed, double learning_rate) override {
-    if (closed.contributions == 0)
+    if (closed.contributions == 0 || !std::isfinite(closed.loss))
       return std::nullopt;
     if (first_loss_ == 0) {
       first_loss_ = closed.loss;
@@ -41,13 +41,13 @@ public:
   }
 
   std::optional<decision> on_interval(nanoseconds at) override {
-    if (first_loss_ <= 0 || !std::isfinite(loss_))
+    if (first_loss_ <= 0 || rate_ <= 0)
       return std::nullopt;
     const double coupling = options_.couple_lr ? first_rate_ / rate_ : 1;
     const bool follows = options_.couple_lr && rate_ != last_rate_;
     last_rate_ = rate_;
-    const auto wanted = static_cast<std::uint32_t>(
-        std::max(1.0, std::ceil(std::sqrt(coupling * loss_ / first_loss_) * static_cast<double>(options_.initial_steps))));
+    const double formula = std::ceil(std::sqrt(coupling * loss_ / first_loss_) * static_cast<double>(options_.initial_steps));
+    const auto wanted = static_cast<std::uint32_t>(std::clamp(formula, 1.0, 1e9));
     const std::uint32_t before = tau_;
     tau_ = wanted < before || follows ? wanted : (before + 1) / 2;
     if (tau_ == before)

@@ -8,21 +8,25 @@
 
 namespace troupe::protocols {
 
+/// How many pushes close a round of so many live workers: k, at most all of them; k = 0: all but one.
+inline std::size_t quorum_of(std::size_t k, std::size_t live) {
+  return k == 0 ? std::max<std::size_t>(live - 1, 1) : std::min(k, live);
+}
+
 /// One step on the mean gradient over the samples of the k that came first; the others' pushes are late, discarded and counted.
-/// k is capped at the number of live workers.
+/// A push that is not finite is a straggler's: it counts only when all have pushed, and adds nothing.
 class backup_workers final : public round_policy {
 public:
-  /// `quorum` 0: all live workers but one.
-  explicit backup_workers(std::size_t quorum) : quorum_(quorum) {}
+  explicit backup_workers(std::size_t k) : k_(k) {}
 
   std::optional<closing> close(const open_round& round) override {
-    const std::size_t live = round.live.size();
-    const std::size_t wanted = quorum_ == 0 ? std::max<std::size_t>(live - 1, 1) : std::min(quorum_, live);
-    return round.pushed.size() >= wanted ? std::optional{by_samples(round)} : std::nullopt;
+    const auto come = std::ranges::count_if(round.pushed, [](const auto& entry) { return entry.second.finite; });
+    const bool enough = static_cast<std::size_t>(come) >= quorum_of(k_, round.live.size());
+    return enough || round.full() ? std::optional{by_samples(round)} : std::nullopt;
   }
 
 private:
-  std::size_t quorum_;
+  std::size_t k_;
 };
 
 } // namespace troupe::protocols

@@ -252,8 +252,7 @@ std::uint32_t initial_period(const protocol_spec& spec) {
 }
 
 std::size_t backup_quorum(const protocol_spec& spec, std::size_t n) {
-  const auto asked = static_cast<std::size_t>(whole_of(spec, "quorum", 0));
-  return asked == 0 ? std::max<std::size_t>(n - 1, 1) : std::min(asked, n);
+  return quorum_of(static_cast<std::size_t>(whole_of(spec, "quorum", 0)), n);
 }
 
 coded_options coded_options_of(const protocol_spec& spec) {

@@ -20,11 +20,11 @@ class local_sgd final : public round_policy {
 public:
   local_sgd(const local_options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
 
-  /// Who takes part is drawn anew each round: ceil(fraction * n), at least one.
+  /// Who takes part is drawn anew each round: ceil(fraction * n), at least one. A product that is whole but for its rounding is.
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
     std::set<member> left = alive, chosen;
     dice draw = dice::keyed(seed_, round.base.value);
-    const double wanted = options_.sample_fraction * static_cast<double>(round.with.workers.size());
+    const double wanted = options_.sample_fraction * static_cast<double>(round.with.workers.size()) - 1e-9;
     while (!left.empty() && (chosen.empty() || static_cast<double>(chosen.size()) < wanted))
       chosen.insert(left.extract(std::next(left.begin(), static_cast<std::ptrdiff_t>(draw.below(left.size())))));
     return chosen;

@@ -71,7 +71,7 @@ void accumulate(push& what, const computed& msg) {
   what.samples += msg.samples;
   what.compute += msg.compute;
   what.finite = what.finite && msg.finite;
-  if (what.samples > 0)
+  if (msg.samples > 0)
     what.loss += (msg.loss - what.loss) * static_cast<double>(msg.samples) / static_cast<double>(what.samples);
 }
 

@@ -66,7 +66,8 @@ private:
   push open_;
 };
 
-/// Adds to a push what one of the computations that go into it found out: samples, time, the mean loss over all samples.
+/// Adds to a push what one of the computations that go into it found out: samples, time, the mean loss over all samples. Without
+/// samples there is no loss to add.
 void accumulate(push& what, const computed& msg);
 
 } // namespace troupe::protocols

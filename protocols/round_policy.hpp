@@ -44,7 +44,8 @@ struct closing {
 /// Every usable push, weighted by its samples.
 closing by_samples(const open_round& round);
 
-/// One object lives as long as plans name the same protocol with the same parameters; it may remember past rounds.
+/// One object lives as long as plans name the same protocol with the same parameters; it may remember past rounds. It is asked
+/// about rounds that somebody takes part in, never about an empty one.
 class round_policy {
 public:
   virtual ~round_policy() = default;
@@ -55,7 +56,7 @@ public:
   }
   /// How to close the round now, or nothing to wait on. Must close a round that is full.
   virtual std::optional<closing> close(const open_round& round) = 0;
-  /// Whether deaths have made it impossible to close the round well: it begins anew with the next plan.
+  /// Whether deaths have made it impossible to close the round well: it begins anew, once a plan does without the dead.
   virtual bool lost(const open_round& round) const {
     (void)round;
     return false;

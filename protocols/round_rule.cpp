@@ -110,7 +110,8 @@ std::vector<worker_id> round_rule::waiting_for() const {
   return out;
 }
 
-/// Opens a round on the current version under the newest plan.
+/// Opens a round on the current version under the newest plan: with nobody in it while nobody lives, or while too few do for this
+/// policy. The plan that the deaths bring then begins it.
 rule_effects round_rule::begin() {
   if (!policy_ || newest_.protocol != round_.with.protocol)
     policy_ = make_(newest_.protocol, seed_);
@@ -119,14 +120,17 @@ rule_effects round_rule::begin() {
   for (const member& who : round_.with.workers)
     if (!dead_.contains(who))
       alive.insert(who);
-  round_.live = policy_->begin(round_, alive);
+  if (!alive.empty())
+    round_.live = policy_->begin(round_, alive);
+  if (!round_.live.empty() && policy_->lost(round_))
+    round_.live.clear();
   std::vector<worker_id> waiting;
   for (const member& who : round_.live)
     if (busy_.try_emplace(who, now_).second)
       waiting.push_back(who.worker);
   rule_effects out;
   send(out, waiting);
-  const auto patience = policy_->patience(round_);
+  const auto patience = round_.live.empty() ? std::nullopt : policy_->patience(round_);
   if (patience || armed_)
     out.emplace_back(arm_timer{patience_timer, patience.value_or(-1)});
   armed_ = patience.has_value();
@@ -180,7 +184,7 @@ rule_effects round_rule::close(const closing& how) {
   return out;
 }
 
-/// Discards what has come; the next plan begins the round anew, on the same version.
+/// Discards what has come, and begins the round anew, on the same version, under the newest plan or the next.
 rule_effects round_rule::abandon() {
   rule_effects out;
   for (const auto& [from, part] : round_.pushed)
@@ -188,8 +192,7 @@ rule_effects round_rule::abandon() {
       out.emplace_back(discard{part.gradient});
       out.emplace_back(discarded(part));
     }
-  round_.pushed.clear();
-  round_.live.clear();
+  append(out, begin());
   return out;
 }
 
