@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t max_parked = 4096;
 /// Not one of the machine's timers: the end of an emulated step.
 constexpr protocols::timer_id step_timer{0xffff'ffff};
+/// Nor this: the worker's death, where a fault is injected.
+constexpr protocols::timer_id crash_timer{0xffff'fffe};
 
 bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end && b.begin < a.end; }
 
@@ -52,7 +54,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
         return;
       if (plan_.epoch.value == 0)
-        clock_.resume();
+        start_clock();
       plan_ = msg;
       perform(setup_.machine->on(msg));
       for (auto& [head, payload] : std::exchange(parked_, {}))
@@ -64,13 +66,23 @@ worker_actor::behavior_type worker_state::make_behavior() {
       timers_.resume();
     },
     [this](const protocols::expired& msg) {
-      if (auto due = timers_.fire(msg.timer); due && due->timer == step_timer)
+      auto due = timers_.fire(msg.timer);
+      if (due && due->timer == step_timer)
         finish_step();
+      else if (due && due->timer == crash_timer)
+        self_->quit(caf::make_error(caf::sec::runtime_error, "[[inject.fault]] says so"));
       else if (due)
         perform(setup_.machine->on(*due));
     },
     [this](const gradient_ready& msg) { on_gradient(msg); },
   };
+}
+
+void worker_state::start_clock() {
+  clock_.resume();
+  for (const auto& fault : setup_.inject.faults)
+    if (fault.what == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
+      timers_.arm({crash_timer, static_cast<protocols::nanoseconds>(fault.at_s * 1e9)});
 }
 
 void worker_state::on_params(const wire::params_part& head, const kernels::buffer& payload) {

@@ -75,6 +75,7 @@ private:
     std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
   };
 
+  void start_clock();
   void on_params(const wire::params_part& head, const kernels::buffer& payload);
   void perform(const protocols::worker_effects& effects);
   void adopt(const protocols::adopt& what);

@@ -111,6 +111,11 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["bytes_received"] = r.bytes_received;
   out["staleness_mean"] = r.staleness_mean();
   out["staleness_max"] = r.staleness_max();
+  boost::json::array histogram;
+  for (const auto& [versions, pushes] : r.staleness)
+    histogram.push_back(boost::json::array{versions, pushes});
+  out["staleness_histogram"] = std::move(histogram);
+  out["decode_residual"] = number_or_null(what.protocol.name == "coded" || what.protocol.name == "auto", r.residual_max);
   out["discarded"] = r.discarded;
   out["restarts"] = 0;
   out["communication_period"] = r.period;

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every protocol on real clusters of processes: who equals whom, stragglers, links, deaths, what is reported.
+
+usage: protocols_test.py TROUPE [unittest arguments]
+"""
+import array
+import json
+import struct
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import ClusterTest
+
+# Every worker gives each of its steps whole: 1,280 samples are 20 global batches of 64.
+JOB = """
+name = "small"
+seed = 7
+[data]
+source = "digits"
+train_samples = 1280
+test_samples = 300
+batch = 16
+[model]
+layers = ["flatten", "linear 48 relu", "linear 10"]
+[optimizer]
+lr = 0.1
+[cluster]
+workers = 4
+[stop]
+epochs = 4
+"""
+TIMED = JOB + "[inject]\nstep_ms = 20\n"
+
+
+def numbers(path):
+    """All parameters of a safetensors file, in the order of the file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        out = array.array("f", file.read())
+    assert sum(1 for name in header if name != "__metadata__") == 4
+    return out
+
+
+class ProtocolTest(ClusterTest):
+    def run_protocol(self, protocol, *arguments, job=JOB, **parameters):
+        sets = [f"protocol.name={protocol}", *(f"protocol.{key}={value}" for key, value in parameters.items())]
+        return self.run_job(*(word for one in sets for word in ("--set", one)), *arguments, job=job)
+
+    def weights(self, protocol, *arguments, **parameters):
+        path = self.path(f"{protocol}.safetensors")
+        result = self.run_protocol(protocol, "--save", path, *arguments, **parameters)
+        return result, numbers(path)
+
+
+class Equalities(ProtocolTest):
+    """Protocols that are synchronous SGD in other words. Steps take 20 ms, so that nobody is late by accident."""
+
+    def test_backup_of_all_is_sync_bit_for_bit(self):
+        sync = self.run_protocol("sync")
+        for nodes in ("1", "3"):
+            backup = self.run_protocol("backup", "--nodes", nodes, quorum=4)
+            self.assertEqual(backup["weights_digest"], sync["weights_digest"])
+            self.assertEqual(backup["discarded"], 0)
+
+    def test_codes_and_single_local_steps_are_sync_but_for_rounding(self):
+        _, sync = self.weights("sync")
+        for protocol, parameters in (("coded", {"stragglers": 1}), ("coded", {"stragglers": 2}),
+                                     ("coded", {"stragglers": 1, "scheme": "cyclic"}), ("local", {"steps": 1})):
+            with self.subTest(protocol, **parameters):
+                result, other = self.weights(protocol, "--nodes", "2", "--set", "cluster.shards=2", **parameters)
+                self.assertEqual(result["steps"], 80)
+                self.assertEqual(result["samples"], 4 * 1280)
+                largest = max(abs(x) for x in sync)
+                worst = max(abs(a - b) for a, b in zip(sync, other))
+                self.assertLessEqual(worst, 1e-5 * largest)
+
+    def test_a_tree_sums_codes_and_quorums_too(self):
+        _, sync = self.weights("sync")
+        for protocol, parameters in (("coded", {"stragglers": 1}), ("backup", {"quorum": 4})):
+            with self.subTest(protocol):
+                _, other = self.weights(protocol, "--nodes", "3", fan_in=2, **parameters)
+                self.assertLessEqual(max(abs(a - b) for a, b in zip(sync, other)), 1e-5 * max(abs(x) for x in sync))
+
+
+class EveryProtocol(ProtocolTest):
+    def test_learns_on_three_processes_and_two_shards(self):
+        listed = json.loads(cluster_test.subprocess.run([cluster_test.TROUPE, "protocols", "--json"], capture_output=True,
+                                                        text=True, check=True).stdout)
+        for protocol in [entry["name"] for entry in listed["protocols"]]:
+            with self.subTest(protocol):
+                shards = "1" if protocol == "gossip" else "2"
+                learned = self.run_protocol(protocol, "--nodes", "3", "--set", f"cluster.shards={shards}", "--set", "stop.epochs=6")
+                self.assertGreaterEqual(learned["test_accuracy"], 0.75)
+                self.assertGreaterEqual(learned["samples"], 6 * 1280)
+
+    def test_survives_the_death_of_a_worker(self):
+        for protocol in ("backup", "async", "ssp", "local", "easgd", "coded", "admm", "dc-async", "deadline"):
+            with self.subTest(protocol):
+                done = self.run_protocol(protocol, "--nodes", "3", "--fault", "crash=worker:1,at_s=0.5", job=TIMED)
+                self.assertGreaterEqual(done["samples"], 4 * 1280)
+
+
+class Times(ProtocolTest):
+    """Emulated time: ratios of it, never seconds."""
+
+    def test_a_straggler_costs_sync_its_factor_and_backup_nothing(self):
+        slow = ["--straggler", "worker=1,factor=5", "--nodes", "2"]
+        sync = self.run_protocol("sync", *slow, job=TIMED)
+        backup = self.run_protocol("backup", *slow, job=TIMED)
+        self.assertGreater(backup["steps"] / backup["seconds"], 2.5 * sync["steps"] / sync["seconds"])
+        self.assertGreater(backup["discarded"], 5)
+
+    def test_auto_says_why_it_leaves_sync(self):
+        log = self.path("log.jsonl")
+        self.run_protocol("auto", "--straggler", "worker=1,factor=5", "--log", log, job=TIMED)
+        with open(log, encoding="utf-8") as lines:
+            text = lines.read()
+        self.assertRegex(text, r"auto: sync -> backup; .*sync [\d.]+ ms, backup [\d.]+ ms, coded [\d.]+ ms")
+
+    def test_a_slow_link_costs_a_round_its_transmissions(self):
+        # 39,760 floats a set, 4 workers, two directions: 4 * 2 * 159,040 bytes at 200 Mbit/s are 51 ms a round.
+        linked = self.run_protocol("sync", "--link", "mbit=200", "--set", "stop.steps=10", job=TIMED)
+        self.assertGreater(linked["seconds"], 10 * (0.020 + 0.050))
+
+    def test_staleness_is_counted_push_by_push(self):
+        done = self.run_protocol("async", "--set", "data.train_samples=5120", job=TIMED)
+        histogram = {versions: pushes for versions, pushes in done["staleness_histogram"]}
+        self.assertEqual(sum(histogram.values()), done["steps"])
+        self.assertAlmostEqual(sum(v * p for v, p in histogram.items()) / done["steps"], done["staleness_mean"], places=9)
+        self.assertAlmostEqual(done["staleness_mean"], 3, delta=0.5)  # n - 1 at equal speeds
+        bounded = self.run_protocol("ssp", "--straggler", "worker=1,factor=3", bound=1, job=TIMED)
+        self.assertLessEqual(bounded["staleness_max"], 3 * (1 + 2))
+
+    def test_adacomm_says_what_it_decided_by(self):
+        log = self.path("log.jsonl")
+        done = self.run_protocol("adacomm", "--log", log, "--set", "stop.epochs=8", job=TIMED, initial_steps=16, interval_s=0.4)
+        self.assertLess(done["communication_period"], 16)
+        with open(log, encoding="utf-8") as lines:
+            decided = [cluster_test.re.search(r"loss (\S+) of (\S+), learning rate .*: communication period (\d+) -> (\d+)", line)
+                       for line in lines if "adacomm" in line]
+        self.assertTrue(decided)
+        for found in decided:
+            loss, first, before, after = float(found[1]), float(found[2]), int(found[3]), int(found[4])
+            wanted = max(1, -int(-(loss / first) ** 0.5 * 16 // 1))
+            self.assertEqual(after, wanted if wanted < before else (before + 1) // 2)
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
