@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 
 #include <boost/json.hpp>
@@ -53,10 +54,24 @@ TEST(JobFile, EveryBrokenFileIsRefusedWithTheMessagesItExpects) {
 }
 
 TEST(JobFile, FilesThatComeWithTheProgramAreAccepted) {
-  for (const char* name : {"quickstart", "mnist-mlp", "mnist-cnn"}) {
-    const auto loaded = load_job(std::string(TROUPE_SOURCE_DIR "/config/") + name + ".toml");
+  std::size_t found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(TROUPE_SOURCE_DIR "/config")) {
+    if (entry.path().extension() != ".toml")
+      continue;
+    const auto loaded = load_job(entry.path());
     ASSERT_TRUE(loaded) << loaded.error().text();
-    EXPECT_EQ(loaded->job.name, name);
+    EXPECT_EQ(loaded->job.name, entry.path().stem());
+    ++found;
+  }
+  EXPECT_GE(found, 17u);
+}
+
+TEST(JobFile, EveryProtocolHasAJob) {
+  for (const auto& entry : protocols::catalog()) {
+    const auto loaded = load_job(std::string(TROUPE_SOURCE_DIR "/config/protocols/") + entry.name + ".toml");
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    EXPECT_EQ(loaded->job.protocol.name, entry.name);
+    EXPECT_EQ(loaded->job.cluster.workers, 8u);
   }
 }
 

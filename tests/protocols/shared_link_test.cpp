@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A link shared fairly, by hand: at 8 Mbit/s a byte takes a microsecond.
+#include "protocols/shared_link.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::protocols {
+namespace {
+
+constexpr link_spec one_us_a_byte{.mbit = 8};
+constexpr nanoseconds us = 1000;
+using ids = std::vector<std::uint64_t>;
+
+TEST(SharedLink, OneMessageTakesItsTransmission) {
+  shared_link link{one_us_a_byte};
+  EXPECT_EQ(link.next(), std::nullopt);
+  link.start(5 * us, 1, 100);
+  EXPECT_EQ(link.next(), 105 * us);
+  EXPECT_EQ(link.through(104 * us), ids{});
+  EXPECT_EQ(link.next(), 105 * us);
+  EXPECT_EQ(link.through(105 * us), ids{1});
+  EXPECT_EQ(link.next(), std::nullopt);
+}
+
+TEST(SharedLink, MessagesThatBeginTogetherAreThroughTogether) {
+  shared_link link{one_us_a_byte};
+  for (std::uint64_t id = 1; id <= 8; ++id)
+    link.start(0, id, 100);
+  EXPECT_EQ(link.next(), 800 * us);
+  EXPECT_EQ(link.through(800 * us), (ids{1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST(SharedLink, ALaterMessageSlowsTheEarlierOneDown) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 100);
+  link.start(50 * us, 2, 100); // 50 bytes of the first are left, at half the rate
+  EXPECT_EQ(link.next(), 150 * us);
+  EXPECT_EQ(link.through(150 * us), ids{1});
+  EXPECT_EQ(link.next(), 200 * us); // 50 bytes of the second, alone
+  EXPECT_EQ(link.through(200 * us), ids{2});
+}
+
+TEST(SharedLink, AShortMessageOvertakesALongOne) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 1000);
+  link.start(0, 2, 10);
+  EXPECT_EQ(link.next(), 20 * us);
+  EXPECT_EQ(link.through(20 * us), ids{2});
+  EXPECT_EQ(link.next(), 1010 * us);
+}
+
+TEST(SharedLink, NothingIsLostInRounding) {
+  shared_link link{one_us_a_byte};
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    link.start(static_cast<nanoseconds>(id), id, 7); // beginning a nanosecond apart
+  nanoseconds last = 0;
+  std::size_t done = 0;
+  while (const auto at = link.next()) {
+    EXPECT_GE(*at, last);
+    last = *at;
+    done += link.through(last).size();
+  }
+  EXPECT_EQ(done, 3u);
+  EXPECT_NEAR(static_cast<double>(last), 21e3 + 1, 2); // three times seven microseconds, from the first begin on
+}
+
+TEST(SharedLink, AnUnlimitedLinkTakesNoTime) {
+  shared_link link{{.latency_ms = 3}};
+  link.start(7, 1, 1'000'000);
+  EXPECT_EQ(link.next(), 7);
+  EXPECT_EQ(link.through(7), ids{1});
+}
+
+} // namespace
+} // namespace troupe::protocols
