@@ -3,6 +3,7 @@
 #include "protocols/push_rule.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::protocols {
 
@@ -12,17 +13,18 @@ rule_effects push_rule::on(const plan& msg) {
   plan_ = msg;
   std::erase_if(dead_, [this](member who) { return !plan_.has(who); });
   rule_effects out;
-  for (auto at = workers_.begin(); at != workers_.end();)
-    if (plan_.has(at->first)) {
-      ++at;
-    } else {
-      left(out, at->first);
-      at = workers_.erase(at);
-    }
+  std::vector<member> gone;
+  for (const auto& [who, worker] : workers_)
+    if (!plan_.has(who))
+      gone.push_back(who);
+  for (const member& who : gone) {
+    left(out, who);
+    forget(who);
+  }
   const std::uint64_t clock = slowest();
   for (const member& who : plan_.workers)
-    if (!dead_.contains(who))
-      workers_.try_emplace(who, progress{.clock = clock});
+    if (!dead_.contains(who) && !workers_.contains(who))
+      join(who, clock);
   answer_waiting(out);
   return out;
 }
@@ -37,11 +39,9 @@ rule_effects push_rule::on(const push& msg) {
     return {discard{msg.gradient}, std::move(why)};
   }
   rule_effects out;
-  progress& worker = found->second;
-  worker.waits = true;
-  worker.answers = msg.id.clock;
-  ++worker.clock;
-  const progress before = worker;
+  const progress before = found->second;
+  found->second.answers = msg.id.clock;
+  wait(from);
   if (msg.finite && msg.samples > 0 && answers_first())
     answer_waiting(out);
   apply_push(out, msg, before);
@@ -54,10 +54,40 @@ rule_effects push_rule::on(const worker_down& msg) {
   if (plan_.has(gone))
     dead_.insert(gone);
   rule_effects out;
-  if (workers_.erase(gone) > 0)
+  if (workers_.contains(gone)) {
     left(out, gone);
+    forget(gone);
+  }
   answer_waiting(out);
   return out;
+}
+
+void push_rule::join(member who, std::uint64_t clock) {
+  workers_.emplace(who, progress{.clock = clock});
+  ++clocks_[clock];
+  waiting_.insert(who);
+  fresh_.push_back(who);
+}
+
+void push_rule::forget(member who) {
+  const auto count = clocks_.find(workers_.at(who).clock);
+  if (--count->second == 0)
+    clocks_.erase(count);
+  workers_.erase(who);
+  waiting_.erase(who);
+  std::erase(fresh_, who);
+}
+
+/// It has pushed once more.
+void push_rule::wait(member who) {
+  progress& worker = workers_.at(who);
+  worker.waits = true;
+  ++clocks_[worker.clock + 1];
+  if (const auto count = clocks_.find(worker.clock); --count->second == 0)
+    clocks_.erase(count);
+  ++worker.clock;
+  waiting_.insert(who);
+  fresh_.push_back(who);
 }
 
 /// `worker`: as it was when the push came.
@@ -87,11 +117,17 @@ void push_rule::apply_push(rule_effects& out, const push& what, const progress& 
   out.emplace_back(std::move(made));
 }
 
-/// Sends to everybody that waits and may go on: in worker order.
+/// Sends to everybody that waits and may go on: in worker order. While the slowest stands where it stood, those that had to wait
+/// have to wait on, and are not asked about again.
 void push_rule::answer_waiting(rule_effects& out) {
-  for (auto& [who, worker] : workers_) {
-    if (!worker.waits || !may_go(who))
+  const bool moved = std::exchange(asked_at_, slowest()) != slowest();
+  const std::vector<member> asked = moved ? std::vector<member>(waiting_.begin(), waiting_.end()) : fresh_;
+  fresh_.clear();
+  for (const member& who : asked) {
+    if (!may_go(who))
       continue;
+    progress& worker = workers_.at(who);
+    waiting_.erase(who);
     worker.waits = false;
     worker.base = version_;
     worker.sent = now_;
@@ -110,16 +146,6 @@ void push_rule::answer_waiting(rule_effects& out) {
 step_rule push_rule::step_of(const push& what) const {
   const double whole = static_cast<double>(plan_.batch) * static_cast<double>(plan_.workers.size());
   return {.lr_scale = static_cast<double>(what.samples) / whole};
-}
-
-std::uint64_t push_rule::slowest() const {
-  std::uint64_t out = 0;
-  bool first = true;
-  for (const auto& [who, worker] : workers_) {
-    out = first ? worker.clock : std::min(out, worker.clock);
-    first = false;
-  }
-  return out;
 }
 
 std::vector<worker_id> push_rule::waiting_for() const {

@@ -40,7 +40,7 @@ protected:
     (void)from;
     return {};
   }
-  /// Whether a worker may go on; the default: always.
+  /// Whether a worker that has pushed may go on; the default: always. It may depend on the worker's clock and on slowest() alone.
   virtual bool may_go(member who) const {
     (void)who;
     return true;
@@ -58,16 +58,24 @@ protected:
   }
 
   const plan& with() const { return plan_; }
-  const std::map<member, progress>& workers() const { return workers_; }
-  std::uint64_t slowest() const; ///< clock
+  const progress& of(member who) const { return workers_.at(who); }
+  /// The least clock of all workers.
+  std::uint64_t slowest() const { return clocks_.empty() ? 0 : clocks_.begin()->first; }
 
 private:
+  void join(member who, std::uint64_t clock);
+  void forget(member who);
+  void wait(member who);
   void answer_waiting(rule_effects& out);
   void apply_push(rule_effects& out, const push& what, const progress& worker);
 
   plan plan_; ///< the newest
   std::set<member> dead_;
   std::map<member, progress> workers_;
+  std::map<std::uint64_t, std::size_t> clocks_; ///< how many workers have each
+  std::set<member> waiting_;                    ///< of `workers_`, those that wait
+  std::vector<member> fresh_;                   ///< of these, those that nobody has asked `may_go` about
+  std::uint64_t asked_at_ = 0;                  ///< slowest() when all of them were asked about
   version version_;
   std::uint64_t position_ = 0; ///< of the next slice
   nanoseconds now_ = 0;

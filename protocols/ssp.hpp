@@ -13,7 +13,7 @@ public:
   explicit ssp(std::uint64_t bound) : bound_(bound) {}
 
 private:
-  bool may_go(member who) const override { return workers().at(who).clock - slowest() <= bound_; }
+  bool may_go(member who) const override { return of(who).clock - slowest() <= bound_; }
 
   std::uint64_t bound_;
 };
