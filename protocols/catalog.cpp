@@ -10,6 +10,7 @@
 
 #include "protocols/adacomm.hpp"
 #include "protocols/admm.hpp"
+#include "protocols/admm_task.hpp"
 #include "protocols/async_sgd.hpp"
 #include "protocols/automatic.hpp"
 #include "protocols/backup_workers.hpp"
