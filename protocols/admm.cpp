@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous consensus ADMM.
+// Asynchronous consensus ADMM, the centre's half.
 #include "protocols/admm.hpp"
 
 #include <algorithm>
@@ -12,10 +12,11 @@ rule_effects admm::on(const plan& msg) {
     return {};
   plan_ = msg;
   rule_effects out;
-  for (auto& [who, worker] : seats_)
-    if (!plan_.has(who))
-      drop(out, worker);
-  std::erase_if(seats_, [this](const auto& entry) { return !plan_.has(entry.first); });
+  std::erase_if(seats_, [&](const auto& entry) {
+    if (!plan_.has(entry.first))
+      drop(out, entry.second);
+    return !plan_.has(entry.first);
+  });
   for (const member& who : plan_.workers)
     seats_.try_emplace(who);
   send_z(out);
@@ -24,36 +25,34 @@ rule_effects admm::on(const plan& msg) {
 
 rule_effects admm::on(const push& msg) {
   const auto found = seats_.find({msg.id.worker, msg.id.life});
-  if (found == seats_.end() || found->second.waits)
-    return {discard{msg.gradient}, report{.what = report::kind::push_refused, .ver = msg.base, .worker = msg.id.worker}};
+  const bool foreign = found == seats_.end();
+  if (foreign || found->second.waits)
+    return refuse(msg, foreign ? "its worker takes no part" : "its worker has pushed already and was not answered yet");
   seat& worker = found->second;
   worker.waits = true;
   rule_effects out;
-  if (!msg.finite || msg.samples == 0) {
+  if (msg.base > z_) {
+    out = refuse(msg, "it is from the future");
+  } else if (!msg.finite || msg.samples == 0) {
     out.emplace_back(discard{msg.gradient});
     if (!msg.finite)
       out.emplace_back(report{.what = report::kind::push_not_finite, .ver = msg.base, .worker = msg.id.worker});
-    send_z(out);
+  } else {
+    drop(out, worker);
+    worker = {.newest = msg, .fresh = true, .position = worker.position};
+    close_if_ready(out);
     return out;
   }
-  drop(out, worker);
-  worker.newest = msg;
-  worker.fresh = true;
-  worker.age = 0;
-  for (rule_effect& effect : close_if_ready())
-    out.push_back(std::move(effect));
+  send_z(out);
   return out;
 }
 
 rule_effects admm::on(const worker_down& msg) {
-  const auto gone = seats_.find({msg.worker, msg.life});
-  if (gone == seats_.end())
-    return {};
   rule_effects out;
-  drop(out, gone->second);
-  seats_.erase(gone);
-  for (rule_effect& effect : close_if_ready())
-    out.push_back(std::move(effect));
+  if (const auto gone = seats_.extract({msg.worker, msg.life})) {
+    drop(out, gone.mapped());
+    close_if_ready(out);
+  }
   return out;
 }
 
@@ -65,9 +64,9 @@ bool admm::ready() const {
          && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.fresh || s.second.age < options_.delay; });
 }
 
-rule_effects admm::close_if_ready() {
+void admm::close_if_ready(rule_effects& out) {
   if (!ready())
-    return {};
+    return;
   z_ = next(z_);
   apply step{.ver = z_, .epoch = plan_.epoch, .workers = static_cast<std::uint32_t>(plan_.workers.size())};
   step.step = {.what = step_rule::kind::linear, .parameter_weight = 0, .threshold = options_.l1 / options_.rho};
@@ -94,9 +93,9 @@ rule_effects admm::close_if_ready() {
     closed.at = std::max(closed.at, u.at);
     closed.timings.push_back({who.worker, u.compute, 0, u.samples});
   }
-  rule_effects out{std::move(step), std::move(closed)};
+  out.emplace_back(std::move(step));
+  out.emplace_back(std::move(closed));
   send_z(out);
-  return out;
 }
 
 /// To those that have nothing to compute: who has pushed what is not in z yet waits for the round's end.
@@ -112,10 +111,15 @@ void admm::send_z(rule_effects& out) {
   }
 }
 
-void admm::drop(rule_effects& out, seat& of) {
+void admm::drop(rule_effects& out, const seat& of) {
   if (of.newest)
     out.emplace_back(discard{of.newest->gradient});
-  of.newest.reset();
+}
+
+rule_effects admm::refuse(const push& what, const char* why) {
+  report refused{.what = report::kind::push_refused, .ver = what.base, .worker = what.id.worker};
+  refused.text = why;
+  return {discard{what.gradient}, std::move(refused)};
 }
 
 std::vector<worker_id> admm::waiting_for() const {
@@ -124,39 +128,6 @@ std::vector<worker_id> admm::waiting_for() const {
     if (!worker.waits)
       out.push_back(who.worker);
   return out;
-}
-
-worker_effects admm_task::begin(const plan& with, const params& what, const push& as) {
-  plan_ = with;
-  open_ = as;
-  left_ = what.period;
-  position_ = what.position;
-  worker_effects out{adopt{what.ver, what.parameters}};
-  if (std::exchange(fresh_, false))
-    out.emplace_back(mix{{{what.parameters, 1}}});
-  out.emplace_back(step());
-  return out;
-}
-
-worker_effects admm_task::on(const computed& msg) {
-  accumulate(open_, msg);
-  position_ = plan_.after(position_);
-  if (--left_ > 0)
-    return {step()};
-  fresh_ = !open_.finite;
-  if (fresh_)
-    return {send_push{open_, {{own_parameters, 1}}}};
-  return {dual{rho_}, send_push{open_, {{own_parameters, 1}, {dual_variable, 1 / rho_}}}};
-}
-
-local_step admm_task::step() const {
-  const auto n = static_cast<std::uint32_t>(plan_.workers.size());
-  return {{.position = position_,
-           .batches = n,
-           .cuts = n,
-           .parts = {{static_cast<std::uint32_t>(plan_.rank_of(open_.id.worker)), 1}}},
-          rho_,
-          1};
 }
 
 } // namespace troupe::protocols

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous consensus ADMM with a partial barrier and bounded delay (Zhang & Kwok 2014), for sum_i f_i(x) / n + l1 |x|.
+// Asynchronous consensus ADMM with a partial barrier and bounded delay (Zhang & Kwok 2014), for sum_i f_i(x) / n + l1 |x|: the
+// centre's half. (The workers': admm_task.hpp.)
 #pragma once
 
-#include "protocols/params_worker.hpp"
+#include <map>
+#include <optional>
+
 #include "protocols/rule.hpp"
 
 namespace troupe::protocols {
@@ -13,8 +16,9 @@ struct admm_options {
   std::uint64_t delay = 8; ///< tau: rounds that may close in a row without a worker
 };
 
-/// The centre's half. Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed anew
-/// and nobody's push is older than tau rounds: z = soft(mean_i u_i, l1 / rho). Those that pushed get the new z.
+/// Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed anew
+/// and nobody's push is older than tau rounds: z = soft(mean_i u_i, l1 / rho), which minimises the augmented Lagrangian
+/// sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z.
 class admm final : public rule {
 public:
   explicit admm(const admm_options& options) : options_(options) {}
@@ -35,32 +39,15 @@ private:
   };
 
   bool ready() const;
-  rule_effects close_if_ready();
+  void close_if_ready(rule_effects& out);
   void send_z(rule_effects& out);
-  static void drop(rule_effects& out, seat& of);
+  static void drop(rule_effects& out, const seat& of);
+  static rule_effects refuse(const push& what, const char* why);
 
   admm_options options_;
   plan plan_;
   std::map<member, seat> seats_;
   version z_;
-};
-
-/// The worker's half: H steps towards argmin f_i(x) + <l, x> + rho/2 |x - z|^2; l += rho (x - z); push x + l / rho.
-class admm_task final : public task {
-public:
-  explicit admm_task(double rho) : rho_(rho) {}
-  worker_effects begin(const plan& with, const params& what, const push& as) override;
-  worker_effects on(const computed& msg) override;
-
-private:
-  local_step step() const;
-
-  double rho_;
-  plan plan_;
-  push open_;
-  bool fresh_ = true; ///< x begins at z
-  std::uint32_t left_ = 0;
-  std::uint64_t position_ = 0;
 };
 
 } // namespace troupe::protocols

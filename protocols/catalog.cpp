@@ -10,6 +10,7 @@
 
 #include "protocols/adacomm.hpp"
 #include "protocols/admm.hpp"
+#include "protocols/admm_task.hpp"
 #include "protocols/async_sgd.hpp"
 #include "protocols/automatic.hpp"
 #include "protocols/backup_workers.hpp"
@@ -163,7 +164,7 @@ std::vector<catalog_entry> catalog() {
        .round_is_full = "as local",
        .who_gets = "everyone in the next round",
        .parameters = with(whole("initial_steps", 20, 1, "tau_0: local steps between communications at first"),
-                          with(real("interval_s", 60, {.least = 0, .open_least = true}, "training seconds between adaptations"),
+                          with(real("interval_s", 60, {.least = 0.001, .most = 1e9}, "training seconds between adaptations"),
                                with(flag("couple_lr", true, "let the period follow the learning rate too"), local_parameters()))),
        .make_rule = rounds,
        .make_worker = answers,

@@ -129,7 +129,7 @@ coordinator_effects coordinator::on(const report& msg) {
     barren_ = barren_pushes_ = 0;
   else
     ++barren_;
-  if (barren_ >= options_.barren_rounds || barren_pushes_ >= options_.barren_rounds * plan_.workers.size())
+  if (barren_ >= options_.barren_rounds || barren_pushes_ >= options_.barren_rounds * std::max<std::size_t>(plan_.workers.size(), 1))
     return fail(fmt::format("training diverged: no gradient of the last {} was finite; a smaller learning rate may help",
                             barren_ >= options_.barren_rounds ? fmt::format("{} rounds", barren_)
                                                               : fmt::format("{} pushes", barren_pushes_)));

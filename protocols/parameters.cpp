@@ -11,6 +11,8 @@ namespace troupe::protocols {
 
 namespace {
 
+constexpr std::int64_t largest_whole = 0x7fff'ffff; ///< steps, workers and rounds are counted in 32 bits
+
 template <class T>
 T value_of(const protocol_spec& spec, const std::string& name, const T& fallback) {
   const auto found = spec.parameters.find(name);
@@ -52,7 +54,9 @@ std::vector<std::string> texts_of(const protocol_spec& spec, const std::string& 
 parameter_info whole(std::string name, std::int64_t fallback, std::int64_t least, std::string meaning) {
   return {std::move(name), fallback, std::move(meaning), [least](const spec_value& value) -> std::string {
             const auto* given = std::get_if<std::int64_t>(&value);
-            return given && *given >= least ? "" : fmt::format("must be a whole number of at least {}", least);
+            if (!given || *given < least)
+              return fmt::format("must be a whole number of at least {}", least);
+            return *given <= largest_whole ? "" : fmt::format("must be at most {}", largest_whole);
           }};
 }
 
