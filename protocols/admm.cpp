@@ -30,20 +30,25 @@ rule_effects admm::on(const push& msg) {
     return refuse(msg, foreign ? "its worker takes no part" : "its worker has pushed already and was not answered yet");
   seat& worker = found->second;
   worker.waits = true;
-  rule_effects out;
   if (msg.base > z_) {
-    out = refuse(msg, "it is from the future");
-  } else if (!msg.finite || msg.samples == 0) {
+    rule_effects out = refuse(msg, "it is from the future");
+    send_z(out);
+    return out;
+  }
+  worker.fresh = true;
+  worker.age = 0;
+  rule_effects out;
+  // Without a usable u it counts as come, and what was kept of it stays in the mean.
+  if (!msg.finite || msg.samples == 0) {
     out.emplace_back(discard{msg.gradient});
     if (!msg.finite)
       out.emplace_back(report{.what = report::kind::push_not_finite, .ver = msg.base, .worker = msg.id.worker});
   } else {
     drop(out, worker);
-    worker = {.newest = msg, .fresh = true, .position = worker.position};
-    close_if_ready(out);
-    return out;
+    worker.newest = msg;
+    worker.unused = true;
   }
-  send_z(out);
+  close_if_ready(out);
   return out;
 }
 
@@ -74,14 +79,13 @@ void admm::close_if_ready(rule_effects& out) {
   report closed{.what = report::kind::round_closed, .ver = z_};
   const auto known = std::ranges::count_if(seats_, [](const auto& s) { return s.second.newest.has_value(); });
   for (auto& [who, worker] : seats_) {
-    ++worker.age;
+    worker.age = std::exchange(worker.fresh, false) ? 0 : worker.age + 1;
     if (!worker.newest)
       continue;
     const push& u = *worker.newest;
     step.sum.push_back({u.gradient, 1 / static_cast<double>(known)});
-    if (!std::exchange(worker.fresh, false))
+    if (!std::exchange(worker.unused, false))
       continue;
-    worker.age = 0;
     step.samples += u.samples;
     ++closed.contributions;
     closed.loss += (u.loss - closed.loss) * static_cast<double>(u.samples) / static_cast<double>(step.samples);

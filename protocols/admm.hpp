@@ -33,8 +33,10 @@ public:
 private:
   struct seat {
     std::optional<push> newest{}; ///< its u_i
-    bool waits = true, fresh = false;
-    std::uint64_t age = 0;      ///< rounds closed since it came
+    bool waits = true;
+    bool fresh = false;         ///< has pushed since the last round
+    bool unused = false;        ///< no round has used `newest` yet
+    std::uint64_t age = 0;      ///< rounds closed since it pushed
     std::uint64_t position = 0; ///< in its own data
   };
 

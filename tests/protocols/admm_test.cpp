@@ -152,22 +152,41 @@ TEST(Admm, PlaceInTheDataIsEachWorkersOwn) {
   EXPECT_EQ(only<send_params>(rule.on(push_from(1, 3))).period, 3u);
 }
 
-TEST(Admm, PushThatIsNotFiniteIsDiscardedAndTheLastSoundOneStays) {
+TEST(Admm, PushThatIsNotFiniteCountsAsComeAndTheLastSoundOneStays) {
   admm rule{{.barrier = 1}};
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
   push wild = push_from(0, 1);
   wild.finite = false;
-  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(200)}, report{.what = report::kind::push_not_finite, .ver = v(1)}, z_to(0, 1, 40)}));
+  const rule_effects closed = rule.on(wild);
+  EXPECT_EQ(closed.at(0), (rule_effect{discard{t(200)}}));
+  EXPECT_EQ(closed.at(1), (rule_effect{report{.what = report::kind::push_not_finite, .ver = v(1)}}));
+  EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 1}}));
+  EXPECT_EQ(only<apply>(closed).samples, 0) << "nothing new";
+  EXPECT_EQ(only<send_params>(closed), z_to(0, 2, 40));
   EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(100), 0.5}, {t(101), 0.5}}));
 }
 
-TEST(Admm, EmptyPushIsNoPush) {
-  admm rule{{.barrier = 1}};
+TEST(Admm, WorkerWhosePushesAreNeverFiniteDoesNotHoldTheOthersUp) {
+  admm rule{{.barrier = 2, .delay = 1}};
+  rule.on(plan_of(1, {0, 1}));
+  for (std::uint64_t base = 0; base < 5; ++base) {
+    push wild = push_from(1, base);
+    wild.finite = false;
+    EXPECT_FALSE(closes(rule.on(wild)));
+    const rule_effects closed = rule.on(push_from(0, base));
+    EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100 * (base + 1)), 1}}));
+    EXPECT_EQ(all<report>(closed).back().contributions, 1u);
+  }
+}
+
+TEST(Admm, EmptyPushCountsAsCome) {
+  admm rule{{.barrier = 2}};
   rule.on(plan_of(1, {0, 1}));
   push empty = push_from(0);
   empty.samples = 0;
-  EXPECT_EQ(rule.on(empty), (rule_effects{discard{t(100)}, z_to(0, 0, 20)}));
+  EXPECT_EQ(rule.on(empty), (rule_effects{discard{t(100)}}));
+  EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1}}));
 }
 
 TEST(Admm, WhatIsForeignRepeatedOrFromTheFutureIsRefusedWithItsReason) {
