@@ -185,7 +185,8 @@ struct close {
 /// Lead to holders: send the parameters you have. Broadcasts come in one order, so a holder has `ver`.
 ///
 /// A worker puts together parameters whose parts carry the same `key`; a later sending has a larger one. The lead numbers its
-/// sendings; where each shard applies pushes alone, the key is the clock of the worker's push that is answered.
+/// sendings; where each shard applies pushes alone, the key is the clock of the worker's push that is answered. Parts of an epoch
+/// before the first plan with this life of the worker are for an older life: they are dropped, not put together with others.
 struct send_order {
   plan_epoch epoch{};
   version ver{};

@@ -14,17 +14,27 @@ worker_effects params_worker::on(const plan& msg) {
   if (newest_ && msg.epoch < newest_->epoch)
     return {};
   plans_.try_emplace(msg.epoch, msg);
+  if (newest_ && is_of_an_older_life(*newest_))
+    newest_.reset();
   return begin_if_ready();
 }
 
 worker_effects params_worker::on(const params& msg) {
   // The same version comes again under a new plan when a round began anew; shards of their own answer each push by its clock.
-  if (newest_ && std::tie(msg.key, msg.epoch) <= std::tie(newest_->key, newest_->epoch))
+  if (is_of_an_older_life(msg) || (newest_ && std::tie(msg.epoch, msg.key) <= std::tie(newest_->epoch, newest_->key)))
     return {};
   newest_ = msg;
   begun_newest_ = false;
   std::erase_if(plans_, [&msg](const auto& entry) { return entry.first < msg.epoch; });
   return begin_if_ready();
+}
+
+/// Sent to who had this worker's number before: under a plan without this life, or from before the first plan that it heard.
+bool params_worker::is_of_an_older_life(const params& what) const {
+  if (plans_.empty())
+    return false;
+  const auto known = plans_.find(what.epoch);
+  return known == plans_.end() ? what.epoch < plans_.begin()->first : !known->second.has(self_);
 }
 
 worker_effects params_worker::on(const computed& msg) {

@@ -39,6 +39,7 @@ public:
 
 private:
   worker_effects begin_if_ready();
+  bool is_of_an_older_life(const params& what) const;
   void number_steps(worker_effects& effects);
 
   member self_;
