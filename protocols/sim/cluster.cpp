@@ -3,6 +3,7 @@
 #include "protocols/sim/cluster.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -259,7 +260,10 @@ void cluster::arrive(parcel&& what) {
   }
   if (waits_at_worker(what))
     return;
-  if (what.from != what.to && repeat_ > 0 && dice_.hit(repeat_))
+  const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {
+                           return end.what == role::coordinator || end.what == role::evaluator;
+                         });
+  if (on_a_lane && repeat_ > 0 && dice_.hit(repeat_))
     repeat(what);
   hear(what);
 }
@@ -389,6 +393,8 @@ void cluster::join(worker_id who, bool at_once) {
   at.alive = true;
   at.machine = protocol_.make_worker(options_.protocol, at.self, options_.seed);
   at.maths = maths_.make_worker(at.self);
+  at.first_plan = {};
+  at.early.clear();
   at.incomplete.clear();
   at.parameters.clear();
   at.gradients.clear();
@@ -528,6 +534,8 @@ void cluster::perform(const coordinator_effects& effects) {
 
 /// Puts together what all shards have sent, and evaluates it in no time.
 void cluster::on_evaluator(const params_parcel& what) {
+  if (what.what.key <= evaluated_)
+    return;
   incoming& set = fetched_[what.what.key];
   set.ranges.resize(options_.job.shards);
   set.ranges.at(what.from.value) = what.range;
@@ -539,7 +547,8 @@ void cluster::on_evaluator(const params_parcel& what) {
   const evaluation found = maths_.evaluate(whole);
   const nanoseconds at = clock_.at(now_);
   const version ver = set.head.ver;
-  fetched_.erase(what.what.key);
+  evaluated_ = what.what.key;
+  fetched_.erase(fetched_.begin(), fetched_.upper_bound(evaluated_));
   if (!ended_)
     result_.curve.push_back({at, ver, samples_, found});
   send(the_evaluator, the_coordinator,

@@ -65,6 +65,8 @@ private:
     std::unique_ptr<worker> machine{};
     std::unique_ptr<worker_numerics> maths{};
     std::vector<holder_id> targets{};               ///< who takes its pushes
+    plan_epoch first_plan{};                        ///< with this life of it, that it has heard
+    std::vector<params_parcel> early{};             ///< came before that
     std::map<std::uint64_t, incoming> incomplete{}; ///< by key
     std::map<ticket, kept_parameters> parameters{};
     std::map<ticket, tensor> gradients{};
@@ -141,6 +143,7 @@ private:
   template <class Order>
   void order(holder_seat& at, const Order& what, bool everywhere);
   void on_report(holder_seat& at, report what);
+  void still_parked(const lead& at, const lead_effects& effects);
   std::vector<operand> take(holder_seat& at, const std::vector<term>& sum, bool keep);
   void apply(holder_seat& at, const apply_round& what);
   void forward_sum(holder_seat& at, const forward& what);
@@ -180,6 +183,7 @@ private:
   std::vector<std::unique_ptr<worker_seat>> workers_; ///< by number
   std::map<plan_epoch, plan_parcel> plans_;
   std::map<std::uint64_t, incoming> fetched_;
+  std::uint64_t evaluated_ = 0; ///< key of the newest set
   std::set<push_id> parked_at_lead_;
   std::uint64_t samples_ = 0; ///< applied when held last
 

@@ -66,8 +66,9 @@ void cluster::on_lead(holder_seat& at, const message& what) {
                  },
                  [&](const hold_order& m) { perform_as_lead(at, at.decides->on(m)); },
                  [&](const resume_order& m) {
-                   parked_at_lead_.clear();
-                   perform_as_lead(at, at.decides->on(m));
+                   const lead_effects effects = at.decides->on(m);
+                   still_parked(*at.decides, effects);
+                   perform_as_lead(at, effects);
                  },
                  [&](const fetch_order& m) { perform_as_lead(at, at.decides->on(m)); },
                  [&](const expired& m) {
@@ -76,6 +77,18 @@ void cluster::on_lead(holder_seat& at, const message& what) {
                  [](const auto&) {},
              },
              what);
+}
+
+/// What came while the lead held is decided now, unless it holds again before it has come to that.
+void cluster::still_parked(const lead& at, const lead_effects& effects) {
+  if (!at.held())
+    parked_at_lead_.clear();
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect))
+      for (const contribution& part : round->contributions)
+        parked_at_lead_.erase(part.id);
+    else if (const auto* drop = std::get_if<drop_order>(&effect))
+      parked_at_lead_.erase(drop->id);
 }
 
 ticket cluster::keep(holder_seat& at, const push_id& id, tensor what) {

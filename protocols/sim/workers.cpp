@@ -31,7 +31,14 @@ std::int64_t samples_in(const batch& of) {
 
 void cluster::on_worker(worker_seat& at, const message& what) {
   std::visit(cases{
-                 [&](const plan_parcel& m) { perform(at, at.machine->on(*m)); },
+                 [&](const plan_parcel& m) {
+                   perform(at, at.machine->on(*m));
+                   if (at.first_plan == plan_epoch{} && m->has(at.self)) {
+                     at.first_plan = m->epoch;
+                     for (const params_parcel& each : std::exchange(at.early, {}))
+                       on_params(at, each);
+                   }
+                 },
                  [&](const params_parcel& m) { on_params(at, m); },
                  [&](const computed& m) {
                    at.done_at = 0;
@@ -48,6 +55,13 @@ void cluster::on_worker(worker_seat& at, const message& what) {
 
 /// A set is complete when every shard's part has come; its head is shard 0's.
 void cluster::on_params(worker_seat& at, const params_parcel& what) {
+  if (at.first_plan == plan_epoch{}) {
+    at.early.push_back(what);
+    return;
+  }
+  // A shard may not have heard yet that this worker's older life is gone: its parts must not be mixed with those of this one.
+  if (what.what.epoch < at.first_plan)
+    return;
   const std::uint32_t shards = options_.job.shards;
   incoming& set = at.incomplete[what.what.key];
   set.ranges.resize(shards);
@@ -97,10 +111,10 @@ void cluster::adopt_parameters(worker_seat& at, const adopt& what) {
   at.maths->adopt(kept->second.what);
 }
 
-/// Where the samples of a computation are. Whoever is handed a slice of its own cuts one batch; else the whole round's is cut.
+/// Where the samples of a computation are.
 batch cluster::batch_of(const worker_seat& at, const compute& what) const {
   const plan& with = *plans_.at(at.parameters.at(at.adopted).head.epoch);
-  const std::uint64_t end = protocol_.per_push ? with.after(what.position, 1) : with.after(what.position);
+  const std::uint64_t end = with.after(what.position, what.batches);
   batch out{.step = what.step,
             .position = what.position,
             .samples = end - what.position,

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks what is said aloud.
+#include "protocols/sim/checkers.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "protocols/catalog.hpp"
+#include "protocols/sim/text.hpp"
+
+namespace troupe::protocols::sim {
+
+namespace {
+
+using role = endpoint::role;
+
+constexpr double rounding = 1e-9;
+
+member author(const push_id& id) {
+  return {id.worker, id.life};
+}
+
+} // namespace
+
+// -- each push ends once
+
+void each_push_ends_once::heard(nanoseconds, endpoint, endpoint to, const message& what) {
+  if (to.what != role::holder)
+    return;
+  one_lead& own = leads_[{to.index}];
+  if (const auto* gone = std::get_if<worker_down>(&what))
+    own.dead.insert({gone->worker, gone->life});
+  if (const auto* now = std::get_if<plan_parcel>(&what))
+    own.members = (*now)->workers.size();
+}
+
+void each_push_ends_once::pushed(nanoseconds, const push& what) {
+  if (!pushed_.emplace(what.id, what).second)
+    wrong(fmt::format("{} is sent twice by its worker", text_of(what.id)));
+}
+
+void each_push_ends_once::decided(nanoseconds, holder_id shard, const lead&, const lead_effects& effects) {
+  one_lead& own = leads_[shard];
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect)) {
+      check(own, *round);
+    } else if (const auto* drop = std::get_if<drop_order>(&effect)) {
+      // A used one may be named again, when its arrival came twice: it is not kept any more.
+      own.kept.erase(drop->id);
+      own.dropped.insert(drop->id);
+    }
+}
+
+void each_push_ends_once::check(one_lead& own, const close& round) {
+  for (const contribution& part : round.contributions) {
+    const std::string name = text_of(part.id);
+    const auto known = pushed_.find(part.id);
+    if (known == pushed_.end()) {
+      wrong(fmt::format("{} is used, and nobody has sent it", name));
+      continue;
+    }
+    if (!own.used.insert(part.id).second && !own.kept.contains(part.id))
+      wrong(fmt::format("{} is used twice", name));
+    if (own.dropped.contains(part.id))
+      wrong(fmt::format("{} is used after it was dropped", name));
+    if (own.dead.contains(author(part.id)))
+      wrong(fmt::format("{} is of the dead", name));
+    if (!known->second.finite)
+      wrong(fmt::format("{} is not finite", name));
+    if (round.keep)
+      own.kept.insert(part.id);
+  }
+}
+
+void each_push_ends_once::retaining(holder_id shard, std::size_t count) {
+  if (count > leads_[shard].members)
+    wrong(fmt::format("shard {} retains {} sets of parameters for {} workers", shard.value, count, leads_[shard].members));
+}
+
+void each_push_ends_once::finished(const aftermath& what) {
+  if (!what.drained)
+    return;
+  for (const aftermath::holder_left& left : what.holders) {
+    if (!left.alive)
+      continue;
+    // What aggregators and other shards keep, the lead of the job decides about.
+    const auto own_lead = left.self.value < what.open.size() ? left.self : holder_id{0};
+    const one_lead& decided = leads_[own_lead];
+    std::size_t pushes = 0;
+    for (const push_id& id : left.kept) {
+      if (id == push_id{})
+        continue;
+      ++pushes;
+      const bool named_again = decided.kept.contains(id);
+      if (decided.dropped.contains(id) || (decided.used.contains(id) && !named_again))
+        wrong(fmt::format("holder {} keeps {}, which is decided", left.self.value, text_of(id)));
+      else if (decided.dead.contains(author(id)) && !what.parked.contains(id))
+        wrong(fmt::format("holder {} keeps {} of the dead for ever", left.self.value, text_of(id)));
+    }
+    if (pushes > left.machine_keeps)
+      wrong(fmt::format("holder {}: {} tensors are kept for {} pushes", left.self.value, pushes, left.machine_keeps));
+    if (left.retained > decided.members)
+      wrong(fmt::format("shard {} is left with {} sets of parameters for {} workers", left.self.value, left.retained,
+                        decided.members));
+  }
+}
+
+// -- rounds are sound
+
+rounds_are_sound::rounds_are_sound(const options& job) {
+  if (const auto entry = find_protocol(job.protocol.name))
+    per_push_ = entry->per_push;
+}
+
+void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& what) {
+  if (const auto* now = std::get_if<plan_parcel>(&what))
+    plans_.try_emplace((*now)->epoch, **now);
+  if (std::holds_alternative<holder_down>(what))
+    aggregator_died_ = true;
+}
+
+void rounds_are_sound::computing(nanoseconds, nanoseconds, member, const batch&) {}
+
+void rounds_are_sound::pushed(nanoseconds, const push& what) {
+  pushed_.emplace(what.id, what);
+}
+
+void rounds_are_sound::decided(nanoseconds, holder_id, const lead&, const lead_effects& effects) {
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect))
+      check(*round);
+}
+
+void rounds_are_sound::check(const close& round) {
+  const auto with = plans_.find(round.epoch);
+  if (with == plans_.end())
+    return wrong(fmt::format("version {} is made under a plan that nobody has sent", round.ver.value));
+  if (round.workers != with->second.workers.size())
+    wrong(fmt::format("version {}: n is {}, and the plan's {}", round.ver.value, round.workers, with->second.workers.size()));
+  double sum = 0;
+  const contribution* before = nullptr;
+  for (const contribution& part : round.contributions) {
+    sum += part.weight;
+    const push& what = pushed_.at(part.id);
+    if (!per_push_ && !round.keep && (what.base.value + 1 != round.ver.value || what.epoch != round.epoch))
+      wrong(fmt::format("{} belongs to another round than version {}", text_of(part.id), round.ver.value));
+    if (before != nullptr && !(before->id.worker < part.id.worker))
+      wrong(fmt::format("version {} is not summed in worker order", round.ver.value));
+    before = &part;
+  }
+  const bool decoded = with->second.protocol.name == "coded";
+  const bool elastic = round.step.what == step_rule::kind::linear && !round.keep;
+  if (!round.contributions.empty() && !decoded && !elastic && std::abs(sum - 1) > rounding)
+    wrong(fmt::format("the weights of version {} sum to {}", round.ver.value, sum));
+}
+
+void rounds_are_sound::applying(nanoseconds, nanoseconds, holder_id shard, const close& round, std::span<const operand> sum) {
+  if (round.ver.value != ++made_[shard])
+    wrong(fmt::format("shard {} skips to version {}", shard.value, round.ver.value));
+  const tally what = tally_of(sum);
+  const bool first = shard.value == 0;
+  if (!per_push_ && !aggregator_died_) {
+    if (first)
+      versions_[round.ver.value] = what;
+    const auto known = versions_.find(round.ver.value);
+    if (known != versions_.end() && known->second != what)
+      wrong(fmt::format("shard {} makes version {} from something else than shard 0", shard.value, round.ver.value));
+    std::set<worker_id> authors;
+    for (const auto& [key, weight] : what)
+      authors.insert(key.worker.worker);
+    if (authors.size() != round.contributions.size())
+      wrong(fmt::format("version {} of shard {} is made of the gradients of {} workers instead of {}", round.ver.value,
+                        shard.value, authors.size(), round.contributions.size()));
+  }
+  if (round.step.what != step_rule::kind::linear)
+    check_samples(round, what, first);
+}
+
+/// A step on gradients of one batch gives every sample that it uses the same weight; all of them sum to 1.
+void rounds_are_sound::check_samples(const close& round, const tally& sum, bool first_shard) {
+  std::map<std::uint64_t, double> by_sample;
+  for (const auto& [key, weight] : sum)
+    by_sample[key.sample] += weight;
+  const bool one_step = round.step.what == step_rule::kind::optimizer;
+  for (const auto& [sample, weight] : by_sample) {
+    if (one_step && !aggregator_died_ && std::abs(weight * static_cast<double>(by_sample.size()) - 1) > rounding * 100) {
+      wrong(fmt::format("version {}: sample {} of {} has the weight {}", round.ver.value, sample, by_sample.size(), weight));
+      break;
+    }
+    if (first_shard && !used_.insert(sample).second) {
+      wrong(fmt::format("version {}: sample {} is used a second time", round.ver.value, sample));
+      break;
+    }
+  }
+}
+
+// -- limits are exact
+
+void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& what) {
+  if (const auto* now = std::get_if<plan_parcel>(&what))
+    plans_.try_emplace((*now)->epoch, **now);
+  if (to.what == role::evaluator && std::get<params_parcel>(what).from.value == 0
+      && std::get<params_parcel>(what).what.ver != held_at_)
+    wrong(fmt::format("version {} is evaluated, and {} held", std::get<params_parcel>(what).what.ver.value, held_at_.value));
+  if (to != endpoint{role::lead, 0})
+    return;
+  if (const auto* order = std::get_if<hold_order>(&what))
+    limit_ = *order;
+  if (std::holds_alternative<resume_order>(what))
+    holds_ = false;
+}
+
+void limits_are_exact::computing(nanoseconds, nanoseconds, member who, const batch& of) {
+  last_batch_.insert_or_assign(who, of);
+}
+
+void limits_are_exact::pushed(nanoseconds, const push& what) {
+  pushed_.emplace(what.id, what);
+  global_batch_[what.id] = last_batch_[author(what.id)].samples;
+}
+
+/// Pushes of a coded round repeat samples: what counts is the batch that they decode to.
+std::uint64_t limits_are_exact::samples_of(const close& round) {
+  std::uint64_t out = 0;
+  const bool decoded = plans_.contains(round.epoch) && plans_.at(round.epoch).protocol.name == "coded";
+  for (const contribution& part : round.contributions)
+    if (decoded)
+      out = global_batch_[part.id];
+    else if (counted_.insert(part.id).second)
+      out += static_cast<std::uint64_t>(pushed_[part.id].samples);
+  return out;
+}
+
+void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, const lead_effects& effects) {
+  if (shard.value != 0)
+    return;
+  bool reached = holds_;
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect)) {
+      if (reached)
+        wrong(fmt::format("version {} is made while the lead holds", round->ver.value));
+      if (round->samples_before != samples_)
+        wrong(fmt::format("version {}: {} samples are applied before it, not {}", round->ver.value, samples_,
+                          round->samples_before));
+      samples_ += samples_of(*round);
+      reached = limit_.now || (limit_.at_samples != 0 && samples_ >= limit_.at_samples)
+                || (limit_.at_version != 0 && round->ver.value >= limit_.at_version);
+      if (reached) {
+        limit_ = {};
+        held_at_ = round->ver;
+        if (!round->send_to.empty())
+          wrong(fmt::format("version {} is sent, and should be held", round->ver.value));
+      }
+    } else if (const auto* order = std::get_if<send_order>(&effect)) {
+      if (reached && order->to != std::vector{evaluator})
+        wrong(fmt::format("version {} is sent while the lead holds", order->ver.value));
+    } else if (const auto* fact = std::get_if<report>(&effect)) {
+      if (fact->what == report::kind::round_closed && by.samples_applied() < fact->samples)
+        wrong("more samples are reported than applied");
+    }
+  if (reached != by.held())
+    wrong(fmt::format("version {} is {}", by.current().value, reached ? "past the limit" : "held before the limit"));
+  holds_ = by.held();
+  if (by.samples_applied() != samples_)
+    wrong(fmt::format("{} samples are applied, and the lead says {}", samples_, by.samples_applied()));
+}
+
+// -- the bound is kept
+
+void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& what) {
+  if (to.what != role::holder)
+    return;
+  one_shard& own = shards_[{to.index}];
+  if (const auto* gone = std::get_if<worker_down>(&what)) {
+    own.clocks.erase({gone->worker, gone->life});
+    own.dead.insert({gone->worker, gone->life});
+  }
+  if (const auto* now = std::get_if<plan_parcel>(&what)) {
+    std::erase_if(own.clocks, [&](const auto& entry) { return !(*now)->has(entry.first); });
+    std::uint64_t slowest = 0;
+    for (bool first = true; const auto& [who, clock] : own.clocks) {
+      slowest = first ? clock : std::min(slowest, clock);
+      first = false;
+    }
+    for (const member& who : (*now)->workers)
+      if (!own.dead.contains(who))
+        own.clocks.try_emplace(who, slowest);
+  }
+}
+
+void bound_is_kept::count(one_shard& own, const push_id& id) {
+  if (const auto clock = own.clocks.find(author(id)); own.seen.insert(id).second && clock != own.clocks.end())
+    ++clock->second;
+}
+
+void bound_is_kept::check(const one_shard& own, holder_id shard, const std::vector<worker_id>& to) {
+  std::uint64_t slowest = ~std::uint64_t{0};
+  for (const auto& [who, clock] : own.clocks)
+    slowest = std::min(slowest, clock);
+  for (const auto& [who, clock] : own.clocks)
+    if (std::ranges::count(to, who.worker) > 0 && clock - slowest > bound_)
+      wrong(fmt::format("shard {} lets worker {} go on at clock {}, and the slowest is at {}", shard.value, text_of(who), clock,
+                        slowest));
+}
+
+void bound_is_kept::decided(nanoseconds, holder_id shard, const lead&, const lead_effects& effects) {
+  one_shard& own = shards_[shard];
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect)) {
+      for (const contribution& part : round->contributions)
+        count(own, part.id);
+      check(own, shard, round->send_to);
+    } else if (const auto* drop = std::get_if<drop_order>(&effect)) {
+      count(own, drop->id);
+    } else if (const auto* order = std::get_if<send_order>(&effect)) {
+      check(own, shard, order->to);
+    }
+}
+
+} // namespace troupe::protocols::sim

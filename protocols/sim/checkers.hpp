@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What must hold whatever the order of delivery and whoever dies; written apart from the machines, from what is said aloud.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "protocols/sim/listener.hpp"
+#include "protocols/sim/options.hpp"
+#include "protocols/sim/tally.hpp"
+
+namespace troupe::protocols::sim {
+
+/// Notes what is wrong; the first few are enough.
+class checker : public listener {
+public:
+  const std::vector<std::string>& found() const { return found_; }
+
+protected:
+  void wrong(std::string what) {
+    if (found_.size() < 10)
+      found_.push_back(std::move(what));
+  }
+
+private:
+  std::vector<std::string> found_;
+};
+
+/// Each push is used once, or dropped: none twice, none after it was dropped, none that is not finite, none of a worker that the
+/// lead knows to be dead, and none is kept for ever. A protocol that keeps pushes (ADMM) names them until it drops them.
+class each_push_ends_once final : public checker {
+public:
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void pushed(nanoseconds at, const push& what) override;
+  void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
+  void retaining(holder_id shard, std::size_t count) override;
+  void broken(const std::string& what) override { wrong(what); }
+  void finished(const aftermath& what) override;
+
+private:
+  struct one_lead {
+    std::set<push_id> used, dropped, kept;
+    std::set<member> dead;
+    std::size_t members = 0;
+  };
+  void check(one_lead& own, const close& round);
+
+  std::map<push_id, push> pushed_;
+  std::map<holder_id, one_lead> leads_;
+};
+
+/// Rounds are sound: weights sum to 1 (of decoded ones the samples' do), contributions are of this round and in worker order,
+/// every shard makes every version from the same gradients, and no sample is used twice. Needs tally numerics.
+class rounds_are_sound final : public checker {
+public:
+  explicit rounds_are_sound(const options& job);
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
+  void pushed(nanoseconds at, const push& what) override;
+  void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
+  void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
+
+  /// Samples (positions) that the lead shard's versions used.
+  const std::set<std::uint64_t>& used() const { return used_; }
+
+private:
+  void check(const close& round);
+  void check_samples(const close& round, const tally& sum, bool first_shard);
+
+  bool per_push_ = false, aggregator_died_ = false;
+  std::map<plan_epoch, plan> plans_;
+  std::map<push_id, push> pushed_;
+  std::map<holder_id, std::uint64_t> made_;
+  std::map<std::uint64_t, tally> versions_; ///< by shard 0
+  std::set<std::uint64_t> used_;
+};
+
+/// The lead shard holds at the version that reaches its limit, says how many samples are applied, and sends nothing while it
+/// holds.
+class limits_are_exact final : public checker {
+public:
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
+  void pushed(nanoseconds at, const push& what) override;
+  void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
+
+private:
+  std::uint64_t samples_of(const close& round);
+
+  std::map<plan_epoch, plan> plans_;
+  std::map<member, batch> last_batch_;
+  std::map<push_id, push> pushed_;
+  std::map<push_id, std::uint64_t> global_batch_;
+  std::set<push_id> counted_;
+  hold_order limit_{};
+  std::uint64_t samples_ = 0;
+  bool holds_ = false;
+  version held_at_{};
+};
+
+/// Nobody is sent parameters who would then be more than `bound` clocks ahead of the slowest, at any shard.
+class bound_is_kept final : public checker {
+public:
+  explicit bound_is_kept(std::uint64_t bound) : bound_(bound) {}
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
+
+private:
+  struct one_shard {
+    std::map<member, std::uint64_t> clocks; ///< pushes decided, from those of the slowest when it joined
+    std::set<member> dead;
+    std::set<push_id> seen;
+  };
+  void count(one_shard& own, const push_id& id);
+  void check(const one_shard& own, holder_id shard, const std::vector<worker_id>& to);
+
+  std::uint64_t bound_;
+  std::map<holder_id, one_shard> shards_;
+};
+
+} // namespace troupe::protocols::sim
