@@ -153,8 +153,8 @@ MUTANTS = [
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
 ]
 
-HAND = "-Schedules.*:*Wire*:*Codec*:*Hostile*"
-RANDOM = "Schedules.*"
+HAND = "-*Schedules*:*Wire*:*Codec*:*Hostile*"
+RANDOM = "*Schedules*"
 
 
 def run(command, **options):

@@ -1,152 +1,89 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole jobs under random schedules and faults: whatever the order of delivery, the checkers of cluster.hpp find nothing.
+// Whole jobs of every protocol under random schedules and faults: whatever the order of delivery, the checkers find nothing.
 #include <cstdlib>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "tests/protocols/cluster.hpp"
+#include "tests/protocols/schedule.hpp"
 
-namespace troupe::protocols {
+namespace troupe::protocols::sim {
 namespace {
 
-/// TROUPE_TEST_SEED=S runs the one schedule S again.
-std::vector<std::uint64_t> seeds(std::uint64_t many) {
-  if (const char* given = std::getenv("TROUPE_TEST_SEED"))
-    return {std::strtoull(given, nullptr, 10)};
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* given = std::getenv(variable);
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
+}
+
+/// TROUPE_SCHEDULES=N: how many over all protocols. TROUPE_TEST_SEED=S runs the one schedule S of each protocol again.
+std::vector<std::uint64_t> seeds() {
+  if (std::getenv("TROUPE_TEST_SEED") != nullptr)
+    return {number_from("TROUPE_TEST_SEED", 0)};
+  const std::uint64_t first = number_from("TROUPE_FIRST_SCHEDULE", 1);
   std::vector<std::uint64_t> out;
-  for (std::uint64_t seed = 1; seed <= many; ++seed)
+  for (std::uint64_t seed = first; seed <= first + number_from("TROUPE_SCHEDULES", 1500) / (catalog().size() * 3); ++seed)
     out.push_back(seed);
   return out;
 }
 
-/// A job whose shape the seed chooses: 1..7 workers, 1..3 shards, 12 steps, and an evaluation every so often.
-cluster_options job_of(std::uint64_t seed) {
-  dice shape{seed * 7919};
-  cluster_options out{.seed = seed};
-  out.job.workers = 1 + static_cast<std::uint32_t>(shape.below(7));
-  out.job.shards = 1 + static_cast<std::uint32_t>(shape.below(3));
-  out.job.batch = 1 + static_cast<std::int64_t>(shape.below(5));
-  out.job.data_size = 1 + static_cast<std::int64_t>(shape.below(60));
-  out.job.evaluate_every_samples = 1 + shape.below(40);
-  out.job.stop_steps = 12;
+class Schedules : public testing::TestWithParam<std::string> {
+protected:
+  /// Runs one schedule for each seed; `more` looks at what came out.
+  template <class More>
+  void run(trouble how_much, More more) {
+    const auto protocol = find_protocol(GetParam());
+    for (const std::uint64_t seed : seeds()) {
+      const options job = schedule_of(*protocol, seed, how_much);
+      const verdict found = run_checked(job);
+      if (!found.problems.empty())
+        FAIL() << GetParam() << " fails; TROUPE_TEST_SEED=" << seed << " repeats it. The shortest schedule found:\n"
+               << describe(shrink(job));
+      more(job, found);
+    }
+  }
+  void run(trouble how_much) {
+    run(how_much, [](const options&, const verdict&) {});
+  }
+};
+
+bool uses_every_sample(const options& job) {
+  static const std::set<std::string> names{"sync", "local", "adacomm", "coded"};
+  return names.contains(job.protocol.name) && !job.protocol.parameters.contains("sample_fraction");
+}
+
+/// The samples of each version follow those of the version before, without a gap.
+void expect_every_sample_once(const options& job, const verdict& found) {
+  if (uses_every_sample(job) && !found.used.empty()) {
+    EXPECT_EQ(*found.used.rbegin() + 1, found.used.size()) << job.protocol.name << ", TROUPE_TEST_SEED=" << job.seed;
+  }
+}
+
+TEST_P(Schedules, UndisturbedJobIsSound) {
+  run(trouble::none, expect_every_sample_once);
+}
+
+TEST_P(Schedules, JoinsRepeatsPausesAndPartitionsLoseNothing) {
+  run(trouble::orderly, expect_every_sample_once);
+}
+
+TEST_P(Schedules, DeathsAndReturnsLeaveTheRestSound) {
+  std::uint64_t failed = 0;
+  run(trouble::deaths, [&](const options&, const verdict& found) { failed += found.what.failed ? 1 : 0; });
+  EXPECT_LE(failed, 1 + seeds().size() / 2) << "jobs should mostly live";
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const catalog_entry& entry : catalog())
+    out.push_back(entry.name);
   return out;
 }
 
-/// Runs the job and fails on whatever a checker found.
-void expect_sound(cluster& job, std::uint64_t seed) {
-  job.start();
-  job.run();
-  EXPECT_EQ(job.kept(), 0u) << "pushes are neither used nor dropped; TROUPE_TEST_SEED=" << seed;
-  EXPECT_EQ(job.open(), 0u) << "the lead remembers pushes for ever; TROUPE_TEST_SEED=" << seed;
-  EXPECT_EQ(job.tensors(), 0u) << "tensors leak; TROUPE_TEST_SEED=" << seed;
-  ASSERT_TRUE(job.broken().empty()) << fmt::format("{}", fmt::join(job.broken(), "\n")) << "\nTROUPE_TEST_SEED=" << seed
-                                    << " repeats it; the end of its trace:\n"
-                                    << fmt::format("{}", fmt::join(job.trace().end()
-                                                                       - std::min<std::ptrdiff_t>(40, std::ssize(job.trace())),
-                                                                   job.trace().end(), "\n"));
-}
-
-/// Every shard made the same versions from the same pushes.
-void expect_shards_agree(const cluster& job) {
-  for (const auto& shard : job.applied())
-    EXPECT_EQ(shard, job.applied().front());
-}
-
-/// The samples of each version follow those of the version before, without a gap or an overlap.
-void expect_every_sample_once(const cluster& job) {
-  std::uint64_t position = 0;
-  for (const auto& made : job.applied().front())
-    for (const auto& [id, weight] : made) {
-      EXPECT_EQ(job.slice_of(id).first, position);
-      position = job.slice_of(id).second;
-    }
-}
-
-TEST(Schedules, UndisturbedJobUsesEverySampleOnce) {
-  for (const std::uint64_t seed : seeds(150)) {
-    cluster job{job_of(seed)};
-    expect_sound(job, seed);
-    EXPECT_FALSE(job.end().failed);
-    EXPECT_EQ(job.made().value, 12u);
-    expect_shards_agree(job);
-    expect_every_sample_once(job);
-    if (HasFailure())
-      return;
-  }
-}
-
-TEST(Schedules, JoinsAndDuplicatesLoseNoSample) {
-  for (const std::uint64_t seed : seeds(150)) {
-    cluster_options options = job_of(seed);
-    options.duplicate = 0.1;
-    options.latecomers = 3;
-    cluster job{options};
-    expect_sound(job, seed);
-    EXPECT_EQ(job.made().value, 12u);
-    expect_shards_agree(job);
-    expect_every_sample_once(job);
-    if (HasFailure())
-      return;
-  }
-}
-
-TEST(Schedules, DeathsAndComebacksKeepShardsInStep) {
-  std::uint64_t failed = 0;
-  for (const std::uint64_t seed : seeds(400)) {
-    cluster_options options = job_of(seed);
-    options.duplicate = 0.05;
-    options.wild = 0.05;
-    options.deaths = 6;
-    options.comebacks = 4;
-    options.latecomers = 1;
-    cluster job{options};
-    expect_sound(job, seed);
-    failed += job.end().failed ? 1 : 0;
-    expect_shards_agree(job);
-    if (HasFailure())
-      return;
-  }
-  if (!std::getenv("TROUPE_TEST_SEED")) {
-    EXPECT_TRUE(failed > 0 && failed < 300) << failed << ": jobs should die sometimes and mostly live";
-  }
-}
-
-TEST(Schedules, TreeOfAggregatorsAppliesTheSamePushes) {
-  for (const std::uint64_t seed : seeds(200)) {
-    cluster_options options = job_of(seed);
-    options.job.workers += 3;
-    options.job.protocol.fan_in = 2 + static_cast<std::uint32_t>(seed % 2);
-    options.duplicate = 0.05;
-    options.deaths = seed % 3 == 0 ? 0 : 3;
-    options.comebacks = 2;
-    cluster job{options};
-    expect_sound(job, seed);
-    expect_shards_agree(job);
-    if (seed % 3 == 0)
-      expect_every_sample_once(job);
-    if (HasFailure())
-      return;
-  }
-}
-
-TEST(Schedules, DeathOfAnAggregatorStopsNobodyElse) {
-  for (const std::uint64_t seed : seeds(200)) {
-    cluster_options options = job_of(seed);
-    options.job.workers += 4;
-    options.job.protocol.fan_in = 2;
-    options.aggregator_deaths = 1 + static_cast<std::uint32_t>(seed % 2);
-    options.deaths = 2;
-    options.comebacks = 2;
-    cluster job{options};
-    expect_sound(job, seed);
-    for (const auto& shard : job.applied())
-      EXPECT_EQ(shard.size(), job.applied().front().size());
-    if (HasFailure())
-      return;
-  }
-}
+INSTANTIATE_TEST_SUITE_P(All, Schedules, testing::ValuesIn(names()), [](const auto& info) {
+  std::string name = info.param;
+  std::erase(name, '-');
+  return name;
+});
 
 } // namespace
-} // namespace troupe::protocols
+} // namespace troupe::protocols::sim

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Draws schedules, judges them, and makes failing ones shorter.
+#include "tests/protocols/schedule.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "protocols/dice.hpp"
+#include "protocols/parameters.hpp"
+#include "protocols/sim/checkers.hpp"
+#include "protocols/sim/text_trace.hpp"
+
+namespace troupe::protocols::sim {
+
+namespace {
+
+constexpr nanoseconds ms = 1'000'000;
+
+/// Values for the parameters that a protocol has, within what it allows.
+void draw_parameters(options& job, dice& draw) {
+  auto& parameters = job.protocol.parameters;
+  const std::string& name = job.protocol.name;
+  const auto workers = job.job.workers;
+  const auto up_to = [&draw](std::uint64_t most) { return static_cast<std::int64_t>(draw.below(most + 1)); };
+  if (name == "backup")
+    parameters["quorum"] = up_to(workers);
+  if (name == "deadline")
+    parameters["max_misses"] = up_to(3);
+  if (name == "ssp")
+    parameters["bound"] = up_to(4);
+  if (name == "local" || name == "easgd" || name == "admm")
+    parameters["steps"] = 1 + up_to(3);
+  if (name == "adacomm") {
+    parameters["initial_steps"] = 1 + up_to(5);
+    parameters["interval_s"] = 0.05;
+  }
+  if ((name == "local" || name == "adacomm") && draw.hit(0.3))
+    parameters["sample_fraction"] = 0.5;
+  if ((name == "local" || name == "adacomm") && draw.hit(0.5))
+    parameters["outer"] = std::string{"nesterov"};
+  if (name == "coded") {
+    parameters["stragglers"] = up_to(std::min(workers - 1, 2U));
+    parameters["scheme"] = std::string{draw.hit(0.5) ? "cyclic" : "groups"};
+  }
+  if (name == "admm") {
+    parameters["barrier"] = up_to(workers);
+    parameters["delay"] = 1 + up_to(4);
+  }
+}
+
+nanoseconds moment(dice& draw) {
+  return static_cast<nanoseconds>(draw.below(600)) * ms;
+}
+
+double seconds(nanoseconds of) {
+  return static_cast<double>(of) * 1e-9;
+}
+
+void draw_trouble(options& job, dice& draw, trouble how_much) {
+  auto& faults = job.inject.faults;
+  const auto some_worker = [&] { return worker_id{static_cast<std::uint32_t>(draw.below(job.job.workers))}; };
+  if (draw.hit(0.5))
+    faults.push_back({.what = fault_spec::kind::repeat, .prob = 0.1});
+  if (draw.hit(0.5))
+    faults.push_back({.what = fault_spec::kind::reorder, .prob = 0.1});
+  for (std::uint64_t i = draw.below(3); i > 0; --i)
+    faults.push_back({.what = draw.hit(0.5) ? fault_spec::kind::pause : fault_spec::kind::partition,
+                      .worker = some_worker(),
+                      .at_s = seconds(moment(draw)),
+                      .for_s = seconds(moment(draw))});
+  for (std::uint64_t i = draw.below(3); i > 0 && job.protocol.fan_in == 0; --i)
+    job.late_joins.push_back({{job.job.workers + static_cast<std::uint32_t>(i) - 1}, moment(draw)});
+  if (how_much != trouble::deaths)
+    return;
+  job.tests.tail_loss = true;
+  job.tests.not_finite = draw.hit(0.5) ? 0.05 : 0;
+  for (std::uint64_t i = 1 + draw.below(5); i > 0; --i) {
+    fault_spec crash{.what = fault_spec::kind::crash, .worker = some_worker(), .at_s = seconds(moment(draw))};
+    if (draw.hit(0.7))
+      crash.back_after_s = seconds(moment(draw) / 4);
+    faults.push_back(crash);
+  }
+  if (job.protocol.fan_in != 0 && draw.hit(0.5))
+    for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
+      job.aggregator_deaths.push_back(
+          {{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
+}
+
+std::string text_of(const fault_spec& what) {
+  switch (what.what) {
+  case fault_spec::kind::crash:
+    return fmt::format("worker {} crashes at {} s{}", what.worker.value, what.at_s,
+                       what.back_after_s ? fmt::format(", back after {} s", *what.back_after_s) : "");
+  case fault_spec::kind::pause:
+    return fmt::format("worker {} stands still at {} s for {} s", what.worker.value, what.at_s, what.for_s);
+  case fault_spec::kind::partition:
+    return fmt::format("worker {} is cut off at {} s for {} s", what.worker.value, what.at_s, what.for_s);
+  case fault_spec::kind::reorder:
+    return fmt::format("messages are late with probability {}", what.prob);
+  case fault_spec::kind::repeat:
+    return fmt::format("messages are repeated with probability {}", what.prob);
+  case fault_spec::kind::loss:
+    return fmt::format("messages are lost with probability {}", what.prob);
+  }
+  return {};
+}
+
+bool deadly(const options& job) {
+  return std::ranges::any_of(job.inject.faults, [](const fault_spec& f) { return f.what == fault_spec::kind::crash; })
+         || !job.aggregator_deaths.empty() || job.tests.not_finite > 0;
+}
+
+/// Every way to make a schedule a little smaller.
+std::vector<options> smaller(const options& job) {
+  std::vector<options> out;
+  const auto variant = [&](const std::function<void(options&)>& change) {
+    options next = job;
+    change(next);
+    out.push_back(std::move(next));
+  };
+  for (std::size_t i = 0; i < job.inject.faults.size(); ++i)
+    variant([i](options& next) { next.inject.faults.erase(next.inject.faults.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (std::size_t i = 0; i < job.late_joins.size(); ++i)
+    variant([i](options& next) { next.late_joins.erase(next.late_joins.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (std::size_t i = 0; i < job.aggregator_deaths.size(); ++i)
+    variant(
+        [i](options& next) { next.aggregator_deaths.erase(next.aggregator_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
+  if (!job.inject.stragglers.empty())
+    variant([](options& next) { next.inject.stragglers.clear(); });
+  if (job.tests.not_finite > 0)
+    variant([](options& next) { next.tests.not_finite = 0; });
+  if (job.tests.jitter > 0)
+    variant([](options& next) { next.tests.jitter = 0; });
+  if (job.tests.tail_loss)
+    variant([](options& next) { next.tests.tail_loss = false; });
+  if (job.job.stop_steps > 1)
+    variant([](options& next) { next.job.stop_steps /= 2; });
+  if (job.job.shards > 1)
+    variant([](options& next) { next.job.shards = 1; });
+  if (job.protocol.fan_in != 0)
+    variant([](options& next) { next.protocol.fan_in = 0; });
+  if (job.job.workers > 1)
+    variant([](options& next) { --next.job.workers; });
+  if (job.job.evaluate_every_samples < 1'000'000)
+    variant([](options& next) { next.job.evaluate_every_samples = 1'000'000; });
+  std::erase_if(out, [](const options& next) {
+    const auto entry = find_protocol(next.protocol.name);
+    return !check(*entry, next.protocol, next.job.workers).empty();
+  });
+  return out;
+}
+
+} // namespace
+
+options schedule_of(const catalog_entry& protocol, std::uint64_t seed, trouble how_much) {
+  dice draw = dice::keyed(seed, 7919, static_cast<int>(how_much));
+  options out;
+  out.seed = seed;
+  out.protocol.name = protocol.name;
+  out.job.workers = 1 + static_cast<std::uint32_t>(draw.below(7));
+  out.job.shards = 1 + static_cast<std::uint32_t>(draw.below(3));
+  out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
+  out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
+  out.job.evaluate_every_samples = 1 + draw.below(60);
+  out.job.stop_steps = 14;
+  out.model_bytes = 1000;
+  if (protocol.takes_fan_in && draw.hit(0.4)) {
+    out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
+    out.job.workers += 3;
+  }
+  draw_parameters(out, draw);
+  out.inject.step_ms = 10;
+  out.inject.link = {.latency_ms = 1, .mbit = draw.hit(0.5) ? 0 : 8.0};
+  out.inject.stragglers.push_back({.distribution = straggler_spec::law::jitter, .spread = 0.5});
+  if (draw.hit(0.5))
+    out.inject.stragglers.push_back({.worker = worker_id{0}, .factor = 5});
+  out.tests.jitter = draw.hit(0.8) ? 5 * ms : 0;
+  out.stall_after = 20'000 * ms;
+  out.max_events = 100'000;
+  if (how_much != trouble::none)
+    draw_trouble(out, draw, how_much);
+  return out;
+}
+
+verdict run_checked(const options& job, listener* also) {
+  tally_numerics maths;
+  each_push_ends_once once;
+  rounds_are_sound rounds{job};
+  limits_are_exact limits;
+  bound_is_kept bound{static_cast<std::uint64_t>(whole_of(job.protocol, "bound", 4))};
+  std::vector<listener*> listeners{&once, &rounds, &limits};
+  std::vector<const checker*> checkers{&once, &rounds, &limits};
+  if (job.protocol.name == "ssp") {
+    listeners.push_back(&bound);
+    checkers.push_back(&bound);
+  }
+  if (also != nullptr)
+    listeners.push_back(also);
+  verdict out;
+  out.what = simulate(job, maths, listeners);
+  for (const checker* each : checkers)
+    out.problems.insert(out.problems.end(), each->found().begin(), each->found().end());
+  if (out.what.stalled)
+    out.problems.push_back(out.what.reason);
+  else if (out.what.failed && !deadly(job))
+    out.problems.push_back(fmt::format("the job failed, and nobody has died: {}", out.what.reason));
+  else if (!out.what.failed && out.what.steps != job.job.stop_steps)
+    out.problems.push_back(fmt::format("it ended at version {}", out.what.steps));
+  out.used = rounds.used();
+  return out;
+}
+
+options shrink(options job) {
+  for (bool shorter = true; shorter;) {
+    shorter = false;
+    for (options& next : smaller(job))
+      if (!run_checked(next).problems.empty()) {
+        job = std::move(next);
+        shorter = true;
+        break;
+      }
+  }
+  return job;
+}
+
+std::string describe(const options& job) {
+  text_trace trace{60};
+  const verdict found = run_checked(job, &trace);
+  std::string out =
+      fmt::format("{} with {} workers, {} shards, fan-in {}, batches of {} of {} samples, {} steps\n", job.protocol.name,
+                  job.job.workers, job.job.shards, job.protocol.fan_in, job.job.batch, job.job.data_size, job.job.stop_steps);
+  for (const auto& [name, value] : job.protocol.parameters)
+    if (const auto* whole = std::get_if<std::int64_t>(&value))
+      out += fmt::format("  {} = {}\n", name, *whole);
+  for (const fault_spec& fault : job.inject.faults)
+    out += fmt::format("  {}\n", text_of(fault));
+  for (const late_join& late : job.late_joins)
+    out += fmt::format("  worker {} joins at {} s\n", late.worker.value, seconds(late.at));
+  for (const aggregator_death& death : job.aggregator_deaths)
+    out += fmt::format("  aggregator {} dies at {} s\n", death.holder.value, seconds(death.at));
+  return out
+         + fmt::format("what is wrong:\n  {}\nthe end of its trace:\n{}\n", fmt::join(found.problems, "\n  "),
+                       fmt::join(trace.lines(), "\n"));
+}
+
+} // namespace troupe::protocols::sim
