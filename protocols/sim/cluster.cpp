@@ -151,7 +151,10 @@ void cluster::step() {
       fault->what();
     return;
   }
-  arrive(std::move(std::get<parcel>(next)));
+  if (const auto* link = std::get_if<host_link>(&next))
+    look_at(*link);
+  else
+    arrive(std::move(std::get<parcel>(next)));
 }
 
 void cluster::happens(nanoseconds at, std::function<void()> what) {
@@ -231,9 +234,10 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
     at += options_.measured.message;
   if (here != there && bytes > 0) {
     result_.bytes += bytes;
-    at = network_.depart(here, bytes, at);
     out.bytes = bytes;
-    out.at_the_door = network_.limited();
+    out.leaves = network_.limited();
+    if (!out.leaves)
+      at += network_.latency();
   } else if (here != there) {
     at += control ? control_latency_ : network_.latency();
   }
@@ -250,14 +254,8 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
 void cluster::arrive(parcel&& what) {
   if (what.lost)
     return;
-  if (what.at_the_door) {
-    what.at_the_door = false;
-    const nanoseconds done = network_.land(host_of(what.to), what.bytes, now_);
-    if (done > now_) {
-      queue_.push(done, std::move(what));
-      return;
-    }
-  }
+  if (std::exchange(what.leaves, false))
+    return transmit(std::move(what));
   if (waits_at_worker(what))
     return;
   const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {
@@ -266,6 +264,22 @@ void cluster::arrive(parcel&& what) {
   if (on_a_lane && repeat_ > 0 && dice_.hit(repeat_))
     repeat(what);
   hear(what);
+}
+
+void cluster::transmit(parcel&& what) {
+  const host_id from = host_of(what.from), to = host_of(what.to);
+  network_.start(++last_transmission_, from, to, what.bytes, now_);
+  transmitted_.emplace(last_transmission_, std::move(what));
+  look_at({from, true});
+  look_at({to, false});
+}
+
+/// What is through a link has its latency before it.
+void cluster::look_at(host_link which) {
+  for (const std::uint64_t id : network_.through(which, now_))
+    queue_.push(now_ + network_.latency(), std::move(transmitted_.extract(id).mapped()));
+  if (const auto next = network_.next_look(which))
+    queue_.push(*next, which);
 }
 
 /// At a worker that is paused, or on one side or the other of a partition.
@@ -333,13 +347,17 @@ void cluster::hear(const parcel& what) {
 /// it is lost: who comes back has a new address.
 void cluster::lose(const std::function<bool(endpoint)>& from, const std::function<bool(endpoint)>& to) {
   std::map<endpoint, std::vector<parcel*>> sent;
+  const auto concerns = [&](parcel& under_way) {
+    if (to(under_way.to))
+      under_way.lost = true;
+    else if (from(under_way.from))
+      sent[actor_of(under_way.to)].push_back(&under_way);
+  };
   for (event* each : queue_.pending())
-    if (auto* under_way = std::get_if<parcel>(each)) {
-      if (to(under_way->to))
-        under_way->lost = true;
-      else if (from(under_way->from))
-        sent[actor_of(under_way->to)].push_back(under_way);
-    }
+    if (auto* under_way = std::get_if<parcel>(each))
+      concerns(*under_way);
+  for (auto& [id, under_way] : transmitted_) // behind what has left the links already
+    concerns(under_way);
   if (!options_.tests.tail_loss)
     return;
   for (auto& [receiver, parcels] : sent)

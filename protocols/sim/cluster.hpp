@@ -40,14 +40,15 @@ private:
     std::uint64_t bytes = 0;      ///< 0: takes the latency only
     incarnation life{};           ///< to a worker: of whom it was sent to
     std::uint64_t generation = 0; ///< of a timer or a computation
-    bool at_the_door = false;     ///< its first byte has come, and the receiver's link is still to be waited for
+    bool leaves = false;          ///< its sender has it now, and its transmission begins
     bool lost = false;
   };
   /// Something that happens to the cluster.
   struct happening {
     std::function<void()> what{};
   };
-  using event = std::variant<parcel, happening>;
+  /// A link is looked at: something may be through.
+  using event = std::variant<parcel, happening, host_link>;
 
   struct kept_parameters {
     params head{};
@@ -111,6 +112,8 @@ private:
   host_id host_of(endpoint who) const;
   void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0, nanoseconds ready = 0);
   void arrive(parcel&& what);
+  void transmit(parcel&& what);
+  void look_at(host_link which);
   bool waits_at_worker(const parcel& what);
   void repeat(const parcel& what);
   void hear(const parcel& what);
@@ -168,6 +171,8 @@ private:
   catalog_entry protocol_;
   std::vector<holder_place> tree_;
   network network_;
+  std::map<std::uint64_t, parcel> transmitted_; ///< what the network has under way
+  std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
   dice dice_;
   double repeat_ = 0, loss_ = 0, reorder_ = 0; ///< probabilities

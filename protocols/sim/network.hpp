@@ -2,19 +2,26 @@
 // Hosts and their links: latency, and a bandwidth that everything shares which a host sends, and everything that it receives.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
+#include <map>
+#include <optional>
 #include <vector>
 
-#include "protocols/inject.hpp"
+#include "protocols/shared_link.hpp"
 
 namespace troupe::protocols::sim {
 
 /// Where a role runs.
 using host_id = strong_id<struct host_tag, std::uint32_t>;
 
-/// A message occupies its sender's link, then its receiver's, each for as long as its bytes take; it is handed on as it comes
-/// (cut-through), so between idle hosts it takes the latency and the transmission once. Who comes first is served first.
+/// One direction of a host's link.
+struct host_link {
+  host_id host{};
+  bool sends = false; ///< else it receives
+  friend auto operator<=>(const host_link&, const host_link&) = default;
+};
+
+/// A message is on its sender's link and on its receiver's at once, and shares each with what else is there; it is through when
+/// both have let it through. Between idle hosts it takes its transmission once. The latency comes afterwards.
 class network {
 public:
   explicit network(const link_spec& link) : link_(link), latency_(static_cast<nanoseconds>(link.latency_ms * 1e6 + 0.5)) {}
@@ -22,29 +29,46 @@ public:
   nanoseconds latency() const { return latency_; }
   bool limited() const { return link_.mbit > 0; }
 
-  /// When the first byte of a message that is ready at `at` reaches its receiver.
-  nanoseconds depart(host_id from, std::uint64_t bytes, nanoseconds at) {
-    nanoseconds& free = place(out_, from);
-    const nanoseconds begin = std::max(at, free);
-    free = begin + transmission(link_, bytes);
-    return begin + latency_;
+  void start(std::uint64_t id, host_id from, host_id to, std::uint64_t bytes, nanoseconds now) {
+    for (const host_link each : {host_link{from, true}, host_link{to, false}})
+      at(each).link.start(now, id, bytes);
+    links_left_[id] = 2;
   }
-  /// When the last byte of a message is in whose first one comes at `at`. Call in the order of these times.
-  nanoseconds land(host_id to, std::uint64_t bytes, nanoseconds at) {
-    nanoseconds& free = place(in_, to);
-    return free = std::max(at, free) + transmission(link_, bytes);
+
+  /// Which messages have got through both their links, now that this one is looked at.
+  std::vector<std::uint64_t> through(host_link which, nanoseconds now) {
+    state& one = at(which);
+    if (one.awaited && *one.awaited <= now)
+      one.awaited.reset();
+    std::vector<std::uint64_t> out;
+    for (const std::uint64_t id : one.link.through(now))
+      if (const auto left = links_left_.find(id); --left->second == 0) {
+        links_left_.erase(left);
+        out.push_back(id);
+      }
+    return out;
+  }
+
+  /// When to look at a link next, where that is not planned already.
+  std::optional<nanoseconds> next_look(host_link which) {
+    state& one = at(which);
+    const auto next = one.link.next();
+    if (!next || (one.awaited && *one.awaited <= *next))
+      return std::nullopt;
+    return one.awaited = next;
   }
 
 private:
-  static nanoseconds& place(std::vector<nanoseconds>& of, host_id host) {
-    if (of.size() <= host.value)
-      of.resize(host.value + std::size_t{1});
-    return of[host.value];
-  }
+  struct state {
+    shared_link link;
+    std::optional<nanoseconds> awaited{}; ///< the earliest look that is planned
+  };
+  state& at(host_link which) { return links_.try_emplace(which, state{shared_link{link_}}).first->second; }
 
   link_spec link_;
   nanoseconds latency_;
-  std::vector<nanoseconds> out_, in_; ///< when each host's link is free
+  std::map<host_link, state> links_;
+  std::map<std::uint64_t, int> links_left_; ///< of messages that are under way
 };
 
 } // namespace troupe::protocols::sim
