@@ -116,12 +116,14 @@ TEST(Plot, IsSmallAndKeepsTheExtremesOfManyPoints) {
   for (int i = 0; i < 13; ++i)
     curves.push_back(falling("local:steps=" + std::to_string(i), 5000));
   curves[4].points[2501].train_loss = 2.2; // a spike between its neighbours' 1.4
+  curves[4].points[2502].train_loss = 0.6; // and a dip
   const std::string svg = plot_svg(data_of(curves, 0.97));
   EXPECT_LT(svg.size(), 60'000U);
   const auto ys = heights(svg, 4);
   ASSERT_GT(ys.size(), 50U);
-  const auto third = ys.begin() + static_cast<std::ptrdiff_t>(ys.size() / 3);
-  EXPECT_LT(*std::min_element(third, ys.end()), *third - 30) << "the spike is there";
+  const auto third = ys.begin() + static_cast<std::ptrdiff_t>(ys.size() / 3), two_thirds = ys.end() - (third - ys.begin());
+  EXPECT_LT(*std::min_element(third, two_thirds), *third - 30) << "the spike is there";
+  EXPECT_GT(*std::max_element(third, two_thirds), *two_thirds + 30) << "the dip, too";
   EXPECT_EQ(ys.front(), *std::min_element(ys.begin(), ys.end()));
   EXPECT_EQ(ys.back(), *std::max_element(ys.begin(), ys.end()));
 }
@@ -163,7 +165,7 @@ TEST(Axis, LinearTicksAreRoundAndInside) {
   EXPECT_EQ(linear_axis(0, 16.5, 8).ticks, (std::vector<double>{0, 5, 10, 15}));
   EXPECT_EQ(linear_axis(0, 16, 8).ticks, (std::vector<double>{0, 2, 4, 6, 8, 10, 12, 14, 16}));
   EXPECT_EQ(linear_axis(-3, 3, 6).ticks, (std::vector<double>{-3, -2, -1, 0, 1, 2, 3}));
-  EXPECT_FALSE(std::signbit(linear_axis(-3, 3, 6).ticks[3]));
+  EXPECT_FALSE(std::signbit(linear_axis(0, 16, 8).ticks[0])) << "nobody reads -0";
   const axis a = linear_axis(2, 6, 4);
   EXPECT_EQ(a.share(2), 0);
   EXPECT_EQ(a.share(3), 0.25);
@@ -202,19 +204,26 @@ TEST(Labels, StandBesideTheirEndsWhereThereIsRoom) {
 }
 
 TEST(Labels, OfEndsInOnePlaceDoNotOverlapAndKeepTheirOrder) {
-  std::vector<end_label> labels;
-  for (int i = 0; i < 12; ++i)
-    labels.push_back({{200, 290 + 0.1 * i}, 60});
   const box area{0, 0, 300, 300};
-  const auto boxes = place_labels(labels, {}, area);
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    EXPECT_TRUE(boxes[i].left >= area.left && boxes[i].right <= area.right && boxes[i].top >= area.top
-                && boxes[i].bottom <= area.bottom);
-    for (std::size_t j = 0; j < i; ++j) {
-      EXPECT_FALSE(boxes[i].overlaps(boxes[j])) << i << " and " << j;
-      EXPECT_LT(boxes[j].top, boxes[i].top);
+  for (const double height : {5.0, 150.0, 290.0}) {
+    std::vector<end_label> labels;
+    for (int i = 0; i < 12; ++i)
+      labels.push_back({{200, height + 0.1 * i}, 60});
+    const auto boxes = place_labels(labels, {}, area);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      EXPECT_TRUE(boxes[i].left >= area.left && boxes[i].right <= area.right) << height;
+      EXPECT_TRUE(boxes[i].top >= area.top && boxes[i].bottom <= area.bottom) << height;
+      for (std::size_t j = 0; j < i; ++j) {
+        EXPECT_FALSE(boxes[i].overlaps(boxes[j])) << i << " and " << j << " at " << height;
+        EXPECT_LT(boxes[j].top, boxes[i].top) << height;
+      }
     }
   }
+}
+
+TEST(Labels, OfEndsFarApartInTimeDoNotOverlapEither) {
+  const auto boxes = place_labels({{{100, 150}, 120}, {{180, 163}, 60}}, {}, {0, 0, 300, 300});
+  EXPECT_FALSE(boxes[0].overlaps(boxes[1]));
 }
 
 TEST(Labels, AvoidALineThatPassesTheirEnd) {

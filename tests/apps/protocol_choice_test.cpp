@@ -62,21 +62,28 @@ TEST(ProtocolChoice, ParametersAfterTheNameWinOverTheFile) {
             (protocols::spec_value{std::vector<std::string>{"sync", "backup"}}));
 }
 
+std::string from(const loaded_job& loaded, const std::string& key) {
+  for (const resolved_value& v : loaded.values)
+    if (v.key == key)
+      return v.from;
+  return "not listed";
+}
+
 TEST(ProtocolChoice, ValuesSayWhereTheyCameFrom) {
-  const auto loaded = load("local:steps=20");
-  ASSERT_TRUE(loaded) << loaded.error().text();
-  const auto from = [&](const std::string& key) {
-    for (const resolved_value& v : loaded->values)
-      if (v.key == key)
-        return v.from;
-    return std::string("not listed");
-  };
-  EXPECT_EQ(from("protocol.name"), "--protocols");
-  EXPECT_EQ(from("protocol.steps"), "--protocols");
-  EXPECT_EQ(from("protocol.outer"), "job file line 12");
-  EXPECT_EQ(from("protocol.sample_fraction"), "default");
-  EXPECT_EQ(from("protocol.bound"), "not listed");
-  EXPECT_EQ(to_json(*loaded).at("protocol").at("steps").as_int64(), 20);
+  const loaded_job loaded = load("local:steps=20").value();
+  EXPECT_EQ(from(loaded, "protocol.name"), "--protocols");
+  EXPECT_EQ(from(loaded, "protocol.steps"), "--protocols");
+  EXPECT_EQ(from(loaded, "protocol.outer"), "job file line 12");
+  EXPECT_EQ(from(loaded, "protocol.sample_fraction"), "default");
+  EXPECT_EQ(from(loaded, "protocol.bound"), "not listed");
+  EXPECT_EQ(to_json(loaded).at("protocol").at("steps").as_int64(), 20);
+}
+
+TEST(ProtocolChoice, AParameterOfTheSameNameIsAnothers) {
+  const temporary_file file("[model]\nlayers = [\"linear 2\"]\n[stop]\nepochs = 1\n[protocol]\nname = \"easgd\"\nsteps = 4\n");
+  const loaded_job loaded = load_job(file.path(), {}, "local").value();
+  EXPECT_EQ(loaded.job.protocol.parameters.at("steps"), protocols::spec_value{std::int64_t{10}});
+  EXPECT_EQ(from(loaded, "protocol.steps"), "default");
 }
 
 TEST(ProtocolChoice, TheJobsOwnProtocolBecomesAFurtherOne) {
