@@ -147,6 +147,86 @@ class Times(ProtocolTest):
             self.assertEqual(after, wanted if wanted < before else (before + 1) // 2)
 
 
+class Objectives(ProtocolTest):
+    """ADMM beside a reference solver: FISTA (Beck & Teboulle 2009) on softmax regression with an l1 term."""
+
+    L1, CLASSES, FEATURES, SAMPLES = 0.02, 3, 6, 240
+
+    def data(self):
+        """Columns of mean 0 and deviation 1, so that scaling leaves them as they are."""
+        import random
+        draw = random.Random(5)
+        centres = [[draw.gauss(0, 1) for _ in range(self.FEATURES)] for _ in range(self.CLASSES)]
+        labels = [i % self.CLASSES for i in range(self.SAMPLES)]
+        columns = []
+        for k in range(self.FEATURES):
+            column = [centres[label][k] + draw.gauss(0, 1.5) for label in labels]
+            mean = sum(column) / len(column)
+            deviation = (sum((x - mean) ** 2 for x in column) / len(column)) ** 0.5
+            columns.append([(x - mean) / deviation for x in column])
+        return list(zip(*columns)), labels
+
+    def gradient(self, w, rows, labels):
+        """Mean loss and its gradient; w has a row of weights a feature, and the biases last."""
+        import math
+        loss, slope = 0.0, [[0.0] * self.CLASSES for _ in w]
+        for x, label in zip(rows, labels):
+            x = (*x, 1.0)
+            logits = [sum(x[k] * w[k][c] for k in range(len(w))) for c in range(self.CLASSES)]
+            top = max(logits)
+            scale = sum(math.exp(z - top) for z in logits)
+            loss += math.log(scale) + top - logits[label]
+            for c in range(self.CLASSES):
+                off = math.exp(logits[c] - top) / scale - (c == label)
+                for k, value in enumerate(x):
+                    slope[k][c] += off * value / len(rows)
+        return loss / len(rows), slope
+
+    def objective(self, w, rows, labels):
+        return self.gradient(w, rows, labels)[0] + self.L1 * sum(abs(value) for row in w for value in row)
+
+    def solve(self, rows, labels, rounds=400, rate=0.5):
+        w = v = [[0.0] * self.CLASSES for _ in range(self.FEATURES + 1)]
+        t = 1.0
+        for _ in range(rounds):
+            _, slope = self.gradient(v, rows, labels)
+            stepped = [[a - rate * b for a, b in zip(*pair)] for pair in zip(v, slope)]
+            new = [[max(abs(x) - rate * self.L1, 0) * (1 if x > 0 else -1) for x in row] for row in stepped]
+            t_new = (1 + (1 + 4 * t * t) ** 0.5) / 2
+            v = [[a + (t - 1) / t_new * (a - b) for a, b in zip(*pair)] for pair in zip(new, w)]
+            w, t = new, t_new
+        return w
+
+    def test_admm_comes_within_one_percent_of_the_reference(self):
+        rows, labels = self.data()
+        text = "".join(",".join(f"{x:.7g}" for x in row) + f",{label}\n" for row, label in zip(rows, labels))
+        data = self.path("data.csv", text)
+        job = (f'[data]\nsource = "csv"\npath = "{data}"\ntest_path = "{data}"\nbatch = 60\n[model]\nlayers = ["linear 3"]\n'
+               "[optimizer]\nlr = 0.5\n[cluster]\nworkers = 4\n[stop]\nsteps = 1000\n")
+        best = self.objective(self.solve(rows, labels), rows, labels)
+        # Rounds of one worker, of which one is ten times slower, make as many steps with a quarter of the work.
+        slowest = ["--set", "inject.step_ms=1", "--straggler", "worker=1,factor=10"]
+        for barrier, slow in ((4, ["--set", "stop.steps=80"]), (1, ["--set", "stop.steps=400", *slowest])):
+            with self.subTest(barrier=barrier):
+                path = self.path("admm.safetensors")
+                self.run_protocol("admm", "--nodes", "2", "--save", path, *slow, job=job, rho=0.3, l1=self.L1, barrier=barrier, steps=10)
+                with open(path, "rb") as file:
+                    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+                    bits = file.read()
+                found = {}
+                for name, entry in header.items():
+                    if name != "__metadata__":
+                        begin, end = entry["data_offsets"]
+                        found[len(entry["shape"])] = (entry["shape"], array.array("f", bits[begin:end]))
+                shape, values = found[2]
+                at = (lambda k, c: values[k * self.CLASSES + c]) if shape[0] == self.FEATURES else (lambda k, c: values[c * self.FEATURES + k])
+                w = [[at(k, c) for c in range(self.CLASSES)] for k in range(self.FEATURES)] + [list(found[1][1])]
+                reached = self.objective(w, rows, labels)
+                self.assertGreaterEqual(reached, best - 1e-6)
+                self.assertLessEqual(reached, 1.01 * best)
+                self.assertGreater(sum(value == 0 for row in w for value in row), 0)
+
+
 if __name__ == "__main__":
     cluster_test.TROUPE = sys.argv[1]
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
