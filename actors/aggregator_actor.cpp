@@ -56,6 +56,7 @@ void aggregator_state::perform(const protocols::holder_effects& effects) {
 }
 
 void aggregator_state::forward(const protocols::forward& what) {
+  auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}};
   auto [tensors, terms] = core_.take(what.sum, what.round.keep);
   pending_sum next;
   next.ver = what.round.ver;
@@ -65,7 +66,10 @@ void aggregator_state::forward(const protocols::forward& what) {
     setup_.queue->weighted_sum(terms, next.sum.as<float>(), setup_.floats);
   }
   pending_.push_back(std::move(next));
-  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
+    span.end();
+    caf::anon_send(me, ver);
+  });
 }
 
 void aggregator_state::summed(protocols::version ver) {

@@ -20,6 +20,7 @@ struct aggregator_setup {
   std::vector<std::vector<flat_range>> partitions;
   std::shared_ptr<kernels::backend> queue;
   holder_landing landing;
+  tracer_ptr trace;
 };
 
 /// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round.

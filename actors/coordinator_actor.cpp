@@ -101,6 +101,8 @@ coordinator_state::coordinator_state(coordinator_actor::stateful_pointer<coordin
 coordinator_actor::behavior_type coordinator_state::make_behavior() {
   for (const auto& node : setup_.nodes)
     self_->monitor(node.actor);
+  if (setup_.trace)
+    trace_ = std::make_shared<tracer>();
   prepare();
   return {
     [this](const protocols::report& msg) { on_report(msg); },
@@ -125,7 +127,7 @@ void coordinator_state::prepare() {
   places_ = place_roles(setup_.what, setup_.nodes);
   answers_missing_ = setup_.nodes.size();
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}})
+    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, setup_.trace})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;
@@ -179,6 +181,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                  [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
                  [this](const protocols::evaluate&) { self_->send(setup_.nodes[0].actor, protocols::fetch_order{}); },
                  [this](const protocols::resume&) {
+                   std::exchange(hold_, {}).end();
                    resume_clock();
                    tell(protocols::resume_order{});
                  },
@@ -229,6 +232,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     break;
   case kind::held:
     clock_.pause();
+    hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
     tell(pause_order{});
     result_.samples = msg.samples;
     result_.steps = msg.ver.value;
@@ -349,7 +353,7 @@ void coordinator_state::finish(const protocols::stop& how) {
       result_.computed_ns += totals.computed_ns;
       result_.emulated_ns += totals.emulated_ns;
     },
-    [this] { deliver(); });
+    [this] { collect_traces(); });
 }
 
 /// Asks every live node; `done` follows the last answer, or the deadline of those that do not give one.

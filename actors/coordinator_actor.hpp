@@ -31,6 +31,7 @@ struct coordinator_setup {
   std::uint64_t job_key = 0;
   std::vector<member_node> nodes; ///< the coordinator's own first
   std::shared_ptr<run_observer> observer;
+  bool trace = false; ///< gather what every node was busy with
 };
 
 /// What a job says to the protocol's coordinator. `data_size`: training samples.
@@ -63,6 +64,9 @@ private:
   void resume_clock();
   void finish(const protocols::stop& how);
   void ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done);
+  void collect_traces();
+  void collect_trace(std::size_t node);
+  void collected();
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   std::string describe(std::uint32_t worker) const;
@@ -84,6 +88,9 @@ private:
   training_clock clock_;
   training_timers timers_;
   std::chrono::steady_clock::time_point last_progress_;
+  tracer_ptr trace_;
+  open_span hold_;
+  std::size_t traces_missing_ = 0;
   bool finishing_ = false;
   bool stall_said_ = false;
   job_result result_;

@@ -16,6 +16,7 @@
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/replica.hpp"
+#include "actors/trace.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/effect.hpp"
 #include "protocols/message.hpp"
@@ -120,6 +121,8 @@ struct node_totals {
   std::uint64_t resident_bytes = 0;
   std::int64_t computed_ns = 0, emulated_ns = 0; ///< what steps took, and what they were made to take; 0: nothing is emulated
 };
+/// What a node is asked at the end of a job that is traced: its events, in chunks that fit a message of the control plane.
+struct trace_query {};
 /// The job is over, or a person interrupts it.
 struct stop_job {
   bool failed = false;
@@ -213,6 +216,7 @@ struct prepare_job {
   std::uint32_t self = 0; ///< your number in this job
   job what;
   coordinator_actor coordinator; ///< hears of roles that die
+  bool trace = false;            ///< record what the roles do, and when
 };
 /// Local actors and proxies of remote ones alike.
 struct role_peers {
@@ -237,6 +241,7 @@ using node_actor = caf::typed_actor<
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<node_totals>(totals_query),
+  caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<void>(stop_job)>;
 
 /// What a node hears from itself: its data are loaded, a lane opened or closed.

@@ -15,6 +15,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
+/// How many events fit a message of the control plane (system.cpp), with room to spare.
+constexpr std::size_t trace_chunk_events = 8192;
 
 /// Whatever goes wrong is said: the node waits for the answer.
 data_loaded load(const data_spec& spec, std::uint64_t seed) {
@@ -68,6 +70,7 @@ node_control::behavior_type node_state::make_behavior() {
       }
       return totals;
     },
+    [this](trace_query) { return trace_ ? trace_->take(trace_chunk_events) : trace_chunk{}; },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },
@@ -79,6 +82,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   job_ = msg.what;
   number_ = msg.self;
   coordinator_ = msg.coordinator;
+  trace_ = msg.trace ? std::make_shared<tracer>() : nullptr;
   try {
     if (job_.cluster.nodes > 1)
       open_lanes(msg.job_key);
@@ -208,6 +212,7 @@ void node_state::stop() {
     router_->clear();
   router_ = nullptr;
   hub_ = nullptr;
+  trace_ = nullptr;
   lanes_up_.clear();
   net_ = nullptr;
 }

@@ -92,6 +92,7 @@ private:
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
   std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
+  tracer_ptr trace_;
   caf::typed_response_promise<node_prepared> preparing_;
   caf::typed_response_promise<void> starting_;
 };

@@ -83,7 +83,8 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                         .landing = landing,
                         .lead = nullptr,
                         .per_push = entry.per_push,
-                        .link = job_.inject.link};
+                        .link = job_.inject.link,
+                        .trace = trace_};
       queue->copy_from_host(setup.initial.data(), first.as<float>() + range.begin, to_bytes(range.size()));
       if (where.index == 0 || entry.per_push)
         setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
@@ -91,7 +92,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                                                        entry.per_push);
       actor = self_->spawn<shard_impl, caf::detached>(std::move(setup));
     } else {
-      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing};
+      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_};
       for (auto parent : place.parents)
         setup.partitions.push_back(cut_into_partitions(tree[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
       actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
@@ -128,6 +129,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.optimizer = job_.optimizer;
     setup.inject = job_.inject;
     setup.meter = meter_;
+    setup.trace = trace_;
     setup.machine = entry.make_worker(job_.protocol, {id, {}}, job_.seed);
     setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
     setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/trace.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
 
@@ -47,6 +48,7 @@ struct job_result {
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
   std::uint32_t period = 1;
   kernels::buffer parameters;
+  std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first
 
   std::uint64_t staleness_max() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
   double staleness_mean() const {

@@ -164,6 +164,7 @@ void shard_state::broadcast(const Order& order) {
 }
 
 void shard_state::apply(const protocols::apply_round& what) {
+  auto span = open_span{setup_.trace, span_kind::apply, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}};
   auto [tensors, terms] = core_.take(what.sum, what.round.keep);
   pending_apply next;
   next.ver = what.round.ver;
@@ -194,7 +195,10 @@ void shard_state::apply(const protocols::apply_round& what) {
     next.then_send.push_back(order);
   newest_ = next.parameters;
   pending_.push_back(std::move(next));
-  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver] { caf::anon_send(me, ver); });
+  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
+    span.end();
+    caf::anon_send(me, ver);
+  });
 }
 
 /// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays

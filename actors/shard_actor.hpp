@@ -31,6 +31,7 @@ struct shard_setup {
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; of a protocol that applies each push alone, at every shard
   bool per_push = false;
   protocols::link_spec link; ///< emulated
+  tracer_ptr trace;
 };
 
 /// The lead's clock stands still while it holds; the other shards' from `pause_order` to `resume_order`.

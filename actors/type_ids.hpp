@@ -51,6 +51,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_places))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_chunk))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
@@ -248,7 +250,7 @@ bool inspect(Inspector& f, node_hello& x) {
 template <class Inspector>
 bool inspect(Inspector& f, prepare_job& x) {
   return f.object(x).fields(f.field("job_key", x.job_key), f.field("self", x.self), f.field("what", x.what),
-                            f.field("coordinator", x.coordinator));
+                            f.field("coordinator", x.coordinator), f.field("trace", x.trace));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {
@@ -263,6 +265,23 @@ bool inspect(Inspector& f, node_totals& x) {
   return f.object(x).fields(f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
                             f.field("resident_bytes", x.resident_bytes), f.field("computed_ns", x.computed_ns),
                             f.field("emulated_ns", x.emulated_ns));
+}
+template <class Inspector>
+bool inspect(Inspector& f, trace_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, span_kind& x) {
+  return protocols::inspect_enum(f, x, span_kind::hold);
+}
+template <class Inspector>
+bool inspect(Inspector& f, trace_event& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("role", x.role), f.field("begin_ns", x.begin_ns),
+                            f.field("end_ns", x.end_ns), f.field("args", x.args));
+}
+template <class Inspector>
+bool inspect(Inspector& f, trace_chunk& x) {
+  return f.object(x).fields(f.field("events", x.events), f.field("dropped", x.dropped), f.field("last", x.last));
 }
 template <class Inspector>
 bool inspect(Inspector& f, stop_job& x) {

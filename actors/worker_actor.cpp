@@ -27,7 +27,8 @@ bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end 
 worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }) {
+      }),
+      track_(setup_.trace, setup_.self) {
   end_with_reason(*self);
   const auto& slots = setup_.net->layout().slots;
   partitions_of_slot_.resize(slots.size());
@@ -130,6 +131,7 @@ void worker_state::perform(const protocols::worker_effects& effects) {
 }
 
 void worker_state::adopt(const protocols::adopt& what) {
+  track_.adopts(what.ver);
   anchor_ = store_.find(what.parameters);
   while (!parameters_.empty() && parameters_.begin()->second != what.parameters) {
     store_.drop(parameters_.begin()->second);
@@ -217,6 +219,7 @@ void worker_state::prefetch() {
 }
 
 void worker_state::compute() {
+  track_.computes(clock_.now());
   step_.computing = true;
   compute_request request;
   request.step = step_.what.step;
@@ -248,6 +251,7 @@ void worker_state::on_computed(compute_result& result) {
                                   .finite = result.finite};
   auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);
   auto wanted = protocols::emulated_step(setup_.inject, setup_.seed, setup_.self, result.step, share);
+  track_.took(result.compute_ns, wanted);
   if (wanted > 0) {
     setup_.meter->computed_ns += result.compute_ns;
     setup_.meter->emulated_ns += wanted;
@@ -263,10 +267,12 @@ void worker_state::finish_step() {
   if (!finished_)
     return;
   auto done = *std::exchange(finished_, std::nullopt);
+  track_.computed(done.step, done.samples, clock_.now());
   perform(setup_.machine->on(done));
 }
 
 void worker_state::push(const protocols::send_push& what) {
+  track_.pushes();
   auto terms = resolve(what.sum);
   // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
   while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {
@@ -303,6 +309,7 @@ void worker_state::send_push(const protocols::push& what, const kernels::buffer&
     }
     caf::anon_send(peers_->holders[target.holder.value], end);
   }
+  track_.pushed(gradient.bytes());
 }
 
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,

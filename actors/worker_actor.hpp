@@ -45,6 +45,7 @@ struct worker_setup {
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
+  tracer_ptr trace;
 };
 
 /// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
@@ -104,6 +105,7 @@ private:
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   training_clock clock_;
   training_timers timers_;
+  worker_track track_;
   std::vector<std::vector<int>> slots_per_partition_;
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;

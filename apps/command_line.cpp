@@ -75,7 +75,7 @@ void add_run(CLI::App& app, arguments& a) {
   add_inject(c, a);
   c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors");
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
-  c->add_option("--trace", a.run.trace, "write a trace of the run")->type_name("FILE");
+  c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE");
   c->add_flag("--quiet", a.run.quiet, "no progress");
   add_json(c, a.run.json);
 }

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "actors/trace_file.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
 #include "apps/run_job.hpp"
@@ -30,11 +31,12 @@ int run_command(const run_options& options) {
   if (!options.cluster.empty())
     return refuse(
         {{{"--cluster", "running on a cluster of your own is not there yet; without --cluster the job runs on this machine"}}});
-  if (!options.trace.empty())
-    return refuse({{{"--trace", "traces are not there yet; leave it out"}}});
   if (!options.save.empty())
     if (auto why = cannot_write(options.save); !why.empty())
       return refuse({{{"--save", why}}});
+  if (!options.trace.empty())
+    if (auto why = cannot_write(options.trace); !why.empty())
+      return refuse({{{"--trace", why}}});
   auto prepared = prepare_job(options.job, options.cluster);
   if (!prepared)
     return refuse(prepared.error());
@@ -45,8 +47,14 @@ int run_command(const run_options& options) {
 
   signal_waiter signals;
   const model& network = prepared->network;
-  const job_outcome outcome = run_job(prepared->config, network, data_size, {options.quiet, options.log}, signals);
+  const job_outcome outcome = run_job(prepared->config, network, data_size, {options.quiet, options.log, !options.trace.empty()}, signals);
   const actors::job_result& result = outcome.result;
+  bool trace_failed = false;
+  if (!options.trace.empty() && !result.trace.empty()) // of a run that failed or was interrupted, too
+    if (auto written = actors::write_trace(options.trace, prepared->config.job, result.trace); !written) {
+      fmt::print(stderr, "troupe: {}\n", written.error().what);
+      trace_failed = true;
+    }
   if (result.interrupted) {
     fmt::print(stderr, "troupe: interrupted after {} steps\n", result.steps);
     return exit_interrupted;
@@ -64,7 +72,7 @@ int run_command(const run_options& options) {
     print_json(to_json(prepared->config, outcome));
   else
     print_summary(result, outcome.digest);
-  return exit_done;
+  return trace_failed ? exit_failed : exit_done;
 }
 
 } // namespace troupe::apps

@@ -74,7 +74,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, std:
     outcome.result.reason = why;
     return outcome;
   }
-  auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display});
+  auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display, view.trace});
   outcome.result = wait_for_result(*display, signals, cluster, coordinator);
   coordinator = nullptr;
   cluster.shut_down();

@@ -18,7 +18,8 @@ namespace troupe::apps {
 /// What a person sees of a run.
 struct run_view {
   bool quiet = false;
-  std::string log{}; ///< JSONL file; empty: none
+  std::string log{};  ///< JSONL file; empty: none
+  bool trace = false; ///< the result has what every role was busy with
 };
 
 /// How a run ended. One whose cluster did not come together has failed, with the reason.

@@ -38,6 +38,8 @@ struct script {
   std::optional<prepare_job> job;
   std::optional<job_places> places;
   std::vector<control> heard;
+  std::vector<trace_chunk> trace; ///< what it answers when it is asked for its events, one after the other
+  std::size_t chunks_asked = 0;
 
   template <class Message>
   std::vector<Message> all() const {
@@ -82,6 +84,7 @@ public:
       [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
       [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
+      [this](trace_query) { return script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{}; },
       [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
     };
   }
@@ -140,6 +143,7 @@ protected:
   job what;
   std::vector<std::shared_ptr<script>> scripts;
   std::vector<node_actor> nodes;
+  bool traced = false;
   std::shared_ptr<watcher> seen = std::make_shared<watcher>();
   coordinator_actor coordinator;
 
@@ -160,7 +164,7 @@ protected:
   }
 
   void begin() {
-    coordinator_setup setup{what, 77, {}, seen};
+    coordinator_setup setup{what, 77, {}, seen, traced};
     for (std::size_t i = 0; i < scripts.size(); ++i) {
       nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
       setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});
@@ -324,6 +328,60 @@ TEST_F(Coordinator, ARunWithoutWorkersFailsAndSaysWhy) {
   EXPECT_FALSE(seen->result.interrupted);
   EXPECT_THAT(seen->result.reason, HasSubstr("no workers are left"));
   EXPECT_THAT(told<stop_job>(), ElementsAre(1, 0, 0));
+}
+
+/// What a shard applied, from 10 * `number` on.
+trace_chunk chunk_of(int number, bool last, std::uint64_t dropped = 0) {
+  return {{{span_kind::apply, 0, 10 * number, 10 * number + 1, {}}}, dropped, last};
+}
+std::vector<std::int64_t> begins_of(const node_trace& of) {
+  std::vector<std::int64_t> begins;
+  for (const auto& event : of.events)
+    if (event.what == span_kind::apply)
+      begins.push_back(event.begin_ns);
+  return begins;
+}
+
+TEST_F(Coordinator, ATracedJobEndsWithWhatEveryNodeRecorded) {
+  traced = true;
+  scripts[0]->trace = {chunk_of(1, true)};
+  scripts[1]->trace = {chunk_of(2, false), chunk_of(3, false), chunk_of(4, true, 5)};
+  begin();
+  for (const auto& each : scripts)
+    EXPECT_TRUE(each->job->trace);
+  hold(2, 100);
+  evaluate(2);
+  ASSERT_EQ(seen->ends, 1);
+  ASSERT_EQ(seen->result.trace.size(), 3U);
+  EXPECT_EQ(seen->result.trace[1].name, "node-1");
+  EXPECT_EQ(seen->result.trace[0].events.front().what, span_kind::hold) << "the coordinator's own";
+  EXPECT_THAT(begins_of(seen->result.trace[0]), ElementsAre(10));
+  EXPECT_THAT(begins_of(seen->result.trace[1]), ElementsAre(20, 30, 40));
+  EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre());
+  EXPECT_EQ(seen->result.trace[1].dropped, 5U);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("the trace of node-1 is full: it lacks the last 5 events")));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, ATraceSaysWhichNodeItLacks) {
+  traced = true;
+  scripts[2]->trace = {chunk_of(1, true)};
+  begin();
+  kill(nodes[1]);
+  seen->events.clear();
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("the trace lacks what node-1 did")));
+  EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre(10));
+}
+
+TEST_F(Coordinator, AJobThatIsNotTracedAsksNobody) {
+  scripts[0]->trace = {chunk_of(1, true)};
+  begin();
+  EXPECT_FALSE(scripts[0]->job->trace);
+  say(stop_job{false, "interrupted"});
+  EXPECT_TRUE(seen->result.trace.empty());
+  EXPECT_EQ(scripts[0]->chunks_asked, 0U);
 }
 
 TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {

@@ -161,6 +161,86 @@ class Determinism(ClusterTest):
         self.assertAlmostEqual(own["train_loss"], shared["train_loss"], delta=1e-3 * shared["train_loss"])
 
 
+class Traces(ClusterTest):
+    """`run --trace`: every span of every role, one after the other on its track."""
+
+    def tracks(self, path):
+        """The spans of each role, by name and in order; none overlaps the next."""
+        with open(path, encoding="utf-8") as file:
+            trace = json.load(file)
+        names, tracks = {}, {}
+        for event in trace["traceEvents"]:
+            if event["ph"] == "M":
+                names[event["pid"], event["tid"]] = event["args"]["name"]
+            else:
+                self.assertEqual(event["ph"], "X")
+                tracks.setdefault(names[event["pid"], event["tid"]], []).append(event)
+        for name, spans in tracks.items():
+            spans.sort(key=lambda span: (span["ts"], span["dur"]))
+            for before, after in zip(spans, spans[1:]):
+                self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1e-3, f"{name}: {before}, {after}")
+        return tracks
+
+    @staticmethod
+    def count(spans, kind):
+        return sum(span["name"] == kind for span in spans)
+
+    def test_what_every_role_did_is_there_and_changes_nothing(self):
+        path = self.path("t.json")
+        traced = self.run_job("--nodes", "3", "--trace", path)
+        self.assertEqual(traced["weights_digest"], self.run_job("--nodes", "3")["weights_digest"])
+        tracks = self.tracks(path)
+        self.assertEqual(sorted(tracks), ["coordinator", "shard 0", "worker 0", "worker 1", "worker 2", "worker 3"])
+        steps = traced["steps"]
+        self.assertEqual([span["args"]["version"] for span in tracks["shard 0"]], list(range(1, steps + 1)))
+        self.assertEqual([span["name"] for span in tracks["coordinator"]], ["hold"] * 2, "one for each evaluation")
+        samples = 0
+        for worker in range(4):
+            spans = tracks[f"worker {worker}"]
+            self.assertEqual([span["name"] for span in spans], (["compute", "push", "wait"] * steps)[:-1])
+            computed = spans[::3]
+            self.assertEqual([span["args"]["step"] for span in computed], list(range(1, steps + 1)))
+            self.assertEqual([span["args"]["version"] for span in computed], list(range(steps)))
+            self.assertTrue(all(span["args"]["worker"] == worker for span in spans))
+            self.assertTrue(all(span["args"]["training_ns"] >= span["args"]["real_ns"] > 0 for span in computed))
+            samples += sum(span["args"]["samples"] for span in computed)
+        self.assertEqual(samples, traced["samples"])
+
+    def test_trees_and_local_steps_have_their_spans(self):
+        path = self.path("t.json")
+        tree = self.run_job("--nodes", "2", "--set", "protocol.fan_in=2", "--trace", path)
+        tracks = self.tracks(path)
+        for aggregator in ("aggregator 1", "aggregator 2"):
+            self.assertEqual(self.count(tracks[aggregator], "sum"), tree["steps"])
+        local = self.run_job("--set", "protocol.name=local", "--set", "protocol.steps=3", "--trace", path)
+        spans = self.tracks(path)["worker 3"]
+        self.assertEqual(self.count(spans, "push"), local["steps"])
+        self.assertEqual(self.count(spans, "compute"), 3 * local["steps"])
+
+    def test_emulated_time_is_told_from_real_time(self):
+        path = self.path("t.json")
+        self.run_job("--set", "inject.step_ms=5", "--set", "stop.steps=5", "--trace", path)
+        for span in self.tracks(path)["worker 0"]:
+            if span["name"] == "compute" and span["args"]["samples"] == 16:
+                self.assertEqual(span["args"]["emulated_ns"], 5_000_000)
+                self.assertGreaterEqual(span["args"]["training_ns"], 5_000_000)
+
+    def test_an_interrupted_run_leaves_its_trace(self):
+        path = self.path("t.json")
+        run = self.start("--nodes", "2", "--trace", path)
+        run.send_signal(signal.SIGINT)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("shard 0", self.tracks(path))
+
+    def test_a_file_that_cannot_be_written_is_named(self):
+        for path, code in ((self.path("absent/t.json"), 2), ("/dev/full", 1)):
+            done = subprocess.run([TROUPE, "run", self.path("job.toml", JOB), "--quiet", "--trace", path], capture_output=True,
+                                  text=True, timeout=DEADLINE_S, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(os.path.dirname(path), done.stderr)
+
+
 class Weights(ClusterTest):
     def test_what_is_saved_evaluates_the_same(self):
         weights = self.path("w.safetensors")

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Recording spans.
+#include "actors/trace.hpp"
+
+#include <algorithm>
+
+#include "actors/training_clock.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+struct kind_words {
+  std::string_view name, role;
+  std::vector<std::string_view> arguments;
+};
+
+const kind_words& words_of(span_kind kind) {
+  static const std::array<kind_words, 6> words{{
+      {"compute", "worker", {"step", "version", "samples", "training_ns", "real_ns", "emulated_ns"}},
+      {"push", "worker", {"bytes"}},
+      {"wait", "worker", {"version"}},
+      {"apply", "shard", {"version", "contributions"}},
+      {"sum", "aggregator", {"version", "contributions"}},
+      {"hold", "coordinator", {"version"}},
+  }};
+  return words.at(static_cast<std::size_t>(kind));
+}
+
+} // namespace
+
+std::string_view name_of(span_kind kind) {
+  return words_of(kind).name;
+}
+std::string_view role_of(span_kind kind) {
+  return words_of(kind).role;
+}
+const std::vector<std::string_view>& arguments_of(span_kind kind) {
+  return words_of(kind).arguments;
+}
+
+void tracer::add(trace_event event) {
+  std::lock_guard guard{mutex_};
+  if (closed_)
+    return;
+  if (events_.size() == capacity_) {
+    ++dropped_;
+    return;
+  }
+  auto& free = free_.try_emplace({role_of(event.what), event.role}, event.begin_ns).first->second;
+  event.begin_ns = std::max(event.begin_ns, free);
+  free = event.end_ns = std::max(event.end_ns, event.begin_ns);
+  events_.push_back(event);
+}
+
+trace_chunk tracer::take(std::size_t most) {
+  std::lock_guard guard{mutex_};
+  closed_ = true;
+  auto end = events_.begin() + static_cast<std::ptrdiff_t>(std::min(most, events_.size()));
+  trace_chunk chunk{{events_.begin(), end}, dropped_, end == events_.end()};
+  events_.erase(events_.begin(), end);
+  return chunk;
+}
+
+open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args) : to_(std::move(to)) {
+  if (to_)
+    event_ = {what, role, steady_ns(), 0, args};
+}
+
+void open_span::end() const {
+  if (!to_)
+    return;
+  auto event = event_;
+  event.end_ns = steady_ns();
+  to_->add(event);
+}
+
+void worker_track::begin(span_kind what) {
+  open_ = trace_event{what, self_, steady_ns(), 0, {}};
+}
+
+void worker_track::end(const std::array<std::int64_t, 6>& args) {
+  auto event = *std::exchange(open_, std::nullopt);
+  event.end_ns = steady_ns();
+  event.args = args;
+  to_->add(event);
+}
+
+void worker_track::adopts(protocols::version ver) {
+  if (!to_)
+    return;
+  version_ = ver;
+  if (open_ && open_->what == span_kind::wait)
+    end({signed_of(ver)});
+}
+
+void worker_track::computes(protocols::nanoseconds training_now) {
+  if (!to_)
+    return;
+  if (open_ && open_->what == span_kind::push) // a sum is still computed of what it sends; parameters were there already
+    end({0});
+  begin(span_kind::compute);
+  training_begin_ = training_now;
+}
+
+void worker_track::took(protocols::nanoseconds real, protocols::nanoseconds emulated) {
+  real_ = real;
+  emulated_ = emulated;
+}
+
+void worker_track::computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now) {
+  if (to_ && open_ && open_->what == span_kind::compute)
+    end({static_cast<std::int64_t>(step), signed_of(version_), samples, training_now - training_begin_, real_, emulated_});
+}
+
+void worker_track::pushes() {
+  if (to_)
+    begin(span_kind::push);
+}
+
+void worker_track::pushed(std::uint64_t bytes) {
+  if (!to_ || !open_ || open_->what != span_kind::push)
+    return;
+  end({static_cast<std::int64_t>(bytes)});
+  begin(span_kind::wait);
+}
+
+} // namespace troupe::actors

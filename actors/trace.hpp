@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run was busy with, and when: spans on a track for each worker, shard and aggregator. protocols/sim/README.md has the
+// file's form.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocols/ids.hpp"
+
+namespace troupe::actors {
+
+/// Whose span it is follows from its kind.
+enum class span_kind : std::uint8_t {
+  compute, ///< worker: a step; args: step, version, samples, training_ns, real_ns, emulated_ns
+  push,    ///< worker: from the end of its computing to the trailer sent; args: bytes
+  wait,    ///< worker: from there to the next parameters; args: version
+  apply,   ///< shard: a version is made; args: version, contributions
+  sum,     ///< aggregator: of what its children pushed; args: version, contributions
+  hold,    ///< coordinator: training time stands still; args: version
+};
+
+/// The kind in one word, as the file has it.
+std::string_view name_of(span_kind kind);
+/// The track's role: "worker", "shard", "aggregator" or "coordinator".
+std::string_view role_of(span_kind kind);
+/// The names of a kind's arguments, in their order.
+const std::vector<std::string_view>& arguments_of(span_kind kind);
+
+/// Times are of the host's monotonic clock, which all its processes share.
+struct trace_event {
+  span_kind what = span_kind::compute;
+  std::uint32_t role = 0; ///< worker or holder number
+  std::int64_t begin_ns = 0, end_ns = 0;
+  std::array<std::int64_t, 6> args{}; ///< see span_kind
+  friend bool operator==(const trace_event&, const trace_event&) = default;
+};
+
+/// As an argument of an event.
+inline std::int64_t signed_of(protocols::version ver) {
+  return static_cast<std::int64_t>(ver.value);
+}
+
+/// A node's events, or some of them.
+struct trace_chunk {
+  std::vector<trace_event> events;
+  std::uint64_t dropped = 0; ///< how many came when the buffer was full
+  bool last = true;
+};
+
+/// A node's buffer: bounded, in the order of ends. Spans of one track never overlap: one begins where the last has ended, at the
+/// earliest (what a device's queue applies has waited there). Thread-safe.
+class tracer {
+public:
+  explicit tracer(std::size_t capacity = 1'000'000) : capacity_(capacity) {}
+
+  void add(trace_event event);
+  /// Hands over the oldest events that are left, at most so many. From the first call on nothing more is recorded.
+  trace_chunk take(std::size_t most);
+
+private:
+  std::mutex mutex_;
+  std::size_t capacity_;
+  bool closed_ = false;
+  std::deque<trace_event> events_;
+  std::uint64_t dropped_ = 0;
+  std::map<std::pair<std::string_view, std::uint32_t>, std::int64_t> free_; ///< by track: when its last span ended
+};
+/// Null: nothing is recorded.
+using tracer_ptr = std::shared_ptr<tracer>;
+
+/// Something that has begun; a copy may end it, on any thread.
+class open_span {
+public:
+  open_span() = default; ///< not recorded
+  /// Begins now.
+  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args);
+  void end() const;
+
+private:
+  tracer_ptr to_;
+  trace_event event_;
+};
+
+/// A worker's track. Each call is a single branch where nothing is recorded.
+class worker_track {
+public:
+  worker_track(tracer_ptr to, protocols::worker_id self) : to_(std::move(to)), self_(self.value) {}
+
+  /// It has parameters to work with: its wait is over.
+  void adopts(protocols::version ver);
+  void computes(protocols::nanoseconds training_now);
+  void computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now);
+  /// What the step under way took on the device, and what it is made to take (0: as long).
+  void took(protocols::nanoseconds real, protocols::nanoseconds emulated);
+  void pushes();
+  /// Everything is on its way, the trailers too.
+  void pushed(std::uint64_t bytes);
+
+private:
+  void begin(span_kind what);
+  void end(const std::array<std::int64_t, 6>& args);
+
+  tracer_ptr to_;
+  std::uint32_t self_;
+  protocols::version version_;
+  std::optional<trace_event> open_;
+  protocols::nanoseconds training_begin_ = 0, real_ = 0, emulated_ = 0;
+};
+
+/// A node's part of a job's trace.
+struct node_trace {
+  std::string name;
+  std::vector<trace_event> events{};
+  std::uint64_t dropped = 0; ///< after these, for want of memory
+};
+
+} // namespace troupe::actors
