@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The worked example of protocols/README.md: a protocol whose rounds close once more than half of the workers have pushed.
+#pragma once
+
+#include "protocols/catalog.hpp"
+#include "protocols/params_worker.hpp"
+#include "protocols/round_rule.hpp"
+
+namespace troupe::protocols {
+
+/// One step on the mean gradient over the samples of the majority that came first.
+class majority final : public round_policy {
+public:
+  std::optional<closing> close(const open_round& round) override {
+    const bool enough = 2 * round.pushed.size() > round.live.size();
+    return enough ? std::optional{by_samples(round)} : std::nullopt;
+  }
+};
+
+inline catalog_entry majority_entry() {
+  return {.name = "majority",
+          .summary = "one step on the gradients of whichever majority comes first",
+          .round_is_full = "more than half have pushed; weighted by samples, late ones discarded",
+          .who_gets = "those that wait; a late one at its late push",
+          .takes_fan_in = true,
+          .make_rule = [](const protocol_spec&, std::uint64_t seed) {
+            const auto policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); };
+            return std::make_unique<round_rule>(policy, seed);
+          },
+          .make_worker = [](const protocol_spec&, member self, std::uint64_t) {
+            return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
+          }};
+}
+
+} // namespace troupe::protocols

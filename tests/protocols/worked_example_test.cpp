@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The worked example of protocols/README.md compiles, runs, and is what the page quotes; the page's table is the catalog's.
+#include "tests/protocols/worked_example.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+TEST(Majority, RoundClosesOnceMoreThanHalfHavePushed) {
+  const auto rule = majority_entry().make_rule({}, 1);
+  rule->on(plan_of(1, {0, 1, 2, 3}));
+  const auto push_of = [&](std::uint32_t worker, std::uint64_t base) {
+    return rule->on(push{.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(worker + 1), .samples = 10});
+  };
+  push_of(2, 0);
+  EXPECT_EQ(count<apply>(push_of(0, 0)), 0u) << "half of four";
+  EXPECT_EQ(only<apply>(push_of(3, 0)).sum, (std::vector<term>{{t(1), 1.0 / 3}, {t(3), 1.0 / 3}, {t(4), 1.0 / 3}}));
+  EXPECT_EQ(only<send_params>(push_of(1, 0)).ver, v(1)) << "late: told where the job is";
+}
+
+TEST(Majority, RunsWithItsWorkers) {
+  // Of five workers three take 10 a step, two 35: a version every 10, and whatever the slow ones push is late.
+  const catalog_entry entry = majority_entry();
+  plan with = plan_of(1, {0, 1, 2, 3, 4});
+  with.protocol.name = entry.name;
+  const auto rule = entry.make_rule(with.protocol, 1);
+  std::vector<std::unique_ptr<worker>> workers;
+  for (const member& self : with.workers)
+    workers.push_back(entry.make_worker(with.protocol, self, 1));
+  std::multimap<nanoseconds, push> arrivals; // in the order of time
+  std::uint64_t keys = 0, discarded = 0;
+  const auto perform = [&](const rule_effects& effects, nanoseconds now) {
+    discarded += count<discard>(effects);
+    for (const send_params& sent : all<send_params>(effects))
+      for (const worker_id to : sent.to) {
+        worker& that = *workers.at(to.value);
+        const auto asked = only<compute>(that.on(params{.epoch = sent.epoch, .ver = sent.ver, .key = ++keys, .position = sent.position}));
+        const auto done = only<send_push>(that.on(computed{.step = asked.step, .gradient = t(1), .samples = 10}));
+        arrivals.emplace(now + (to.value < 3 ? 10 : 35), done.what);
+      }
+  };
+  for (const auto& each : workers)
+    each->on(with);
+  perform(rule->on(with), 0);
+  while (arrivals.begin()->first <= 100) {
+    const auto first = arrivals.extract(arrivals.begin());
+    perform(rule->on(first.mapped()), first.key());
+  }
+  EXPECT_EQ(rule->current(), v(10));
+  EXPECT_EQ(discarded, 4u) << "two at 35, two at 70";
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(fmt::format("{}/{}", TROUPE_SOURCE_DIR, path)).rdbuf();
+  return out.str();
+}
+
+TEST(ProtocolsPage, QuotesTheWorkedExampleAsItIs) {
+  const std::string page = text_of_file("protocols/README.md");
+  const std::string sources = text_of_file("tests/protocols/worked_example.hpp") + text_of_file("tests/protocols/worked_example_test.cpp");
+  int blocks = 0;
+  for (auto at = page.find("```cpp\n"); at != std::string::npos; at = page.find("```cpp\n", at + 1)) {
+    const auto begin = at + 7;
+    const std::string quoted = page.substr(begin, page.find("```", begin) - begin);
+    EXPECT_NE(sources.find(quoted), std::string::npos) << "not in tests/protocols/worked_example*:\n" << quoted;
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 2);
+}
+
+TEST(ProtocolsPage, TableOfWhoWaitsForWhomIsTheCatalogs) {
+  const std::string page = text_of_file("protocols/README.md");
+  const std::string heading = "| protocol | a round is full | who gets parameters |\n| --- | --- | --- |\n";
+  const auto table = page.find(heading);
+  ASSERT_NE(table, std::string::npos);
+  std::istringstream rows(page.substr(table + heading.size()));
+  std::vector<std::string> quoted;
+  for (std::string row; std::getline(rows, row) && row.starts_with("|");)
+    quoted.push_back(row);
+  for (const catalog_entry& entry : catalog()) {
+    const std::string row = fmt::format("| `{}` | {} | {} |", entry.name, entry.round_is_full, entry.who_gets);
+    EXPECT_EQ(std::ranges::count(quoted, row), 1) << "protocols/README.md lacks the row\n" << row;
+  }
+  for (const std::string& row : quoted) {
+    const std::string name = row.substr(3, row.find('`', 3) - 3);
+    EXPECT_TRUE(find_protocol(name) || std::ranges::count(announced(), name) == 1) << "no protocol of this name: " << row;
+  }
+}
+
+} // namespace
+} // namespace troupe::protocols
