@@ -37,11 +37,15 @@ public:
   }
 
   std::optional<closing> close(const open_round& round) override {
+    if (round.pushed.size() < code_->least() && !round.full())
+      return std::nullopt;
     std::vector<std::uint32_t> ranks;
     std::vector<member> from;
+    auto place = members_.begin(); // both are sorted
     for (const auto& [who, part] : round.pushed)
       if (part.finite) {
-        ranks.push_back(static_cast<std::uint32_t>(round.with.rank_of(who.worker)));
+        place = std::find(place, members_.end(), who);
+        ranks.push_back(static_cast<std::uint32_t>(place - members_.begin()));
         from.push_back(who);
       }
     const auto decoded = code_->decode(ranks);
