@@ -30,9 +30,10 @@ public:
   explicit coded(const coded_options& options) : options_(options) {}
 
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
-    if (!code_ || round.with.workers != members_)
+    if (!code_ || round.with.workers != members_) {
       code_ = code_of(options_, round.with);
-    members_ = round.with.workers;
+      members_ = round.with.workers;
+    }
     return alive;
   }
 
@@ -77,9 +78,10 @@ public:
   explicit coded_task(const coded_options& options) : options_(options) {}
 
   worker_effects begin(const plan& with, const params& what, const push& as) override {
-    if (!code_ || with.workers != members_)
+    if (!code_ || with.workers != members_) {
       code_ = code_of(options_, with);
-    members_ = with.workers;
+      members_ = with.workers;
+    }
     open_ = as;
     const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
     const std::uint64_t samples = with.after(what.position) - what.position;
