@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -14,7 +16,7 @@ namespace troupe::protocols {
 
 namespace {
 
-constexpr std::size_t window = 16;          ///< steps of each worker that are remembered
+constexpr std::size_t window = 16; ///< steps of each worker that are remembered
 constexpr std::uint32_t rounds_to_decide = 2;
 constexpr double clearly_better = 0.8; ///< less than that is noise, and a switch costs momentum and a new plan
 
@@ -54,15 +56,19 @@ std::optional<decision> automatic::on(const report& closed, double) {
   }
   if (best == nullptr || *best == plan_.protocol || best_cost > clearly_better * current_cost)
     return std::nullopt;
-  return decision{.period = initial_period(*best),
-                  .protocol = *best,
-                  .why = fmt::format("auto: {} -> {}; a round's worth of samples would take: {}", plan_.protocol.name, best->name, why)};
+  return decision{
+      .period = initial_period(*best),
+      .protocol = *best,
+      .why = fmt::format("auto: {} -> {}; a round's worth of samples would take: {}", plan_.protocol.name, best->name, why)};
 }
 
 double automatic::predicted(const protocol_spec& candidate) const {
+  std::optional<gradient_code> code;
+  if (candidate.name == "coded")
+    code = code_of(coded_options_of(candidate), plan_);
   double sum = 0;
   for (std::size_t round = 0; round < window; ++round)
-    sum += cost(candidate, replay(round));
+    sum += cost(candidate, code ? &*code : nullptr, replay(round));
   return sum / static_cast<double>(window);
 }
 
@@ -75,23 +81,27 @@ std::vector<automatic::sample> automatic::replay(std::size_t round) const {
   return out;
 }
 
-double automatic::cost(const protocol_spec& candidate, const std::vector<sample>& times) const {
+double automatic::cost(const protocol_spec& candidate, const gradient_code* code, const std::vector<sample>& times) const {
   const auto n = times.size();
   const std::uint32_t period = initial_period(candidate);
-  if (candidate.name == "coded") {
-    const gradient_code code = code_of(coded_options_of(candidate), plan_);
+  if (code != nullptr) {
     std::vector<std::pair<double, std::uint32_t>> arrivals;
     for (std::uint32_t rank = 0; rank < n; ++rank) {
-      const double load = static_cast<double>(n * code.parts(rank).size()) / code.cuts(rank);
+      const double load = static_cast<double>(n * code->parts(rank).size()) / code->cuts(rank);
       arrivals.emplace_back(times[rank].compute * load + times[rank].travel, rank);
     }
     std::ranges::sort(arrivals);
-    std::vector<std::uint32_t> present;
-    for (const auto& [at, rank] : arrivals) {
-      present.insert(std::ranges::lower_bound(present, rank), rank);
-      if (code.decode(present))
-        return at;
-    }
+    const auto too_few = [&](std::size_t count) {
+      std::vector<std::uint32_t> present;
+      for (std::size_t i = 0; i < count; ++i)
+        present.push_back(arrivals[i].second);
+      std::ranges::sort(present);
+      return !code->decode(present);
+    };
+    // More pushes never decode worse, so the least number that is enough can be searched for.
+    const auto counts = std::views::iota(std::size_t{1}, n + 1);
+    if (const auto enough = std::ranges::partition_point(counts, too_few); enough != counts.end())
+      return arrivals[*enough - 1].first;
     return std::numeric_limits<double>::infinity();
   }
   std::vector<double> arrivals;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "protocols/controller.hpp"
+#include "protocols/gradient_code.hpp"
 
 namespace troupe::protocols {
 
@@ -36,7 +37,7 @@ private:
     double compute = 0, travel = 0; ///< nanoseconds, for one batch
   };
   std::vector<sample> replay(std::size_t round) const;
-  double cost(const protocol_spec& candidate, const std::vector<sample>& times) const;
+  double cost(const protocol_spec& candidate, const gradient_code* code, const std::vector<sample>& times) const;
 
   std::vector<protocol_spec> candidates_;
   plan plan_;

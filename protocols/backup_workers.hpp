@@ -20,8 +20,11 @@ public:
   explicit backup_workers(std::size_t k) : k_(k) {}
 
   std::optional<closing> close(const open_round& round) override {
+    const std::size_t quorum = quorum_of(k_, round.live.size());
+    if (round.pushed.size() < quorum)
+      return std::nullopt;
     const auto come = std::ranges::count_if(round.pushed, [](const auto& entry) { return entry.second.finite; });
-    const bool enough = static_cast<std::size_t>(come) >= quorum_of(k_, round.live.size());
+    const bool enough = static_cast<std::size_t>(come) >= quorum;
     return enough || round.full() ? std::optional{by_samples(round)} : std::nullopt;
   }
 

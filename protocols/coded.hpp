@@ -30,18 +30,23 @@ public:
   explicit coded(const coded_options& options) : options_(options) {}
 
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
-    if (!code_ || round.with.workers != members_)
+    if (!code_ || round.with.workers != members_) {
       code_ = code_of(options_, round.with);
-    members_ = round.with.workers;
+      members_ = round.with.workers;
+    }
     return alive;
   }
 
   std::optional<closing> close(const open_round& round) override {
+    if (round.pushed.size() < code_->least() && !round.full())
+      return std::nullopt;
     std::vector<std::uint32_t> ranks;
     std::vector<member> from;
+    auto place = members_.begin(); // both are sorted
     for (const auto& [who, part] : round.pushed)
       if (part.finite) {
-        ranks.push_back(static_cast<std::uint32_t>(round.with.rank_of(who.worker)));
+        place = std::find(place, members_.end(), who);
+        ranks.push_back(static_cast<std::uint32_t>(place - members_.begin()));
         from.push_back(who);
       }
     const auto decoded = code_->decode(ranks);
@@ -73,9 +78,10 @@ public:
   explicit coded_task(const coded_options& options) : options_(options) {}
 
   worker_effects begin(const plan& with, const params& what, const push& as) override {
-    if (!code_ || with.workers != members_)
+    if (!code_ || with.workers != members_) {
       code_ = code_of(options_, with);
-    members_ = with.workers;
+      members_ = with.workers;
+    }
     open_ = as;
     const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
     const std::uint64_t samples = with.after(what.position) - what.position;

@@ -343,17 +343,20 @@ std::optional<gradient_code::decoding> gradient_code::decode(const ranks& presen
 
 /// Groups come in at most two sizes, those of group 0 and of group s. In each, the smallest rank that holds a cut stands for it.
 std::optional<gradient_code::decoding> gradient_code::decode_groups(const ranks& present) const {
-  for (const std::uint32_t size : {cuts(0), cuts(stragglers_)}) {
+  const std::uint32_t larger = cuts(0), smaller = cuts(stragglers_);
+  for (const std::uint32_t size : {larger, smaller}) {
     std::vector<char> held(size);
     decoding out{.weights = std::vector<double>(present.size())};
     std::uint32_t count = 0;
     for (std::size_t i = 0; i < present.size(); ++i)
-      if (cuts(present[i]) == size && std::exchange(held[present[i] / (stragglers_ + 1)], 1) == 0) {
+      if ((larger == smaller || cuts(present[i]) == size) && std::exchange(held[present[i] / (stragglers_ + 1)], 1) == 0) {
         out.weights[i] = 1;
         ++count;
       }
     if (count == size)
       return out;
+    if (larger == smaller)
+      break;
   }
   return {};
 }

@@ -61,6 +61,8 @@ public:
   std::uint32_t cuts(std::uint32_t worker) const;
   /// The cuts that this worker computes, and with which coefficients it adds their gradients up.
   std::vector<part> parts(std::uint32_t worker) const;
+  /// Fewer pushes than these are never enough.
+  std::uint32_t least() const { return cyclic_ ? workers_ - stragglers_ : cuts(stragglers_); }
   /// How to add up the pushes of these workers (ranks, rising); nothing if they are not enough. It depends on nothing but the
   /// set. O(n) for groups, O(n s + s^3) for cyclic.
   std::optional<decoding> decode(const std::vector<std::uint32_t>& present) const;

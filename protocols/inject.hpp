@@ -43,9 +43,9 @@ struct fault_spec {
     crash,     ///< the worker is gone; with `back_after_s` it comes back as a new life
     pause,     ///< it stops for `for_s` and goes on where it was
     partition, ///< nothing passes between it and the others for `for_s`; what was sent arrives afterwards
-    reorder,   ///< simulator only, as the next two: messages of one link overtake each other, with probability `prob`
-    repeat,
-    loss,
+    reorder,   ///< simulator only, as the next two: with probability `prob` a message is late; those of one link stay in order
+    repeat,    ///< with probability `prob` what goes over a lane comes twice, the second time at once or later
+    loss,      ///< with probability `prob` an exchange between workers is lost; nothing else may be
   };
   kind what = kind::crash;
   worker_id worker{}; ///< crash, pause, partition

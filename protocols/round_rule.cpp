@@ -91,7 +91,7 @@ rule_effects round_rule::on(const worker_down& msg) {
   rule_effects out;
   if (auto part = round_.pushed.extract(gone); part && usable(part.mapped()))
     out = {discard{part.mapped().gradient}, discarded(part.mapped())};
-  append(out, close_if_full());
+  append(out, !round_.live.empty() && policy_->lost(round_) ? abandon() : close_if_full());
   return out;
 }
 
@@ -140,8 +140,6 @@ rule_effects round_rule::begin() {
 rule_effects round_rule::close_if_full() {
   if (round_.live.empty())
     return begin();
-  if (policy_->lost(round_))
-    return abandon();
   const auto how = policy_->close(round_);
   return how ? close(*how) : rule_effects{};
 }

@@ -162,7 +162,7 @@ void cluster::happens(nanoseconds at, std::function<void()> what) {
 }
 
 bool cluster::stalled() const {
-  return options_.stall_after != 0 && clock_.running() && now_ - last_progress_ > options_.stall_after;
+  return options_.stall_after != 0 && clock_.running() && queue_.next_time() - last_progress_ > options_.stall_after;
 }
 
 std::string cluster::waited_for() const {
@@ -241,10 +241,10 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
   } else if (here != there) {
     at += control ? control_latency_ : network_.latency();
   }
-  if (const nanoseconds jitter = options_.tests.jitter; jitter > 0 && from != to) {
+  if (const nanoseconds jitter = options_.tests.jitter; (jitter > 0 || reorder_ > 0) && from != to) {
     at += static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(jitter) + 1));
     if (reorder_ > 0 && dice_.hit(reorder_))
-      at += 10 * jitter;
+      at += late();
     nanoseconds& last = last_on_link_[{actor_of(from), actor_of(to)}];
     at = last = std::max(last, at);
   }
@@ -257,6 +257,8 @@ void cluster::arrive(parcel&& what) {
   if (std::exchange(what.leaves, false))
     return transmit(std::move(what));
   if (waits_at_worker(what))
+    return;
+  if (loss_ > 0 && std::holds_alternative<peer_parcel>(what.what) && dice_.hit(loss_))
     return;
   const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {
                            return end.what == role::coordinator || end.what == role::evaluator;
@@ -297,12 +299,17 @@ bool cluster::waits_at_worker(const parcel& what) {
   return false;
 }
 
+/// By how much what is late comes later.
+nanoseconds cluster::late() const {
+  return 10 * std::max(options_.tests.jitter, network_.latency());
+}
+
 /// A lane that is opened anew may carry again what it had carried: at once, or later, behind what was sent since.
 void cluster::repeat(const parcel& what) {
   const bool may_be_late = std::holds_alternative<push_parcel>(what.what) || std::holds_alternative<arrival>(what.what)
                            || std::holds_alternative<params_parcel>(what.what);
   if (may_be_late && dice_.hit(0.5))
-    queue_.push(now_ + static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(10 * options_.tests.jitter) + 1)), what);
+    queue_.push(now_ + static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(late()) + 1)), what);
   else
     hear(what);
 }

@@ -116,6 +116,7 @@ private:
   void look_at(host_link which);
   bool waits_at_worker(const parcel& what);
   void repeat(const parcel& what);
+  nanoseconds late() const;
   void hear(const parcel& what);
   void tell_listeners(endpoint from, endpoint to, const message& what);
   void lose(const std::function<bool(endpoint from)>& from, const std::function<bool(endpoint to)>& to);

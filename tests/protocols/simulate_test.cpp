@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The simulator itself: times, faults, sameness, and the quadratic's numbers, worked by hand.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "protocols/sim/null_numerics.hpp"
+#include "protocols/sim/quadratic.hpp"
+#include "protocols/sim/simulate.hpp"
+
+namespace troupe::protocols::sim {
+namespace {
+
+constexpr nanoseconds ms = 1'000'000;
+
+/// 10 ms a step, 1 ms one way, batches of 2 of 100 samples, one evaluation, at the end.
+options job_of(const std::string& protocol, std::uint32_t workers, std::uint64_t steps) {
+  options job;
+  job.protocol.name = protocol;
+  job.job.workers = workers;
+  job.job.batch = 2;
+  job.job.data_size = 100;
+  job.job.evaluate_every_samples = 1'000'000;
+  job.job.stop_steps = steps;
+  job.inject.step_ms = 10;
+  job.inject.link.latency_ms = 1;
+  job.stall_after = 10'000 * ms;
+  return job;
+}
+
+result run(const options& job) {
+  null_numerics nothing;
+  return simulate(job, nothing);
+}
+
+std::vector<double> final_parameters(const options& job, const quadratic_options& what) {
+  struct last_evaluated final : listener {
+    void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
+      if (to.what == endpoint::role::evaluator)
+        ranges[std::get<params_parcel>(what).from.value] = std::get<params_parcel>(what).range;
+    }
+    std::map<std::uint32_t, tensor> ranges;
+  } last;
+  quadratic maths{what};
+  listener* const listeners[] = {&last};
+  const result out = simulate(job, maths, listeners);
+  EXPECT_FALSE(out.failed) << out.reason;
+  std::vector<double> all;
+  for (const auto& [shard, range] : last.ranges)
+    all.insert(all.end(), elements_of(range).begin(), elements_of(range).end());
+  return all;
+}
+
+quadratic_options smooth(double lr, double momentum = 0) {
+  return {.curvature = {1, 0.5}, .minimum = {1, -1}, .noise = 0, .data_size = 100, .lr = lr, .momentum = momentum};
+}
+
+// -- time
+
+// Parameters 1 ms, a step, a push 1 ms: three rounds.
+TEST(Simulate, RoundTakesAStepAndTwoLatencies) {
+  EXPECT_EQ(run(job_of("sync", 1, 3)).virtual_time, 36 * ms);
+}
+
+// 1,000 bytes at 8 Mbit/s: 1 ms.
+TEST(Simulate, MessageOfOneTakesItsBytesOnce) {
+  options job = job_of("sync", 1, 3);
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, 42 * ms);
+  EXPECT_EQ(out.bytes, 6000u);
+}
+
+// Both pushes share the server's link, both sets of parameters do: 2 ms instead of 1 each.
+TEST(Simulate, HostsShareTheServersLink) {
+  options job = job_of("sync", 2, 3);
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  EXPECT_EQ(run(job).virtual_time, 48 * ms);
+}
+
+// Two shards send half of the model each, over links of their own.
+TEST(Simulate, ShardsHaveLinksOfTheirOwn) {
+  options job = job_of("sync", 2, 1);
+  job.model_bytes = 2000;
+  job.job.shards = 2;
+  job.inject.link.mbit = 8;
+  // From each shard two halves leave, 2 ms, and each worker takes two halves in, 2 ms at the same time; likewise the pushes. The
+  // orders of shard 0 reach shard 1 a latency later.
+  EXPECT_EQ(run(job).virtual_time, (1 + 2 + 1 + 10 + 2 + 1 + 1) * ms);
+}
+
+TEST(Simulate, ColocatedWorkersReachTheirOwnShardAtOnce) {
+  options job = job_of("sync", 1, 3);
+  job.colocated = true;
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, 30 * ms);
+  EXPECT_EQ(out.bytes, 0u);
+}
+
+TEST(Simulate, MeasuredTimesAreDrawnInOrder) {
+  options job = job_of("sync", 1, 3);
+  job.model_bytes = 4;
+  job.measured = {.compute = {{5 * ms, 7 * ms}}, .message = ms / 2, .apply = 3 * ms};
+  // Two messages of 1.5 ms and a step of 5, 7, 5; the parameters of versions 1 and 2 leave 3 ms after their decision.
+  EXPECT_EQ(run(job).virtual_time, 3 * 3 * ms + (5 + 7 + 5) * ms + 2 * 3 * ms);
+}
+
+TEST(Simulate, EvaluationStopsTheTrainingClock) {
+  options job = job_of("sync", 2, 6);
+  job.job.shards = 2; // so that an evaluation takes virtual time: orders and parameters travel
+  const nanoseconds alone = run(job).virtual_time;
+  job.job.evaluate_every_samples = 4;
+  const result often = run(job);
+  EXPECT_EQ(often.curve.size(), 6u);
+  EXPECT_EQ(often.virtual_time, alone);
+}
+
+TEST(Simulate, ComputingAndWaitingAddUp) {
+  options job = job_of("sync", 2, 4);
+  job.inject.stragglers = {{.worker = worker_id{1}, .factor = 3}};
+  const result out = run(job);
+  EXPECT_EQ(out.workers.at({0}).computing, 40 * ms);
+  EXPECT_EQ(out.workers.at({1}).computing, 120 * ms);
+  EXPECT_EQ(out.workers.at({0}).waiting, 3 * 22 * ms) << "the other's 20 ms longer, and two ways";
+  EXPECT_EQ(out.workers.at({1}).waiting, 3 * 2 * ms);
+}
+
+// -- faults
+
+TEST(Simulate, PausedWorkerGoesOnWhereItWas) {
+  options job = job_of("sync", 2, 3);
+  job.inject.faults = {{.what = fault_spec::kind::pause, .worker = {1}, .at_s = 0.006, .for_s = 0.1}};
+  EXPECT_EQ(run(job).virtual_time, 136 * ms);
+}
+
+// Its push of the first round arrives when the partition ends, at 50 ms.
+TEST(Simulate, WhatWasSentInAPartitionArrivesAfterwards) {
+  options job = job_of("sync", 2, 3);
+  job.inject.faults = {{.what = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 0.045}};
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, (50 + 24) * ms);
+  EXPECT_EQ(out.discarded, 0u);
+}
+
+TEST(Simulate, WorkerThatComesBackIsANewLife) {
+  options job = job_of("sync", 2, 10);
+  job.inject.faults = {{.what = fault_spec::kind::crash, .worker = {1}, .at_s = 0.03, .back_after_s = 0.03}};
+  const result out = run(job);
+  EXPECT_FALSE(out.failed) << out.reason;
+  ASSERT_EQ(out.notes.size(), 2u);
+  EXPECT_EQ(out.notes[1], "0.060 s: worker 1'1 joins");
+}
+
+TEST(Simulate, JobThatCannotGoOnSaysWhomItWaitsFor) {
+  options job = job_of("sync", 2, 10);
+  job.inject.faults = {{.what = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 1000}};
+  job.stall_after = 100 * ms;
+  const result out = run(job);
+  EXPECT_TRUE(out.stalled);
+  EXPECT_NE(out.reason.find("waiting for worker 1"), std::string::npos) << out.reason;
+}
+
+// -- sameness
+
+options busy_job(const std::string& protocol) {
+  options job = job_of(protocol, 6, 60);
+  job.job.shards = 2;
+  job.job.evaluate_every_samples = 100;
+  job.model_bytes = 4000;
+  job.inject.link.mbit = 50;
+  job.inject.stragglers = {{.factor = 4, .prob = 0.25}, {.distribution = straggler_spec::law::jitter, .spread = 0.2}};
+  job.inject.faults = {{.what = fault_spec::kind::crash, .worker = {2}, .at_s = 0.1, .back_after_s = 0.1},
+                       {.what = fault_spec::kind::pause, .worker = {3}, .at_s = 0.2, .for_s = 0.05}};
+  return job;
+}
+
+// The same number in every build: nothing in it was made by floating point.
+TEST(Simulate, DigestIsTheSameOnEveryRunAndBuild) {
+  const auto digest = [](const std::string& protocol, std::uint64_t seed) {
+    options job = busy_job(protocol);
+    job.seed = seed;
+    quadratic maths{{.data_size = 100}};
+    return simulate(job, maths).digest;
+  };
+  EXPECT_EQ(digest("sync", 1), 12707713617936776877u);
+  EXPECT_EQ(digest("ssp", 1), 15761484613214043015u);
+  EXPECT_EQ(digest("easgd", 1), 7685977195363358254u);
+  EXPECT_EQ(digest("sync", 1), digest("sync", 1));
+  EXPECT_NE(digest("sync", 1), digest("sync", 2));
+}
+
+TEST(Simulate, ListenersChangeNothing) {
+  options job = busy_job("async");
+  null_numerics nothing;
+  listener silent;
+  listener* const listeners[] = {&silent};
+  EXPECT_EQ(simulate(job, nothing).digest, simulate(job, nothing, listeners).digest);
+}
+
+// -- the quadratic
+
+// x = 0, lr 0.5: x1 = 0.5 * 1, then 0.5 + 0.5 * 0.5; with curvature 0.5 a quarter of the way each time.
+TEST(Simulate, SynchronousSgdOnAQuadraticIsPlainSgd) {
+  const auto x = final_parameters(job_of("sync", 4, 2), smooth(0.5));
+  ASSERT_EQ(x.size(), 2u);
+  EXPECT_DOUBLE_EQ(x[0], 0.75);
+  EXPECT_DOUBLE_EQ(x[1], -(1 - 0.75 * 0.75));
+}
+
+TEST(Simulate, MomentumIsTheShards) {
+  // v1 = -1, x1 = 0.5; v2 = 0.5 * -1 - 0.5 = -1, x2 = 1.
+  EXPECT_DOUBLE_EQ(final_parameters(job_of("sync", 4, 2), smooth(0.5, 0.5)).at(0), 1.0);
+}
+
+TEST(Simulate, ShardsTogetherMakeWhatOneMakes) {
+  for (const std::string protocol : {"sync", "local", "coded"}) {
+    options job = job_of(protocol, 4, 5);
+    const quadratic_options noisy{.data_size = 100, .momentum = 0.9};
+    const auto one = final_parameters(job, noisy);
+    job.job.shards = 3;
+    EXPECT_EQ(final_parameters(job, noisy), one) << protocol;
+  }
+}
+
+TEST(Simulate, LocalSgdOfOneStepBackupOfAllAndCodesAreSynchronousSgd) {
+  const quadratic_options noisy{.data_size = 100};
+  const auto sync = final_parameters(job_of("sync", 4, 6), noisy);
+  options local = job_of("local", 4, 6);
+  local.protocol.parameters["steps"] = std::int64_t{1};
+  options backup = job_of("backup", 4, 6);
+  backup.protocol.parameters["quorum"] = std::int64_t{4};
+  for (const options& job : {local, backup, job_of("coded", 4, 6)}) {
+    const auto other = final_parameters(job, noisy);
+    ASSERT_EQ(other.size(), sync.size());
+    for (std::size_t k = 0; k < sync.size(); ++k)
+      EXPECT_NEAR(other[k], sync[k], 1e-12) << job.protocol.name;
+  }
+}
+
+// Seven pushes of others come between a worker's parameters and its push.
+TEST(Simulate, AsynchronousStalenessIsTheNumberOfTheOthers) {
+  EXPECT_NEAR(run(job_of("async", 8, 4000)).staleness_mean(), 7, 0.05);
+}
+
+// Minimum of the mean of two curvatures' losses: a consensus at which the worker's data agree.
+TEST(Simulate, AdmmComesToTheMinimum) {
+  options job = job_of("admm", 4, 400);
+  job.protocol.parameters["steps"] = std::int64_t{5};
+  const auto x = final_parameters(job, smooth(0.2));
+  EXPECT_NEAR(x.at(0), 1, 1e-3);
+  EXPECT_NEAR(x.at(1), -1, 1e-3);
+}
+
+TEST(Simulate, ElasticAveragingComesToTheMinimum) {
+  const auto x = final_parameters(job_of("easgd", 4, 400), smooth(0.2));
+  EXPECT_NEAR(x.at(0), 1, 1e-3);
+  EXPECT_NEAR(x.at(1), -1, 1e-3);
+}
+
+} // namespace
+} // namespace troupe::protocols::sim
