@@ -109,6 +109,8 @@ void add_simulate(CLI::App& app, arguments& a) {
   c->add_option("--steps", a.simulate.steps, "versions of the parameters, instead of the job's [stop]")
       ->type_name("K")
       ->check(CLI::PositiveNumber);
+  c->add_option("--calibrate", a.simulate.calibrate, "take the times of a real run instead of emulated ones: what run --trace wrote")
+      ->type_name("TRACE");
   add_json(c, a.simulate.json);
 }
 

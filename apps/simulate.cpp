@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "apps/calibration.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
 #include "apps/simulate_job.hpp"
@@ -44,15 +45,22 @@ int simulate_command(const simulate_options& options) {
     return refuse(loaded.error());
   if (options.seconds > 0 || options.steps > 0)
     loaded->job.stop = {.steps = options.steps, .seconds = options.seconds};
+  protocols::sim::calibration measured;
+  if (!options.calibrate.empty()) {
+    auto read = read_calibration(options.calibrate);
+    if (!read)
+      return refuse(read.error());
+    measured = std::move(*read);
+  }
   simulation how;
   try {
     if (loaded->numerics == "quadratic") {
-      how = simulate_quadratic(*loaded, {});
+      how = simulate_quadratic(*loaded, measured);
     } else {
       auto prepared = prepare_job(*loaded);
       if (!prepared)
         return refuse(prepared.error());
-      how = simulate_model(prepared->config, prepared->data, prepared->network, {});
+      how = simulate_model(prepared->config, prepared->data, prepared->network, measured);
     }
   } catch (const std::exception& e) {
     fmt::print(stderr, "troupe: {}\n", e.what());

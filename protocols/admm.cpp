@@ -66,7 +66,7 @@ bool admm::ready() const {
   const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : std::min(options_.barrier, seats_.size());
   const auto fresh = static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh; }));
   return fresh > 0 && fresh >= wanted
-         && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.fresh || s.second.age < options_.delay; });
+         && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.age < options_.delay; });
 }
 
 void admm::close_if_ready(rule_effects& out) {

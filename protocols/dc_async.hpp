@@ -8,7 +8,7 @@ namespace troupe::protocols {
 
 /// A gradient g that was computed at w_bak and is applied at w stands for the gradient at w: its first-order expansion with
 /// the Hessian's diagonal taken as lambda g*g is g + lambda g*g*(w - w_bak). w_bak is kept for each worker: the parameters
-/// that were sent to it last. Adaptive: lambda over the root of a running mean of g*g.
+/// that were sent to it last. Adaptive: lambda / sqrt(s + 1e-7), where s = 0.95 s + 0.05 g*g, by element, at each push.
 class dc_async final : public async_sgd {
 public:
   dc_async(double lambda, bool adaptive) : lambda_(lambda), adaptive_(adaptive) {}

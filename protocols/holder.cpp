@@ -38,7 +38,8 @@ holder_effects holder::on(const plan& msg) {
 holder_effects holder::on(const push& msg) {
   const push_id id = msg.id;
   const auto seen = newest_.find(id.worker);
-  const bool old = seen != newest_.end() && id <= seen->second;
+  // Kept and yet forgotten: it came before the plan that brought its worker back, and behind it the one that left it out.
+  const bool old = (seen != newest_.end() && id <= seen->second) || kept_.contains(id);
   // A push of a plan that is not here yet is the lead's to judge: refusing it would let the lead wait for ever.
   const bool foreign = msg.epoch <= plan_.epoch && !plan_.has({id.worker, id.life});
   if (old || foreign) {

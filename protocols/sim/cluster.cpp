@@ -22,6 +22,12 @@ using role = endpoint::role;
 constexpr endpoint the_coordinator{role::coordinator};
 constexpr endpoint the_evaluator{role::evaluator};
 
+/// Whether it is made to carry a tensor, even an empty one.
+bool carries_tensor(const message& what) {
+  return std::holds_alternative<push_parcel>(what) || std::holds_alternative<params_parcel>(what)
+         || std::holds_alternative<partial_parcel>(what);
+}
+
 template <class... Cases>
 struct cases : Cases... {
   using Cases::operator()...;
@@ -230,7 +236,7 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
   nanoseconds at = std::max(ready, now_);
   const host_id here = host_of(from), there = host_of(to);
   const bool control = from.what == role::coordinator || to.what == role::coordinator;
-  if (bytes > 0)
+  if (carries_tensor(out.what) && to.what != role::evaluator)
     at += options_.measured.message;
   if (here != there && bytes > 0) {
     result_.bytes += bytes;

@@ -130,6 +130,7 @@ TEST(Admm, PushOfTheDeadLeavesTheMean) {
   EXPECT_EQ(rule.on(worker_down{w(1), {}}), (rule_effects{discard{t(101)}}));
   EXPECT_EQ(only<apply>(rule.on(push_from(0))).sum, (std::vector<term>{{t(100), 1}}));
   EXPECT_EQ(rule.on(worker_down{w(1), {}}), rule_effects{});
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}})) << "and no round of nobody";
 }
 
 TEST(Admm, PlanDropsWhoIsNotInItAndSendsZToWhoIsNew) {

@@ -279,6 +279,16 @@ TEST(Coded, JoinerGetsACodeInTheNextRoundWithItsPlan) {
   EXPECT_EQ(count<apply>(rule.on(push_from(3, 1, 2))), 1u);
 }
 
+TEST(Coded, WhatCountsIsTheRankNotTheName) {
+  const plan with = plan_of(1, {3, 4, 6, 9});
+  round_rule rule = coded_rule();
+  rule.on(with);
+  rule.on(push_from(3));
+  EXPECT_EQ(count<apply>(rule.on(push_from(4))), 0u) << "both hold the first half";
+  EXPECT_EQ(only<apply>(rule.on(push_from(6))).sum, (std::vector<term>{{t(103), 1}, {t(106), 1}}));
+  EXPECT_EQ(asked(9, with).parts, (std::vector<compute::part>{{1, 0.5}}));
+}
+
 TEST(Coded, WorkerUsesTheCodeOfThePlanItsParametersBelongTo) {
   params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<coded_task>(coded_options{}); }};
   subject.on(plan_of(1, {0, 1}));

@@ -121,6 +121,17 @@ TEST(GradientWorker, PlanWithAnotherLifeOfItAsksForNothing) {
   EXPECT_EQ(subject.on(params_of(0)), worker_effects{});
 }
 
+TEST(GradientWorker, ParametersForItsOlderLifeDoNotHideItsOwn) {
+  params_worker subject = gradient_worker({w(1), {1}});
+  plan with_it = plan_of(2, {0, 1});
+  with_it.workers[1].life = {1};
+  params own = params_of(0, 2);
+  EXPECT_TRUE(subject.on(params_of(17)).empty()) << "before it has heard of any plan";
+  subject.on(with_it);
+  EXPECT_TRUE(subject.on(params_of(18)).empty());
+  EXPECT_EQ(count<compute>(subject.on(own)), 1u);
+}
+
 TEST(GradientWorker, ComputedWithoutComputeIsNothing) {
   params_worker subject = worker_1();
   EXPECT_EQ(subject.on(computed{.step = 0}), worker_effects{});

@@ -56,6 +56,19 @@ TEST(Holder, RepeatedPushIsDiscardedUnderANewPlanToo) {
   EXPECT_EQ(only<discard>(subject.on(push_of(0, 1, 7))).what, t(7));
 }
 
+TEST(Holder, RepeatedPushIsDiscardedThoughThePlansOfItsDeathAndReturnComeLate) {
+  holder subject = shard();
+  push first = push_of(0);
+  first.epoch = e(3);
+  subject.on(first);
+  subject.on(plan_of(2, {1}));
+  subject.on(plan_of(3, {0, 1}));
+  push again = first;
+  again.gradient = t(7);
+  EXPECT_EQ(subject.on(again), (holder_effects{discard{t(7)}, report{.what = report::kind::push_discarded}}));
+  EXPECT_EQ(subject.kept(), 1u);
+}
+
 TEST(Holder, RepeatOfAnEmptyPushHasNoTicketToDiscard) {
   holder subject = shard();
   push empty = push_of(0);

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Breaks the protocol machines in small ways, one at a time, and sees whether the tests notice.
 
-usage: mutants.py [--only WORD] [--table]
+usage: mutants.py [--only WORD]... [--table]
 
 Each mutant is one textual change in protocols/. In a scratch copy, protocols_test is built with it and run twice: the
 hand-worked tests alone and the random schedules alone. A mutant that neither notices has survived: exit status 1, as when a
-mutant's text is not found any more. --only takes mutants whose file or note has the word; --table prints Markdown.
+mutant's text is not found any more. --only takes mutants whose file or note has the word; --table prints at the end how many of
+each file's were noticed by what, as Markdown.
 """
 
 import argparse
@@ -17,40 +18,12 @@ import subprocess
 import sys
 import tempfile
 
+import mutants_of_protocols
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # file, text, replacement, what it breaks
 MUTANTS = [
-    ("sync_sgd.cpp", "msg.epoch != plan_.epoch || ", "", "a push of another plan is taken"),
-    ("sync_sgd.cpp", "msg.base != version_ || ", "", "a push against another version is taken"),
-    ("sync_sgd.cpp", "!live_.contains(from) || ", "", "a foreign or dead worker's push is taken"),
-    ("sync_sgd.cpp", "!pushed_.emplace(from, msg).second", "!pushed_.insert_or_assign(from, msg).second",
-     "a repeated push replaces the first"),
-    ("sync_sgd.cpp", "return {discard{what.gradient}, report{", "return {report{", "a refused push is never dropped"),
-    ("sync_sgd.cpp", "    dead_.insert(gone);", "    (void)gone;", "a death before the next plan is forgotten"),
-    ("sync_sgd.cpp", "if (auto part = pushed_.extract(gone); part", "if (decltype(pushed_)::node_type part; part",
-     "a dead worker's push stays in the round"),
-    ("sync_sgd.cpp", "part && adds_a_term(part.mapped())", "part && !adds_a_term(part.mapped())",
-     "a dead worker's push is not dropped"),
-    ("sync_sgd.cpp", "return live_.empty() ? begin_round() : rule_effects{};", "return begin_round();",
-     "a plan breaks into the open round"),
-    ("sync_sgd.cpp", "/ static_cast<double>(step.samples)});", "/ static_cast<double>(step.samples + 1)});", "weights do not sum to 1"),
-    ("sync_sgd.cpp", "{part.gradient, static_cast<double>(part.samples) / static_cast<double>(step.samples)}",
-     "{part.gradient, 1.0 / static_cast<double>(pushed_.size())}", "weights by worker instead of by sample"),
-    ("sync_sgd.cpp", "return part.finite && part.samples > 0;", "return part.samples > 0;", "a gradient that is not finite is used"),
-    ("sync_sgd.cpp", "position_ = plan_.after(position_);", "position_ = newest_.after(position_);",
-     "the next plan's n moves this round's position"),
-    ("sync_sgd.cpp", "  pushed_.clear();\n", "", "a round keeps the pushes of the last"),
-    ("sync_sgd.cpp", "pushed_.size() == live_.size() ?", "pushed_.size() + 1 >= live_.size() ?", "a round closes one push early"),
-    ("sync_sgd.cpp", "static_cast<std::uint32_t>(plan_.workers.size())}", "static_cast<std::uint32_t>(live_.size())}",
-     "n is who lives, not the plan's"),
-    ("sync_sgd.cpp", "if (!dead_.contains(who)) {", "{", "a round waits for the dead"),
-    ("sync_sgd.cpp", "if (live_.empty())\n    return begin_round();", "if (live_.empty())\n    return {};",
-     "a plan that waits for an abandoned round waits for ever"),
-    ("sync_sgd.cpp", "if (msg.epoch <= newest_.epoch)", "if (msg.epoch < newest_.epoch)", "a repeated plan begins a round"),
-    ("sync_sgd.cpp", "for (const auto& [from, part] : pushed_)\n    if (adds_a_term(part))\n      step.sum",
-     "for (auto at = pushed_.rbegin(); at != pushed_.rend(); ++at)\n    if (const push& part = at->second; adds_a_term(part))\n      step.sum",
-     "sums in another order"),
     ("lead.cpp", "push_of_id.reported.size() < holders_per_push_", "push_of_id.reported.empty()", "one shard's report is enough"),
     ("lead.cpp", "|| !push_of_id.reported.insert(msg.holder).second\n", "|| (push_of_id.reported.insert({static_cast<std::uint32_t>(push_of_id.reported.size())}), false)\n",
      "one shard's report counts twice"),
@@ -83,7 +56,7 @@ MUTANTS = [
     ("holder.cpp", "holder_effects holder::on(const send_order& msg) {\n  return enqueue(msg);\n}",
      "holder_effects holder::on(const send_order& msg) {\n  holder_effects out;\n  perform(out, msg);\n  return out;\n}",
      "parameters are served before the close they belong to"),
-    ("holder.cpp", "sum.push_back({kept.mapped(), part.weight});", "sum.push_back({kept.mapped(), 1});", "weights are ignored"),
+    ("holder.cpp", "sum.push_back({kept->second, part.weight});", "sum.push_back({kept->second, 1});", "weights are ignored"),
     ("holder.cpp", "  if (msg.ver <= ordered_)\n    return {};\n", "", "a repeated close is performed"),
     ("holder.cpp", "    discard_unless_empty(out, kept.mapped());\n}", "    (void)out;\n}", "a dropped push's tensor leaks"),
     ("holder.cpp", "  current_ = round.ver;\n", "", "forgets what it has made"),
@@ -91,17 +64,6 @@ MUTANTS = [
     ("holder.cpp", "[this](const auto& seen) { return plan_.rank_of(seen.first) < 0; }", "[](const auto&) { return true; }",
      "a new plan makes old pushes new"),
     ("holder.cpp", "if (msg.epoch > plan_.epoch) {", "{", "an older plan replaces a newer one"),
-    ("gradient_worker.cpp", "std::tie(msg.ver, msg.epoch) <= std::tie(newest_->ver, newest_->epoch)", "msg.ver <= newest_->ver",
-     "a round begun anew is not answered"),
-    ("gradient_worker.cpp", "std::tie(msg.ver, msg.epoch) <= std::tie", "std::tie(msg.ver, msg.epoch) < std::tie",
-     "repeated parameters are answered twice"),
-    ("gradient_worker.cpp", "|| msg.step != open_->id.clock.value", "", "what was not asked for is pushed"),
-    ("gradient_worker.cpp", "  begun_newest_ = true;\n", "", "computes the same for ever"),
-    ("gradient_worker.cpp", "return entry.first < msg.epoch;", "return entry.first <= msg.epoch;", "forgets the plan it needs"),
-    ("gradient_worker.cpp", "with.rank_of(self_.worker)", "self_.worker.value", "its slice is its id, not its rank"),
-    ("gradient_worker.cpp", "clock_ = {clock_.value + 1};", "clock_ = {1};", "two pushes have one name"),
-    ("gradient_worker.cpp", "if (open_ || !newest_", "if (!newest_", "begins before the last is done"),
-    ("gradient_worker.cpp", "!known->second.has(self_)", "known->second.rank_of(self_.worker) < 0", "an old life goes on working"),
     ("coordinator.cpp", "  out.emplace_back(next_hold());\n  out.emplace_back(next_plan());", "  out.emplace_back(next_plan());\n  out.emplace_back(next_hold());",
      "the first limit may come too late"),
     ("coordinator.cpp", "|| (buried != buried_.end() && who.life <= buried->second);", ";", "the dead join again"),
@@ -112,7 +74,6 @@ MUTANTS = [
     ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
     ("coordinator.cpp", "std::ceil(", "std::floor(", "part of a sample is none"),
     ("coordinator.cpp", "    cut_off_.insert(worker);\n", "", "a worker without an aggregator joins"),
-    ("coordinator.cpp", "barren_ + 1 : 0;", "barren_ + 1 : barren_;", "counts barren rounds that do not follow each other"),
     ("coordinator.cpp", "    out.emplace_back(send_worker_down{{gone.worker, gone.life}});\n", "    out.emplace_back(resume{});\n",
      "nobody is told of a death"),
     ("coordinator.cpp", "  out.emplace_back(send_holder_down{msg});\n", "", "nobody is told of an aggregator's death"),
@@ -125,8 +86,8 @@ MUTANTS = [
     ("tree.cpp", "      tree[top.value].parents.push_back({i});", "      tree[top.value].parents = {{0}};", "aggregators know one shard only"),
     ("gradient_code.cpp", "return (workers_ - group + groups - 1) / groups;", "return (workers_ + groups - 1) / groups;", "small groups leave cuts undone"),
     ("gradient_code.cpp", "return {{worker / (stragglers_ + 1), 1.0}};", "return {{worker % cuts(worker), 1.0}};", "two members of a group take one cut"),
-    ("gradient_code.cpp", "cuts(present[i]) == size && ", "", "groups of another size stand in"),
-    ("gradient_code.cpp", "{cuts(0), cuts(stragglers_)}", "{cuts(0)}", "a small group that is whole is not enough"),
+    ("gradient_code.cpp", "(larger == smaller || cuts(present[i]) == size) && ", "", "groups of another size stand in"),
+    ("gradient_code.cpp", ": {larger, smaller})", ": {larger})", "a small group that is whole is not enough"),
     ("gradient_code.cpp", "    if (count == size)", "    if (count + 1 >= size)", "decodes with a cut missing"),
     ("gradient_code.cpp", "std::exchange(held[present[i] / (stragglers_ + 1)], 1) == 0", "held[present[i] / (stragglers_ + 1)] == 0",
      "a cut is added twice"),
@@ -148,10 +109,11 @@ MUTANTS = [
     ("gradient_code.cpp", "dice::keyed(options.seed, n, s)", "dice::keyed(0, n, s)", "the seed is ignored"),
     ("gradient_code.cpp", "decoding out{.residual = cyclic_->residual(a)};", "decoding out{.residual = cyclic_->residual(cyclic_->all_present)};",
      "the residual is that of all present"),
-    ("message.cpp", "std::min(position + global_batch, (position / size + 1) * size)", "position + global_batch",
+    ("message.cpp", "std::min(position + static_cast<std::uint64_t>(batch) * cuts, (position / size + 1) * size)",
+     "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
-]
+] + mutants_of_protocols.MUTANTS
 
 HAND = "-*Schedules*:*Wire*:*Codec*:*Hostile*"
 RANDOM = "*Schedules*"
@@ -201,11 +163,12 @@ def judge(scratch, mutant):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--only", default="")
+    arguments.add_argument("--only", action="append", default=[])
     arguments.add_argument("--table", action="store_true")
     options = arguments.parse_args()
-    chosen = [mutant for mutant in MUTANTS if options.only in mutant[0] or options.only in mutant[3]]
-    bad = 0
+    words = options.only or [""]
+    chosen = [mutant for mutant in MUTANTS if any(word in mutant[0] or word in mutant[3] for word in words)]
+    verdicts = []
     with tempfile.TemporaryDirectory(prefix="troupe-mutants-") as name:
         scratch = pathlib.Path(name)
         prepare(scratch)
@@ -216,13 +179,20 @@ def main():
         if not passes(binary, HAND) or not passes(binary, RANDOM):
             sys.exit("the tests fail without any mutant")
         for number, mutant in enumerate(chosen, 1):
-            verdict = judge(scratch, mutant)
-            good = verdict in ("hand", "schedules", "hand, schedules")
-            bad += not good
-            line = f"| {mutant[0]} | {mutant[3]} | {verdict} |" if options.table else f"{number:3}/{len(chosen)} {mutant[0]}: {mutant[3]}: {verdict}"
-            print(line, flush=True)
-    print(f"{len(chosen) - bad} of {len(chosen)} mutants were noticed", file=sys.stderr)
-    return 1 if bad else 0
+            verdicts.append(judge(scratch, mutant))
+            print(f"{number:3}/{len(chosen)} {mutant[0]}: {mutant[3]}: {verdicts[-1]}", file=sys.stderr, flush=True)
+    if options.table:
+        print_table(chosen, verdicts)
+    noticed = sum(verdict in ("hand", "schedules", "hand, schedules") for verdict in verdicts)
+    print(f"{noticed} of {len(chosen)} mutants were noticed", file=sys.stderr)
+    return 0 if noticed == len(chosen) else 1
+
+
+def print_table(chosen, verdicts):
+    print("| file | mutants | noticed by hand-worked tests | by random schedules |\n| --- | --- | --- | --- |")
+    for file in dict.fromkeys(mutant[0] for mutant in chosen):
+        of_file = [verdict for mutant, verdict in zip(chosen, verdicts) if mutant[0] == file]
+        print(f"| {file} | {len(of_file)} | {sum('hand' in v for v in of_file)} | {sum('schedules' in v for v in of_file)} |")
 
 
 if __name__ == "__main__":

@@ -325,6 +325,32 @@ TEST(DcAsync, PushIsCompensatedWithWhatItsWorkerWasSentLast) {
   EXPECT_EQ(only<apply>(rule.on(push_from(0))).compensate.backup, t(1)) << "one for each worker, not one for all";
 }
 
+/// f(w) = 2 w^2, whose gradient is 4 w. Where lambda g g is the curvature, 4, the compensated gradient is that at the parameters
+/// that it is applied to, however late it comes; without, it is that at those that were sent.
+TEST(DcAsync, GradientOfAQuadraticIsCompensatedWhole) {
+  dc_async rule{0.25, false}; // lambda g g = 4 at g = 4: at w = 1
+  double w = 1;
+  std::map<ticket, double> kept;
+  std::vector<double> used;
+  const auto perform = [&](const rule_effects& effects) {
+    for (const rule_effect& effect : effects) {
+      if (const auto* step = std::get_if<apply>(&effect)) {
+        const double g = 4; // both were computed at w = 1
+        used.push_back(g + step->compensate.lambda * g * g * (w - kept.at(step->compensate.backup)));
+        w -= 0.1 * step->step.lr_scale * used.back();
+      } else if (const auto* keep = std::get_if<retain>(&effect)) {
+        kept[keep->as] = w;
+      }
+    }
+  };
+  perform(rule.on(plan_of(1, {0, 1})));
+  perform(rule.on(push_from(0)));
+  EXPECT_DOUBLE_EQ(w, 0.8) << "1 - 0.1 * 1/2 * 4: in time";
+  perform(rule.on(push_from(1)));
+  EXPECT_DOUBLE_EQ(used.back(), 3.2) << "4 * 0.8: one version late";
+  EXPECT_DOUBLE_EQ(w, 0.64);
+}
+
 TEST(DcAsync, AdaptiveLambdaTravels) {
   dc_async rule{2, true};
   rule.on(plan_of(1, {0}));

@@ -146,6 +146,12 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { --next.job.workers; });
   if (job.job.evaluate_every_samples < 1'000'000)
     variant([](options& next) { next.job.evaluate_every_samples = 1'000'000; });
+  if (job.job.evaluate_every_ns != 0)
+    variant([](options& next) { next.job.evaluate_every_ns = 0; });
+  if (job.measured.apply != 0)
+    variant([](options& next) { next.measured.apply = 0; });
+  if (job.colocated)
+    variant([](options& next) { next.colocated = false; });
   std::erase_if(out, [](const options& next) {
     const auto entry = find_protocol(next.protocol.name);
     return !check(*entry, next.protocol, next.job.workers).empty();
@@ -178,6 +184,10 @@ options schedule_of(const catalog_entry& protocol, std::uint64_t seed, trouble h
   if (draw.hit(0.5))
     out.inject.stragglers.push_back({.worker = worker_id{0}, .factor = 5});
   out.tests.jitter = draw.hit(0.8) ? 5 * ms : 0;
+  out.colocated = draw.hit(0.2);
+  out.measured.apply = draw.hit(0.3) ? 3 * ms : 0;
+  if (draw.hit(0.2))
+    out.job.evaluate_every_ns = 1 + static_cast<nanoseconds>(draw.below(60)) * ms;
   out.stall_after = 20'000 * ms;
   out.max_events = 100'000;
   if (how_much != trouble::none)
