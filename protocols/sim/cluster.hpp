@@ -108,7 +108,7 @@ private:
   std::string waited_for() const;
   aftermath clear_up();
 
-  // -- the network
+  // -- the network (delivery.cpp)
   host_id host_of(endpoint who) const;
   void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0, nanoseconds ready = 0);
   void arrive(parcel&& what);
@@ -121,7 +121,7 @@ private:
   void tell_listeners(endpoint from, endpoint to, const message& what);
   void lose(const std::function<bool(endpoint from)>& from, const std::function<bool(endpoint to)>& to);
 
-  // -- faults and membership
+  // -- faults and membership (faults.cpp)
   void place_roles();
   void plan_faults();
   worker_seat& seat(worker_id who);
@@ -133,7 +133,7 @@ private:
   void unpark(worker_seat& at);
   void note(std::string text);
 
-  // -- coordinator, evaluator
+  // -- coordinator, evaluator (coordinator.cpp)
   void on_coordinator(const message& what);
   void perform(const coordinator_effects& effects);
   void tell_holders(const message& what);

@@ -4,16 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "protocols/sim/cases.hpp"
 #include "protocols/sim/text.hpp"
 
 namespace troupe::protocols::sim {
 
 namespace {
-
-template <class... Cases>
-struct cases : Cases... {
-  using Cases::operator()...;
-};
 
 /// Two's complement: the same everywhere.
 std::uint64_t whole(std::int64_t number) {

@@ -20,6 +20,9 @@ struct endpoint {
   friend auto operator<=>(const endpoint&, const endpoint&) = default;
 };
 
+inline constexpr endpoint the_coordinator{endpoint::role::coordinator};
+inline constexpr endpoint the_evaluator{endpoint::role::evaluator};
+
 /// A push on its way to one holder: the trailer, and what it takes of the tensor (all of it, or its range).
 struct push_parcel {
   push what{};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
+#include "protocols/sim/cases.hpp"
 #include "protocols/sim/text.hpp"
 
 namespace troupe::protocols::sim {
@@ -15,11 +16,6 @@ namespace troupe::protocols::sim {
 namespace {
 
 using role = endpoint::role;
-
-template <class... Cases>
-struct cases : Cases... {
-  using Cases::operator()...;
-};
 
 } // namespace
 

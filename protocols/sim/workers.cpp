@@ -7,18 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "kernels/assert.hpp"
+#include "protocols/sim/cases.hpp"
 
 namespace troupe::protocols::sim {
 
 namespace {
 
 using role = endpoint::role;
-
-template <class... Cases>
-struct cases : Cases... {
-  using Cases::operator()...;
-};
 
 std::int64_t samples_in(const batch& of) {
   std::int64_t out = 0;
