@@ -12,9 +12,11 @@
 #include <boost/json.hpp>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "actors/type_ids.hpp"
 
@@ -182,7 +184,8 @@ protected:
   }
 
 private:
-  std::string folder_ = testing::TempDir() + "trace_test";
+  // Tests run side by side, each in a process of its own.
+  std::string folder_ = fmt::format("{}trace_test_{}", testing::TempDir(), getpid());
 };
 
 TEST_F(TraceFile, ViewersFindAProcessForEachNodeAndAThreadForEachRole) {
