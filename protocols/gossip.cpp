@@ -81,7 +81,7 @@ worker_effects gossip_worker::on(const peer_message& msg) {
   const bool stale = known != heard_.end() && msg.round <= known->second.round;
   if (stale || !(msg.weight > 0) || !plan_.has(msg.from))
     return {discard{msg.data}};
-  peer_message& last = heard_[msg.from];
+  peer_message& last = heard_.try_emplace(msg.from, peer_message{.weight = 0}).first->second;
   worker_effects out;
   if (last.data != ticket{})
     out.emplace_back(discard{last.data});
