@@ -31,14 +31,18 @@ compute_actor::behavior_type compute_state::make_behavior() {
       enqueue_part();
       return promise_;
     },
-    [this](const mix_request& msg) { replica_.mix(msg.terms); },
+    [this](const mix_request& msg) {
+      replica_.mix(msg.terms);
+      mixed_.insert(mixed_.end(), msg.terms.begin(), msg.terms.end());
+    },
     [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
     [this](const sum_request& msg) -> caf::result<sum_result> {
       pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), msg.terms,
                        queue_->allocate(sizeof(std::int32_t)), queue_->allocate_host(sizeof(std::int32_t))};
       queue_->all_finite(next.sum.as<const float>(), floats_, next.flag.as<std::int32_t>());
       queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
-      queue_->notify([me = compute_actor{self_}] { caf::anon_send(me, compute_finished{no_step}); });
+      // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
+      queue_->notify([me = compute_actor{self_}] { caf::anon_send<caf::message_priority::high>(me, compute_finished{no_step}); });
       sums_.push_back(std::move(next));
       return sums_.back().promise;
     },
@@ -113,6 +117,7 @@ void compute_state::finish() {
   }
   done_.compute_ns = steady_ns() - started_ns_;
   request_ = {};
+  mixed_.clear();
   asker_ = nullptr;
   promise_.deliver(std::move(done_));
 }

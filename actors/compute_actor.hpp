@@ -55,6 +55,7 @@ private:
   std::int64_t started_ns_ = 0;
   caf::typed_response_promise<compute_result> promise_;
   std::deque<pending_sum> sums_;
+  std::vector<replica_term> mixed_; ///< since the last step: alive until that has run
 };
 
 using compute_impl = compute_actor::stateful_impl<compute_state>;

@@ -159,8 +159,10 @@ void coordinator_state::started() {
   if (finishing_)
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name);
+  auto options = coordinator_options_of(setup_.what, data_size_);
+  options.centreless = centreless_ = entry && entry->centreless;
   machine_ = std::make_unique<protocols::coordinator>(
-    coordinator_options_of(setup_.what, data_size_), entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
+    options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started();
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();
@@ -179,7 +181,12 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                  [this](const protocols::send_worker_down& e) { tell(e.what); },
                  [this](const protocols::send_holder_down& e) { tell(e.what); },
                  [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
-                 [this](const protocols::evaluate&) { self_->send(setup_.nodes[0].actor, protocols::fetch_order{}); },
+                 [this](const protocols::evaluate& e) {
+                   if (centreless_)
+                     tell(protocols::fetch_order{e.ver});
+                   else
+                     self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
+                 },
                  [this](const protocols::resume&) {
                    std::exchange(hold_, {}).end();
                    resume_clock();

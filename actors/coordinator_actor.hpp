@@ -83,6 +83,7 @@ private:
   job_places places_;
   std::size_t answers_missing_ = 0;
   std::unique_ptr<protocols::coordinator> machine_;
+  bool centreless_ = false; ///< the workers hold the parameters
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   training_clock clock_;

@@ -14,7 +14,7 @@ namespace troupe::actors {
 
 /// Delays deliveries as a link would: what is under way shares the bandwidth, then comes the latency. In training time. Stands
 /// for the link of a shard's own host, which all its workers share; their own links, which carry one flow each, are not
-/// the bottleneck and add nothing.
+/// the bottleneck and add nothing. Where workers send to each other, for that on which each of them sends.
 class emulated_link {
 public:
   /// `timer`: the one of `timers` that is this link's; its owner calls `expired` when it has fired.
@@ -23,6 +23,8 @@ public:
 
   /// Whether it delays anything at all.
   bool delays() const { return spec_.mbit > 0 || spec_.latency_ms > 0; }
+  /// Whether it still transmits.
+  bool busy() const { return !under_way_.empty(); }
 
   void send(std::uint64_t bytes, std::function<void()> deliver) {
     move_on();

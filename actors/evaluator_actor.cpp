@@ -33,12 +33,26 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       if (!whole)
         return;
       setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
-      parameters_ = std::move(*whole);
-      done_ = 0;
-      of_test_ = of_train_ = {};
-      next_batch();
+      evaluate(ver_, std::move(*whole));
     },
+    [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
+    [this](const protocols::plan& msg) {
+      members_ = msg;
+      setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
+      std::erase_if(replicas_, [this](const auto& item) { return members_.rank_of(item.first) < 0; });
+      if (collecting_)
+        std::erase_if(collecting_->missing, [this](auto worker) { return members_.rank_of(worker) < 0; });
+      collect();
+    },
+    [this](const protocols::fetch_order& msg) {
+      if (collecting_ || msg.ver <= averaged_) // asked again, for somebody died: the plan has said so already
+        return;
+      collecting_ = collection{msg.ver, {}};
+      for (const auto& who : members_.workers)
+        collecting_->missing.insert(who.worker);
+      collect();
+    },
     [this](compute_finished) {
       const auto& outcome = plan_->outcome();
       auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
@@ -48,6 +62,69 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       next_batch();
     },
   };
+}
+
+void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
+  const auto from = head.what.from;
+  replica_of whole{{head.what.round}, head.what.weight, {}};
+  if (head.where.begin < head.where.end) {
+    const peer_key key{from, head.what.round};
+    setup_.from_workers->add(key, {head.where.begin, head.where.end}, payload);
+    auto parameters = setup_.from_workers->take(key);
+    if (!parameters)
+      return;
+    whole.parameters = std::move(*parameters);
+  }
+  if (!members_.has(from) || whole.ver <= averaged_)
+    return;
+  replicas_[from.worker] = std::move(whole);
+  collect();
+}
+
+/// Goes on to evaluate once everybody who is still there has sent.
+void evaluator_state::collect() {
+  if (!collecting_)
+    return;
+  for (const auto& [worker, has] : replicas_)
+    if (has.ver == collecting_->ver)
+      collecting_->missing.erase(worker);
+  if (!collecting_->missing.empty())
+    return;
+  averaged_ = collecting_->ver;
+  collecting_.reset();
+  auto mean = average();
+  replicas_.clear();
+  evaluate(averaged_, std::move(mean));
+}
+
+/// Over those with a weight; if nobody has one, each has diverged, and the average shows it. In worker order.
+kernels::buffer evaluator_state::average() {
+  double total = 0, count = 0;
+  for (const auto& [worker, has] : replicas_)
+    if (has.parameters) {
+      total += has.weight;
+      ++count;
+    }
+  std::vector<kernels::term> terms;
+  std::size_t bytes = 0;
+  for (const auto& [worker, has] : replicas_)
+    if (has.parameters && (has.weight > 0 || total == 0)) {
+      terms.push_back({has.parameters.as<const float>(), total > 0 ? has.weight / total : 1 / count});
+      bytes = has.parameters.bytes();
+    }
+  if (terms.empty())
+    return {};
+  auto mean = setup_.queue->allocate_host(bytes);
+  setup_.queue->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
+  return mean;
+}
+
+void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
+  ver_ = ver;
+  parameters_ = std::move(parameters);
+  done_ = 0;
+  of_test_ = of_train_ = {};
+  next_batch();
 }
 
 void evaluator_state::next_batch() {

@@ -2,7 +2,10 @@
 // The evaluator: takes one version of the parameters and measures loss and accuracy.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -20,9 +23,11 @@ struct evaluator_setup {
   std::shared_ptr<const model> net;
   std::shared_ptr<kernels::backend> queue;
   std::shared_ptr<params_assembler> landing;
+  std::shared_ptr<peer_assembler> from_workers;
 };
 
-/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. One batch at a time is
+/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
+/// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a time is
 /// enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU.
 class evaluator_state {
 public:
@@ -37,6 +42,21 @@ private:
     std::int64_t rows = 0, correct = 0;
   };
 
+  /// An average that is being collected.
+  struct collection {
+    protocols::version ver;
+    std::set<protocols::worker_id> missing;
+  };
+  struct replica_of {
+    protocols::version ver;
+    double weight = 0;
+    kernels::buffer parameters; ///< empty: it has none
+  };
+
+  void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
+  void collect();
+  kernels::buffer average();
+  void evaluate(protocols::version ver, kernels::buffer parameters);
   void next_batch();
   void finish();
 
@@ -45,6 +65,10 @@ private:
   std::unique_ptr<plan> plan_;
   batch_loader test_, train_;
   peers_ptr peers_;
+  protocols::plan members_; ///< the newest plan
+  std::optional<collection> collecting_;
+  protocols::version averaged_; ///< the last; an average is of version 1 or later
+  std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
   // the evaluation under way
   protocols::version ver_;
   kernels::buffer parameters_;

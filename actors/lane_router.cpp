@@ -4,6 +4,8 @@
 
 #include "actors/overloaded.hpp"
 
+#include <limits>
+
 namespace troupe::actors {
 
 namespace {
@@ -13,12 +15,16 @@ flat_range flat(const wire::range& r) { return {r.begin, r.end}; }
 /// Small messages first; then partitions in layer order, for the first layers are needed first (ByteScheduler, SOSP 2019).
 constexpr int small_message = 0;
 int priority_of(const wire::range& where) { return 1 + static_cast<int>(where.begin >> 16); }
+/// One for all partitions of a replica: of one sender's replicas one at a time comes in.
+constexpr int replica_priority = std::numeric_limits<int>::max();
+constexpr std::int64_t replica_partition_bytes = 1 << 20;
 
 } // namespace
 
-void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing) {
+void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+                      std::shared_ptr<peer_assembler> peers) {
   std::lock_guard guard{mutex_};
-  workers_[id] = {std::move(actor), std::move(landing)};
+  workers_[id] = {std::move(actor), std::move(landing), std::move(peers)};
 }
 
 void lane_router::add(protocols::holder_id id, holder_actor actor, holder_landing landing) {
@@ -72,6 +78,10 @@ kernels::buffer lane_router::place(net::node_id, const wire::message& head, std:
                         return role.landing.partials && !m.empty ? role.landing.partials->place({m.from, m.ver}, flat(m.where))
                                                                  : kernels::buffer{};
                       },
+                      [this](const wire::peer_part& m) -> kernels::buffer {
+                        auto role = find(m.to);
+                        return role.peers ? role.peers->place({m.what.from, m.what.round}, flat(m.where)) : kernels::buffer{};
+                      },
                       [](const auto&) -> kernels::buffer { return {}; },
                     },
                     head);
@@ -83,7 +93,7 @@ void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer pa
                [&](const wire::push_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
-               [](const wire::peer_part&) {}, // no protocol without a centre is built yet
+               [&](const wire::peer_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                [&](const auto& m) { caf::anon_send(find(m.to).actor, m.what); },
              },
              std::move(msg));
@@ -123,6 +133,18 @@ params_actor::behavior_type params_proxy_state::make_behavior() {
   return {
     [this](const wire::params_part& head, const kernels::buffer& payload) {
       target_.hub->send(target_.node, head, payload, priority_of(head.where));
+    },
+    [this](wire::peer_part& head, const kernels::buffer& payload) {
+      const auto whole = flat(head.where);
+      if (whole.size() == 0)
+        target_.hub->send(target_.node, head, {}, replica_priority);
+      for (auto part : cut_into_partitions(whole, replica_partition_bytes)) {
+        head.where = {part.begin, part.end};
+        target_.hub->send(target_.node, head,
+                          payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
+                                        static_cast<std::size_t>(part.size()) * sizeof(float)),
+                          replica_priority);
+      }
     },
   };
 }

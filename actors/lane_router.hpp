@@ -22,7 +22,7 @@ class lane_router final : public net::lane_handler {
 public:
   explicit lane_router(node_control owner) : owner_(std::move(owner)) {}
 
-  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing);
+  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing, std::shared_ptr<peer_assembler> peers);
   void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
   /// Lets go of every actor.
   void clear();
@@ -36,6 +36,7 @@ private:
   struct params_role {
     params_actor actor;
     std::shared_ptr<params_assembler> landing;
+    std::shared_ptr<peer_assembler> peers;
   };
   struct holder_role {
     holder_actor actor;
@@ -71,7 +72,8 @@ private:
 };
 using holder_proxy_impl = holder_actor::stateful_impl<holder_proxy_state>;
 
-/// A remote worker (or the evaluator) as a local actor.
+/// A remote worker (or the evaluator) as a local actor. A replica is given to it whole and goes in partitions, after everything
+/// that somebody waits for.
 class params_proxy_state {
 public:
   static inline const char* name = "troupe.worker-proxy";

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caf/type_id.hpp>
@@ -157,11 +159,16 @@ using holder_actor = caf::typed_actor<
   caf::result<void>(protocols::send_order),
   caf::result<void>(protocols::drop_order)>;
 
-/// Takes parameters: a worker, the evaluator, or the proxy of a remote one.
-using params_actor = caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer)>;
+/// Takes parameters, shards' or another worker's own: a worker, the evaluator, or the proxy of a remote one.
+using params_actor = caf::typed_actor<
+  caf::result<void>(wire::params_part, kernels::buffer),
+  caf::result<void>(wire::peer_part, kernels::buffer)>;
 
 /// By the key that the parts of one sending share.
 using params_assembler = assembler<std::uint64_t>;
+/// By sender and round.
+using peer_key = std::pair<protocols::member, std::uint64_t>;
+using peer_assembler = assembler<peer_key>;
 
 struct role_peers;
 /// The handles a role talks to; the same list for every role of a node. Sent once, when all roles of the node are spawned.
@@ -195,11 +202,14 @@ using worker_actor = params_actor::extend<
   caf::result<void>(protocols::plan),
   caf::result<void>(pause_order),
   caf::result<void>(protocols::resume_order),
+  caf::result<void>(protocols::fetch_order), ///< where there is no centre
   caf::result<void>(protocols::expired), ///< to itself
   caf::result<void>(gradient_ready)>;
 
 using evaluator_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
+  caf::result<void>(protocols::plan),
+  caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it, the plan whose workers will send
   caf::result<void>(compute_finished)>;
 
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
@@ -225,6 +235,8 @@ struct role_peers {
   /// Where the workers of this process put their parameters together: a shard computes the next version right there.
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings;
   params_actor evaluator;
+  /// Whether this worker cannot be reached, or has not taken yet what was sent to it: more would only queue. Thread-safe.
+  std::function<bool(protocols::worker_id)> is_behind;
   coordinator_actor coordinator; ///< on the coordinator's node only
 };
 

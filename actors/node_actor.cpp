@@ -43,13 +43,22 @@ node_control::behavior_type node_state::make_behavior() {
   return {
     [this](const prepare_job& msg) { return prepare(msg); },
     [this](const job_places& msg) { return start(msg); },
-    [this](const protocols::plan& msg) { tell_all(msg); },
+    [this](const protocols::plan& msg) {
+      tell_all(msg);
+      tell_evaluator(msg);
+    },
     [this](const protocols::worker_down& msg) { tell_holders(msg); },
     [this](const protocols::holder_down& msg) { tell_holders(msg); },
     [this](const protocols::hold_order& msg) { tell_lead(msg); },
     [this](pause_order msg) { tell_all(msg); },
     [this](const protocols::resume_order& msg) { tell_all(msg); },
-    [this](const protocols::fetch_order& msg) { tell_lead(msg); },
+    [this](const protocols::fetch_order& msg) {
+      if (!centreless_)
+        return tell_lead(msg);
+      tell_evaluator(msg);
+      for (auto& [number, worker] : roles_.workers)
+        caf::anon_send(worker, msg);
+    },
     [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
       auto lead = roles_.holders.find(0);
       if (lead == roles_.holders.end())
@@ -150,7 +159,7 @@ std::set<std::uint32_t> node_state::lanes_needed() const {
     with_holders.insert(place.node);
   std::set<std::uint32_t> needed;
   for (const auto& node : places_.nodes)
-    if (node.node != number_ && (with_holders.contains(node.node) || with_holders.contains(number_)))
+    if (node.node != number_ && (centreless_ || with_holders.contains(node.node) || with_holders.contains(number_)))
       needed.insert(node.node);
   return needed;
 }
@@ -172,9 +181,9 @@ void node_state::on_lane(const lane_event& msg) {
       starting_.deliver();
     return;
   }
-  if (!msg.up && net_) { // the roles there cannot be reached any more
+  if (!msg.up && net_) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
     for (const auto& worker : places_.workers)
-      if (worker.node == msg.peer)
+      if (worker.node == msg.peer && !roles_.holders.empty())
         self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)

@@ -2,6 +2,7 @@
 // The node: spawns, connects and watches the roles that a job places in this process.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -55,6 +56,7 @@ private:
   void introduce();
   bool lanes_ready() const;
   std::set<std::uint32_t> lanes_needed() const;
+  std::function<bool(protocols::worker_id)> who_is_behind() const;
   std::shared_ptr<kernels::backend> open_queue(const std::string& device) const;
 
   template <class Message>
@@ -69,6 +71,11 @@ private:
       caf::anon_send(worker, msg);
   }
   template <class Message>
+  void tell_evaluator(const Message& msg) {
+    if (roles_.evaluator)
+      caf::anon_send(roles_.evaluator, msg);
+  }
+  template <class Message>
   void tell_lead(const Message& msg) {
     if (auto lead = roles_.holders.find(0); lead != roles_.holders.end())
       caf::anon_send(lead->second, msg);
@@ -80,6 +87,7 @@ private:
   node_options where_;
   job job_;
   std::uint32_t number_ = 0;
+  bool centreless_ = false; ///< the job's protocol
   coordinator_actor coordinator_;
   data_pair data_;
   bool loaded_ = false;

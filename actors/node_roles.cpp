@@ -34,6 +34,7 @@ protocols::catalog_entry entry_of(const std::string& name) {
 
 void node_state::spawn_roles() {
   const auto& layout = net_->layout();
+  centreless_ = entry_of(job_.protocol.name).centreless;
   shard_ranges_ = cut_into_shards(layout.floats(), static_cast<int>(job_.cluster.shards));
   auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
   spawn_holders(tree);
@@ -126,6 +127,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
         setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
                                                                   partition_bytes)});
     setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
+    setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
     setup.optimizer = job_.optimizer;
     setup.inject = job_.inject;
     setup.meter = meter_;
@@ -134,10 +136,11 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
     setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
     auto landing = setup.landing;
+    auto from_peers = setup.from_peers;
     auto actor = self_->spawn<worker_impl>(std::move(setup));
     self_->monitor(actor);
     if (router_)
-      router_->add(id, params_actor{actor}, landing);
+      router_->add(id, params_actor{actor}, landing, from_peers);
     landings_.emplace(id, landing);
     roles_.workers.emplace(where.index, actor);
   }
@@ -150,13 +153,31 @@ void node_state::spawn_evaluator() {
   setup.train_samples = job_.evaluate.train_samples;
   setup.net = net_;
   setup.queue = queue;
-  setup.landing = std::make_shared<params_assembler>(flat_range{0, net_->layout().floats()},
-                                                     [queue](std::size_t bytes) { return queue->allocate_host(bytes); });
-  auto landing = setup.landing;
+  const flat_range all{0, net_->layout().floats()};
+  auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
+  auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
+  auto from_workers = setup.from_workers = std::make_shared<peer_assembler>(all, allocate);
   roles_.evaluator = self_->spawn<evaluator_impl, caf::detached>(std::move(setup));
   self_->monitor(roles_.evaluator);
   if (router_)
-    router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing);
+    router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);
+}
+
+/// A few replicas are under way to a node at most: what goes through a lane is a worker's state of a moment ago.
+std::function<bool(protocols::worker_id)> node_state::who_is_behind() const {
+  std::map<protocols::worker_id, net::node_id> far;
+  for (const auto& where : places_.workers)
+    if (where.node != number_)
+      far.emplace(protocols::worker_id{where.index}, net::node_id{where.node});
+  return [hub = hub_, far = std::move(far), most = 4 * to_bytes(net_->layout().floats())](protocols::worker_id worker) {
+    const auto node = far.find(worker);
+    if (node == far.end())
+      return false;
+    for (const auto& lane : hub->stats())
+      if (lane.peer == node->second)
+        return lane.queued_bytes > most;
+    return true;
+  };
 }
 
 /// Local roles as they are, remote ones behind proxies: the roles cannot tell the difference.
@@ -174,6 +195,7 @@ void node_state::introduce() {
   // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
     peers->landings = std::move(landings_);
+  peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;
   peers_ptr shared = peers;

@@ -15,6 +15,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_end))
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::params_part))
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::partial_part))
+  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::peer_part))
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::arrival))
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::close))
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::send_order))
@@ -69,12 +70,12 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::push_part)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::push_end)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::params_part)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::partial_part)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::wire::peer_part)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::arrival)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::close)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::send_order)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::drop_order)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::expired)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::version)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocols::report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::loaded_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::compute_request)
@@ -167,7 +168,7 @@ bool inspect(Inspector& f, resume_order& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, fetch_order& x) {
-  return f.object(x).fields();
+  return f.object(x).fields(f.field("ver", x.ver));
 }
 
 } // namespace troupe::protocols

@@ -19,6 +19,8 @@ constexpr std::size_t max_parked = 4096;
 constexpr protocols::timer_id step_timer{0xffff'ffff};
 /// Nor this: the worker's death, where a fault is injected.
 constexpr protocols::timer_id crash_timer{0xffff'fffe};
+/// Nor this: the emulated link's.
+constexpr protocols::timer_id link_timer{0xffff'fffd};
 
 bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end && b.begin < a.end; }
 
@@ -28,7 +30,7 @@ worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, wo
     : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
-      track_(setup_.trace, setup_.self) {
+      to_peers_(setup_.inject.link, clock_, timers_, link_timer), track_(setup_.trace, setup_.self) {
   end_with_reason(*self);
   const auto& slots = setup_.net->layout().slots;
   partitions_of_slot_.resize(slots.size());
@@ -50,6 +52,7 @@ worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, wo
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
     [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
+    [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
     [this](const protocols::plan& msg) {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
@@ -57,6 +60,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       if (plan_.epoch.value == 0)
         start_clock();
       plan_ = msg;
+      setup_.from_peers->drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
       perform(setup_.machine->on(msg));
       for (auto& [head, payload] : std::exchange(parked_, {}))
         on_params(head, payload);
@@ -66,12 +70,15 @@ worker_actor::behavior_type worker_state::make_behavior() {
       clock_.resume();
       timers_.resume();
     },
+    [this](const protocols::fetch_order& msg) { perform(setup_.machine->on(msg)); },
     [this](const protocols::expired& msg) {
       auto due = timers_.fire(msg.timer);
       if (due && due->timer == step_timer)
         finish_step();
       else if (due && due->timer == crash_timer)
         self_->quit(caf::make_error(caf::sec::runtime_error, "[[inject.fault]] says so"));
+      else if (due && due->timer == link_timer)
+        to_peers_.expired();
       else if (due)
         perform(setup_.machine->on(*due));
     },
@@ -110,6 +117,18 @@ void worker_state::on_params(const wire::params_part& head, const kernels::buffe
   perform(setup_.machine->on(msg));
 }
 
+void worker_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
+  const peer_key key{head.what.from, head.what.round};
+  setup_.from_peers->add(key, {head.where.begin, head.where.end}, payload);
+  auto whole = setup_.from_peers->take(key);
+  if (!whole)
+    return;
+  setup_.from_peers->drop_if([&](const peer_key& other) { return other.first == key.first && other.second < key.second; });
+  auto msg = head.what;
+  msg.data = store_.keep(std::move(*whole));
+  perform(setup_.machine->on(msg));
+}
+
 void worker_state::perform(const protocols::worker_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
@@ -123,7 +142,8 @@ void worker_state::perform(const protocols::worker_effects& effects) {
                  [this](const protocols::mix& e) { self_->send(setup_.compute, mix_request{resolve(e.terms)}); },
                  [this](const protocols::dual& e) { self_->send(setup_.compute, dual_request{anchor_, e.rho}); },
                  [this](const protocols::send_push& e) { push(e); },
-                 [](const protocols::send_peer&) { throw std::logic_error("send_peer: no protocol that needs it is built yet"); },
+                 [this](const protocols::send_peer& e) { send_peer(e); },
+                 [this](const protocols::discard& e) { store_.drop(e.what); },
                  [this](const protocols::arm_timer& e) { timers_.arm(e); },
                  [](const protocols::report&) {},
                },
@@ -292,6 +312,34 @@ void worker_state::push(const protocols::send_push& what) {
       send_push(msg, result.sum);
     });
   anchor_ = {};
+}
+
+/// What would only queue goes back to the machine.
+void worker_state::send_peer(const protocols::send_peer& what) {
+  const bool to_peer = what.to != protocols::evaluator;
+  if (to_peer && (peers_->is_behind(what.to) || to_peers_.busy()))
+    perform(setup_.machine->on(what.what));
+  else if (what.what.weight == 0)
+    send_own(what, {});
+  else
+    self_->request(setup_.compute, caf::infinite, sum_request{resolve({{protocols::own_parameters, 1}})})
+      .then([this, to_peer, msg = what](sum_result& result) mutable {
+        if (!result.finite && to_peer)
+          return perform(setup_.machine->on(msg.what));
+        if (!result.finite)
+          msg.what.weight = 0;
+        send_own(msg, result.sum);
+      });
+}
+
+void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {
+  wire::peer_part head{what.to, what.what, {0, static_cast<std::int64_t>(own.bytes() / sizeof(float))}};
+  if (what.to == protocols::evaluator)
+    caf::anon_send(peers_->evaluator, head, own);
+  else if (to_peers_.delays())
+    to_peers_.send(own.bytes(), [peers = peers_, head, own] { caf::anon_send(peers->workers[head.to.value], head, own); });
+  else
+    caf::anon_send(peers_->workers[what.to.value], head, own);
 }
 
 /// Sends what has not been streamed, and the trailers.

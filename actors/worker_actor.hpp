@@ -12,6 +12,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/assembler.hpp"
+#include "actors/emulated_link.hpp"
 #include "actors/messages.hpp"
 #include "actors/push_inbox.hpp"
 #include "actors/training_clock.hpp"
@@ -42,6 +43,7 @@ struct worker_setup {
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
   std::shared_ptr<params_assembler> landing; ///< the lane's thread reads parameters into it
+  std::shared_ptr<peer_assembler> from_peers; ///< and what other workers send
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
@@ -78,6 +80,7 @@ private:
 
   void start_clock();
   void on_params(const wire::params_part& head, const kernels::buffer& payload);
+  void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
   void perform(const protocols::worker_effects& effects);
   void adopt(const protocols::adopt& what);
   void begin(const protocols::compute& what, std::optional<local_update> update);
@@ -88,6 +91,8 @@ private:
   void on_computed(compute_result& result);
   void finish_step();
   void push(const protocols::send_push& what);
+  void send_peer(const protocols::send_peer& what);
+  void send_own(const protocols::send_peer& what, const kernels::buffer& own);
   void send_push(const protocols::push& what, const kernels::buffer& gradient);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) const;
   std::vector<replica_term> resolve(const std::vector<protocols::term>& terms) const;
@@ -105,6 +110,7 @@ private:
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   training_clock clock_;
   training_timers timers_;
+  emulated_link to_peers_;
   worker_track track_;
   std::vector<std::vector<int>> slots_per_partition_;
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)

@@ -17,6 +17,8 @@
 #include "protocols/dc_async.hpp"
 #include "protocols/deadline.hpp"
 #include "protocols/easgd.hpp"
+#include "protocols/gossip.hpp"
+#include "protocols/gossip_rule.hpp"
 #include "protocols/local_sgd.hpp"
 #include "protocols/parameters.hpp"
 #include "protocols/params_worker.hpp"
@@ -213,6 +215,20 @@ std::vector<catalog_entry> catalog() {
                                                     static_cast<std::uint64_t>(whole_of(spec, "delay", 8))});
        },
        .make_worker = answers},
+      {.name = "gossip",
+       .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
+       .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
+       .who_gets = "peers drawn at random, after each step; nobody waits",
+       .centreless = true,
+       .parameters = {whole("peers", 1, 1, "others that a worker sends its replica to after each step")},
+       .check = [](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+         const std::int64_t peers = whole_of(spec, "peers", 1);
+         return peers > 1 && peers >= workers ? fmt::format("peers {} is more than the {} others that a worker has", peers, workers - 1) : "";
+       },
+       .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<gossip_rule>(); },
+       .make_worker = [](const protocol_spec& spec, member self, std::uint64_t seed) {
+         return std::make_unique<gossip_worker>(self, static_cast<std::uint32_t>(whole_of(spec, "peers", 1)), seed);
+       }},
       {.name = "auto",
        .summary = "measures step times and switches between its candidates at a round's boundary",
        .round_is_full = "as the protocol chosen",
@@ -230,7 +246,7 @@ std::vector<catalog_entry> catalog() {
 }
 
 std::span<const std::string_view> announced() {
-  static constexpr std::array<std::string_view, 2> names{"gossip", "allreduce"};
+  static constexpr std::array<std::string_view, 1> names{"allreduce"};
   return names;
 }
 

@@ -180,8 +180,8 @@ coordinator_effects coordinator::lose(std::vector<member> who, const std::string
   }
   if (out.empty())
     return {};
-  // What is evaluated as the job's end needs no worker any more.
-  if (members_.empty() && !(evaluating_ && at_the_end())) {
+  // What is evaluated as the job's end needs no worker any more, unless they alone hold it.
+  if (members_.empty() && !(evaluating_ && at_the_end() && !options_.centreless)) {
     coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(obituaries_, ", ")));
     out.insert(out.end(), failed.begin(), failed.end());
   } else {

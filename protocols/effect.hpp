@@ -26,6 +26,11 @@ struct arm_timer {
   nanoseconds delay = 0;
   friend bool operator==(const arm_timer&, const arm_timer&) = default;
 };
+/// This tensor is not needed any more. To a rule's driver: no version will use this push.
+struct discard {
+  ticket what{};
+  friend bool operator==(const discard&, const discard&) = default;
+};
 /// One push as the lead saw it.
 struct timing {
   worker_id worker{};
@@ -106,14 +111,16 @@ struct send_push {
   std::vector<term> sum{};
   friend bool operator==(const send_push&, const send_push&) = default;
 };
-/// Send the worker's own parameters, as they are now, to a peer.
+/// Send the worker's own parameters, as they are now, to a peer or the evaluator; none where the weight is 0. What its driver
+/// does not send, the peer being gone or behind, it gives back: the worker hears this very message, from itself. Nor does it
+/// send what is not finite; to the evaluator it does, with weight 0.
 struct send_peer {
   worker_id to{};
   peer_message what{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
 using worker_effect =
-    std::variant<compute, local_step, adopt, mix, dual, send_push, send_peer, arm_timer, report>;
+    std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, arm_timer, report>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule
@@ -138,11 +145,6 @@ struct retain {
 struct release {
   ticket what{};
   friend bool operator==(const release&, const release&) = default;
-};
-/// No version will use this push.
-struct discard {
-  ticket what{};
-  friend bool operator==(const discard&, const discard&) = default;
 };
 /// Send the newest parameters, under the given plan, with the place in the data and the period that go with them.
 struct send_params {

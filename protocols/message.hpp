@@ -116,7 +116,8 @@ struct computed {
   friend bool operator==(const computed&, const computed&) = default;
 };
 
-/// Worker to worker (gossip, allreduce).
+/// Worker to worker (gossip, allreduce). `data` is that worker's own parameters; gossip's rounds are the sender's steps, and
+/// weights its shares. To the evaluator: the round is the version asked for, and a weight of 0 asks to be left out.
 struct peer_message {
   member from{};
   std::uint64_t round = 0;
@@ -223,8 +224,10 @@ struct hold_order {
 struct resume_order {
   friend bool operator==(const resume_order&, const resume_order&) = default;
 };
-/// Coordinator to lead: have every shard send its parameters to the evaluator: one version at all shards, held or not.
+/// Coordinator to lead: have every shard send its parameters to the evaluator: one version at all shards, held or not. Where
+/// there is no centre, to every worker and the evaluator: have each send its own.
 struct fetch_order {
+  version ver{}; ///< held
   friend bool operator==(const fetch_order&, const fetch_order&) = default;
 };
 

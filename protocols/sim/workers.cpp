@@ -85,6 +85,7 @@ void cluster::perform(worker_seat& at, const worker_effects& effects) {
                    [&](const dual& e) { at.maths->dual(e.rho); },
                    [&](const send_push& e) { push_to_holders(at, e); },
                    [&](const send_peer&) { broken("exchanges between workers are not simulated yet"); },
+                   [](const discard&) {},
                    [&](const arm_timer& e) {
                      timers_.arm({role::worker, at.self.worker.value}, e, now_);
                    },

@@ -9,11 +9,12 @@
 namespace troupe::actors {
 namespace {
 
-job arrival_of(job sent) {
+template <class What>
+What arrival_of(What sent) {
   caf::byte_buffer bytes;
   caf::binary_serializer out{nullptr, bytes};
   EXPECT_TRUE(out.apply(sent));
-  job arrived;
+  What arrived;
   caf::binary_deserializer in{nullptr, bytes};
   EXPECT_TRUE(in.apply(arrived));
   return arrived;
@@ -36,6 +37,20 @@ TEST(JobTravel, WhatIsInjectedArrives) {
   inject.faults = {{.worker = protocols::worker_id{2}, .at_s = 30, .back_after_s = 5},
                    {.what = protocols::fault_spec::kind::loss, .for_s = 1, .prob = 0.25}};
   EXPECT_EQ(arrival_of(sent).inject, sent.inject);
+}
+
+TEST(JobTravel, WhatTheCoordinatorOrdersArrives) {
+  const protocols::plan plan{.epoch = {3}, .workers = {{{1}, {2}}}, .protocol = {.name = "ssp", .parameters = {{"bound", std::int64_t{2}}}},
+                             .period = 4, .batch = 5, .data_size = 6};
+  EXPECT_EQ(arrival_of(plan), plan);
+  const protocols::worker_down worker{{1}, {2}};
+  EXPECT_EQ(arrival_of(worker), worker);
+  const protocols::holder_down holder{{1}, "why"};
+  EXPECT_EQ(arrival_of(holder), holder);
+  const protocols::hold_order hold{10, 20, true};
+  EXPECT_EQ(arrival_of(hold), hold);
+  const protocols::fetch_order fetch{{7}};
+  EXPECT_EQ(arrival_of(fetch), fetch);
 }
 
 TEST(JobTravel, ANumberThatNamesNoEnumeratorIsRefused) {

@@ -426,6 +426,17 @@ TEST_F(Coordinator, AHeldVersionIsEvaluatedAndTrainingGoesOn) {
   EXPECT_EQ(seen->ends, 0);
 }
 
+TEST_F(Coordinator, WhereThereIsNoCentreEveryNodeIsAskedForItsReplicas) {
+  what.protocol.name = "gossip";
+  what.evaluate.every_samples = 40;
+  begin();
+  hold(7, 40);
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(scripts[2]->all<protocols::fetch_order>()[0].ver.value, 7U);
+  kill(nodes[1]); // two workers
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(3, 1, 3)) << "each death asks anew";
+}
+
 TEST_F(Coordinator, TheTrainingClockStandsStillDuringAnEvaluation) {
   what.evaluate.every_samples = 40;
   what.stop.epochs = 0.4;

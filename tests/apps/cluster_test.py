@@ -360,6 +360,60 @@ class Deaths(ClusterTest):
         self.finish(run)
 
 
+class Gossip(ClusterTest):
+    JOB = JOB.replace("epochs = 2", "epochs = 30").replace("[stop]", '[protocol]\nname = "gossip"\n[stop]')
+
+    def test_replicas_learn_from_each_other_in_one_process_and_in_several(self):
+        # Each worker sees a few of the labels only: the average is good because the replicas have met, or not at all.
+        few_labels = ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=1", "--set", "inject.step_ms=4"]
+        for nodes in ("1", "3"):
+            result = self.run_job("--nodes", nodes, *few_labels, job=self.JOB)
+            self.assertLess(result["train_loss"], 0.1)
+            self.assertGreater(result["test_accuracy"], 0.8)
+            self.assertGreaterEqual(result["samples"], 30 * 1200)
+            self.assertEqual(result["gradients"], result["steps"])  # each worker's step is one
+
+    def test_peers_shards_and_placement_change_nothing_in_kind(self):
+        result = self.run_job("--nodes", "3", "--set", "protocol.peers=2", "--set", "cluster.shards=2",
+                              "--set", "cluster.placement=colocated", job=self.JOB)
+        self.assertLess(result["train_loss"], 0.1)
+        self.assertGreater(result["bytes_sent"], 10e6)
+
+    def test_what_is_saved_is_the_average_that_was_evaluated(self):
+        weights = self.path("w.safetensors")
+        trained = self.run_job("--nodes", "3", "--save", weights, job=self.JOB)
+        done = subprocess.run([TROUPE, "evaluate", self.path("job.toml"), "--weights", weights, "--json"],
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        evaluated = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(evaluated["weights_digest"], trained["weights_digest"])
+        self.assertEqual(evaluated["test_accuracy"], trained["test_accuracy"])
+
+    def test_a_job_goes_on_and_ends_well_without_a_killed_worker(self):
+        run = self.start("--nodes", "3", "--json", job=self.JOB.replace("epochs = 30", "epochs = 400"))
+        os.kill(self.children(run)[0], signal.SIGKILL)
+        self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost")
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 0, err)
+        result = json.loads(out.splitlines()[-1])
+        self.assertGreaterEqual(result["samples"], 400 * 1200)
+        self.assertLess(result["train_loss"], 0.1)
+
+    def test_nobody_waits_for_a_stopped_worker(self):
+        run = self.start("--nodes", "3", job=self.JOB.replace("epochs = 30", "seconds = 1e6\n[evaluate]\nevery_s = 3600.0"))
+        child = self.children(run)[0]
+        os.kill(child, signal.SIGSTOP)
+        try:
+            for _ in range(3):
+                self.wait_for_line(run, r"^step ")
+        finally:
+            os.kill(child, signal.SIGCONT)
+        run.send_signal(signal.SIGINT)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertNotIn("lost", err)
+
+
 class Interruption(ClusterTest):
     def test_ctrl_c_ends_in_order(self):
         run = self.start("--nodes", "2")

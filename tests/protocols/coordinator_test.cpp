@@ -155,6 +155,30 @@ TEST(Coordinator, AggregatorLostBeforeTheFirstPlanFailsTheJob) {
   EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
 }
 
+TEST(Coordinator, WhereThereIsNoCentreADeathMakesItEvaluateAnew) {
+  coordinator_options options = two_workers();
+  options.centreless = true;
+  coordinator subject = started(options);
+  EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0U) << "nothing is being evaluated";
+  subject = started(options);
+  subject.on(held{.ver = v(5), .samples = 100});
+  const coordinator_effects out = subject.on(down{{w(0), {}}, "killed"});
+  EXPECT_EQ(only<evaluate>(out).ver, v(5));
+  EXPECT_TRUE(std::holds_alternative<send_plan>(out[1]) && std::holds_alternative<evaluate>(out[2])) << "the plan without it first";
+  subject = started(two_workers());
+  subject.on(held{.ver = v(5), .samples = 100});
+  EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0U) << "the shards hold it";
+}
+
+TEST(Coordinator, WhereThereIsNoCentreTheLastEvaluationNeedsAWorker) {
+  coordinator_options options = two_workers();
+  options.centreless = true;
+  coordinator subject = started(options);
+  subject.on(held{.ver = v(15), .samples = 300});
+  subject.on(down{{w(0), {}}, "killed"});
+  EXPECT_TRUE(only<stop>(subject.on(down{{w(1), {}}, "killed"})).failed);
+}
+
 TEST(Coordinator, HeldMeansEvaluateThenTheNextLimitThenResume) {
   coordinator_options options = two_workers();
   options.stop_epochs = 9;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sum-weight gossip.
+#include "protocols/gossip.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocols/dice.hpp"
+
+namespace troupe::protocols {
+
+namespace {
+
+/// A weight below this is spent: its owner has given to peers that never give back. It counts as one again.
+constexpr double spent = 0x1p-64;
+/// Keeps the draws of peers apart from what else is drawn for a worker and a step.
+constexpr std::uint64_t peer_draws = 0x70656572;
+
+} // namespace
+
+worker_effects gossip_worker::on(const plan& msg) {
+  if (msg.epoch <= plan_.epoch)
+    return {};
+  plan_ = msg;
+  worker_effects out;
+  std::erase_if(heard_, [&](const auto& entry) {
+    const bool gone = !plan_.has(entry.first);
+    if (gone && entry.second.data != ticket{})
+      out.emplace_back(discard{entry.second.data});
+    return gone;
+  });
+  for (worker_effect& effect : begin_if_ready())
+    out.push_back(std::move(effect));
+  return out;
+}
+
+worker_effects gossip_worker::on(const params& msg) {
+  if (first_)
+    return {};
+  first_ = msg;
+  return begin_if_ready();
+}
+
+worker_effects gossip_worker::begin_if_ready() {
+  if (begun_ || !first_ || !plan_.has(self_))
+    return {};
+  begun_ = true;
+  late_ = first_->ver != version{};
+  weight_ = late_ ? 0 : 1;
+  position_ = first_->position;
+  return {adopt{first_->ver, first_->parameters}, mix{{{first_->parameters, 1}}}, next_step()};
+}
+
+worker_effects gossip_worker::on(const computed& msg) {
+  if (!begun_ || msg.step != steps_ || !plan_.has(self_))
+    return {};
+  if (!msg.finite)
+    weight_ = 0;
+  else if (weight_ < spent && !late_)
+    weight_ = 1;
+  worker_effects out;
+  if (msg.samples > 0)
+    out.emplace_back(send_push{{.epoch = plan_.epoch,
+                                .id = {self_.worker, self_.life, {msg.step}},
+                                .samples = msg.samples,
+                                .loss = msg.loss,
+                                .compute = msg.compute,
+                                .finite = msg.finite}});
+  idle_ = msg.samples == 0 && std::ranges::all_of(heard_, [](const auto& from) { return from.second.weight == 0; });
+  if (!idle_)
+    go_on(out);
+  return out;
+}
+
+worker_effects gossip_worker::on(const peer_message& msg) {
+  if (msg.from == self_) {
+    weight_ += msg.weight;
+    return {};
+  }
+  const auto known = heard_.find(msg.from);
+  const bool stale = known != heard_.end() && msg.round <= known->second.round;
+  if (stale || !(msg.weight > 0) || !plan_.has(msg.from))
+    return {discard{msg.data}};
+  peer_message& last = heard_.try_emplace(msg.from, peer_message{.weight = 0}).first->second;
+  worker_effects out;
+  if (last.data != ticket{})
+    out.emplace_back(discard{last.data});
+  last = {msg.from, msg.round, last.weight + msg.weight, msg.data};
+  if (std::exchange(idle_, false))
+    go_on(out);
+  return out;
+}
+
+worker_effects gossip_worker::on(const fetch_order& msg) {
+  return {send_peer{evaluator, {.from = self_, .round = msg.ver.value, .weight = begun_ && !late_ ? 1.0 : 0.0}}};
+}
+
+/// The boundary between two steps.
+void gossip_worker::go_on(worker_effects& out) {
+  mix_in(out);
+  share_out(out);
+  out.emplace_back(next_step());
+}
+
+void gossip_worker::mix_in(worker_effects& out) {
+  double total = weight_;
+  for (const auto& [from, msg] : heard_)
+    total += msg.weight;
+  mix whole;
+  if (weight_ > 0)
+    whole.terms.push_back({own_parameters, weight_ / total});
+  worker_effects used;
+  for (auto& [from, msg] : heard_)
+    if (const double weight = std::exchange(msg.weight, 0); weight > 0) {
+      whole.terms.push_back({msg.data, weight / total});
+      used.emplace_back(discard{std::exchange(msg.data, {})});
+    }
+  if (used.empty())
+    return;
+  weight_ = total;
+  late_ = false;
+  out.emplace_back(std::move(whole));
+  out.insert(out.end(), used.begin(), used.end());
+}
+
+void gossip_worker::share_out(worker_effects& out) {
+  std::vector<worker_id> others;
+  for (const member& who : plan_.workers)
+    if (who != self_)
+      others.push_back(who.worker);
+  const std::size_t count = std::min<std::size_t>(peers_, others.size());
+  if (count == 0 || !(weight_ > 0))
+    return;
+  weight_ /= static_cast<double>(count + 1);
+  dice draw = dice::keyed(seed_, peer_draws, self_.worker.value, self_.life.value, steps_);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::swap(others[i], others[i + draw.below(others.size() - i)]);
+    out.emplace_back(send_peer{others[i], {.from = self_, .round = steps_, .weight = weight_}});
+  }
+}
+
+/// Its cut of the next global batch. One that has fewer samples than workers is shared, so that everybody has some.
+local_step gossip_worker::next_step() {
+  const auto n = static_cast<std::uint32_t>(plan_.workers.size());
+  const std::uint64_t end = plan_.after(position_);
+  const auto cuts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(end - position_, 1, n));
+  const auto rank = static_cast<std::uint32_t>(plan_.rank_of(self_.worker));
+  return {{.step = ++steps_, .position = std::exchange(position_, end), .batches = n, .cuts = cuts, .parts = {{rank % cuts, 1}}}};
+}
+
+} // namespace troupe::protocols
