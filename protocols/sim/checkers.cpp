@@ -319,4 +319,29 @@ void bound_is_kept::decided(nanoseconds, holder_id shard, const lead&, const lea
     }
 }
 
+// -- nobody is left behind
+
+void nobody_is_left_behind::heard(nanoseconds, endpoint, endpoint to, const message& what) {
+  if (const auto* now = std::get_if<plan_parcel>(&what))
+    plans_.try_emplace((*now)->epoch, **now);
+  if (const auto* gone = std::get_if<worker_down>(&what); gone != nullptr && to == endpoint{role::holder, 0})
+    dead_.insert({gone->worker, gone->life});
+  if (const auto* come = std::get_if<arrival>(&what)) {
+    version& newest = newest_[author(come->what.id)];
+    newest = std::max(newest, come->what.base);
+  }
+}
+
+void nobody_is_left_behind::decided(nanoseconds, holder_id, const lead&, const lead_effects& effects) {
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect); round != nullptr && plans_.contains(round->epoch))
+      for (const member& who : plans_.at(round->epoch).workers) {
+        const auto come = newest_.find(who);
+        std::uint64_t& misses = misses_[who];
+        misses = dead_.contains(who) || (come != newest_.end() && next(come->second) == round->ver) ? 0 : misses + 1;
+        if (misses > most_)
+          wrong(fmt::format("version {} is the {}th in a row without worker {}", round->ver.value, misses, text_of(who)));
+      }
+}
+
 } // namespace troupe::protocols::sim

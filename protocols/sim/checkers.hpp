@@ -120,4 +120,19 @@ private:
   std::map<holder_id, one_shard> shards_;
 };
 
+/// No live worker's pushes come too late for more than `most` rounds in a row.
+class nobody_is_left_behind final : public checker {
+public:
+  explicit nobody_is_left_behind(std::uint64_t most) : most_(most) {}
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
+
+private:
+  std::uint64_t most_;
+  std::map<plan_epoch, plan> plans_;
+  std::set<member> dead_;
+  std::map<member, version> newest_; ///< base of its newest push that has come to the lead
+  std::map<member, std::uint64_t> misses_;
+};
+
 } // namespace troupe::protocols::sim

@@ -156,6 +156,17 @@ TEST(Deadline, NobodyIsLeftBehindMoreThanMTimesInARow) {
   EXPECT_EQ(fast_round(6), 0u);
 }
 
+TEST(Deadline, WhoIsOwedARoundAndIsThereIsNotWaitedFor) {
+  round_rule rule = after_one_round(1);
+  rule.on(push_from(0, 1, 1000));
+  rule.on(push_from(1, 1, 1000));
+  EXPECT_EQ(only<apply>(rule.on(expired{{1}, 1010})).sum.size(), 2u) << "without worker 2";
+  rule.on(push_from(2, 1, 1020));
+  rule.on(push_from(0, 2, 1100));
+  EXPECT_EQ(only<apply>(rule.on(expired{{1}, 1110})).sum.size(), 0u) << "it is owed this one";
+  EXPECT_EQ(only<apply>(rule.on(push_from(2, 2, 1120))).sum.size(), 2u) << "and now nobody is: worker 1 was there last time";
+}
+
 TEST(Deadline, MissesThatDoNotFollowEachOtherAreForgiven) {
   round_rule rule = after_one_round(1);
   for (std::uint64_t base = 1; base < 10; base += 2) {

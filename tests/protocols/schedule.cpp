@@ -201,12 +201,13 @@ verdict run_checked(const options& job, listener* also) {
   rounds_are_sound rounds{job};
   limits_are_exact limits;
   bound_is_kept bound{static_cast<std::uint64_t>(whole_of(job.protocol, "bound", 4))};
-  std::vector<listener*> listeners{&once, &rounds, &limits};
-  std::vector<const checker*> checkers{&once, &rounds, &limits};
-  if (job.protocol.name == "ssp") {
-    listeners.push_back(&bound);
+  nobody_is_left_behind misses{static_cast<std::uint64_t>(whole_of(job.protocol, "max_misses", 5))};
+  std::vector<checker*> checkers{&once, &rounds, &limits};
+  if (job.protocol.name == "ssp")
     checkers.push_back(&bound);
-  }
+  if (job.protocol.name == "deadline")
+    checkers.push_back(&misses);
+  std::vector<listener*> listeners(checkers.begin(), checkers.end());
   if (also != nullptr)
     listeners.push_back(also);
   verdict out;
