@@ -229,9 +229,10 @@ TEST(Admm, EveryPushThatIsKeptIsDiscardedOnce) {
 
 // -- the worker's half
 
-params_worker worker_1(double rho) {
-  params_worker out{{w(1), {}}, [rho](const protocol_spec&) { return std::make_unique<admm_task>(rho); }};
-  out.on(plan_of(1, {0, 1}, 10, 50));
+/// Worker 3 of 0 and 3: rank 1 of 2.
+params_worker worker_3(double rho) {
+  params_worker out{{w(3), {}}, [rho](const protocol_spec&) { return std::make_unique<admm_task>(rho); }};
+  out.on(plan_of(1, {0, 3}, 10, 50));
   return out;
 }
 
@@ -244,23 +245,23 @@ local_step step_at(std::uint64_t number, std::uint64_t position, double rho) {
 }
 
 TEST(AdmmTask, StepsOnTheAugmentedLagrangianThenTheDualStepThenThePush) {
-  params_worker subject = worker_1(4);
+  params_worker subject = worker_3(4);
   EXPECT_EQ(subject.on(z(1, 0, 2)), (worker_effects{adopt{v(1), t(51)}, mix{{{t(51), 1}}}, step_at(1, 0, 4)}));
   EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10, .loss = 1}), (worker_effects{step_at(2, 20, 4)}));
   const worker_effects out = subject.on(computed{.step = 2, .samples = 10, .loss = 3});
-  push expected{.epoch = e(1), .id = {w(1), {}, {1}}, .base = v(1), .samples = 20, .loss = 2};
+  push expected{.epoch = e(1), .id = {w(3), {}, {1}}, .base = v(1), .samples = 20, .loss = 2};
   EXPECT_EQ(out, (worker_effects{dual{4}, send_push{expected, {{own_parameters, 1}, {dual_variable, 0.25}}}})) << "x + l / rho";
 }
 
 TEST(AdmmTask, ItsOwnParametersGoOnFromWhereTheyWere) {
-  params_worker subject = worker_1(4);
+  params_worker subject = worker_3(4);
   subject.on(z(1, 0, 1));
   subject.on(computed{.step = 1, .samples = 10});
   EXPECT_EQ(subject.on(z(2, 20, 1)), (worker_effects{adopt{v(2), t(52)}, step_at(2, 20, 4)}));
 }
 
 TEST(AdmmTask, ReplicaThatDivergedLeavesItsDualAloneAndBeginsAgainAtZ) {
-  params_worker subject = worker_1(4);
+  params_worker subject = worker_3(4);
   subject.on(z(1, 0, 1));
   const worker_effects out = subject.on(computed{.step = 1, .samples = 10, .finite = false});
   EXPECT_EQ(count<dual>(out), 0u);

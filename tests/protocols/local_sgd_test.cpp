@@ -110,10 +110,10 @@ TEST(LocalSgd, OuterStepIsWhatTheJobFileSays) {
   EXPECT_EQ(step_of({{"outer", "momentum"}}, "adacomm"), (step_rule{.what = kind::outer, .lr = 1, .momentum = 0.9}));
 }
 
-/// Worker 1 of 0, 1, 4: rank 1 of 3; data of 50 samples, global batches of 30.
-params_worker worker_1(std::uint32_t epoch = 1) {
-  params_worker out{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<local_task>(); }};
-  out.on(plan_of(epoch, {0, 1, 4}, 10, 50));
+/// Worker 4 of 0, 4, 6: rank 1 of 3; data of 50 samples, global batches of 30.
+params_worker worker_4(std::uint32_t epoch = 1) {
+  params_worker out{{w(4), {}}, [](const protocol_spec&) { return std::make_unique<local_task>(); }};
+  out.on(plan_of(epoch, {0, 4, 6}, 10, 50));
   return out;
 }
 
@@ -122,14 +122,14 @@ local_step step_at(std::uint64_t number, std::uint64_t position) {
 }
 
 TEST(LocalTask, StepsOverItsSliceOfEachGlobalBatchThenPushesWhatItMovedBy) {
-  params_worker subject = worker_1();
+  params_worker subject = worker_4();
   EXPECT_EQ(subject.on(params{.epoch = e(1), .ver = v(2), .key = 3, .position = 0, .period = 3, .parameters = t(50)}),
             (worker_effects{adopt{v(2), t(50)}, mix{{{t(50), 1}}}, step_at(1, 0)}));
   EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10, .loss = 3, .compute = 100}), (worker_effects{step_at(2, 30)}));
   EXPECT_EQ(subject.on(computed{.step = 2, .samples = 6, .loss = 1, .compute = 100}), (worker_effects{step_at(3, 50)}))
       << "the second batch was cut short by the epoch's end";
   const push expected{.epoch = e(1),
-                      .id = {w(1), {}, {1}},
+                      .id = {w(4), {}, {1}},
                       .base = v(2),
                       .samples = 26,
                       .loss = 56.0 / 26,
@@ -143,7 +143,7 @@ TEST(LocalTask, StepsOverItsSliceOfEachGlobalBatchThenPushesWhatItMovedBy) {
 }
 
 TEST(LocalTask, NextRoundBeginsAtTheCentreAgainAndStepsAreNumberedThrough) {
-  params_worker subject = worker_1();
+  params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .ver = v(0), .key = 1, .position = 0, .period = 1, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10});
   EXPECT_EQ(subject.on(params{.epoch = e(1), .ver = v(1), .key = 2, .position = 30, .period = 2, .parameters = t(51)}),
@@ -151,7 +151,7 @@ TEST(LocalTask, NextRoundBeginsAtTheCentreAgainAndStepsAreNumberedThrough) {
 }
 
 TEST(LocalTask, OneStepThatIsNotFiniteSpoilsThePush) {
-  params_worker subject = worker_1();
+  params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10, .finite = false});
   EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 2, .samples = 10})).what.finite);
@@ -160,7 +160,7 @@ TEST(LocalTask, OneStepThatIsNotFiniteSpoilsThePush) {
 }
 
 TEST(LocalTask, EmptySliceSaysNothingAboutTheLoss) {
-  params_worker subject = worker_1();
+  params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10, .loss = 2});
   const push sent = only<send_push>(subject.on(computed{.step = 2, .samples = 0, .loss = std::numeric_limits<double>::quiet_NaN()})).what;
@@ -169,9 +169,9 @@ TEST(LocalTask, EmptySliceSaysNothingAboutTheLoss) {
 }
 
 TEST(LocalTask, RoundKeepsItsPeriodAndItsPlanWhateverComesMeanwhile) {
-  params_worker subject = worker_1();
+  params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
-  subject.on(plan_of(2, {1}, 10, 50));
+  subject.on(plan_of(2, {4}, 10, 50));
   EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10}), (worker_effects{step_at(2, 30)}));
 }
 

@@ -187,6 +187,7 @@ MUTANTS = [
     ("admm_task.hpp", "{dual_variable, 1 / rho_}", "{dual_variable, rho_}", "u = x + rho l"),
     ("admm_task.hpp", "fresh_ = !open_.finite;", "fresh_ = false;", "a replica that diverged goes on"),
     ("admm_task.hpp", "if (std::exchange(fresh_, false))", "if (true)", "x begins at z in every round"),
+    ("admm_task.hpp", "plan_.rank_of(open_.id.worker)", "open_.id.worker.value", "its slice is its id, not its rank"),
     ("admm_task.hpp", "    position_ = plan_.after(position_);\n", "", "every local step has the same batch"),
 
     ("automatic.cpp", "window = 16;", "window = 17;", "a longer memory"),
