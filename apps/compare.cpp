@@ -100,9 +100,6 @@ config::checked<std::vector<contestant>> contestants_of(const compare_options& o
   config::refusal wrong;
   for (const std::string& label : *labels)
     if (auto loaded = config::load_job(options.job.file, options.job.sets, label)) {
-      if (options.simulate)
-        for (config::problem& cannot : not_simulated(*loaded))
-          wrong.all.push_back(std::move(cannot));
       all.push_back({label, std::move(*loaded)});
     } else {
       const config::refusal why = loaded.error();

@@ -43,8 +43,6 @@ int simulate_command(const simulate_options& options) {
   auto loaded = load_job(options.job);
   if (!loaded)
     return refuse(loaded.error());
-  if (auto wrong = not_simulated(*loaded); !wrong.empty())
-    return refuse({std::move(wrong)});
   if (options.seconds > 0 || options.steps > 0)
     loaded->job.stop = {.steps = options.steps, .seconds = options.seconds};
   protocols::sim::calibration measured;

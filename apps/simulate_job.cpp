@@ -11,7 +11,6 @@
 #include "actors/coordinator_actor.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
-#include "protocols/catalog.hpp"
 #include "protocols/sim/quadratic.hpp"
 
 namespace troupe::apps {
@@ -53,14 +52,6 @@ boost::json::value number_or_null(bool applies, double value) {
 }
 
 } // namespace
-
-config::problems not_simulated(const config::loaded_job& loaded) {
-  const auto entry = protocols::find_protocol(loaded.job.protocol.name);
-  if (!entry || !entry->centreless)
-    return {};
-  return {{config::where_of(loaded, "protocol.name"),
-           fmt::format("{} has no centre, and the simulator plays none of these yet; `troupe run` does", entry->name)}};
-}
 
 simulation simulate_model(const config::loaded_job& loaded, const data_pair& data, const model& network,
                           const sim::calibration& measured) {

@@ -14,9 +14,6 @@
 
 namespace troupe::apps {
 
-/// What the simulator cannot play of a job; empty: nothing.
-config::problems not_simulated(const config::loaded_job& loaded);
-
 /// How a simulation went. One that could not go on has failed, with the reason.
 struct simulation {
   protocols::sim::result result;

@@ -198,12 +198,19 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
 
 // -- limits are exact
 
+limits_are_exact::limits_are_exact(const options& job) {
+  const auto entry = find_protocol(job.protocol.name);
+  centreless_ = entry && entry->centreless;
+}
+
 void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& what) {
   if (const auto* now = std::get_if<plan_parcel>(&what))
     plans_.try_emplace((*now)->epoch, **now);
-  if (to.what == role::evaluator && std::get<params_parcel>(what).from.value == 0
-      && std::get<params_parcel>(what).what.ver != held_at_)
-    wrong(fmt::format("version {} is evaluated, and {} held", std::get<params_parcel>(what).what.ver.value, held_at_.value));
+  if (const auto* part = std::get_if<params_parcel>(&what); part != nullptr && to.what == role::evaluator && part->from.value == 0
+                                                            && part->what.ver != held_at_)
+    wrong(fmt::format("version {} is evaluated, and {} held", part->what.ver.value, held_at_.value));
+  if (const auto* found = std::get_if<evaluated>(&what); found != nullptr && found->ver != held_at_)
+    wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));
   if (to != endpoint{role::lead, 0})
     return;
   if (const auto* order = std::get_if<hold_order>(&what))
@@ -237,6 +244,11 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
   if (shard.value != 0)
     return;
   bool reached = holds_;
+  // Where steps are but counted, a version is followed by the end of the push that it counts.
+  const auto counted = [&](const lead_effect& version_made) -> std::uint64_t {
+    const auto* next = &version_made == &effects.back() ? nullptr : std::get_if<drop_order>(&version_made + 1);
+    return next == nullptr ? 0 : static_cast<std::uint64_t>(pushed_[next->id].samples);
+  };
   for (const lead_effect& effect : effects)
     if (const auto* round = std::get_if<close>(&effect)) {
       if (reached)
@@ -244,7 +256,7 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
       if (round->samples_before != samples_)
         wrong(fmt::format("version {}: {} samples are applied before it, not {}", round->ver.value, samples_,
                           round->samples_before));
-      samples_ += samples_of(*round);
+      samples_ += centreless_ ? counted(effect) : samples_of(*round);
       reached = limit_.now || (limit_.at_samples != 0 && samples_ >= limit_.at_samples)
                 || (limit_.at_version != 0 && round->ver.value >= limit_.at_version);
       if (reached) {

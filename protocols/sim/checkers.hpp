@@ -81,6 +81,7 @@ private:
 /// holds.
 class limits_are_exact final : public checker {
 public:
+  explicit limits_are_exact(const options& job);
   void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
   void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
   void pushed(nanoseconds at, const push& what) override;
@@ -89,6 +90,7 @@ public:
 private:
   std::uint64_t samples_of(const close& round);
 
+  bool centreless_ = false; ///< steps are counted, and their pushes, which hold no tensor, dropped
   std::map<plan_epoch, plan> plans_;
   std::map<member, batch> last_batch_;
   std::map<push_id, push> pushed_;

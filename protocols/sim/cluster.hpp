@@ -71,6 +71,7 @@ private:
     std::map<std::uint64_t, incoming> incomplete{}; ///< by key
     std::map<ticket, kept_parameters> parameters{};
     std::map<ticket, tensor> gradients{};
+    std::map<ticket, tensor> replicas{}; ///< of other workers
     std::uint64_t last_ticket = 0;
     ticket adopted{};
     protocol_spec protocol{};      ///< of what was adopted
@@ -81,7 +82,7 @@ private:
     nanoseconds pushed_at = -1; ///< since when it waits
     nanoseconds paused_until = 0;
     int partitions = 0;
-    std::vector<parcel> parked{}; ///< while it is paused or cut off
+    std::vector<parcel> parked{}; ///< while it is paused or cut off, or the job is held
   };
   struct kept_push {
     push_id id{};
@@ -137,7 +138,16 @@ private:
   void on_coordinator(const message& what);
   void perform(const coordinator_effects& effects);
   void tell_holders(const message& what);
-  void on_evaluator(const params_parcel& what);
+  void on_evaluator(const message& what);
+  void on_fetched(const params_parcel& what);
+  void evaluate_whole(version ver, const tensor& whole);
+
+  // -- where there is no centre (peers.cpp)
+  void on_peer(worker_seat& at, const peer_parcel& what);
+  void send_replica(worker_seat& at, const send_peer& what);
+  void collect_replicas(version ver);
+  void on_collected(const peer_parcel& what);
+  void average_if_complete();
 
   // -- shards and aggregators (shards.cpp)
   void on_holder(holder_seat& at, const message& what);
@@ -190,6 +200,13 @@ private:
   std::map<plan_epoch, plan_parcel> plans_;
   std::map<std::uint64_t, incoming> fetched_;
   std::uint64_t evaluated_ = 0; ///< key of the newest set
+  /// An average that is being collected: of whom, and what has come.
+  struct collection {
+    version ver{};
+    std::map<worker_id, std::optional<peer_parcel>> replicas{};
+  };
+  std::optional<collection> collecting_;
+  version averaged_; ///< the last
   std::set<push_id> parked_at_lead_;
   std::uint64_t samples_ = 0; ///< applied when held last
 

@@ -54,7 +54,12 @@ void cluster::perform(const coordinator_effects& effects) {
                    },
                    [&](const send_holder_down& e) { tell_holders(e.what); },
                    [&](const hold& e) { send(the_coordinator, the_lead, e.what); },
-                   [&](const evaluate&) { send(the_coordinator, the_lead, fetch_order{}); },
+                   [&](const evaluate& e) {
+                     if (protocol_.centreless)
+                       collect_replicas(e.ver);
+                     else
+                       send(the_coordinator, the_lead, fetch_order{e.ver});
+                   },
                    [&](const resume&) { send(the_coordinator, the_lead, resume_order{}); },
                    [&](const say& e) { note(e.text); },
                    [&](const stop& e) {
@@ -69,8 +74,15 @@ void cluster::perform(const coordinator_effects& effects) {
                effect);
 }
 
-/// Puts together what all shards have sent, and evaluates it in no time.
-void cluster::on_evaluator(const params_parcel& what) {
+void cluster::on_evaluator(const message& what) {
+  if (const auto* part = std::get_if<params_parcel>(&what))
+    on_fetched(*part);
+  else if (const auto* replica = std::get_if<peer_parcel>(&what))
+    on_collected(*replica);
+}
+
+/// Puts together what all shards have sent.
+void cluster::on_fetched(const params_parcel& what) {
   if (what.what.key <= evaluated_)
     return;
   incoming& set = fetched_[what.what.key];
@@ -81,11 +93,16 @@ void cluster::on_evaluator(const params_parcel& what) {
   if (!set.shards.insert(what.from.value).second || set.shards.size() < options_.job.shards)
     return;
   const tensor whole = maths_.join(set.ranges);
-  const evaluation found = maths_.evaluate(whole);
-  const nanoseconds at = clock_.at(now_);
   const version ver = set.head.ver;
   evaluated_ = what.what.key;
   fetched_.erase(fetched_.begin(), fetched_.upper_bound(evaluated_));
+  evaluate_whole(ver, whole);
+}
+
+/// In no time.
+void cluster::evaluate_whole(version ver, const tensor& whole) {
+  const evaluation found = maths_.evaluate(whole);
+  const nanoseconds at = clock_.at(now_);
   if (!ended_)
     result_.curve.push_back({at, ver, samples_, found});
   send(the_evaluator, the_coordinator,

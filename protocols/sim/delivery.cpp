@@ -105,7 +105,7 @@ void cluster::look_at(host_link which) {
     queue_.push(*next, which);
 }
 
-/// At a worker that is paused, or on one side or the other of a partition.
+/// At a worker that is paused, or on one side or the other of a partition. Workers that wait for nobody stop while the job is held.
 bool cluster::waits_at_worker(const parcel& what) {
   const auto park_at = [&what](worker_seat& at) {
     at.parked.push_back(what);
@@ -116,6 +116,8 @@ bool cluster::waits_at_worker(const parcel& what) {
       if (end.what == role::worker && workers_.at(end.index)->partitions > 0)
         return park_at(*workers_.at(end.index));
   if (what.to.what == role::worker && workers_.at(what.to.index)->paused_until > now_)
+    return park_at(*workers_.at(what.to.index));
+  if (protocol_.centreless && !clock_.running() && std::holds_alternative<computed>(what.what))
     return park_at(*workers_.at(what.to.index));
   return false;
 }
@@ -167,7 +169,7 @@ void cluster::hear(const parcel& what) {
   case role::worker:
     return on_worker(*workers_.at(what.to.index), what.what);
   case role::evaluator:
-    return on_evaluator(std::get<params_parcel>(what.what));
+    return on_evaluator(what.what);
   }
 }
 

@@ -71,6 +71,7 @@ void cluster::join(worker_id who, bool at_once) {
   at.incomplete.clear();
   at.parameters.clear();
   at.gradients.clear();
+  at.replicas.clear();
   at.adopted = {};
   at.pushed_at = -1;
   last_progress_ = now_;

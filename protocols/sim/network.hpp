@@ -49,6 +49,8 @@ public:
     return out;
   }
 
+  bool busy(host_link which) { return at(which).link.next().has_value(); }
+
   /// When to look at a link next, where that is not planned already.
   std::optional<nanoseconds> next_look(host_link which) {
     state& one = at(which);

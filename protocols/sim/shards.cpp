@@ -223,6 +223,9 @@ void cluster::perform_as_lead(holder_seat& at, const lead_effects& effects) {
     last_progress_ = now_;
     clock_.go_on(now_);
     timers_.resume(now_);
+    for (const auto& each : workers_)
+      if (protocol_.centreless)
+        unpark(*each);
   }
   for (listener* each : listeners_)
     each->decided(now_, at.place.self, *at.decides, effects);

@@ -35,6 +35,8 @@ void cluster::on_worker(worker_seat& at, const message& what) {
                    }
                  },
                  [&](const params_parcel& m) { on_params(at, m); },
+                 [&](const peer_parcel& m) { on_peer(at, m); },
+                 [&](const fetch_order& m) { perform(at, at.machine->on(m)); },
                  [&](const computed& m) {
                    at.done_at = 0;
                    perform(at, at.machine->on(m));
@@ -84,8 +86,11 @@ void cluster::perform(worker_seat& at, const worker_effects& effects) {
                    [&](const mix& e) { at.maths->mix(operands_of(at, e.terms)); },
                    [&](const dual& e) { at.maths->dual(e.rho); },
                    [&](const send_push& e) { push_to_holders(at, e); },
-                   [&](const send_peer&) { broken("exchanges between workers are not simulated yet"); },
-                   [](const discard&) {},
+                   [&](const send_peer& e) { send_replica(at, e); },
+                   [&](const discard& e) {
+                     if (at.replicas.erase(e.what) == 0)
+                       broken(fmt::format("worker {} discards a ticket that it does not have", at.self.worker.value));
+                   },
                    [&](const arm_timer& e) {
                      timers_.arm({role::worker, at.self.worker.value}, e, now_);
                    },
@@ -115,7 +120,7 @@ batch cluster::batch_of(const worker_seat& at, const compute& what) const {
             .position = what.position,
             .samples = end - what.position,
             .cuts = what.cuts,
-            .workers = static_cast<std::uint32_t>(with.workers.size())};
+            .workers = protocol_.centreless ? what.batches : static_cast<std::uint32_t>(with.workers.size())};
   for (const auto& [index, weight] : what.parts) {
     const std::uint64_t begin =
         what.position + out.samples / what.cuts * index + std::min<std::uint64_t>(index, out.samples % what.cuts);
@@ -172,6 +177,8 @@ std::vector<operand> cluster::operands_of(worker_seat& at, const std::vector<ter
       out.push_back({.from = operand::source::dual, .weight = part.weight});
     } else if (const auto kept = at.parameters.find(part.what); kept != at.parameters.end()) {
       out.push_back({.what = kept->second.what, .weight = part.weight});
+    } else if (const auto other = at.replicas.find(part.what); other != at.replicas.end()) {
+      out.push_back({.what = other->second, .weight = part.weight});
     } else {
       broken(fmt::format("worker {} uses a ticket that it does not have", at.self.worker.value));
     }

@@ -90,13 +90,12 @@ class EveryProtocol(ProtocolTest):
                                                         text=True, check=True).stdout)
         for protocol in [entry["name"] for entry in listed["protocols"]]:
             with self.subTest(protocol):
-                shards = "1" if protocol == "gossip" else "2"
-                learned = self.run_protocol(protocol, "--nodes", "3", "--set", f"cluster.shards={shards}", "--set", "stop.epochs=6")
+                learned = self.run_protocol(protocol, "--nodes", "3", "--set", "cluster.shards=2", "--set", "stop.epochs=6")
                 self.assertGreaterEqual(learned["test_accuracy"], 0.75)
                 self.assertGreaterEqual(learned["samples"], 6 * 1280)
 
     def test_survives_the_death_of_a_worker(self):
-        for protocol in ("backup", "async", "ssp", "local", "easgd", "coded", "admm", "dc-async", "deadline"):
+        for protocol in ("backup", "async", "ssp", "local", "easgd", "coded", "admm", "dc-async", "deadline", "gossip"):
             with self.subTest(protocol):
                 done = self.run_protocol(protocol, "--nodes", "3", "--fault", "crash=worker:1,at_s=0.5", job=TIMED)
                 self.assertGreaterEqual(done["samples"], 4 * 1280)

@@ -29,6 +29,8 @@ void draw_parameters(options& job, dice& draw) {
     parameters["quorum"] = up_to(workers);
   if (name == "deadline")
     parameters["max_misses"] = up_to(3);
+  if (name == "gossip")
+    parameters["peers"] = 1 + up_to(std::max(workers, 2U) - 2);
   if (name == "ssp")
     parameters["bound"] = up_to(4);
   if (name == "local" || name == "easgd" || name == "admm")
@@ -171,7 +173,7 @@ options schedule_of(const catalog_entry& protocol, std::uint64_t seed, trouble h
   out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
   out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
   out.job.evaluate_every_samples = 1 + draw.below(60);
-  out.job.stop_steps = 14;
+  out.job.stop_steps = protocol.centreless ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
   if (protocol.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
@@ -199,7 +201,7 @@ verdict run_checked(const options& job, listener* also) {
   tally_numerics maths;
   each_push_ends_once once;
   rounds_are_sound rounds{job};
-  limits_are_exact limits;
+  limits_are_exact limits{job};
   bound_is_kept bound{static_cast<std::uint64_t>(whole_of(job.protocol, "bound", 4))};
   nobody_is_left_behind misses{static_cast<std::uint64_t>(whole_of(job.protocol, "max_misses", 5))};
   std::vector<checker*> checkers{&once, &rounds, &limits};
