@@ -172,6 +172,8 @@ public:
 
   /// "cpu" or "cuda:0", as in a job file.
   virtual std::string_view name() const = 0;
+  /// Whether the host may read and write the device's memory itself: then nothing needs copying, and all copies are plain ones.
+  virtual bool on_host() const = 0;
 
   // -- memory: thread-safe; throws device_error when the device has none left
 
@@ -183,10 +185,18 @@ public:
 
   // -- copies and completion: both ends stay valid until the copy has run
 
-  virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;           ///< within the device
+  /// Within the device; `source` may also be memory of another device of its kind, in this process.
+  virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;
   virtual void copy_from_host(void* destination, const void* source, std::size_t bytes) = 0; ///< host to device
   virtual void copy_to_host(void* destination, const void* source, std::size_t bytes) = 0;   ///< device to host
   virtual void fill(float* destination, float value, std::int64_t count) = 0;
+
+  // -- copies beside the queue: they begin at once, so that they hide behind what the queue computes. Never in a recorded program
+
+  /// device to host. What is read was written by something whose `notify` has been called. Calls `done` as `notify` does.
+  virtual void fetch(void* destination, const void* source, std::size_t bytes, std::function<void()> done) = 0;
+  /// host to device. What is enqueued after this call runs after the copy; nothing enqueued before it uses `destination`.
+  virtual void stage(void* destination, const void* source, std::size_t bytes) = 0;
 
   /// Calls `done` once everything enqueued before has run. On whatever thread the device chooses: it must only send a
   /// message or set a flag, and must not call the backend.
@@ -264,11 +274,29 @@ public:
   virtual void soft_threshold(const float* x, float threshold, float* y, std::int64_t count) = 0;
 };
 
+/// What products of matrices and convolutions are computed with on a GPU; everything is stored, and summed, as fp32.
+///   fp32: every multiplication in float32.  tf32: operands rounded to 10 bits of mantissa by the tensor cores.
+///   bf16: operands rounded to bfloat16 (Micikevicius et al. 2018, with fp32 master weights; no loss scaling is needed: the
+///   exponent is fp32's).
+/// The CPU computes in fp32 whatever is asked for.
+enum class precision : std::uint8_t { fp32, tf32, bf16 };
+
+/// Something that a device was busy with, for a trace. Times are the host's steady clock, in nanoseconds.
+struct device_span {
+  enum class track : std::uint8_t { compute, to_host, to_device } where = track::compute;
+  const char* name = ""; ///< "gemm", "copy"; a literal
+  std::int64_t begin_ns = 0, end_ns = 0;
+  std::uint64_t bytes = 0; ///< of a copy
+};
+
 /// What a backend is opened with.
 struct backend_options {
   std::string device = "cpu";   ///< "cpu" | "cuda" | "cuda:N"
   int threads = 1;              ///< BLAS and oneDNN threads of this queue (CPU)
   std::uint64_t pool_bytes = 0; ///< how much freed memory the pool keeps; 0: all of it
+  precision products = precision::fp32;
+  /// Hears of every operation and copy of a device that is not the host, once it has run; on any thread. Costs an event an operation.
+  std::function<void(const device_span&)> on_span = {};
 };
 
 /// Opens a queue on a device. On the CPU, OpenBLAS has one thread count in a process: that of the backend opened last. Throws
@@ -277,10 +305,13 @@ std::unique_ptr<backend> open_backend(const backend_options& options);
 
 /// One row of `troupe devices`.
 struct device_info {
-  std::string name;   ///< "cpu", "cuda:0"
-  std::string detail; ///< model, cores, memory
+  std::string name = {};   ///< "cpu", "cuda:0"; "cuda" where none can be told apart
+  std::string detail = {}; ///< model, cores, memory
   bool usable = true;
-  std::string reason; ///< why not, where it is not
+  std::string reason = {}; ///< why not, where it is not
+  std::uint64_t memory_bytes = 0, free_bytes = 0;
+  std::string capability = {}; ///< "9.0"; of a GPU
+  std::string driver = {};     ///< its version; of a GPU
 };
 std::vector<device_info> list_devices();
 

@@ -35,6 +35,7 @@ public:
   ~cpu_backend() override;
 
   std::string_view name() const override { return "cpu"; }
+  bool on_host() const override { return true; }
   const cpu_options& options() const { return options_; }
 
   buffer allocate(std::size_t bytes) override { return pool_->allocate(bytes); }
@@ -45,6 +46,11 @@ public:
   void copy_to_host(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
   void fill(float* destination, float value, std::int64_t count) override;
 
+  void fetch(void* destination, const void* source, std::size_t bytes, std::function<void()> done) override {
+    copy(destination, source, bytes);
+    done();
+  }
+  void stage(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
   void notify(std::function<void()> done) override { done(); }
   std::unique_ptr<program> capture(std::function<void()> enqueue) override;
   void replay(program& recorded) override;

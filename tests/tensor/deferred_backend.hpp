@@ -23,6 +23,7 @@ public:
   int replays() const { return replays_; }
 
   std::string_view name() const override { return "deferred"; }
+  bool on_host() const override { return false; }
   kernels::buffer allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   kernels::buffer allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
 
@@ -59,6 +60,11 @@ public:
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
     later([=, this] { inner_->copy_to_host(to, from, bytes); });
   }
+  void fetch(void* to, const void* from, std::size_t bytes, std::function<void()> done) override {
+    later([=, this] { inner_->copy_to_host(to, from, bytes); });
+    notify(std::move(done));
+  }
+  void stage(void* to, const void* from, std::size_t bytes) override { copy_from_host(to, from, bytes); }
   void fill(float* to, float value, std::int64_t count) override {
     later([=, this] { inner_->fill(to, value, count); });
   }
