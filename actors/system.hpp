@@ -2,9 +2,12 @@
 // CAF as Troupe sets it up.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
 
 namespace troupe::actors {
 
@@ -22,5 +25,16 @@ class system_config : public caf::actor_system_config {
 public:
   explicit system_config(const system_options& options);
 };
+
+/// Lets other processes reach an actor at host:port (0: any free port); the port. The one place where the control plane listens.
+template <class Handle>
+caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& actor, std::uint16_t port, const std::string& host) {
+  return system.middleman().publish(actor, port, host.c_str(), true);
+}
+/// The actor that another process published. Waits for the connection: not from an actor that others wait for.
+template <class Handle>
+caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, std::uint16_t port) {
+  return system.middleman().remote_actor<Handle>(host, port);
+}
 
 } // namespace troupe::actors

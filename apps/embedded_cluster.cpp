@@ -14,6 +14,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/node_actor.hpp"
+#include "actors/system.hpp"
 
 namespace troupe::apps {
 
@@ -58,7 +59,7 @@ embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& sig
 
 void embedded_cluster::start_children(std::uint32_t nodes, const std::string& key) {
   registry_ = system_.spawn<actors::registry_impl>(names_, joined_);
-  auto port = system_.middleman().publish(registry_, 0, "127.0.0.1");
+  auto port = actors::publish(system_, registry_, 0, "127.0.0.1");
   if (!port)
     throw std::runtime_error("cannot listen on loopback: " + actors::explain(port.error()));
   std::error_code missing;

@@ -5,7 +5,6 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@ const config::cluster_node* coordinator_of(const config::cluster& cluster) {
 caf::expected<actors::registry_actor> connect(caf::actor_system& system, const config::cluster_node& to, signal_waiter& signals) {
   auto deadline = std::chrono::steady_clock::now() + connect_deadline;
   for (int pause_ms = 50;; pause_ms = std::min(2 * pause_ms, 2000)) {
-    auto registry = system.middleman().remote_actor<actors::registry_actor>(to.host, to.port);
+    auto registry = actors::reach<actors::registry_actor>(system, to.host, to.port);
     if (registry || std::chrono::steady_clock::now() > deadline || signals.wait(pause_ms).interrupted)
       return registry;
   }
