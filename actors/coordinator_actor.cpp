@@ -57,17 +57,31 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
   auto count = static_cast<std::uint32_t>(nodes.size());
   for (std::uint32_t i = 0; i < count; ++i)
     places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
-  bool spread = what.cluster.where == placement::colocated;
+  const auto all_with = [&nodes](bool member_node::*role) {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].*role)
+        found.push_back(i);
+    return found;
+  };
+  auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
+  if (what.cluster.where == placement::separate && count > 1) {
+    auto only_shards = shards;
+    std::erase_if(only_shards, [&](std::uint32_t node) { return nodes[node].worker; });
+    shards = only_shards.empty() ? std::vector<std::uint32_t>{0} : only_shards;
+    if (workers != shards)
+      std::erase_if(workers, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
+  }
+  if (shards.empty() || shards.front() != 0)
+    shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
   // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
-  auto first = spread || count == 1 ? 0U : 1U;
-  auto hosts = count - first;
   for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
-    places.workers.push_back({w, first + static_cast<std::uint32_t>(std::uint64_t{w} * hosts / what.cluster.workers)});
+    places.workers.push_back({w, workers[std::uint64_t{w} * workers.size() / what.cluster.workers]});
   for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
     if (holder.is_shard)
-      node = spread ? number % count : 0;
+      node = shards[number % shards.size()];
     else if (!holder.workers.empty())
       node = places.workers[holder.workers.begin()->value].node;
     else
@@ -77,7 +91,7 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
   return places;
 }
 
-coordinator_state::coordinator_state(coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_setup setup)
+coordinator_state::coordinator_state(coordinator_control::stateful_pointer<coordinator_state> self, coordinator_setup setup)
     : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }) {
@@ -98,7 +112,7 @@ coordinator_state::coordinator_state(coordinator_actor::stateful_pointer<coordin
   });
 }
 
-coordinator_actor::behavior_type coordinator_state::make_behavior() {
+coordinator_control::behavior_type coordinator_state::make_behavior() {
   for (const auto& node : setup_.nodes)
     self_->monitor(node.actor);
   if (setup_.trace)
@@ -108,6 +122,8 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
     [this](const protocols::report& msg) { on_report(msg); },
     [this](const evaluation& msg) { on_evaluation(msg); },
     [this](const role_lost& msg) { on_role_lost(msg); },
+    [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
+    [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
     [this](const protocols::expired& msg) {
       if (msg.timer == stall_timer)
         watch_for_stalls();
@@ -127,7 +143,7 @@ void coordinator_state::prepare() {
   places_ = place_roles(setup_.what, setup_.nodes);
   answers_missing_ = setup_.nodes.size();
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, setup_.trace})
+    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;
@@ -163,7 +179,7 @@ void coordinator_state::started() {
   options.centreless = centreless_ = entry && entry->centreless;
   machine_ = std::make_unique<protocols::coordinator>(
     options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
-  setup_.observer->on_started();
+  setup_.observer->on_started(data_size_);
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();
   for (const auto& worker : places_.workers)
@@ -275,6 +291,8 @@ std::string coordinator_state::describe(std::uint32_t worker) const {
 }
 
 void coordinator_state::on_role_lost(const role_lost& msg) {
+  if (msg.node < places_.nodes.size() && msg.life < places_.nodes[msg.node].life)
+    return; // of a process that has been replaced
   if (msg.is_worker)
     worker_lost(msg.index, msg.reason);
   else
@@ -282,6 +300,7 @@ void coordinator_state::on_role_lost(const role_lost& msg) {
 }
 
 void coordinator_state::on_node_lost(std::size_t node, const std::string& reason) {
+  returning_.erase(node);
   if (finishing_ || !lost_.insert(node).second)
     return;
   auto why = fmt::format("its process is gone ({})", reason);
@@ -297,6 +316,91 @@ void coordinator_state::on_node_lost(std::size_t node, const std::string& reason
       worker_lost(worker.index, why);
 }
 
+/// A node that was lost, or is about to be missed, prepares and starts as the others did; then its workers join the running job.
+void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor) {
+  if (finishing_ || node >= setup_.nodes.size())
+    return;
+  if (!lost_.contains(node))
+    on_node_lost(node, "a new process has taken its place");
+  if (finishing_ || !machine_)
+    return;
+  auto& at = setup_.nodes[node];
+  if (setup_.what.protocol.fan_in != 0) {
+    setup_.observer->on_event(fmt::format("node {} is back; a job with a tree of aggregators goes on without it", at.name));
+    return;
+  }
+  self_->monitor(actor);
+  at.actor = actor;
+  ++places_.nodes[node].life;
+  returning_.insert(node);
+  self_->request(actor, prepare_deadline,
+                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace})
+    .then(
+      [this, node](const node_prepared& ready) {
+        places_.nodes[node].lane_port = ready.lane_port;
+        tell_of_return(node);
+      },
+      [this, node](const caf::error& e) {
+        returning_.erase(node);
+        setup_.observer->on_event(fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
+      });
+}
+
+/// Everybody has let go of the old lanes before the new process opens its own.
+void coordinator_state::tell_of_return(std::uint32_t node) {
+  auto missing = std::make_shared<std::size_t>(1);
+  auto one_less = [this, node, missing] {
+    if (--*missing == 0)
+      start_again(node);
+  };
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+    if (i != node && !lost_.contains(i)) {
+      ++*missing;
+      self_->request(setup_.nodes[i].actor, start_deadline, places_.nodes[node]).then(one_less, [one_less](const caf::error&) { one_less(); });
+    }
+  one_less();
+}
+
+void coordinator_state::start_again(std::uint32_t node) {
+  if (finishing_ || !returning_.contains(node))
+    return;
+  self_->request(setup_.nodes[node].actor, start_deadline, places_)
+    .then(
+      [this, node] {
+        if (finishing_ || returning_.erase(node) == 0)
+          return;
+        lost_.erase(node);
+        setup_.observer->on_event(fmt::format("node {} is back", setup_.nodes[node].name));
+        if (!clock_.running())
+          self_->send(setup_.nodes[node].actor, pause_order{});
+        for (const auto& worker : places_.workers)
+          if (worker.node == node && lost_workers_.erase(worker.index) != 0)
+            perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, protocols::incarnation{places_.nodes[node].life}}}));
+      },
+      [this, node](const caf::error& e) {
+        returning_.erase(node);
+        setup_.observer->on_event(fmt::format("node {} is back and could not start: {}", setup_.nodes[node].name, explain(e)));
+      });
+}
+
+/// Its workers leave the job; a node that holds a part of the parameters, or the last workers, stays until the job's end.
+bool coordinator_state::on_node_leaves(std::uint32_t node) {
+  if (finishing_ || lost_.contains(node))
+    return true;
+  auto holds = [node](const role_place& role) { return role.node == node; };
+  auto works_elsewhere = [&](const role_place& role) { return role.node != node && !lost_workers_.contains(role.index); };
+  if (!machine_ || std::ranges::any_of(places_.holders, holds) || std::ranges::none_of(places_.workers, works_elsewhere))
+    return false;
+  setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
+  for (const auto& worker : places_.workers)
+    if (worker.node == node)
+      worker_lost(worker.index, "its node leaves");
+  self_->send(setup_.nodes[node].actor, stop_job{false, "its node leaves"});
+  self_->demonitor(setup_.nodes[node].actor);
+  lost_.insert(node);
+  return true;
+}
+
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
   if (finishing_ || !lost_workers_.insert(worker).second)
     return;
@@ -305,7 +409,8 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     return;
   }
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
-  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, {}}, reason}));
+  const protocols::incarnation life{places_.nodes[places_.workers[worker].node].life};
+  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, life}, reason}));
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {

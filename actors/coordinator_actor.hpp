@@ -24,6 +24,7 @@ struct member_node {
   node_actor actor;
   std::string name;
   std::string host = "127.0.0.1";
+  bool shard = true, worker = true; ///< what it may hold
 };
 
 struct coordinator_setup {
@@ -37,7 +38,8 @@ struct coordinator_setup {
 /// What a job says to the protocol's coordinator. `data_size`: training samples.
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
 
-/// Where each worker and holder goes; lane ports are not filled in.
+/// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the coordinator's.
+/// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
 /// Prepares and starts the job on every node, then lets the protocol's coordinator decide. Ends by telling every node and
@@ -46,8 +48,8 @@ class coordinator_state {
 public:
   static inline const char* name = "troupe.coordinator";
 
-  coordinator_state(coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_setup setup);
-  coordinator_actor::behavior_type make_behavior();
+  coordinator_state(coordinator_control::stateful_pointer<coordinator_state> self, coordinator_setup setup);
+  coordinator_control::behavior_type make_behavior();
 
 private:
   void prepare();
@@ -58,6 +60,10 @@ private:
   void on_evaluation(const evaluation& msg);
   void on_role_lost(const role_lost& msg);
   void on_node_lost(std::size_t node, const std::string& reason);
+  void on_node_back(std::uint32_t node, const node_actor& actor);
+  void tell_of_return(std::uint32_t node);
+  void start_again(std::uint32_t node);
+  bool on_node_leaves(std::uint32_t node);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
   void watch_for_stalls();
@@ -77,7 +83,7 @@ private:
         self_->send(setup_.nodes[i].actor, msg);
   }
 
-  coordinator_actor::stateful_pointer<coordinator_state> self_;
+  coordinator_control::stateful_pointer<coordinator_state> self_;
   coordinator_setup setup_;
   std::int64_t data_size_ = 1;
   job_places places_;
@@ -86,6 +92,7 @@ private:
   bool centreless_ = false; ///< the workers hold the parameters
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
+  std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
   training_clock clock_;
   training_timers timers_;
   std::chrono::steady_clock::time_point last_progress_;
@@ -97,6 +104,6 @@ private:
   job_result result_;
 };
 
-using coordinator_impl = coordinator_actor::stateful_impl<coordinator_state>;
+using coordinator_impl = coordinator_control::stateful_impl<coordinator_state>;
 
 } // namespace troupe::actors

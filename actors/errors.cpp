@@ -15,6 +15,10 @@ std::string explain(const caf::error& reason) {
   if (reason == caf::exit_reason::remote_link_unreachable || reason == caf::sec::connection_closed
       || reason == caf::sec::connection_timeout)
     return "connection lost";
+  if (reason == caf::sec::cannot_connect_to_node)
+    return "nobody answers there";
+  if (reason == caf::sec::disconnect_during_handshake || reason == caf::sec::incompatible_application_ids)
+    return "it broke the connection off: another cluster's name, another version, or another authority's certificates";
   return caf::to_string(reason);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <caf/actor.hpp>
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
@@ -97,6 +98,7 @@ struct node_place {
   std::string name;
   std::string host;
   std::uint16_t lane_port = 0;
+  std::uint32_t life = 0; ///< how often its process has been started anew within the job
 };
 /// Who lives where, the same on every node.
 struct job_places {
@@ -136,6 +138,15 @@ struct role_lost {
   bool is_worker = true; ///< else a holder
   std::uint32_t index = 0;
   std::string reason;
+  std::uint32_t life = 0; ///< of the node, as far as the sender knows
+};
+/// A node of this job is back as a new process; or a person wants it to leave: answered with whether it may go now.
+struct node_back {
+  std::uint32_t node = 0;
+  caf::actor actor; ///< a node_actor
+};
+struct node_leaves {
+  std::uint32_t node = 0;
 };
 /// Whom the open round waits for.
 struct waiting_query {};
@@ -219,6 +230,8 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(role_lost),
   caf::result<void>(protocols::expired),
   caf::result<void>(stop_job)>;
+/// The same, as the cluster that it runs on sees it.
+using coordinator_control = coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves)>;
 
 /// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
 struct prepare_job {
@@ -226,6 +239,7 @@ struct prepare_job {
   std::uint32_t self = 0; ///< your number in this job
   job what;
   coordinator_actor coordinator; ///< hears of roles that die
+  std::uint32_t life = 0;        ///< of your process in this job; of your workers, too
   bool trace = false;            ///< record what the roles do, and when
 };
 /// Local actors and proxies of remote ones alike.
@@ -244,6 +258,7 @@ struct role_peers {
 using node_actor = caf::typed_actor<
   caf::result<node_prepared>(prepare_job),
   caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
+  caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
   caf::result<void>(protocols::plan),
   caf::result<void>(protocols::worker_down),
   caf::result<void>(protocols::holder_down),

@@ -43,6 +43,7 @@ node_control::behavior_type node_state::make_behavior() {
   return {
     [this](const prepare_job& msg) { return prepare(msg); },
     [this](const job_places& msg) { return start(msg); },
+    [this](const node_place& msg) { on_back(msg); },
     [this](const protocols::plan& msg) {
       tell_all(msg);
       tell_evaluator(msg);
@@ -90,6 +91,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   stop(); // whatever ran here before
   job_ = msg.what;
   number_ = msg.self;
+  life_ = msg.life;
   coordinator_ = msg.coordinator;
   trace_ = msg.trace ? std::make_shared<tracer>() : nullptr;
   try {
@@ -143,10 +145,8 @@ caf::result<void> node_state::start(const job_places& msg) {
   } catch (const std::exception& e) {
     return caf::make_error(caf::sec::runtime_error, e.what());
   }
-  // Of two nodes the one with the lower number connects.
-  for (auto peer : lanes_needed())
-    if (number_ < peer)
-      hub_->connect(net::node_id{peer}, places_.nodes[peer].host, places_.nodes[peer].lane_port, lane_deadline);
+  for (const auto& node : places_.nodes)
+    dial(node.node);
   starting_ = self_->make_response_promise<void>();
   if (lanes_ready())
     starting_.deliver();
@@ -174,6 +174,8 @@ void node_state::on_lane(const lane_event& msg) {
     lanes_up_.insert(msg.peer);
   else
     lanes_up_.erase(msg.peer);
+  if (!msg.up && renewed_.erase(msg.peer) != 0)
+    return dial(msg.peer);
   if (starting_.pending()) {
     if (!msg.up)
       starting_.deliver(caf::make_error(caf::sec::runtime_error, fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
@@ -184,16 +186,35 @@ void node_state::on_lane(const lane_event& msg) {
   if (!msg.up && net_) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
     for (const auto& worker : places_.workers)
       if (worker.node == msg.peer && !roles_.holders.empty())
-        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason});
+        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)
-        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason});
+        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
   }
+}
+
+void node_state::on_back(const node_place& msg) {
+  if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
+    return;
+  places_.nodes[msg.node] = msg;
+  if (lanes_up_.contains(msg.node)) { // its end has not been noticed here
+    renewed_.insert(msg.node);
+    hub_->close(net::node_id{msg.node}, "its node has started anew");
+  } else {
+    dial(msg.node);
+  }
+}
+
+/// Of two nodes the one with the lower number connects.
+void node_state::dial(std::uint32_t peer) {
+  const auto& to = places_.nodes[peer];
+  if (number_ < peer && lanes_needed().contains(peer))
+    hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline);
 }
 
 void node_state::on_down(const caf::down_msg& msg) {
   auto report = [&](bool is_worker, std::uint32_t index) {
-    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason)});
+    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), life_});
   };
   for (const auto& [number, worker] : roles_.workers)
     if (worker.address() == msg.source)
@@ -223,6 +244,7 @@ void node_state::stop() {
   hub_ = nullptr;
   trace_ = nullptr;
   lanes_up_.clear();
+  renewed_.clear();
   net_ = nullptr;
 }
 

@@ -45,6 +45,8 @@ private:
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
+  void on_back(const node_place& msg);
+  void dial(std::uint32_t peer);
   void on_down(const caf::down_msg& msg);
   void stop();
 
@@ -87,6 +89,7 @@ private:
   node_options where_;
   job job_;
   std::uint32_t number_ = 0;
+  std::uint32_t life_ = 0; ///< of this process in the job
   bool centreless_ = false; ///< the job's protocol
   coordinator_actor coordinator_;
   data_pair data_;
@@ -99,6 +102,7 @@ private:
   std::shared_ptr<lane_router> router_;
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
+  std::set<std::uint32_t> renewed_; ///< whose old lane is being closed for a new one
   std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
   tracer_ptr trace_;
   caf::typed_response_promise<node_prepared> preparing_;

@@ -132,7 +132,7 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.inject = job_.inject;
     setup.meter = meter_;
     setup.trace = trace_;
-    setup.machine = entry.make_worker(job_.protocol, {id, {}}, job_.seed);
+    setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life_}}, job_.seed);
     setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
     setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
     auto landing = setup.landing;

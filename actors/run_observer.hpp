@@ -65,7 +65,7 @@ struct job_result {
 class run_observer {
 public:
   virtual ~run_observer() = default;
-  virtual void on_started() = 0;
+  virtual void on_started(std::int64_t data_size) = 0; ///< training samples
   virtual void on_progress(const progress& p) = 0;
   virtual void on_evaluation(const evaluation_point& e) = 0;
   virtual void on_event(const std::string& text) = 0;

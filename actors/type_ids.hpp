@@ -4,6 +4,7 @@
 
 #include <caf/type_id.hpp>
 
+#include "actors/cluster_messages.hpp"
 #include "actors/messages.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
@@ -36,6 +37,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
 
   // across hosts
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::plan))
@@ -50,6 +54,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_prepared))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_places))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_place))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_query))
@@ -61,6 +66,27 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::registry_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_description))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::submit_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cancel_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_waits))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_begins))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_says))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_piece))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_piece))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::release_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::member_view))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::progress))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation_point))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_result))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::client_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_actor))
 
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -90,6 +116,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::peers_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_back)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_leaves)
 
 // Inspection, found by argument-dependent lookup.
 
@@ -238,7 +267,7 @@ bool inspect(Inspector& f, role_place& x) {
 template <class Inspector>
 bool inspect(Inspector& f, node_place& x) {
   return f.object(x).fields(f.field("node", x.node), f.field("name", x.name), f.field("host", x.host),
-                            f.field("lane_port", x.lane_port));
+                            f.field("lane_port", x.lane_port), f.field("life", x.life));
 }
 template <class Inspector>
 bool inspect(Inspector& f, job_places& x) {
@@ -251,7 +280,7 @@ bool inspect(Inspector& f, node_hello& x) {
 template <class Inspector>
 bool inspect(Inspector& f, prepare_job& x) {
   return f.object(x).fields(f.field("job_key", x.job_key), f.field("self", x.self), f.field("what", x.what),
-                            f.field("coordinator", x.coordinator), f.field("trace", x.trace));
+                            f.field("coordinator", x.coordinator), f.field("life", x.life), f.field("trace", x.trace));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {
@@ -291,7 +320,7 @@ bool inspect(Inspector& f, stop_job& x) {
 template <class Inspector>
 bool inspect(Inspector& f, role_lost& x) {
   return f.object(x).fields(f.field("node", x.node), f.field("is_worker", x.is_worker), f.field("index", x.index),
-                            f.field("reason", x.reason));
+                            f.field("reason", x.reason), f.field("life", x.life));
 }
 template <class Inspector>
 bool inspect(Inspector& f, waiting_query& x) {
@@ -300,6 +329,100 @@ bool inspect(Inspector& f, waiting_query& x) {
 template <class Inspector>
 bool inspect(Inspector& f, pause_order& x) {
   return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_description& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("host", x.host), f.field("shard", x.shard),
+                            f.field("worker", x.worker));
+}
+template <class Inspector>
+bool inspect(Inspector& f, submit_job& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("trace", x.trace));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cancel_job& x) {
+  return f.object(x).fields(f.field("number", x.number));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_waits& x) {
+  return f.object(x).fields(f.field("reason", x.reason));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_begins& x) {
+  return f.object(x).fields(f.field("nodes", x.nodes), f.field("data_size", x.data_size));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_says& x) {
+  return f.object(x).fields(f.field("text", x.text));
+}
+template <class Inspector>
+bool inspect(Inspector& f, weights_query& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("offset", x.offset));
+}
+template <class Inspector>
+bool inspect(Inspector& f, weights_piece& x) {
+  return f.object(x).fields(f.field("values", x.values));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_trace_query& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("node", x.node), f.field("offset", x.offset));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_trace_piece& x) {
+  return f.object(x).fields(f.field("node", x.node), f.field("events", x.events), f.field("nodes", x.nodes));
+}
+template <class Inspector>
+bool inspect(Inspector& f, release_job& x) {
+  return f.object(x).fields(f.field("number", x.number));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, member_view& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("here", x.here), f.field("leaving", x.leaving),
+                            f.field("pid", x.pid), f.field("job", x.job), f.field("actor", x.actor));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_view& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol),
+                            f.field("state", x.state), f.field("nodes", x.nodes), f.field("steps", x.steps),
+                            f.field("epochs", x.epochs));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_view& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("members", x.members), f.field("jobs", x.jobs));
+}
+template <class Inspector>
+bool inspect(Inspector& f, leave_cluster& x) {
+  return f.object(x).fields(f.field("name", x.name));
+}
+template <class Inspector>
+bool inspect(Inspector& f, progress& x) {
+  return f.object(x).fields(f.field("step", x.step), f.field("samples", x.samples), f.field("epoch", x.epoch),
+                            f.field("train_loss", x.train_loss), f.field("seconds", x.seconds),
+                            f.field("slowest_worker", x.slowest_worker), f.field("slowest_ms", x.slowest_ms));
+}
+template <class Inspector>
+bool inspect(Inspector& f, evaluation_point& x) {
+  return f.object(x).fields(f.field("step", x.step), f.field("samples", x.samples), f.field("seconds", x.seconds),
+                            f.field("train_loss", x.train_loss), f.field("test_loss", x.test_loss),
+                            f.field("test_accuracy", x.test_accuracy));
+}
+/// Without parameters and trace: they follow in pieces.
+template <class Inspector>
+bool inspect(Inspector& f, job_result& x) {
+  return f.object(x).fields(f.field("failed", x.failed), f.field("interrupted", x.interrupted),
+                            f.field("reason", x.reason), f.field("steps", x.steps), f.field("gradients", x.gradients),
+                            f.field("samples", x.samples), f.field("discarded", x.discarded), f.field("epochs", x.epochs),
+                            f.field("seconds", x.seconds), f.field("last", x.last),
+                            f.field("target_reached", x.target_reached), f.field("time_to_target_s", x.time_to_target_s),
+                            f.field("staleness", x.staleness), f.field("residual_max", x.residual_max),
+                            f.field("computed_ns", x.computed_ns), f.field("emulated_ns", x.emulated_ns),
+                            f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
+                            f.field("resident_bytes", x.resident_bytes),
+                            f.field("resident_bytes_first", x.resident_bytes_first), f.field("period", x.period));
 }
 
 } // namespace troupe::actors

@@ -127,6 +127,8 @@ void add_others(CLI::App& app, arguments& a) {
   node->add_option("cluster", a.node.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml")->required();
   node->add_option("--name", a.node.name, "which node of the file this is")->type_name("NAME")->required();
 
+  node->add_flag("--once", a.node.once, "end when the coordinator does, instead of waiting for it to come back");
+
   CLI::App* check = add_command(app, "check", "Check a job file, its data and its model; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);

@@ -40,6 +40,7 @@ struct evaluate_options {
 
 struct node_options {
   std::string cluster, name;
+  bool once = false; ///< ends when the coordinator does
 };
 
 struct check_options {

@@ -46,11 +46,11 @@ struct row {
   outcome how;
 };
 
-runner real_runner(const prepared_job& prepared, std::int64_t data_size, bool quiet, signal_waiter& signals) {
-  return [&prepared, data_size, quiet, &signals](const contestant& c) -> outcome {
+runner real_runner(const prepared_job& prepared, bool quiet, signal_waiter& signals) {
+  return [&prepared, quiet, &signals](const contestant& c) -> outcome {
     job_outcome ran;
     try {
-      ran = run_job(c.job, prepared.network, data_size, {.quiet = quiet}, signals);
+      ran = run_job(c.job, prepared.network, {.quiet = quiet}, signals);
     } catch (const std::exception& e) { // this machine does not let it start; it may let the next
       ran.result.failed = true;
       ran.result.reason = e.what();
@@ -211,12 +211,11 @@ int compare_command(const compare_options& options) {
     return refuse(prepared.error());
   for (contestant& c : *contestants)
     complete_model(c.job, prepared->data.train->classes());
-  const std::int64_t data_size = prepared->data.train->size();
   if (!options.simulate)
     prepared->data = {}; // each node reads its own
 
   signal_waiter signals;
-  const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, data_size, options.quiet, signals);
+  const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, options.quiet, signals);
   const std::vector<row> rows = run_all(*contestants, run, options.quiet, signals);
 
   const actors::job& job = prepared->config.job;

@@ -77,7 +77,7 @@ void embedded_cluster::start_children(std::uint32_t nodes, const std::string& ke
   if (!out)
     throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", file));
   for (std::uint32_t i = 1; i < nodes; ++i)
-    children_.start(names_[i], {"node", file, "--name", names_[i]});
+    children_.start(names_[i], {"node", file, "--name", names_[i], "--once"});
 }
 
 embedded_cluster::~embedded_cluster() { shut_down(); }

@@ -17,9 +17,14 @@
 namespace troupe::apps {
 
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster) {
+  auto own = config::load_job(options.file, options.sets);
+  if (!cluster || !own)
+    return own;
+  // As many of the cluster's nodes as have something to do; --nodes is meant more.
+  const actors::cluster_spec& wants = own->job.cluster;
+  const std::size_t useful = wants.where == actors::placement::colocated ? wants.workers : wants.workers + 1U;
   std::vector<config::setting> sets = options.sets;
-  if (cluster)
-    sets.push_back({"cluster.nodes", fmt::format("{}", cluster->nodes.size()), "--cluster"});
+  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", std::min(cluster->nodes.size(), useful)), "--cluster"});
   return config::load_job(options.file, sets);
 }
 
@@ -113,6 +118,12 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   if (const data_facts facts = known_facts(job.job.data); facts.sample)
     if (const auto early = build_model(job, *facts.sample, facts.classes); !early)
       return early.error();
+  if (const data_facts facts = known_facts(job.job.data); cluster && facts.sample) {
+    auto network = build_model(job, *facts.sample, facts.classes);
+    if (!network)
+      return network.error();
+    return prepared_job{std::move(job), std::move(cluster), {}, std::move(*network)};
+  }
   auto data = load_data(job);
   if (!data)
     return data.error();

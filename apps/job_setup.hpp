@@ -16,7 +16,7 @@ namespace troupe::apps {
 struct prepared_job {
   config::loaded_job config;
   std::optional<config::cluster> cluster; ///< where a cluster file was given
-  data_pair data;
+  data_pair data; ///< empty where other hosts will read it
   model network;
 };
 
@@ -37,8 +37,8 @@ config::checked<data_pair> load_data(const config::loaded_job& job);
 /// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
-/// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
-/// `cluster_file` may be empty.
+/// All of the above, and the devices and initial weights that the job names. With a cluster file other hosts compute: their devices
+/// and weights are theirs to check, and data whose shape is known without it is not read here. `cluster_file` may be empty.
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
 /// The same of a job file that is loaded.
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {});

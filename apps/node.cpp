@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe node`: one node of an embedded cluster.
+// `troupe node`: one node of a cluster, its coordinator's or one that joins.
 #include <chrono>
 #include <cstdio>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/system.hpp"
@@ -23,26 +25,166 @@ namespace troupe::apps {
 namespace {
 
 using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
 
-constexpr auto connect_deadline = 20s;
+/// How long a node that another process started waits for its coordinator; one of its own waits for ever.
+constexpr auto once_deadline = 20s;
+/// How long a name may be taken by a process that is gone, until the coordinator has noticed.
+constexpr auto name_deadline = 30s;
+constexpr auto answer_deadline = 20s;
+constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 /// A shutdown that hangs is a bug, but must not leave a process behind.
 constexpr unsigned shutdown_seconds = 10;
 
-const config::cluster_node* coordinator_of(const config::cluster& cluster) {
-  for (const auto& node : cluster.nodes)
-    if (node.coordinator)
-      return &node;
-  return nullptr;
+/// Standard error, with the time: a node is watched by its log.
+void say(const std::string& name, const std::string& text) {
+  fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
-/// Tries until the coordinator's node listens or the deadline has passed.
-caf::expected<actors::registry_actor> connect(caf::actor_system& system, const config::cluster_node& to, signal_waiter& signals) {
-  auto deadline = std::chrono::steady_clock::now() + connect_deadline;
-  for (int pause_ms = 50;; pause_ms = std::min(2 * pause_ms, 2000)) {
-    auto registry = actors::reach<actors::registry_actor>(system, to.host, to.port);
-    if (registry || std::chrono::steady_clock::now() > deadline || signals.wait(pause_ms).interrupted)
-      return registry;
+/// A node that joins: as often as its coordinator comes back.
+class member {
+public:
+  member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
+      : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
+        config_({.networked = true, .cluster_key = cluster.name}), system_(config_),
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port})) {}
+
+  int run() {
+    int code = exit_done;
+    while (connect(code)) {
+      watch();
+      const auto woken = wait();
+      if (woken.interrupted) {
+        leave();
+        break;
+      }
+      caf::anon_send(node_, actors::stop_job{true, "the coordinator is gone"});
+      if (once_)
+        break;
+      say(self_.name, "the coordinator is gone; waiting for it to come back");
+    }
+    alarm(shutdown_seconds);
+    caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
+    return code;
   }
+
+private:
+  /// Until this node has joined. False: it shall end, with `code`.
+  bool connect(int& code) {
+    const auto began = steady::now();
+    std::string said;
+    for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
+      bool for_good = false;
+      const std::string why = join(for_good);
+      if (why.empty()) {
+        if (!once_)
+          say(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host, coordinator_.port));
+        return true;
+      }
+      const auto waited = steady::now() - began;
+      if (for_good || (once_ && waited > once_deadline) || (taken_ && waited > name_deadline)) {
+        fmt::print(stderr, "troupe: node {} {}\n", self_.name, why);
+        code = exit_failed;
+        return false;
+      }
+      if (!once_ && std::exchange(said, why) != why)
+        say(self_.name, why + "; it tries again");
+      if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
+        code = exit_interrupted;
+        return false;
+      }
+    }
+  }
+
+  /// Empty: it has joined. Else why not, and whether trying again is of use.
+  std::string join(bool& for_good) {
+    taken_ = false;
+    auto reached = actors::reach<actors::registry_actor>(system_, coordinator_.host, coordinator_.port);
+    if (!reached)
+      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host, coordinator_.port,
+                         actors::explain(reached.error()));
+    registry_ = *reached;
+    std::string why;
+    caf::scoped_actor asker{system_};
+    asker
+      ->request(registry_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid())},
+                actors::node_actor{node_})
+      .receive([](std::uint32_t) {},
+               [&](const caf::error& e) {
+                 why = "was refused: " + actors::explain(e);
+                 taken_ = why.find("has joined already") != std::string::npos && !once_;
+                 for_good = !taken_ && e == caf::sec::runtime_error;
+               });
+    return why;
+  }
+
+  void watch() {
+    caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
+    watcher_ = system_.spawn([this, watched = registry_](caf::event_based_actor* me) {
+      me->monitor(watched);
+      me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); });
+      return caf::behavior{[](caf::unit_t) {}};
+    });
+  }
+
+  signal_waiter::woken wait() {
+    for (;;)
+      if (const auto woken = signals_.wait(-1); woken.interrupted || woken.announced)
+        return woken;
+  }
+
+  /// In order: its workers leave their job, and what it holds of a job's parameters stays until that job's end.
+  void leave() {
+    if (once_)
+      return;
+    say(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
+    auto farewell = system_.spawn([this](caf::event_based_actor* me) {
+      me->request(caf::actor_cast<actors::cluster_actor>(registry_), caf::infinite, actors::leave_cluster{self_.name})
+        .then([this, me] { signals_.announce(), me->quit(); }, [this, me](const caf::error&) { signals_.announce(), me->quit(); });
+      return caf::behavior{[](caf::unit_t) {}};
+    });
+    wait();
+    caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
+  }
+
+  const config::cluster_node& coordinator_;
+  const config::cluster_node& self_;
+  bool once_;
+  bool taken_ = false; ///< another process had the name when it tried last
+  signal_waiter& signals_;
+  actors::system_config config_;
+  caf::actor_system system_;
+  actors::node_control node_;
+  actors::registry_actor registry_;
+  caf::actor watcher_;
+};
+
+/// The coordinator's node: the cluster is there while it is.
+int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals) {
+  actors::system_config config{{.networked = true, .cluster_key = cluster.name}};
+  caf::actor_system system{config};
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port},
+                              .say = [name = self.name](const std::string& text) { say(name, text); }};
+  setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
+  for (const auto& node : cluster.nodes)
+    if (!node.coordinator)
+      setup.nodes.push_back({node.name, node.host, node.shard, node.worker});
+  auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
+  if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
+    fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}; is it running already?\n", self.name, self.host, self.port,
+               actors::explain(port.error()));
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    return exit_failed;
+  }
+  say(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
+                             cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
+  while (!signals.wait(-1).interrupted) {
+  }
+  say(self.name, "ends; so does the cluster");
+  alarm(shutdown_seconds);
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  return exit_done;
 }
 
 } // namespace
@@ -54,46 +196,9 @@ int node_command(const node_options& options) {
   const auto* self = cluster->find(options.name);
   if (self == nullptr)
     return refuse({{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
-  if (self->coordinator)
-    return refuse({{{options.cluster, "the coordinator's node is started by `troupe run`; nodes that wait for jobs are not there yet"}}});
-  const auto& coordinator = *coordinator_of(*cluster);
-
   signal_waiter signals;
   actors::init_message_types();
-  actors::system_config config{{.networked = true, .cluster_key = cluster->name}};
-  caf::actor_system system{config};
-  auto registry = connect(system, coordinator, signals);
-  if (!registry) {
-    fmt::print(stderr, "troupe: node {} cannot reach the coordinator at {}:{}: {}\n", self->name, coordinator.host, coordinator.port,
-               actors::explain(registry.error()));
-    return exit_failed;
-  }
-  auto node = system.spawn<actors::node_impl>(actors::node_options{self->host, self->lane_port});
-  auto watcher = system.spawn([&signals, watched = *registry](caf::event_based_actor* me) {
-    me->monitor(watched);
-    me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
-    return caf::behavior{[](caf::unit_t) {}};
-  });
-  int code = exit_done;
-  {
-    caf::scoped_actor asker{system};
-    asker->request(*registry, connect_deadline, actors::node_hello{self->name, actors::version, static_cast<std::int32_t>(getpid())},
-                   actors::node_actor{node})
-      .receive([](std::uint32_t) {},
-               [&](const caf::error& e) {
-                 fmt::print(stderr, "troupe: node {} was refused: {}\n", self->name, actors::explain(e));
-                 code = exit_failed;
-               });
-  }
-  while (code == exit_done) {
-    auto woken = signals.wait(-1);
-    if (woken.interrupted || woken.announced) // the coordinator is gone: its job is over, or it died
-      break;
-  }
-  alarm(shutdown_seconds);
-  caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
-  return code;
+  return self->coordinator ? serve(*cluster, *self, signals) : member{*cluster, *self, options.once, signals}.run();
 }
 
 } // namespace troupe::apps

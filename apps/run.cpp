@@ -8,6 +8,7 @@
 #include "actors/trace_file.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
+#include "apps/run_cluster.hpp"
 #include "apps/run_job.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -28,9 +29,6 @@ void print_summary(const actors::job_result& r, const std::string& digest) {
 } // namespace
 
 int run_command(const run_options& options) {
-  if (!options.cluster.empty())
-    return refuse(
-        {{{"--cluster", "running on a cluster of your own is not there yet; without --cluster the job runs on this machine"}}});
   if (!options.save.empty())
     if (auto why = cannot_write(options.save); !why.empty())
       return refuse({{{"--save", why}}});
@@ -42,12 +40,13 @@ int run_command(const run_options& options) {
     return refuse(prepared.error());
   if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())
     return refuse({std::move(wrong)});
-  const auto data_size = prepared->data.train->size();
   prepared->data = {}; // each node reads its own
 
   signal_waiter signals;
   const model& network = prepared->network;
-  const job_outcome outcome = run_job(prepared->config, network, data_size, {options.quiet, options.log, !options.trace.empty()}, signals);
+  const run_view view{options.quiet, options.log, !options.trace.empty()};
+  const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, network, view, signals)
+                                                : run_job(prepared->config, network, view, signals);
   const actors::job_result& result = outcome.result;
   bool trace_failed = false;
   if (!options.trace.empty() && !result.trace.empty()) // of a run that failed or was interrupted, too

@@ -33,8 +33,8 @@ std::string duration_text(double seconds) {
 
 } // namespace
 
-run_display::run_display(const actors::job& what, std::int64_t data_size, bool quiet, const std::string& log, signal_waiter& signals)
-    : job_(what), data_size_(data_size), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), signals_(signals) {
+run_display::run_display(const actors::job& what, bool quiet, const std::string& log, signal_waiter& signals)
+    : job_(what), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), signals_(signals) {
   if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
     throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
 }
@@ -44,8 +44,9 @@ run_display::~run_display() {
     std::fclose(log_);
 }
 
-void run_display::on_started() {
+void run_display::on_started(std::int64_t data_size) {
   std::lock_guard guard{mutex_};
+  data_size_ = std::max<std::int64_t>(data_size, 1);
   if (!quiet_ && !terminal_)
     say("job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers,
                job_.cluster.shards, job_.cluster.nodes, job_.protocol.name);

@@ -20,10 +20,10 @@ namespace troupe::apps {
 class run_display final : public actors::run_observer {
 public:
   /// `log` is a JSONL file or empty; throws std::runtime_error when it cannot be written.
-  run_display(const actors::job& what, std::int64_t data_size, bool quiet, const std::string& log, signal_waiter& signals);
+  run_display(const actors::job& what, bool quiet, const std::string& log, signal_waiter& signals);
   ~run_display() override;
 
-  void on_started() override;
+  void on_started(std::int64_t data_size) override;
   void on_progress(const actors::progress& p) override;
   void on_evaluation(const actors::evaluation_point& e) override;
   void on_event(const std::string& text) override;
@@ -45,7 +45,7 @@ private:
   std::string time_left() const;
 
   actors::job job_;
-  std::int64_t data_size_;
+  std::int64_t data_size_ = 1;
   bool quiet_, terminal_;
   signal_waiter& signals_;
   std::FILE* log_ = nullptr;

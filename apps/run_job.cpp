@@ -9,11 +9,10 @@
 #include <boost/json.hpp>
 #include <caf/actor_system.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/system.hpp"
-#include "apps/commands.hpp"
+#include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"
 #include "apps/run_display.hpp"
 #include "tensor/safetensors.hpp"
@@ -35,34 +34,13 @@ boost::json::value number_or_null(bool applies, double value) {
   return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
 }
 
-/// Waits for the result; the first Ctrl-C asks for an orderly end, the second ends at once.
-actors::job_result wait_for_result(run_display& display, signal_waiter& signals, embedded_cluster& cluster,
-                                   const actors::coordinator_actor& coordinator) {
-  bool interrupted = false;
-  for (;;) {
-    if (auto result = display.take_result())
-      return std::move(*result);
-    auto woken = signals.wait(-1);
-    if (woken.child_ended)
-      for (const auto& text : cluster.ended_children())
-        display.on_event(text);
-    if (woken.interrupted && interrupted)
-      _exit(exit_interrupted); // the kernel ends the children with us
-    if (woken.interrupted) {
-      interrupted = true;
-      caf::anon_send(coordinator, actors::stop_job{false, "interrupted"});
-    }
-  }
-}
-
 } // namespace
 
-job_outcome run_job(const config::loaded_job& loaded, const model& network, std::int64_t data_size, const run_view& view,
-                    signal_waiter& signals) {
+job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
   const auto key = random_key();
   const auto name = fmt::format("embedded-{:016x}", key);
-  auto display = std::make_shared<run_display>(job, data_size, view.quiet, view.log, signals);
+  auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
   actors::init_message_types();
   actors::system_config config{{.networked = job.cluster.nodes > 1, .cluster_key = name}};
   caf::actor_system system{config};
@@ -75,7 +53,12 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, std:
     return outcome;
   }
   auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display, view.trace});
-  outcome.result = wait_for_result(*display, signals, cluster, coordinator);
+  outcome.result = await_result(
+    *display, signals, [&] { caf::anon_send(coordinator, actors::stop_job{false, "interrupted"}); },
+    [&] {
+      for (const auto& text : cluster.ended_children())
+        display->on_event(text);
+    });
   coordinator = nullptr;
   cluster.shut_down();
   outcome.evaluations = display->evaluations();

@@ -29,11 +29,10 @@ struct job_outcome {
   curve evaluations;
 };
 
-/// Starts the job's processes, runs it, and ends them. `data_size` is that of the training set. Ctrl-C ends the run in order,
+/// Starts the job's processes, runs it, and ends them. Ctrl-C ends the run in order,
 /// a second one the process. Call it on the main thread; again for the next job. Throws std::runtime_error where this machine
 /// does not let it start: no port, no temporary folder, no log file.
-job_outcome run_job(const config::loaded_job& loaded, const model& network, std::int64_t data_size, const run_view& view,
-                    signal_waiter& signals);
+job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals);
 
 /// The keys of `run --json`.
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);

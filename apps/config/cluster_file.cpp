@@ -204,6 +204,10 @@ const cluster_node* cluster::find(const std::string& node) const {
   return it == nodes.end() ? nullptr : &*it;
 }
 
+const cluster_node& cluster::coordinator() const {
+  return *std::find_if(nodes.begin(), nodes.end(), [](const cluster_node& n) { return n.coordinator; });
+}
+
 checked<cluster> load_cluster(const std::string& path) {
   const auto document = parse_config_file(path);
   if (!document)

@@ -38,6 +38,8 @@ struct cluster {
   cluster_security security;
   /// The node of that name, or null.
   const cluster_node* find(const std::string& node) const;
+  /// The one that the others join.
+  const cluster_node& coordinator() const;
 };
 
 /// Reads and checks a cluster file; every problem at once.

@@ -62,6 +62,31 @@ TEST(PlaceRoles, ColocatedNodesShareShardsAndWorkers) {
   EXPECT_EQ(nodes_of(placed.holders), (places{0, 1, 2, 0}));
 }
 
+/// A letter a node: s may hold shards, w workers, b both, - neither.
+job_places place_on(const std::string& may, const job& what) {
+  std::vector<member_node> nodes(may.size());
+  for (std::size_t i = 0; i < may.size(); ++i) {
+    nodes[i].shard = may[i] == 's' || may[i] == 'b';
+    nodes[i].worker = may[i] == 'w' || may[i] == 'b';
+  }
+  return place_roles(what, nodes);
+}
+
+TEST(PlaceRoles, RolesGoWhereTheyMay) {
+  auto apart = place_on("ssww", job_of({.nodes = 4, .workers = 4, .shards = 2}));
+  EXPECT_EQ(nodes_of(apart.holders), (places{0, 1}));
+  EXPECT_EQ(nodes_of(apart.workers), (places{2, 2, 3, 3}));
+  auto spread = place_on("bsbw", job_of({.nodes = 4, .workers = 3, .shards = 3, .where = placement::colocated}));
+  EXPECT_EQ(nodes_of(spread.holders), (places{0, 1, 2}));
+  EXPECT_EQ(nodes_of(spread.workers), (places{0, 2, 3}));
+}
+
+TEST(PlaceRoles, TheFirstShardIsAlwaysBesideTheCoordinator) {
+  auto placed = place_on("-sww", job_of({.nodes = 4, .workers = 2, .shards = 2}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 1}));
+  EXPECT_EQ(nodes_of(placed.workers), (places{2, 3}));
+}
+
 TEST(PlaceRoles, WorkersAreSpreadEvenlyInContiguousBlocks) {
   for (std::uint32_t nodes = 1; nodes <= 9; ++nodes)
     for (std::uint32_t workers = 1; workers <= 40; ++workers)

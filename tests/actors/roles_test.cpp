@@ -28,7 +28,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using kind = protocols::report::kind;
-using control = std::variant<protocols::plan, protocols::worker_down, protocols::holder_down, protocols::hold_order,
+using control = std::variant<node_place, protocols::plan, protocols::worker_down, protocols::holder_down, protocols::hold_order,
                              protocols::resume_order, protocols::fetch_order, stop_job>;
 
 /// What a scripted node does and what it has heard.
@@ -75,6 +75,7 @@ public:
           return caf::make_error(caf::sec::runtime_error, script_->cannot_start);
         return caf::unit;
       },
+      [this](const node_place& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
       [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
@@ -98,7 +99,7 @@ private:
 /// Remembers what a person would have seen.
 class watcher final : public run_observer {
 public:
-  void on_started() override { started = true; }
+  void on_started(std::int64_t) override { started = true; }
   void on_progress(const progress& p) override { steps.push_back(p.step); }
   void on_evaluation(const evaluation_point& e) override { evaluations.push_back(e); }
   void on_event(const std::string& text) override { events.push_back(text); }
@@ -145,7 +146,7 @@ protected:
   std::vector<node_actor> nodes;
   bool traced = false;
   std::shared_ptr<watcher> seen = std::make_shared<watcher>();
-  coordinator_actor coordinator;
+  coordinator_control coordinator;
 
   Coordinator() {
     what.cluster = {.nodes = 3, .workers = 4, .shards = 1};
@@ -289,6 +290,58 @@ TEST_F(Coordinator, TheRunEndsThoughEveryNodeIsGone) {
   kill(nodes[0]);
   EXPECT_EQ(seen->ends, 1) << "whoever waits for the result waits for ever";
   EXPECT_TRUE(seen->result.failed);
+}
+
+TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
+  begin();
+  kill(nodes[1]);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  auto again = std::make_shared<script>();
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  ASSERT_TRUE(again->job && again->places);
+  EXPECT_EQ(again->job->self, 1U);
+  EXPECT_EQ(again->job->life, 1U);
+  EXPECT_THAT(told<node_place>(), ElementsAre(1, 0, 1)) << "the others let go of the old lane before the new process dials";
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[1].life.value, 1U);
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[2].life.value, 0U);
+
+  say(role_lost{1, true, 0, "its old lane closed", 0});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3)) << "news of the process that was replaced";
+  say(role_lost{1, true, 0, "its lane closed", 1});
+  EXPECT_THAT(planned_workers(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {
+  begin();
+  auto again = std::make_shared<script>();
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{2, caf::actor_cast<caf::actor>(nodes.back())});
+  EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(2, 2, 0));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  kill(nodes[2]);
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ANodeThatLeavesTakesItsWorkersOutOfTheJob) {
+  begin();
+  bool gone = false;
+  caf::scoped_actor asker{system};
+  auto leave = [&](std::uint32_t node) {
+    auto answer = asker->request(coordinator, caf::infinite, node_leaves{node});
+    run();
+    answer.receive([&](bool done) { gone = done; }, [](const caf::error&) { FAIL(); });
+  };
+  leave(1);
+  EXPECT_TRUE(gone);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(0, 1, 0));
+  leave(2);
+  EXPECT_FALSE(gone) << "they are the last workers";
+  leave(0);
+  EXPECT_FALSE(gone) << "it has the parameters";
+  EXPECT_EQ(seen->ends, 0);
 }
 
 TEST_F(Coordinator, ALostWorkerIsSaidAndPlannedAround) {

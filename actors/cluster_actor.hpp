@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster that outlives its jobs: its nodes, its queue, and the jobs that run on it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/cluster_messages.hpp"
+#include "actors/gang.hpp"
+#include "actors/node_actor.hpp"
+#include "actors/type_ids.hpp"
+
+namespace troupe::actors {
+
+struct cluster_setup {
+  std::string name;
+  std::vector<node_description> nodes; ///< the coordinator's, which is this process, first
+  node_options own;                    ///< of this node's lanes
+  std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
+};
+
+/// How far a job is; written by its coordinator's thread.
+struct job_meter {
+  std::atomic<std::uint64_t> steps{0}, samples{0};
+  std::atomic<std::int64_t> data_size{1};
+};
+
+/// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
+/// or not yet. This process takes part in every job as its first node, with a node actor and a coordinator for each; what they do
+/// goes to the client that submitted the job, whose death ends it. A node that is lost and comes back joins its job again.
+class cluster_state {
+public:
+  static inline const char* name = "troupe.cluster";
+
+  cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup);
+  cluster_control::behavior_type make_behavior();
+
+private:
+  struct seat {
+    node_description what;
+    node_actor actor{}; ///< null: not here
+    std::int32_t pid = 0;
+    std::uint64_t job = 0;
+    bool leaving = false;
+    std::optional<caf::typed_response_promise<void>> may_leave{};
+  };
+  struct entry {
+    std::uint64_t number = 0;
+    submit_job what;
+    client_actor client;
+    std::vector<std::uint32_t> gang{}; ///< empty: it waits
+    std::string waits_for{};
+    node_actor own{};
+    coordinator_control coordinator{};
+    job_result result{}; ///< once it has ended, until the client has taken what it wants
+    bool ended = false;
+    std::shared_ptr<job_meter> meter{};
+  };
+
+  caf::result<std::uint32_t> join(const node_hello& hello, const node_actor& node);
+  caf::result<void> leave(const std::string& node);
+  void let_go(seat& at);
+  caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
+  void cancel(std::uint64_t number, const std::string& reason);
+  void start_what_fits();
+  void start(entry& job, std::vector<std::uint32_t> gang);
+  void finished(const job_finished& msg);
+  void forget(std::uint64_t number);
+  void on_down(const caf::down_msg& msg);
+  std::vector<seat_view> seats() const;
+  cluster_view view() const;
+  entry* find(std::uint64_t number);
+
+  cluster_control::stateful_pointer<cluster_state> self_;
+  cluster_setup setup_;
+  std::vector<seat> seats_;
+  std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
+  std::uint64_t last_number_ = 0;
+};
+
+using cluster_impl = cluster_control::stateful_impl<cluster_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a cluster and those that use it say to each other: nodes that join and leave, clients that submit jobs and watch them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/typed_actor.hpp>
+
+#include "actors/messages.hpp"
+#include "actors/run_observer.hpp"
+
+namespace troupe::actors {
+
+/// A node as the cluster's file describes it.
+struct node_description {
+  std::string name;
+  std::string host = "127.0.0.1";
+  bool shard = true, worker = true;
+  friend bool operator==(const node_description&, const node_description&) = default;
+};
+
+/// Client to cluster: run this. Answered with the job's number; what comes of it goes to the client.
+struct submit_job {
+  job what;
+  bool trace = false;
+};
+struct cancel_job {
+  std::uint64_t number = 0;
+};
+/// Cluster to client, while the job cannot start, and whenever what it waits for changes.
+struct job_waits {
+  std::string reason; ///< "node c has not joined"
+};
+struct job_begins {
+  std::vector<std::string> nodes;
+  std::int64_t data_size = 0; ///< training samples
+};
+struct job_says {
+  std::string text;
+};
+/// Client to cluster, once it has heard the result: the final parameters and the trace, piece by piece, then the end of it.
+struct weights_query {
+  std::uint64_t number = 0, offset = 0; ///< in floats
+};
+struct weights_piece {
+  std::vector<float> values; ///< empty: the end
+};
+struct node_trace_query {
+  std::uint64_t number = 0;
+  std::uint32_t node = 0; ///< of the job, from 0 on
+  std::uint64_t offset = 0;
+};
+struct node_trace_piece {
+  std::string node{};
+  trace_chunk events{};
+  std::uint32_t nodes = 0; ///< how many traces there are
+};
+struct release_job {
+  std::uint64_t number = 0;
+};
+
+/// Whoever submitted a job. The result comes without parameters and trace.
+using client_actor = caf::typed_actor<
+  caf::result<void>(job_waits),
+  caf::result<void>(job_begins),
+  caf::result<void>(progress),
+  caf::result<void>(evaluation_point),
+  caf::result<void>(job_says),
+  caf::result<void>(job_result)>;
+
+/// What somebody who looks at a cluster is told.
+struct cluster_query {};
+struct member_view {
+  node_description what;
+  bool here = false, leaving = false;
+  std::int32_t pid = 0;
+  std::uint64_t job = 0; ///< that its workers belong to; 0: none
+  node_actor actor;      ///< where it is here
+};
+struct job_view {
+  std::uint64_t number = 0;
+  std::string name, protocol, state; ///< "waits: node c has not joined", "runs"
+  std::vector<std::string> nodes{};  ///< while it runs
+  std::uint64_t steps = 0;
+  double epochs = 0;
+};
+struct cluster_view {
+  std::string name;
+  std::vector<member_view> members{}; ///< in the file's order, the coordinator's first
+  std::vector<job_view> jobs{};       ///< those that run first, then the queue
+};
+
+/// A node wants to go: answered when it may.
+struct leave_cluster {
+  std::string name;
+};
+
+/// The coordinator's node of a cluster that outlives its jobs.
+using cluster_actor = registry_actor::extend<
+  caf::result<void>(leave_cluster),
+  caf::result<std::uint64_t>(submit_job, client_actor),
+  caf::result<void>(cancel_job),
+  caf::result<weights_piece>(weights_query),
+  caf::result<node_trace_piece>(node_trace_query),
+  caf::result<void>(release_job),
+  caf::result<cluster_view>(cluster_query)>;
+
+/// To itself, from a job's coordinator: it is over.
+struct job_finished {
+  std::uint64_t number = 0;
+  std::shared_ptr<job_result> result;
+};
+using cluster_control = cluster_actor::extend<caf::result<void>(job_finished)>;
+
+} // namespace troupe::actors

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The main thread of a run: waiting for the result and for Ctrl-C.
+#pragma once
+
+#include <functional>
+
+#include <unistd.h>
+
+#include "apps/commands.hpp"
+#include "apps/run_display.hpp"
+#include "apps/signals.hpp"
+
+namespace troupe::apps {
+
+/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once.
+inline actors::job_result await_result(run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
+                                       const std::function<void()>& child_ended = [] {}) {
+  bool interrupted = false;
+  for (;;) {
+    if (auto result = display.take_result())
+      return std::move(*result);
+    const auto woken = signals.wait(-1);
+    if (woken.child_ended)
+      child_ended();
+    if (woken.interrupted && interrupted)
+      _exit(exit_interrupted); // the kernel ends children with us
+    if (woken.interrupted) {
+      interrupted = true;
+      interrupt();
+    }
+  }
+}
+
+} // namespace troupe::apps
