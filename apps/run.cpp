@@ -42,6 +42,8 @@ int run_command(const run_options& options) {
     return refuse(prepared.error());
   if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())
     return refuse({std::move(wrong)});
+  if (auto wrong = memory_shortages({&prepared->config}, prepared->network, prepared->data); !wrong.empty())
+    return refuse({std::move(wrong)});
   const auto data_size = prepared->data.train->size();
   prepared->data = {}; // each node reads its own
 
