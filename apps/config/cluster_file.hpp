@@ -21,7 +21,7 @@ struct cluster_node {
   std::vector<std::string> devices{"cpu"};
 };
 
-/// Who may join. Paths of PEM files, all three or none.
+/// Who may join. Paths of PEM files, relative to the current directory; all three or none, and they fit each other.
 struct cluster_security {
   std::string ca, certificate, key;
   bool insecure = false; ///< the file says that anybody may join
