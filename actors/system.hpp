@@ -19,9 +19,9 @@ namespace troupe::actors {
 void init_message_types();
 
 struct system_options {
-  bool networked = false;  ///< loads CAF's network layer
-  std::string cluster_key; ///< nodes with another key are refused
-  net::security security;  ///< with it the control plane speaks TLS, and to the same authority alone
+  bool networked = false;      ///< loads CAF's network layer
+  std::string cluster_key;     ///< nodes with another key are refused
+  net::security security = {}; ///< with it the control plane speaks TLS, and to the same authority alone
 };
 
 /// Measured choices (design: CAF settings): the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the
