@@ -5,11 +5,11 @@
 
 #include <cblas.h>
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/backend.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/host_memory.hpp"
+#include "kernels/cpu/onednn_gemm.hpp"
 
 namespace troupe::kernels {
 
@@ -26,9 +26,10 @@ std::string processor_model() {
 }
 
 std::string blas() {
-  const auto* version = dnnl_version();
-  const auto onednn = fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  const auto onednn = onednn_version();
   const auto openblas = fmt::format("OpenBLAS ({})", openblas_get_corename());
+  if (!has_onednn())
+    return openblas;
   return best_gemm_library() == gemm_library::onednn ? onednn + ", " + openblas : openblas + ", " + onednn;
 }
 
