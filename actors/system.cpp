@@ -6,6 +6,7 @@
 
 #include <caf/init_global_meta_objects.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/openssl/manager.hpp>
 
 #include "actors/type_ids.hpp"
 #include "actors/version.hpp"
@@ -31,6 +32,16 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
   set("caf.middleman.max-payload-size", 1U << 20U);
   set("caf.middleman.app-identifiers", std::vector<std::string>{std::string{"troupe-"} + version + "-" + options.cluster_key});
+  if (!options.security.enabled())
+    return;
+  load<caf::openssl::manager>();
+  openssl_cafile = options.security.ca;
+  openssl_certificate = options.security.certificate;
+  openssl_key = options.security.key;
+}
+
+bool is_secured(const caf::actor_system& system) {
+  return !system.config().openssl_cafile.empty();
 }
 
 } // namespace troupe::actors

@@ -8,6 +8,10 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/openssl/publish.hpp>
+#include <caf/openssl/remote_actor.hpp>
+
+#include "actors/net/security.hpp"
 
 namespace troupe::actors {
 
@@ -15,8 +19,9 @@ namespace troupe::actors {
 void init_message_types();
 
 struct system_options {
-  bool networked = false;  ///< loads CAF's network layer
-  std::string cluster_key; ///< nodes with another key are refused
+  bool networked = false;      ///< loads CAF's network layer
+  std::string cluster_key;     ///< nodes with another key are refused
+  net::security security = {}; ///< with it the control plane speaks TLS, and to the same authority alone
 };
 
 /// Measured choices (design: CAF settings): the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the
@@ -26,15 +31,21 @@ public:
   explicit system_config(const system_options& options);
 };
 
+/// Whether both ends of every connection must show a certificate.
+bool is_secured(const caf::actor_system& system);
+
 /// Lets other processes reach an actor at host:port (0: any free port); the port. The one place where the control plane listens.
 template <class Handle>
 caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& actor, std::uint16_t port, const std::string& host) {
-  return system.middleman().publish(actor, port, host.c_str(), true);
+  return is_secured(system) ? caf::openssl::publish(actor, port, host.c_str(), true)
+                            : system.middleman().publish(actor, port, host.c_str(), true);
 }
-/// The actor that another process published. Waits for the connection: not from an actor that others wait for.
+/// The actor that another process published. Waits for the connection: not from an actor that others wait for. CAF's error for
+/// one that shows no certificate of the authority, or takes ours for none, is disconnect_during_handshake.
 template <class Handle>
 caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, std::uint16_t port) {
-  return system.middleman().remote_actor<Handle>(host, port);
+  return is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)
+                            : system.middleman().remote_actor<Handle>(host, port);
 }
 
 } // namespace troupe::actors

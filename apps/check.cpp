@@ -1,52 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe check`: a job's configuration, data and model, and what it will cost, without starting anything.
-#include <algorithm>
 #include <cstdio>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/job_setup.hpp"
+#include "apps/memory_estimate.hpp"
 #include "apps/report.hpp"
 #include "kernels/backend.hpp"
-#include "tensor/plan.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-/// What a job takes, from its shapes.
+/// What a job takes, and of which devices.
 struct job_cost {
-  plan_cost step;
-  double worker_bytes = 0; ///< parameters being used and being received, gradients, workspace, two batches
-  double shards_bytes = 0; ///< all shards together: parameters twice, optimizer, a gradient of each worker
+  memory_facts facts;
+  std::vector<role_memory> roles;
+  std::vector<device_need> devices;
+  double worker_bytes = 0; ///< one worker, wherever its memory is
+  double shards_bytes = 0; ///< all shards together
 };
 
-/// The cost of a step over `rows` rows. What is large is estimated from what is small: a check must not take a job's memory.
-result<plan_cost> step_cost(const model& network, std::int64_t rows) {
-  constexpr std::int64_t most_rows = 128;
-  const auto queue = kernels::open_backend({});
-  const auto compiled = plan::compile(network, *queue, {.max_rows = std::min(rows, most_rows), .training = true});
-  if (!compiled)
-    return compiled.error();
-  plan_cost cost = (*compiled)->cost();
-  cost.workspace_bytes = static_cast<std::int64_t>(static_cast<double>(cost.workspace_bytes) / std::min(rows, most_rows) * rows);
-  return cost;
-}
-
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
-  const actors::job& job = prepared.config.job;
-  const auto step = step_cost(prepared.network, job.data.batch);
-  if (!step)
-    return config::refusal{{{where_of(prepared.config, "model.layers"), step.error().what}}};
-  job_cost cost{.step = *step};
-  const auto parameters = static_cast<double>(cost.step.parameter_bytes);
-  constexpr int label_bytes = 4, float_bytes = 4;
-  const auto batch_bytes =
-      static_cast<double>(job.data.batch * (prepared.network.sample().elements() * float_bytes + label_bytes));
-  cost.worker_bytes = 3 * parameters + static_cast<double>(cost.step.workspace_bytes) + 2 * batch_bytes;
-  const int optimizer_copies = job.optimizer.name == "adamw" ? 2 : job.optimizer.momentum > 0 ? 1 : 0;
-  cost.shards_bytes = (2 + optimizer_copies + job.cluster.workers) * parameters;
+  const auto facts = find_memory_facts(prepared.config.job, prepared.network, prepared.data);
+  if (!facts)
+    return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
+  job_cost cost{.facts = *facts, .roles = estimate_memory(prepared.config.job, *facts), .devices = {}};
+  cost.devices = compare_with_devices(cost.roles, kernels::list_devices());
+  for (const role_memory& role : cost.roles) {
+    const double bytes = role.device_bytes() + role.host_bytes();
+    if (role.role == "worker")
+      cost.worker_bytes = bytes;
+    else if (role.role == "shard")
+      cost.shards_bytes = role.count * bytes;
+  }
   return cost;
 }
 
@@ -71,6 +61,31 @@ std::int64_t parameter_count(const model& network) {
   return count;
 }
 
+boost::json::object memory_json(const job_cost& cost) {
+  boost::json::array roles, devices;
+  for (const role_memory& role : cost.roles) {
+    boost::json::array items;
+    for (const memory_item& i : role.items)
+      items.push_back({{"what", i.what}, {"bytes", i.bytes}, {"on_device", i.on_device}});
+    roles.push_back({{"role", role.role},
+                     {"count", role.count},
+                     {"device", role.device},
+                     {"device_bytes", role.device_bytes()},
+                     {"host_bytes", role.host_bytes()},
+                     {"items", std::move(items)}});
+  }
+  for (const device_need& need : cost.devices)
+    devices.push_back({{"device", need.device},
+                       {"needed_bytes", need.bytes},
+                       {"free_bytes", need.free_bytes == 0 ? boost::json::value{} : boost::json::value(need.free_bytes)}});
+  return {{"parameter_bytes", cost.facts.step.parameter_bytes},
+          {"workspace_bytes", cost.facts.step.workspace_bytes},
+          {"worker_bytes", cost.worker_bytes},
+          {"shards_bytes", cost.shards_bytes},
+          {"roles", std::move(roles)},
+          {"devices", std::move(devices)}};
+}
+
 boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
   const data_set& train = *p.data.train;
   return {{"ok", true},
@@ -85,13 +100,26 @@ boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
            {{"layers", boost::json::value_from(p.config.job.model.layers)},
             {"parameters", parameter_count(p.network)},
             {"shapes", layout_json(p.network)}}},
-          {"flops_per_sample", cost.step.flops_per_row},
-          {"memory",
-           {{"parameter_bytes", cost.step.parameter_bytes},
-            {"workspace_bytes", cost.step.workspace_bytes},
-            {"worker_bytes", cost.worker_bytes},
-            {"shards_bytes", cost.shards_bytes}}},
+          {"flops_per_sample", cost.facts.step.flops_per_row},
+          {"memory", memory_json(cost)},
           {"errors", boost::json::array{}}};
+}
+
+/// A row a role, and what each device has to give.
+std::string memory_table(const job_cost& cost) {
+  std::vector<std::vector<std::string>> rows{{"memory of", "on", "each", "made of"}};
+  for (const role_memory& role : cost.roles) {
+    std::vector<std::string> items;
+    for (const memory_item& i : role.items)
+      items.push_back(fmt::format("{}{} {}", i.what, i.on_device || role.device == "cpu" ? "" : " (host)", bytes_text(i.bytes)));
+    rows.push_back({counted(role.count, role.role), role.device, bytes_text(role.device_bytes() + role.host_bytes()),
+                    fmt::format("{}", fmt::join(items, ", "))});
+  }
+  std::string text = table(rows);
+  for (const device_need& need : cost.devices)
+    text += fmt::format("{}: about {} needed{}\n", need.device == "cpu" ? "host" : need.device, bytes_text(need.bytes),
+                        need.free_bytes == 0 ? "" : fmt::format(", {} free", bytes_text(need.free_bytes)));
+  return text;
 }
 
 void print_for_people(const prepared_job& p, const job_cost& cost) {
@@ -106,10 +134,7 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
   for (const parameter_slot& slot : p.network.layout().slots)
     shapes.push_back({slot.name, slot.dims.to_string()});
   fmt::print("model: {} parameters\n{}", parameter_count(p.network), table(shapes));
-  fmt::print("cost: {:.2f} MFLOP a sample; about {} a worker ({} parameters, {} workspace) and {} in the shards\n",
-             cost.step.flops_per_row / 1e6, bytes_text(cost.worker_bytes),
-             bytes_text(static_cast<double>(cost.step.parameter_bytes)),
-             bytes_text(static_cast<double>(cost.step.workspace_bytes)), bytes_text(cost.shards_bytes));
+  fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
   fmt::print("{}: {} with {}, {} and {}; nothing is wrong\n", p.config.file, job.protocol.name,
              counted(job.cluster.workers, "worker"), counted(job.cluster.shards, "shard"), counted(job.cluster.nodes, "node"));
 }
@@ -133,6 +158,9 @@ int check_command(const check_options& options) {
   const auto cost = cost_of(*prepared);
   if (!cost)
     return refuse_check(cost.error(), options.json);
+  if (!prepared->cluster) // else other machines have to have it
+    if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())
+      return refuse_check({wrong}, options.json);
   if (options.json)
     print_json(as_json(*prepared, *cost));
   else

@@ -32,6 +32,7 @@ struct arguments {
   bench_options bench;
   compare_options compare;
   simulate_options simulate;
+  certs_options certs;
   std::string workers;
   std::vector<std::string> rest; ///< of subcommands that are not there yet
 };
@@ -158,6 +159,29 @@ void add_others(CLI::App& app, arguments& a) {
   add_json(bench, a.bench.json);
 }
 
+void add_certs(CLI::App& app, arguments& a) {
+  CLI::App* certs = add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
+                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1");
+  certs->require_subcommand(1);
+  const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
+    CLI::App* c = add_command(*certs, name, meaning, example);
+    c->add_option("folder", a.certs.folder, "the authority's: ca.pem and ca.key")->type_name("FOLDER")->required();
+    c->add_option("--days", days, "how long it is good")->type_name("N")->check(CLI::Range(1, 36500))->capture_default_str();
+    add_json(c, a.certs.json);
+    return c;
+  };
+  CLI::App* init = add("init", "Make a private authority", "troupe certs init lab --name lab", a.certs.init_days);
+  init->add_option("--name", a.certs.name, "what it is called")->type_name("NAME")->capture_default_str();
+  CLI::App* issue = add("issue", "Sign a key and a certificate for a node",
+                        "troupe certs issue lab --node a --host 10.0.0.1 --host a.lab --out for-a", a.certs.issue_days);
+  issue->add_option("--node", a.certs.node, "its name in the cluster file")->type_name("NAME")->required();
+  issue->add_option("--host", a.certs.hosts, "name or address by which others reach it (may be repeated)")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
+  issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
+  issue->callback([&a] { a.certs.issue = true; });
+}
+
 /// Names that are promised: they exist, take anything, and say that they come later.
 void add_later(CLI::App& app, arguments& a) {
   const std::vector<std::vector<std::string>> announced{
@@ -230,6 +254,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.version;
   if (name == "bench")
     return a.bench;
+  if (name == "certs")
+    return a.certs;
   return later_options{name};
 }
 
@@ -257,6 +283,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_compare(app, a);
   add_simulate(app, a);
   add_others(app, a);
+  add_certs(app, a);
   add_later(app, a);
   try {
     app.parse(argc, argv);
@@ -264,13 +291,18 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
     app.exit(help, std::cout, std::cerr);
     return exit_done;
   } catch (const CLI::ParseError& e) {
-    const auto chosen = app.get_subcommands();
-    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    const CLI::App* named = &app;
+    std::string path; // "certs issue"
+    for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = named->get_subcommands()) {
+      named = chosen.front();
+      path += (path.empty() ? "" : " ") + named->get_name();
+    }
+    const CLI::App& command = *named;
     std::string what = e.what();
     for (const std::string& unexpected : app.remaining(true))
       if (const std::string likely = likely_name(command, unexpected); !likely.empty())
         what += fmt::format("; did you mean {}?", likely);
-    return refuse_usage(what, chosen.empty() ? "" : command.get_name());
+    return refuse_usage(what, path);
   }
   return options_of(app.get_subcommands().front()->get_name(), a);
 }

@@ -86,6 +86,18 @@ struct simulate_options {
   bool json = false;
 };
 
+/// Makes an authority, or has it issue a node's certificate.
+struct certs_options {
+  bool issue = false;
+  std::string folder;             ///< the authority's
+  std::string name = "troupe";    ///< init: the authority's
+  std::string node;               ///< issue: whom for
+  std::vector<std::string> hosts; ///< issue: by which others reach it
+  std::string out;                ///< issue: where the files go; empty: `folder`
+  int init_days = 3650, issue_days = 365;
+  bool json = false;
+};
+
 /// A subcommand that is announced and not there yet: console.
 struct later_options {
   std::string name;
@@ -93,7 +105,7 @@ struct later_options {
 
 using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
                                      protocols_options, version_options, bench_options, compare_options,
-                                     simulate_options, later_options>;
+                                     simulate_options, certs_options, later_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);
@@ -106,6 +118,7 @@ int version_command(const version_options& options);
 int bench_command(const bench_options& options);
 int compare_command(const compare_options& options);
 int simulate_command(const simulate_options& options);
+int certs_command(const certs_options& options);
 int later_command(const later_options& options);
 
 } // namespace troupe::apps

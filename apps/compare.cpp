@@ -211,8 +211,14 @@ int compare_command(const compare_options& options) {
     return refuse(prepared.error());
   for (contestant& c : *contestants)
     complete_model(c.job, prepared->data.train->classes());
-  if (!options.simulate)
+  if (!options.simulate) {
+    std::vector<const config::loaded_job*> jobs;
+    for (const contestant& c : *contestants)
+      jobs.push_back(&c.job);
+    if (auto wrong = memory_shortages(jobs, prepared->network, prepared->data); !wrong.empty())
+      return refuse({std::move(wrong)});
     prepared->data = {}; // each node reads its own
+  }
 
   signal_waiter signals;
   const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, options.quiet, signals);

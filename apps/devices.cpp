@@ -10,21 +10,46 @@
 
 namespace troupe::apps {
 
+namespace {
+
+boost::json::value text_or_null(const std::string& text) { return text.empty() ? boost::json::value{} : boost::json::value(text); }
+boost::json::value bytes_or_null(std::uint64_t bytes) { return bytes == 0 ? boost::json::value{} : boost::json::value(bytes); }
+
+boost::json::object as_json(const kernels::device_info& d) {
+  return {{"name", d.name},
+          {"detail", d.detail},
+          {"usable", d.usable},
+          {"reason", text_or_null(d.reason)},
+          {"memory_bytes", bytes_or_null(d.memory_bytes)},
+          {"free_bytes", bytes_or_null(d.free_bytes)},
+          {"capability", text_or_null(d.capability)},
+          {"driver", text_or_null(d.driver)}};
+}
+
+std::vector<std::string> as_row(const kernels::device_info& d) {
+  const auto size = [](std::uint64_t bytes) { return bytes == 0 ? std::string{} : bytes_text(static_cast<double>(bytes)); };
+  return {d.name, d.usable ? "yes" : "no", size(d.memory_bytes), size(d.free_bytes), d.capability, d.driver, d.detail};
+}
+
+} // namespace
+
+/// A device that cannot be used is no failure of the command: why not stands below the table.
 int devices_command(const devices_options& options) {
   const auto devices = kernels::list_devices();
-  std::vector<std::vector<std::string>> rows{{"device", "usable", "what"}};
-  boost::json::array list;
-  for (const kernels::device_info& d : devices) {
-    rows.push_back({d.name, d.usable ? "yes" : "no", d.usable ? d.detail : d.detail + " (" + d.reason + ")"});
-    list.push_back({{"name", d.name},
-                    {"detail", d.detail},
-                    {"usable", d.usable},
-                    {"reason", d.reason.empty() ? boost::json::value{} : boost::json::value(d.reason)}});
-  }
-  if (options.json)
+  if (options.json) {
+    boost::json::array list;
+    for (const kernels::device_info& d : devices)
+      list.push_back(as_json(d));
     print_json({{"devices", std::move(list)}});
-  else
-    fmt::print("{}", table(rows));
+    return exit_done;
+  }
+  std::vector<std::vector<std::string>> rows{{"device", "usable", "memory", "free", "capability", "driver", "what"}};
+  for (const kernels::device_info& d : devices)
+    rows.push_back(as_row(d));
+  fmt::print("{}", table(rows));
+  for (const kernels::device_info& d : devices)
+    if (!d.usable)
+      fmt::print("{} cannot be used: {}\n", d.name, d.reason);
   return exit_done;
 }
 

@@ -86,6 +86,31 @@ config::problems wrong_init(const config::loaded_job& job, const model& network)
 
 } // namespace
 
+config::problems memory_shortages(const config::loaded_job& job, const std::vector<role_memory>& roles,
+                                  const std::vector<device_need>& devices) {
+  config::problems wrong;
+  for (const device_need& need : devices)
+    if (!need.fits()) {
+      const bool of_workers = job.job.compute.device == "cpu" ? need.device == "cpu" : need.device != "cpu";
+      wrong.push_back({where_of(job, of_workers ? "compute.device" : "compute.shard_device"), shortage_text(need, roles)});
+    }
+  return wrong;
+}
+
+config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data) {
+  config::problems wrong;
+  for (const config::loaded_job* job : jobs) {
+    const auto facts = find_memory_facts(job->job, network, data);
+    if (!facts)
+      return {{where_of(*job, "model.layers"), facts.error().what}};
+    const auto roles = estimate_memory(job->job, *facts);
+    for (config::problem& p : memory_shortages(*job, roles, compare_with_devices(roles, kernels::list_devices())))
+      if (std::find(wrong.begin(), wrong.end(), p) == wrong.end())
+        wrong.push_back(std::move(p));
+  }
+  return wrong;
+}
+
 std::string cannot_write(const std::string& path) {
   if (std::filesystem::is_directory(path))
     return fmt::format("{} is a folder; name a file in it", path);

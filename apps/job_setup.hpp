@@ -7,6 +7,7 @@
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/config/job_file.hpp"
+#include "apps/memory_estimate.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/model.hpp"
 
@@ -42,6 +43,13 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
 /// The same of a job file that is loaded.
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {});
+
+/// What is wrong where the roles of a job, all on this machine, need more memory than its devices have free: the sizes, and what
+/// would help.
+config::problems memory_shortages(const config::loaded_job& job, const std::vector<role_memory>& roles,
+                                  const std::vector<device_need>& devices);
+/// The same of jobs that share data and model, before any starts.
+config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data);
 
 /// What is wrong with a file that a job will want to write at its end, found before it starts; empty: nothing.
 std::string cannot_write(const std::string& path);

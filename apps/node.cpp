@@ -46,7 +46,7 @@ class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
       : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
-        config_({.networked = true, .cluster_key = cluster.name}), system_(config_),
+        config_({.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}), system_(config_),
         node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port})) {}
 
   int run() {
@@ -55,7 +55,8 @@ public:
       watch();
       const auto woken = wait();
       if (woken.interrupted) {
-        leave();
+        if (!woken.announced)
+          leave();
         break;
       }
       caf::anon_send(node_, actors::stop_job{true, "the coordinator is gone"});
@@ -140,6 +141,8 @@ private:
       return;
     say(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
     auto farewell = system_.spawn([this](caf::event_based_actor* me) {
+      me->monitor(registry_);
+      me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
       me->request(caf::actor_cast<actors::cluster_actor>(registry_), caf::infinite, actors::leave_cluster{self_.name})
         .then([this, me] { signals_.announce(), me->quit(); }, [this, me](const caf::error&) { signals_.announce(), me->quit(); });
       return caf::behavior{[](caf::unit_t) {}};
@@ -162,7 +165,7 @@ private:
 
 /// The coordinator's node: the cluster is there while it is.
 int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals) {
-  actors::system_config config{{.networked = true, .cluster_key = cluster.name}};
+  actors::system_config config{{.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}};
   caf::actor_system system{config};
   actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};

@@ -40,6 +40,9 @@ int run_command(const run_options& options) {
     return refuse(prepared.error());
   if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())
     return refuse({std::move(wrong)});
+  if (!prepared->cluster) // else other hosts' memory counts
+    if (auto wrong = memory_shortages({&prepared->config}, prepared->network, prepared->data); !wrong.empty())
+      return refuse({std::move(wrong)});
   prepared->data = {}; // each node reads its own
 
   signal_waiter signals;

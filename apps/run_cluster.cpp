@@ -129,7 +129,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
                            signal_waiter& signals) {
   const auto& coordinator = where.coordinator();
   actors::init_message_types();
-  actors::system_config config{{.networked = true, .cluster_key = where.name}};
+  actors::system_config config{{.networked = true, .cluster_key = where.name, .security = where.security.files()}};
   caf::actor_system system{config};
   job_outcome outcome;
   const auto cluster = actors::reach<actors::cluster_actor>(system, coordinator.host, coordinator.port);

@@ -12,9 +12,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "kernels/backend.hpp"
+
 namespace troupe::apps {
 
 signal_waiter::signal_waiter() {
+  // Ends the threads that OpenBLAS started when it was loaded: they block nothing, so a signal could be theirs.
+  kernels::open_backend({});
   sigset_t ours;
   sigemptyset(&ours);
   for (int signal : {SIGINT, SIGTERM, SIGCHLD})

@@ -18,12 +18,15 @@ add_library(troupe::openblas ALIAS troupe_openblas)
 target_link_libraries(troupe_openblas INTERFACE "${TROUPE_OPENBLAS}")
 target_include_directories(troupe_openblas SYSTEM INTERFACE "${TROUPE_OPENBLAS_INCLUDE}")
 
-# Not find_package(dnnl): Debian's configuration asks for OpenCL's development files, which nothing here uses.
-find_library(TROUPE_ONEDNN dnnl REQUIRED)
-find_path(TROUPE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
-add_library(troupe_onednn INTERFACE)
-add_library(troupe::onednn ALIAS troupe_onednn)
-target_link_libraries(troupe_onednn INTERFACE "${TROUPE_ONEDNN}")
-target_include_directories(troupe_onednn SYSTEM INTERFACE "${TROUPE_ONEDNN_INCLUDE}")
+option(TROUPE_WITH_ONEDNN "Multiply and convolve by oneDNN where it is faster; without it by OpenBLAS alone" ON)
+if(TROUPE_WITH_ONEDNN)
+  # Not find_package(dnnl): Debian's configuration asks for OpenCL's development files, which nothing here uses.
+  find_library(TROUPE_ONEDNN dnnl REQUIRED)
+  find_path(TROUPE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+  add_library(troupe_onednn INTERFACE)
+  add_library(troupe::onednn ALIAS troupe_onednn)
+  target_link_libraries(troupe_onednn INTERFACE "${TROUPE_ONEDNN}")
+  target_include_directories(troupe_onednn SYSTEM INTERFACE "${TROUPE_ONEDNN_INCLUDE}")
+endif()
 
 include(TroupeCAF)

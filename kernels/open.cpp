@@ -5,11 +5,11 @@
 
 #include <cblas.h>
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <unistd.h>
 
 #include "kernels/backend.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/host_memory.hpp"
+#include "kernels/cpu/onednn_gemm.hpp"
 
 namespace troupe::kernels {
 
@@ -26,20 +26,23 @@ std::string processor_model() {
 }
 
 std::string blas() {
-  const auto* version = dnnl_version();
-  const auto onednn = fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  const auto onednn = onednn_version();
   const auto openblas = fmt::format("OpenBLAS ({})", openblas_get_corename());
+  if (!has_onednn())
+    return openblas;
   return best_gemm_library() == gemm_library::onednn ? onednn + ", " + openblas : openblas + ", " + onednn;
 }
 
 device_info cpu_info() {
-  const auto bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const auto memory = find_host_memory();
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
   return {.name = "cpu",
           .detail = fmt::format("{}, {} core{}, {:.1f} GiB, {}, {}", processor_model(), cores, cores == 1 ? "" : "s",
-                                bytes / (1 << 30), to_string(best_instruction_set()), blas()),
+                                static_cast<double>(memory.total_bytes) / (1 << 30), to_string(best_instruction_set()), blas()),
           .usable = true,
-          .reason = {}};
+          .reason = {},
+          .memory_bytes = memory.total_bytes,
+          .free_bytes = memory.free_bytes};
 }
 
 } // namespace

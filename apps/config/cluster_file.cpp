@@ -3,11 +3,13 @@
 #include "apps/config/cluster_file.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "apps/certificate.hpp"
 #include "apps/config/read_table.hpp"
 
 namespace troupe::config {
@@ -133,6 +135,16 @@ private:
       problems_.add(at, "[security] names some of its files; it takes ca, certificate and key, or insecure = true");
     if (files != 0 && out_.security.insecure)
       problems_.add(given.at("insecure"), "certificates and insecure = true contradict each other; keep one of them");
+    else if (!out_.security.ca.empty() && !out_.security.certificate.empty() && !out_.security.key.empty())
+      check_files(given);
+  }
+
+  /// A node whose files make no connection would find out at its first one, and its peers would see a stranger.
+  void check_files(const std::map<std::string, place>& given) {
+    using file = apps::file_problem::file;
+    const auto& [ca, certificate, key, insecure] = out_.security;
+    for (const auto& [which, what] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
+      problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), what);
   }
 
   /// Where a node's key stands, or the node.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/net/security.hpp"
 #include "apps/config/problem.hpp"
 
 namespace troupe::config {
@@ -21,11 +22,12 @@ struct cluster_node {
   std::vector<std::string> devices{"cpu"};
 };
 
-/// Who may join. Paths of PEM files, all three or none.
+/// Who may join. Paths of PEM files, relative to the current directory; all three or none, and they fit each other.
 struct cluster_security {
   std::string ca, certificate, key;
   bool insecure = false; ///< the file says that anybody may join
   bool tls() const { return !ca.empty(); }
+  actors::net::security files() const { return {ca, certificate, key}; }
   /// Neither certificates nor `insecure = true`: nodes listen on loopback only.
   bool loopback_only() const { return !tls() && !insecure; }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions on the CPU, by oneDNN.
+// Convolutions on the CPU, by oneDNN; in a build without it by im2col and OpenBLAS.
 #pragma once
 
 #include <map>
@@ -17,6 +17,8 @@ namespace troupe::kernels {
 ///
 /// Keeps one set of prepared primitives for each geometry; the memory for blocked images is shared by all of them.
 /// One thread at a time.
+///
+/// A build without oneDNN (onednn_gemm.hpp) multiplies one image's columns at a time: slower, and with other bits.
 class conv2d_runner {
 public:
   explicit conv2d_runner(std::shared_ptr<memory_pool> pool);

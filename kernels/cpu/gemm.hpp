@@ -7,6 +7,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cpu/loops/table.hpp"
+#include "kernels/cpu/onednn_gemm.hpp"
 
 namespace troupe::kernels {
 
@@ -17,7 +18,7 @@ namespace troupe::kernels {
 /// thread of an EPYC with AVX-512, all gemms of a training step took 12.0 ms against 13.7 ms by OpenBLAS 0.3.21.
 enum class gemm_library : std::uint8_t { onednn, openblas };
 
-/// What this processor should use.
+/// What this processor should use, of what this build has.
 gemm_library best_gemm_library();
 
 /// gemm with its epilogue. Keeps one prepared primitive for each shape that it has met, so that only the first call of a
@@ -30,12 +31,11 @@ public:
   void run(const gemm_args& args);
 
 private:
-  class onednn_cache;
   void run_openblas(const gemm_args& args, float* result);
 
   gemm_library library_;
   const loop_table& loops_;
-  std::unique_ptr<onednn_cache> onednn_;
+  std::unique_ptr<onednn_gemm> onednn_;
 };
 
 } // namespace troupe::kernels

@@ -35,17 +35,31 @@ public:
   identity sign(const std::string& name) const {
     return make(name, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
   }
+  /// Signed by this authority, and over since yesterday.
+  identity sign_expired(const std::string& name) const {
+    const auto made = files_of(name);
+    run(fmt::format("openssl req {} -subj /CN={} -keyout {} -out {}.request", new_key, name, made.key, made.certificate));
+    run(fmt::format("openssl x509 -req -in {0}.request -CA {1} -CAkey {2} -days -1 -out {0}", made.certificate, root_.certificate,
+                    root_.key));
+    return made;
+  }
 
 private:
   identity make(const std::string& name, const std::string& signer) const {
-    identity made{(folder_ / (name + ".pem")).string(), (folder_ / (name + ".key")).string()};
-    const auto command = fmt::format("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-                                     "-subj /CN={} {} -keyout {} -out {} 2>{}/openssl.log",
-                                     name, signer, made.key, made.certificate, folder_.string());
-    if (std::system(command.c_str()) != 0)
-      throw std::runtime_error{"this failed: " + command};
+    const auto made = files_of(name);
+    run(fmt::format("openssl req -x509 {} -days 2 -subj /CN={} {} -keyout {} -out {}", new_key, name, signer, made.key,
+                    made.certificate));
     return made;
   }
+  identity files_of(const std::string& name) const {
+    return {(folder_ / (name + ".pem")).string(), (folder_ / (name + ".key")).string()};
+  }
+  void run(const std::string& command) const {
+    if (std::system(fmt::format("{} 2>{}/openssl.log", command, folder_.string()).c_str()) != 0)
+      throw std::runtime_error{"this failed: " + command};
+  }
+
+  static constexpr const char* new_key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
   std::filesystem::path folder_;
   identity root_;

@@ -130,6 +130,13 @@ class Nodes(BootstrapTest):
         for name in "cd":
             self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0)
 
+    def test_the_whole_cluster_may_be_told_to_end_at_once(self):
+        self.cluster()
+        for name in "abcd":
+            self.nodes[name].send_signal(signal.SIGTERM)
+        for name in "abcd":
+            self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0, name)
+
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")
         for names, arguments, reason in [("abcdx", ["x"], 'names no node "x"'), ("abcd", ["zz"], 'it has no node "zz"')]:

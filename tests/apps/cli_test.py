@@ -12,7 +12,7 @@ import unittest
 import xml.etree.ElementTree
 
 TROUPE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-COMMANDS = ["run", "evaluate", "node", "console", "check", "simulate", "compare", "bench", "devices", "protocols", "version"]
+COMMANDS = ["run", "evaluate", "node", "console", "check", "simulate", "compare", "bench", "certs", "devices", "protocols", "version"]
 
 SMALL = """
 [data]
@@ -285,6 +285,8 @@ class Version(Case):
 class Lists(Case):
     def test_the_cpu_is_a_device(self):
         cpu = last_json(troupe("devices", "--json"))["devices"][0]
+        self.assertEqual(list(cpu), ["name", "detail", "usable", "reason", "memory_bytes", "free_bytes", "capability", "driver"])
+        self.assertTrue(0 < cpu["free_bytes"] <= cpu["memory_bytes"])
         self.assertEqual((cpu["name"], cpu["usable"], cpu["reason"]), ("cpu", True, None))
         self.assertIn("cpu", troupe("devices").stdout)
 
@@ -317,10 +319,23 @@ class Check(Case):
         self.assertGreaterEqual(report["flops_per_sample"], 2 * 2 * 7840)
         self.assertGreaterEqual(report["memory"]["worker_bytes"], 3 * 4 * 7850)
 
-    def test_a_batch_that_no_memory_holds_is_estimated_and_not_allocated(self):
-        done = troupe("check", self.job, "--set", "data.batch=1048576", "--set", 'model.layers=["flatten", "linear 50000", "linear 10"]', "--json")
-        self.assertEqual(done.returncode, 0, done)
-        self.assertGreater(last_json(done)["memory"]["workspace_bytes"], 1048576 * 50000 * 4)
+    def test_what_no_memory_holds_is_refused_with_its_size_and_what_would_help(self):
+        large = [self.job, "--set", "data.batch=1048576", "--set", 'model.layers=["flatten", "linear 200000", "linear 10"]']
+        for command in "check", "run":
+            said = self.refused(command, *large)
+            self.assertRegex(said, r"has [0-9.]+ [MGT]B free and the job needs about [0-9.]+ [GT]B: 1 worker of [0-9.]+ [GT]B")
+            self.assertIn("a smaller data.batch", said)
+        said = troupe("check", *large, "--json")
+        self.assertEqual((said.returncode, last_json(said)["ok"]), (2, False))
+
+    def test_memory_is_listed_role_by_role(self):
+        memory = last_json(troupe("check", self.job, "--set", "optimizer.momentum=0.9", "--json"))["memory"]
+        roles = {role["role"]: role for role in memory["roles"]}
+        self.assertEqual(list(roles), ["worker", "shard", "evaluator", "node"])
+        self.assertIn({"what": "optimizer", "bytes": roles["shard"]["items"][0]["bytes"] / 2, "on_device": True}, roles["shard"]["items"])
+        [host] = memory["devices"]
+        self.assertEqual(host["needed_bytes"], sum(r["count"] * (r["device_bytes"] + r["host_bytes"]) for r in memory["roles"]))
+        self.assertLess(host["needed_bytes"], host["free_bytes"])
 
     def test_people_read_the_same(self):
         done = troupe("check", self.job)

@@ -2,14 +2,26 @@
 // Cluster files: what is read from a good one, and every message about a broken one.
 #include "apps/config/cluster_file.hpp"
 
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "apps/authority.hpp"
 #include "tests/apps/corpus.hpp"
 
 namespace troupe::config {
 namespace {
 
 using testing::temporary_file;
+
+TEST(ClusterFile, TheOneThatComesWithTheProgramIsAccepted) {
+  const auto loaded = load_cluster(TROUPE_SOURCE_DIR "/config/cluster.toml");
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  EXPECT_EQ(loaded->nodes.size(), 4U);
+  EXPECT_EQ(loaded->coordinator().name, "a");
+}
 
 TEST(ClusterFile, EveryBrokenFileIsRefusedWithTheMessagesItExpects) {
   for (const auto& file : testing::read_corpus("bad_clusters")) {
@@ -19,13 +31,56 @@ TEST(ClusterFile, EveryBrokenFileIsRefusedWithTheMessagesItExpects) {
   }
 }
 
+/// A node with an address beyond loopback, whose [security] names these files.
+std::string secured(const std::string& ca, const std::string& certificate, const std::string& key) {
+  return fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n[[node]]\nname = \"a\"\n"
+                     "host = \"10.0.0.1\"\nport = 7070\n",
+                     ca, certificate, key);
+}
+
+/// An authority's folder with certificates for a and b.
+struct lab {
+  lab() {
+    const std::time_t now = std::time(nullptr);
+    apps::make_authority({folder, "lab"}, now).value();
+    for (const char* node : {"a", "b"})
+      apps::issue_certificate({folder, node, {}, ""}, now).value();
+  }
+  std::string operator/(const std::string& name) const { return folder + "/" + name; }
+  const temporary_file name{""}; // where a folder of this test alone may stand
+  const std::string folder = name.path() + ".lab";
+  ~lab() { std::filesystem::remove_all(folder); }
+};
+
+TEST(ClusterFile, FilesThatFitEachOtherAreAccepted) {
+  const lab files;
+  const temporary_file file(secured(files / "ca.pem", files / "a.pem", files / "a.key"));
+  const auto loaded = load_cluster(file.path());
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  EXPECT_EQ(loaded->security.key, files / "a.key");
+}
+
+TEST(ClusterFile, FilesThatMakeNoConnectionAreNamedAtTheirKeys) {
+  const lab files, others;
+  const temporary_file file(secured(others / "ca.pem", files / "a.pem", files / "b.key"));
+  const auto loaded = load_cluster(file.path());
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(testing::without_path(loaded.error(), file.path()),
+            (std::vector<std::string>{
+                fmt::format("3:15: {} is not signed by {} (\"lab\"): unable to get local issuer certificate; issue it with `troupe "
+                            "certs issue`",
+                            files / "a.pem", others / "ca.pem"),
+                fmt::format("4:7: {} is not the key of {}; name the one that was issued with it", files / "b.key", files / "a.pem")}));
+}
+
 TEST(ClusterFile, EveryKeyIsRead) {
-  const temporary_file file(R"(
+  const lab files;
+  const temporary_file file(fmt::format(R"(
 name = "lab"
 [security]
-ca = "ca.pem"
-certificate = "node.pem"
-key = "node.key"
+ca = "{0}/ca.pem"
+certificate = "{0}/a.pem"
+key = "{0}/a.key"
 [[node]]
 name = "a"
 host = "10.0.0.1"
@@ -38,13 +93,14 @@ host = "10.0.0.2"
 port = 7070
 roles = ["worker"]
 devices = ["cuda:0", "cuda:1"]
-)");
+)",
+                                        files.folder));
   const auto loaded = load_cluster(file.path());
   ASSERT_TRUE(loaded) << loaded.error().text();
   EXPECT_EQ(loaded->name, "lab");
   EXPECT_TRUE(loaded->security.tls());
   EXPECT_FALSE(loaded->security.loopback_only());
-  EXPECT_EQ(loaded->security.key, "node.key");
+  EXPECT_EQ(loaded->security.key, files / "a.key");
   ASSERT_EQ(loaded->nodes.size(), 2U);
   const cluster_node& a = *loaded->find("a");
   EXPECT_EQ(a.host, "10.0.0.1");

@@ -56,8 +56,8 @@ TEST(JobFile, EveryBrokenFileIsRefusedWithTheMessagesItExpects) {
 TEST(JobFile, FilesThatComeWithTheProgramAreAccepted) {
   std::size_t found = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(TROUPE_SOURCE_DIR "/config")) {
-    if (entry.path().extension() != ".toml")
-      continue;
+    if (entry.path().extension() != ".toml" || entry.path().stem() == "cluster")
+      continue; // cluster_file_test has that one
     const auto loaded = load_job(entry.path());
     ASSERT_TRUE(loaded) << loaded.error().text();
     EXPECT_EQ(loaded->job.name, entry.path().stem());

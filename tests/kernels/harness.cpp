@@ -18,8 +18,9 @@ std::vector<candidate> backends_under_test() {
   std::vector<candidate> all{{"cpu", [] { return open_backend({.device = "cpu"}); }},
                              {"cpu_two_threads", [] { return open_backend({.device = "cpu", .threads = 2}); }},
                              {"cpu_openblas", cpu({.gemm = gemm_library::openblas})},
-                             {"cpu_onednn", cpu({.gemm = gemm_library::onednn})},
                              {"cpu_baseline", cpu({.loops = instruction_set::baseline})}};
+  if (has_onednn())
+    all.push_back({"cpu_onednn", cpu({.gemm = gemm_library::onednn})});
   if (best_instruction_set() > instruction_set::avx2)
     all.push_back({"cpu_avx2", cpu({.loops = instruction_set::avx2})});
   return all;

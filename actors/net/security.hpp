@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node shows to others and by what it knows them. No CAF, Asio or OpenSSL in it: both planes include it.
+#pragma once
+
+#include <string>
+
+namespace troupe::actors::net {
+
+/// PEM files, all three or none: with them both planes speak TLS and let in whoever shows a certificate of the same authority.
+/// Which node of the cluster it is, its messages say: a member of the authority is trusted with that.
+struct security {
+  std::string ca;          ///< the authority's certificate
+  std::string certificate; ///< this node's, signed by it
+  std::string key;         ///< of that certificate
+  bool enabled() const { return !ca.empty(); }
+};
+
+} // namespace troupe::actors::net

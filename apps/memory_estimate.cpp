@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How much memory a job's roles take, from its shapes alone, and whether the devices have it.
+#include "apps/memory_estimate.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/report.hpp"
+#include "protocols/catalog.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr double megabyte = 1e6;
+/// The program, CAF, BLAS and their buffers (measured: what a process holds of a job whose tensors are small).
+constexpr double process_bytes = 38 * megabyte;
+/// A GPU's context with the modules of its libraries, for each process that opens it, and the scratch memory of cuBLAS for each
+/// queue: guesses, generous ones, until they are measured on the device.
+constexpr double context_bytes = 700 * megabyte, queue_bytes = 64 * megabyte;
+constexpr std::int64_t evaluation_rows = 500; // the evaluator's batch
+
+/// What a protocol makes its roles keep beyond a gradient and the parameters. `auto` keeps what any of its candidates does.
+struct habits {
+  bool local_steps = false, duals = false, backups = false, outer_momentum = false, centreless = false;
+  double parts = 1; ///< of a step: with several, a sum beside the part's gradient, and the batches of all
+};
+
+habits habits_of(const protocols::protocol_spec& spec, std::uint32_t workers) {
+  habits out;
+  if (spec.name == "auto") {
+    auto names = std::vector<std::string>{"sync", "backup", "coded"};
+    if (const auto given = spec.parameters.find("candidates"); given != spec.parameters.end())
+      names = std::get<std::vector<std::string>>(given->second);
+    for (const auto& name : names) {
+      auto one = spec;
+      one.name = name;
+      const habits h = habits_of(one, workers);
+      out.local_steps |= h.local_steps;
+      out.outer_momentum |= h.outer_momentum;
+      out.parts = std::max(out.parts, h.parts);
+    }
+    return out;
+  }
+  const auto is = [&](auto... names) { return ((spec.name == names) || ...); };
+  out.local_steps = is("local", "adacomm", "easgd", "admm", "gossip");
+  out.duals = is("admm");
+  out.backups = is("dc-async");
+  out.centreless = is("gossip");
+  if (is("local", "adacomm"))
+    if (const auto outer = spec.parameters.find("outer"); outer != spec.parameters.end())
+      out.outer_momentum = std::get<std::string>(outer->second) != "average";
+  if (is("coded"))
+    out.parts = 1.0 + static_cast<double>(protocols::coded_options_of(spec).stragglers);
+  return out;
+}
+
+double optimizer_states(const optimizer_spec& spec) { return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0; }
+
+/// The estimate, one kind of role a method.
+class estimator {
+public:
+  estimator(const actors::job& job, const memory_facts& facts)
+      : job_(job), facts_(facts), habits_(habits_of(job.protocol, job.cluster.workers)), p_(facts.parameters),
+        states_(optimizer_states(job.optimizer)) {}
+
+  std::vector<role_memory> run() {
+    workers();
+    shards();
+    aggregators();
+    evaluator();
+    processes();
+    return std::move(roles_);
+  }
+
+private:
+  static bool on_host(const std::string& device) { return device == "cpu"; }
+  /// Whether all roles share one address space, so that tensors are shared and not sent.
+  bool one_process() const { return job_.cluster.nodes == 1 && on_host(job_.compute.device) && on_host(job_.compute.shard_device); }
+
+  void workers() {
+    role_memory w{"worker", job_.cluster.workers, job_.compute.device};
+    const bool host = on_host(w.device);
+    const double batches = (habits_.parts > 1 ? habits_.parts : 2) * static_cast<double>(job_.data.batch) * facts_.sample;
+    w.items.push_back({"activations", facts_.activations});
+    // In one process the shard may still read the last one while the next is computed.
+    w.items.push_back({"gradients", (habits_.parts > 1 || one_process() ? 2 : 1) * p_});
+    // Those in use and those that come in; of a single shard in the same process both are the shard's own.
+    if (!(one_process() && job_.cluster.shards == 1))
+      w.items.push_back({"parameters", 2 * p_});
+    if (habits_.local_steps) {
+      w.items.push_back({"replica", p_});
+      w.items.push_back({"what the replica has moved", p_});
+      if (states_ > 0)
+        w.items.push_back({"optimizer", states_ * p_});
+    }
+    if (habits_.duals)
+      w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
+    if (habits_.centreless)
+      w.items.push_back({"replicas of peers", 2 * p_});
+    w.items.push_back({"batches", batches, host});
+    if (!host) {
+      w.items.push_back({"batches", batches});
+      w.items.push_back({"parameters and gradients under way", 3 * p_, false});
+      w.items.push_back({"library scratch", queue_bytes});
+    }
+    roles_.push_back(std::move(w));
+  }
+
+  void shards() {
+    role_memory s{"shard", job_.cluster.shards, job_.compute.shard_device};
+    const bool host = on_host(s.device);
+    const double part = p_ / job_.cluster.shards, n = job_.cluster.workers;
+    s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
+    if (!habits_.local_steps && states_ > 0)
+      s.items.push_back({"optimizer", states_ * part});
+    if (habits_.outer_momentum)
+      s.items.push_back({"outer optimizer", part});
+    const double pushes = job_.protocol.fan_in > 0 ? std::min<double>(n, job_.protocol.fan_in) : n;
+    if (!one_process() && !habits_.centreless) {
+      s.items.push_back({"pushes of workers", pushes * part});
+      if (!host)
+        s.items.push_back({"pushes under way", pushes * part, false});
+    }
+    if (habits_.backups) {
+      s.items.push_back({"versions that workers compute with", n * part});
+      s.items.push_back({"delay compensation", 2 * part});
+    }
+    if (!host)
+      s.items.push_back({"library scratch", queue_bytes});
+    roles_.push_back(std::move(s));
+  }
+
+  void aggregators() {
+    const auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
+    const auto count = std::count_if(tree.begin(), tree.end(), [](const auto& place) { return !place.is_shard; });
+    if (count == 0)
+      return;
+    role_memory a{"aggregator", static_cast<std::uint32_t>(count), job_.compute.shard_device};
+    a.items.push_back({"sum", p_});
+    if (!one_process())
+      a.items.push_back({"pushes of children", job_.protocol.fan_in * p_});
+    roles_.push_back(std::move(a));
+  }
+
+  void evaluator() {
+    role_memory e{"evaluator", 1, "cpu"};
+    e.items.push_back({"activations", facts_.evaluation});
+    e.items.push_back({"batch", static_cast<double>(evaluation_rows) * facts_.sample});
+    if (habits_.centreless)
+      e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
+    else if (!(one_process() && job_.cluster.shards == 1))
+      e.items.push_back({"parameters", p_});
+    roles_.push_back(std::move(e));
+  }
+
+  void processes() {
+    role_memory host{"node", job_.cluster.nodes, "cpu"};
+    host.items.push_back({"program", process_bytes});
+    host.items.push_back({"data set", facts_.data});
+    roles_.push_back(std::move(host));
+    // Node 0 has no worker unless everybody has.
+    const bool apart = job_.cluster.nodes > 1 && job_.cluster.where == actors::placement::separate;
+    std::map<std::string, std::uint32_t> openers;
+    if (!on_host(job_.compute.device))
+      openers[job_.compute.device] += std::min(job_.cluster.workers, apart ? job_.cluster.nodes - 1 : job_.cluster.nodes);
+    if (!on_host(job_.compute.shard_device) && (apart || !openers.contains(job_.compute.shard_device)))
+      openers[job_.compute.shard_device] += apart ? 1 : std::min(job_.cluster.shards, job_.cluster.nodes);
+    for (const auto& [device, count] : openers)
+      roles_.push_back({"node", count, device, {{"context and libraries", context_bytes}}});
+  }
+
+  const actors::job& job_;
+  const memory_facts& facts_;
+  const habits habits_;
+  const double p_, states_;
+  std::vector<role_memory> roles_;
+};
+
+double sum_of(const std::vector<memory_item>& items, bool on_device) {
+  double bytes = 0;
+  for (const memory_item& i : items)
+    if (i.on_device == on_device)
+      bytes += i.bytes;
+  return bytes;
+}
+
+/// "cuda" is the first GPU that can be used.
+std::string device_named(const std::string& name, const std::vector<kernels::device_info>& devices) {
+  if (name == "cuda")
+    for (const kernels::device_info& d : devices)
+      if (d.usable && d.name.starts_with("cuda"))
+        return d.name;
+  return name;
+}
+
+} // namespace
+
+double role_memory::device_bytes() const { return sum_of(items, true); }
+double role_memory::host_bytes() const { return sum_of(items, false); }
+
+result<memory_facts> find_memory_facts(const actors::job& job, const model& network, const data_pair& data) {
+  constexpr std::int64_t most_rows = 128;
+  constexpr int float_bytes = 4, label_bytes = 4;
+  const auto queue = kernels::open_backend({});
+  const auto workspace_at = [&](std::int64_t rows, bool training) -> result<plan_cost> {
+    const auto looked_at = std::min(rows, most_rows);
+    const auto compiled = plan::compile(network, *queue, {.max_rows = looked_at, .training = training});
+    if (!compiled)
+      return compiled.error();
+    plan_cost cost = (*compiled)->cost();
+    cost.workspace_bytes = cost.workspace_bytes / looked_at * rows;
+    return cost;
+  };
+  auto step = workspace_at(job.data.batch, true);
+  if (!step)
+    return step.error();
+  const auto evaluation = workspace_at(evaluation_rows, false);
+  if (!evaluation)
+    return evaluation.error();
+  const auto elements = static_cast<double>(network.sample().elements());
+  const auto samples = static_cast<double>(data.train->size() + data.test->size());
+  return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * float_bytes,
+                      .activations = static_cast<double>(step->workspace_bytes),
+                      .evaluation = static_cast<double>(evaluation->workspace_bytes),
+                      .sample = elements * float_bytes + label_bytes,
+                      .data = samples * (job.data.source == "csv" ? elements * float_bytes : elements),
+                      .step = *step};
+}
+
+std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts) { return estimator(job, facts).run(); }
+
+std::vector<device_need> compare_with_devices(const std::vector<role_memory>& roles,
+                                              const std::vector<kernels::device_info>& devices) {
+  std::vector<device_need> needs{{"cpu"}};
+  const auto need_of = [&](const std::string& device) -> device_need& {
+    const auto found = std::find_if(needs.begin(), needs.end(), [&](const auto& need) { return need.device == device; });
+    return found != needs.end() ? *found : needs.emplace_back(device_need{device});
+  };
+  for (const role_memory& role : roles) {
+    need_of("cpu").bytes += role.count * role.host_bytes();
+    need_of(device_named(role.device, devices)).bytes += role.count * role.device_bytes();
+  }
+  for (const kernels::device_info& d : devices)
+    for (device_need& need : needs)
+      if (need.device == d.name)
+        need.free_bytes = static_cast<double>(d.free_bytes);
+  return needs;
+}
+
+std::string shortage_text(const device_need& need, const std::vector<role_memory>& roles) {
+  const bool host = need.device == "cpu";
+  std::vector<std::string> parts;
+  double of_batches = 0;
+  std::uint32_t workers = 0;
+  for (const role_memory& role : roles) {
+    const bool there = role.device == need.device || (role.device == "cuda" && need.device.starts_with("cuda"));
+    std::vector<std::string> items;
+    double bytes = 0;
+    for (const memory_item& i : role.items) {
+      if (!(there && i.on_device) && !(host && !i.on_device))
+        continue;
+      bytes += i.bytes;
+      items.push_back(fmt::format("{} {}", i.what, bytes_text(i.bytes)));
+      if (i.what == "activations" || i.what == "batches")
+        of_batches += role.role == "worker" ? role.count * i.bytes : 0;
+    }
+    if (bytes == 0)
+      continue;
+    workers += role.role == "worker" ? role.count : 0;
+    parts.push_back(fmt::format("{} of {}{} ({})", counted(role.count, role.role), bytes_text(bytes), role.count > 1 ? " each" : "",
+                                fmt::join(items, ", ")));
+  }
+  std::vector<std::string> help;
+  if (of_batches > need.bytes / 10)
+    help.emplace_back("a smaller data.batch");
+  if (workers > 1)
+    help.emplace_back(host ? "fewer cluster.workers" : "fewer workers a device (cluster.workers)");
+  help.emplace_back("a smaller model");
+  return fmt::format("{} has {} free and the job needs about {}: {}; what would help: {}{}", host ? "this machine" : need.device,
+                     bytes_text(need.free_bytes), bytes_text(need.bytes), fmt::join(parts, "; "), fmt::join(help, ", "),
+                     host ? "" : " (compute.precision = \"bf16\" would not: everything is stored as float32)");
+}
+
+} // namespace troupe::apps

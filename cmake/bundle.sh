@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# bundle.sh BUILD_DIR: packs what the bundle preset has built into BUILD_DIR/troupe-VERSION and a .tar.gz beside it: programs,
+# tests and the shared libraries that they need beyond those of CUDA and of C, for a host that has none of our packages.
+set -euo pipefail
+
+most_megabytes=60
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$(cd "${1:?usage: bundle.sh BUILD_DIR}" && pwd)
+version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
+out=$build/troupe-$version
+
+fail() { printf 'bundle: %s\n' "$*" >&2; exit 1; }
+
+# What stays the host's: the C library, and CUDA, which has to fit the driver there.
+of_the_host='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libnvrtc.*|libnvJitLink|libcublas.*|libcudnn.*|libnccl|libcupti|libnvToolsExt|libnvidia.*)\.so'
+# The cores of OpenBLAS that stay: any x86-64, AVX2, and the two kinds of AVX-512. The names of the others lead to the first.
+kept_cores='PRESCOTT HASWELL ZEN SKYLAKEX COOPERLAKE'
+
+# libraries_of FILE...: soname and path of every shared library that they need, directly or not, and that we take along.
+libraries_of() {
+  local name path
+  ldd "$@" | awk '/=>/ {print $1, $3}' | sort -u | while read -r name path; do
+    [[ $name =~ $of_the_host ]] && continue
+    [[ -e $path ]] || { echo "bundle: $name, which something here needs, is not on this machine" >&2; return 1; }
+    echo "$name $path"
+  done
+}
+
+# trimmed_openblas TO: the whole library is 37 MB, of Fortran, double precision and LAPACK for twenty processors. Links that of
+# its own archive which Troupe calls, with the same kernels: the same bits.
+trimmed_openblas() {
+  local archive core flags=() symbol
+  archive=$(${CXX:-g++} -print-file-name=libopenblas.a)
+  [[ -e $archive ]] || archive=$(dirname "$(realpath "$(${CXX:-g++} -print-file-name=libopenblas.so)")")/libopenblas.a
+  [[ -e $archive ]] || return 1
+  for symbol in cblas_sgemm openblas_set_num_threads openblas_get_num_threads openblas_get_corename; do
+    flags+=("-Wl,-u,$symbol")
+  done
+  for core in $(nm "$archive" 2> /dev/null | sed -n 's/.* D gotoblas_\([A-Z0-9_]*\)$/\1/p' | sort -u); do
+    [[ " $kept_cores " == *" $core "* ]] || flags+=("-Wl,--defsym=gotoblas_$core=gotoblas_PRESCOTT")
+  done
+  ${CXX:-g++} -shared -o "$1" -Wl,-soname,libopenblas.so.0 "${flags[@]}" "$archive" -lm -lpthread
+}
+
+# licence_of PATH: the copyright file of the package that a library comes from.
+licence_of() {
+  local package
+  package=$(dpkg-query -S "$(realpath "$1")" 2> /dev/null | cut -d: -f1) || return 0
+  [[ ! -e /usr/share/doc/$package/copyright ]] || cp "/usr/share/doc/$package/copyright" "$out/licences/$package"
+}
+
+rm -rf "$out" "$out.tar.gz"
+mkdir -p "$out"/{bin,lib,config,licences,tests/gpu}
+
+for program in troupe kernels_test tensor_test protocols_test actors_test roles_test; do
+  cp "$build/$program" "$out/bin/"
+done
+cuda=$(find "$build" -maxdepth 3 -name libtroupe_cuda.so -not -path "$out/*" -print -quit)
+[[ -z $cuda ]] || cp "$cuda" "$out/lib/"
+
+# First, so that what only the whole library needs is not found to be needed.
+! trimmed_openblas "$out/lib/libopenblas.so.0" || licence_of "$(${CXX:-g++} -print-file-name=libopenblas.so)"
+listed=$(libraries_of "$out"/bin/* ${cuda:+"$out/lib/$(basename "$cuda")"})
+while read -r name path; do
+  [[ ! -e $out/lib/$name ]] || continue
+  cp -L "$path" "$out/lib/$name"
+  licence_of "$path"
+done <<< "$listed"
+strip --strip-unneeded "$out"/bin/* "$out"/lib/*
+
+# Whatever is still needed is beside it or the host's.
+for name in $(objdump -p "$out"/bin/* "$out"/lib/* | awk '$1 == "NEEDED" {print $2}' | sort -u); do
+  [[ -e $out/lib/$name || $name =~ $of_the_host ]] || fail "$name is needed and not there"
+done
+
+cp "$source_dir"/config/*.toml "$out/config/"
+cp -r "$source_dir/config/protocols" "$out/config/"
+[[ ! -d $source_dir/tests/gpu ]] || cp "$source_dir"/tests/gpu/* "$out/tests/gpu/"
+# What the tests compare with.
+for file in protocols/README.md tests/protocols/{golden,wire_golden.txt,worked_example.hpp,worked_example_test.cpp} tests/tensor/read_safetensors.py; do
+  mkdir -p "$out/$(dirname "$file")"
+  cp -r "$source_dir/$file" "$out/$file"
+done
+cp "$source_dir/LICENSE" "$out/licences/troupe"
+cp "$source_dir/cmake/caf-LICENSE" "$out/licences/caf"
+for package in libgtest-dev libcli11-dev; do # linked in
+  [[ ! -e /usr/share/doc/$package/copyright ]] || cp "/usr/share/doc/$package/copyright" "$out/licences/$package"
+done
+find "$out/licences" -size +64k -exec gzip -9n {} +
+
+glibc=$(objdump -T "$out"/bin/* "$out"/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+cat > "$out/README" << END
+Troupe $version: trains models on a cluster of actors. This folder runs on any Linux on x86-64 with glibc ${glibc#GLIBC_} or later; it
+brings its libraries along (lib/) and installs nothing. ${cuda:+CUDA's own libraries (libcudart, libcublas, libcublasLt) are the host's.}
+
+  bin/troupe devices                        what can compute here
+  bin/troupe run config/quickstart.toml     a cluster of three processes learns digits that the program draws
+  bin/troupe --help                         the rest
+  bin/kernels_test                          the tests; run them from this folder
+  tests/gpu/run.sh --help                   what must hold on a GPU, measured part by part
+Built without oneDNN, with the parts of OpenBLAS that it calls: digests of weights differ from those of a build that has it.
+END
+
+tar -C "$build" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out.tar.gz" "troupe-$version"
+bytes=$(du -sb --apparent-size "$out" | cut -f1)
+printf '%s: %d.%d MB, packed %d MB\n' "$out" $((bytes / 1000000)) $((bytes / 100000 % 10)) \
+  $(($(stat -c %s "$out.tar.gz") / 1000000))
+((bytes <= most_megabytes * 1000000)) || fail "more than $most_megabytes MB"

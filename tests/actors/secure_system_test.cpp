@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The control plane with certificates: who reaches a published actor, and who does not.
+#include <caf/actor.hpp>
+#include <caf/behavior.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+#include <gtest/gtest.h>
+
+#include "actors/system.hpp"
+#include "tests/actors/certificates.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using tests::authority;
+using tests::identity;
+
+const std::string refused = "caf::sec::disconnect_during_handshake";
+
+net::security files(const authority& trusted, const identity& self) {
+  return {trusted.certificate(), self.certificate, self.key};
+}
+
+/// A process's actor system, as `troupe node` has one.
+struct process {
+  explicit process(const net::security& security)
+      : config({.networked = true, .cluster_key = "lab", .security = security}), system(config) {}
+
+  /// An actor that answers a number with the next one.
+  std::uint16_t publish_successor() {
+    const caf::actor successor = system.spawn([]() -> caf::behavior { return {[](std::int32_t n) { return n + 1; }}; });
+    published = successor;
+    const auto port = publish(system, successor, 0, "127.0.0.1");
+    return port ? *port : std::uint16_t{0};
+  }
+  /// The answer, or why there is none.
+  std::string ask(std::uint16_t port) {
+    const auto remote = reach<caf::actor>(system, "127.0.0.1", port);
+    if (!remote)
+      return caf::to_string(remote.error());
+    std::string answer;
+    caf::scoped_actor self{system};
+    self->request(*remote, std::chrono::seconds{30}, std::int32_t{41})
+        .receive([&](std::int32_t n) { answer = std::to_string(n); },
+                 [&](const caf::error& why) { answer = caf::to_string(why); });
+    return answer;
+  }
+  ~process() { caf::anon_send_exit(published, caf::exit_reason::user_shutdown); }
+
+  system_config config;
+  caf::actor_system system;
+  caf::actor published;
+};
+
+TEST(SecureSystem, OnlyACertificateOfTheSameAuthorityReachesAnActor) {
+  const authority ours, theirs;
+  process server(files(ours, ours.sign("server")));
+  ASSERT_TRUE(is_secured(server.system));
+  const std::uint16_t port = server.publish_successor();
+  ASSERT_NE(port, 0);
+  const identity foreign = theirs.sign("foreign"), late = ours.sign_expired("late");
+  const std::vector<std::pair<std::string, net::security>> strangers{
+      {"no certificate", {}},
+      {"another authority's", files(theirs, foreign)},
+      {"another authority's, that trusts ours", files(ours, foreign)},
+      {"an expired one", files(ours, late)},
+  };
+  for (const auto& [who, security] : strangers) {
+    EXPECT_EQ(process(security).ask(port), refused) << who;
+    EXPECT_EQ(process(files(ours, ours.sign("good"))).ask(port), "42") << "after " << who;
+  }
+}
+
+TEST(SecureSystem, ASecuredProcessTrustsNoPlainServerAndNoneOfAnotherAuthority) {
+  const authority ours, theirs;
+  process plain({}), foreign(files(theirs, theirs.sign("foreign")));
+  ASSERT_FALSE(is_secured(plain.system));
+  process client(files(ours, ours.sign("client")));
+  EXPECT_EQ(client.ask(foreign.publish_successor()), refused);
+  EXPECT_EQ(client.ask(plain.publish_successor()), refused);
+}
+
+} // namespace
+} // namespace troupe::actors
