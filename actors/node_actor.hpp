@@ -18,10 +18,11 @@
 
 namespace troupe::actors {
 
-/// Where a node's lanes listen.
+/// Where a node's lanes listen, and to whom.
 struct node_options {
   std::string host = "127.0.0.1";
   std::uint16_t lane_port = 0; ///< 0: any free port
+  net::security security = {}; ///< with it lanes speak TLS
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
