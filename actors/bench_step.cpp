@@ -65,13 +65,23 @@ public:
     auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all, allocate);
     setup.machine = entry.make_worker({}, {}, 1);
-    setup.compute = system.spawn<compute_impl, caf::detached>(queue, net_, optimizer_spec{}, batch);
+    auto compute = system.spawn<compute_impl, caf::detached>(compute_setup{queue, net_, optimizer_spec{}, batch});
+    setup.compute = compute;
+    if (!queue->on_host()) {
+      setup.device = queue;
+      setup.device_compute = compute;
+    }
     setup.loader = system.spawn<loader_impl, caf::detached>(data_.train, std::uint64_t{1}, allocate);
     worker_ = system.spawn<worker_impl>(std::move(setup));
     auto peers = std::make_shared<role_peers>();
     peers->holders = {shard_};
     peers->workers = {worker_};
-    peers->landings = {{protocols::worker_id{0}, landing}};
+    if (queue->on_host()) {
+      peers->landings = {{protocols::worker_id{0}, landing}};
+    } else { // and the shard is on the same device
+      peers->near_holders = {{tree.front().self, shard_}};
+      peers->near_workers = {{protocols::worker_id{0}, worker_}};
+    }
     peers->coordinator = listener_;
     self_->send(shard_, peers_ptr{peers});
     self_->send(worker_, peers_ptr{peers});
@@ -111,13 +121,12 @@ private:
     setup.place = place;
     setup.range = all;
     setup.partitions = cut_into_partitions(all, 4 << 20);
-    setup.initial = queue->allocate(first.bytes());
+    setup.initial = first;
     setup.queue = queue;
     setup.optimizer.momentum = 0.9;
     setup.data_size = data_.train->size();
     setup.landing = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
     setup.lead = std::make_shared<protocols::lead>(std::move(rule), 1);
-    queue->copy_from_host(setup.initial.data(), first.data(), first.bytes());
     return system.spawn<shard_impl, caf::detached>(std::move(setup));
   }
 

@@ -97,6 +97,8 @@ private:
   job_places places_;
   roles roles_;
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers, until they are introduced
+  std::map<protocols::holder_id, near_holder> near_holders_; ///< as landings_
+  std::map<protocols::worker_id, near_worker> near_workers_;
   std::shared_ptr<lane_router> router_;
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
