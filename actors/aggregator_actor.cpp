@@ -7,9 +7,9 @@
 
 namespace troupe::actors {
 
-aggregator_state::aggregator_state(holder_control::stateful_pointer<aggregator_state> self, aggregator_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing) {
-  end_with_reason(*self);
+aggregator_state::aggregator_state(holder_control::pointer self, aggregator_setup setup)
+    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue) {
+  end_with_reason(*self, std::string{setup_.queue->name()});
 }
 
 holder_control::behavior_type aggregator_state::make_behavior() {
@@ -32,6 +32,15 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
+    [this](device_check) {
+      watched_ = false;
+      if (pending_.empty())
+        return;
+      setup_.queue->notify([] {}); // throws if the device is lost
+      watch();
+    },
+    [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+    [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
   };
 }
 
@@ -65,7 +74,9 @@ void aggregator_state::forward(const protocols::forward& what) {
     next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
     setup_.queue->weighted_sum(terms, next.sum.as<float>(), setup_.floats);
   }
+  next.mark = core_.held.mark();
   pending_.push_back(std::move(next));
+  watch();
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
@@ -77,6 +88,7 @@ void aggregator_state::summed(protocols::version ver) {
     return;
   auto done = std::move(pending_.front());
   pending_.pop_front();
+  core_.held.passed(done.mark);
   for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
     const auto& parent = peers_->holders[setup_.place.parents[i].value];
     wire::partial_part head{setup_.place.parents[i], setup_.place.self, ver, {}, done.sum.empty()};
@@ -86,11 +98,26 @@ void aggregator_state::summed(protocols::version ver) {
     }
     for (auto part : setup_.partitions[i]) {
       head.where = {part.begin, part.end};
-      caf::anon_send(parent, head,
-                     done.sum.slice(static_cast<std::size_t>(part.begin) * sizeof(float),
-                                    static_cast<std::size_t>(part.size()) * sizeof(float)));
+      send_part(head, done.sum.slice(static_cast<std::size_t>(part.begin) * sizeof(float),
+                                     static_cast<std::size_t>(part.size()) * sizeof(float)));
     }
   }
+}
+
+void aggregator_state::send_part(const wire::partial_part& head, const kernels::buffer& part) {
+  const auto& parent = peers_->holders[head.to.value];
+  if (setup_.queue->on_host())
+    caf::anon_send(parent, head, part);
+  else if (auto near = peers_->near_holders.find(head.to); near != peers_->near_holders.end())
+    caf::anon_send(near->second, head, device_tensor{part, std::string{setup_.queue->name()}});
+  else
+    core_.fetch(part, [parent, head](const kernels::buffer& landed) { caf::anon_send(parent, head, landed); });
+}
+
+void aggregator_state::watch() {
+  if (setup_.queue->on_host() || std::exchange(watched_, true))
+    return;
+  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 } // namespace troupe::actors

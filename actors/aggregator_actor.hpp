@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/holder_core.hpp"
+#include "actors/outliving.hpp"
 #include "actors/type_ids.hpp"
 
 namespace troupe::actors {
@@ -28,28 +29,33 @@ class aggregator_state {
 public:
   static inline const char* name = "troupe.aggregator";
 
-  aggregator_state(holder_control::stateful_pointer<aggregator_state> self, aggregator_setup setup);
+  aggregator_state(holder_control::pointer self, aggregator_setup setup);
   holder_control::behavior_type make_behavior();
+  const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
   struct pending_sum {
     protocols::version ver;
     kernels::buffer sum; ///< empty: none of the children counted
     std::vector<kernels::buffer> terms;
+    std::uint64_t mark = 0; ///< of core_.held
   };
 
   void arrive(const std::optional<protocols::push>& complete);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);
+  void send_part(const wire::partial_part& head, const kernels::buffer& part);
+  void watch();
 
-  holder_control::stateful_pointer<aggregator_state> self_;
+  holder_control::pointer self_;
   aggregator_setup setup_;
   holder_core core_;
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
+  bool watched_ = false;
 };
 
-using aggregator_impl = holder_control::stateful_impl<aggregator_state>;
+using aggregator_impl = holder_control::stateful_impl<outliving<holder_control, aggregator_state, aggregator_setup>>;
 
 } // namespace troupe::actors

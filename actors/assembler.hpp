@@ -25,8 +25,11 @@ template <class Key>
 class assembler {
 public:
   using allocate_fn = std::function<kernels::buffer(std::size_t bytes)>;
+  /// Copies a whole block; the default for host memory.
+  using copy_fn = std::function<void(const kernels::buffer& to, const kernels::buffer& from)>;
 
-  assembler(flat_range whole, allocate_fn allocate) : whole_(whole), allocate_(std::move(allocate)) {}
+  assembler(flat_range whole, allocate_fn allocate, copy_fn copy = copy_on_host)
+      : whole_(whole), allocate_(std::move(allocate)), copy_(std::move(copy)) {}
 
   flat_range whole() const { return whole_; }
 
@@ -56,7 +59,7 @@ public:
         place = found->second.flat.slice(floats_to_bytes(where.begin - whole_.begin), payload.bytes());
     }
     if (place) {
-      std::memcpy(place.data(), payload.data(), payload.bytes());
+      copy_(place, payload);
       payload = std::move(place);
     }
     std::lock_guard guard{mutex_};
@@ -119,6 +122,7 @@ private:
 
   static constexpr std::size_t max_open = 4096;
 
+  static void copy_on_host(const kernels::buffer& to, const kernels::buffer& from) { std::memcpy(to.data(), from.data(), from.bytes()); }
   static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
   bool inside(flat_range where) const { return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end; }
@@ -137,12 +141,13 @@ private:
       ready.flat = allocate_(floats_to_bytes(whole_.size()));
     for (const auto& [begin, p] : ready.parts)
       if (!lies_in_place(p, ready.flat.data(), ready.flat))
-        std::memcpy(ready.flat.data() + floats_to_bytes(begin - whole_.begin), p.data.data(), p.data.bytes());
+        copy_(ready.flat.slice(floats_to_bytes(begin - whole_.begin), p.data.bytes()), p.data);
     return ready.flat;
   }
 
   flat_range whole_;
   allocate_fn allocate_;
+  copy_fn copy_;
   mutable std::mutex mutex_;
   std::map<Key, entry> open_;
 };

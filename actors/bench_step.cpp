@@ -47,7 +47,7 @@ private:
 
 class actor_step_bench final : public step_bench {
 public:
-  actor_step_bench(caf::actor_system& system, const std::string& device, model net, data_pair data, std::int64_t batch)
+  actor_step_bench(caf::actor_system& system, const kernels::backend_options& device, model net, data_pair data, std::int64_t batch)
       : self_(system), net_(std::make_shared<const model>(std::move(net))), data_(std::move(data)) {
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
@@ -55,7 +55,7 @@ public:
     auto tree = protocols::holder_tree(1, 1, 0);
     listener_ = system.spawn<coordinator_actor::stateful_impl<listener_state>>(caf::actor{self_});
     shard_ = spawn_shard(system, device, tree.front(), entry.make_rule({}, 1));
-    std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = device});
+    std::shared_ptr<kernels::backend> queue = kernels::open_backend(device);
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     worker_setup setup;
     setup.batch = batch;
@@ -63,14 +63,25 @@ public:
     setup.net = net_;
     setup.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
     auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
+    setup.from_peers = std::make_shared<peer_assembler>(all, allocate);
     setup.machine = entry.make_worker({}, {}, 1);
-    setup.compute = system.spawn<compute_impl, caf::detached>(queue, net_, optimizer_spec{}, batch);
+    auto compute = system.spawn<compute_impl, caf::detached>(compute_setup{queue, net_, optimizer_spec{}, batch});
+    setup.compute = compute;
+    if (!queue->on_host()) {
+      setup.device = queue;
+      setup.device_compute = compute;
+    }
     setup.loader = system.spawn<loader_impl, caf::detached>(data_.train, std::uint64_t{1}, allocate);
     worker_ = system.spawn<worker_impl>(std::move(setup));
     auto peers = std::make_shared<role_peers>();
     peers->holders = {shard_};
     peers->workers = {worker_};
-    peers->landings = {{protocols::worker_id{0}, landing}};
+    if (queue->on_host()) {
+      peers->landings = {{protocols::worker_id{0}, landing}};
+    } else { // and the shard is on the same device
+      peers->near_holders = {{tree.front().self, shard_}};
+      peers->near_workers = {{protocols::worker_id{0}, worker_}};
+    }
     peers->coordinator = listener_;
     self_->send(shard_, peers_ptr{peers});
     self_->send(worker_, peers_ptr{peers});
@@ -97,11 +108,11 @@ public:
   }
 
 private:
-  holder_control spawn_shard(caf::actor_system& system, const std::string& device, const protocols::holder_place& place,
+  holder_control spawn_shard(caf::actor_system& system, const kernels::backend_options& device, const protocols::holder_place& place,
                              std::unique_ptr<protocols::rule> rule) {
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
-    std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = device});
+    std::shared_ptr<kernels::backend> queue = kernels::open_backend(device);
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     auto first = queue->allocate_host(static_cast<std::size_t>(floats) * sizeof(float));
     std::memset(first.data(), 0, first.bytes());
@@ -110,13 +121,12 @@ private:
     setup.place = place;
     setup.range = all;
     setup.partitions = cut_into_partitions(all, 4 << 20);
-    setup.initial = queue->allocate(first.bytes());
+    setup.initial = first;
     setup.queue = queue;
     setup.optimizer.momentum = 0.9;
     setup.data_size = data_.train->size();
     setup.landing = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
     setup.lead = std::make_shared<protocols::lead>(std::move(rule), 1);
-    queue->copy_from_host(setup.initial.data(), first.data(), first.bytes());
     return system.spawn<shard_impl, caf::detached>(std::move(setup));
   }
 
@@ -135,8 +145,8 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, const std::string& device, const std::string& model_name,
-                                                     std::int64_t batch) {
+result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, const kernels::backend_options& device,
+                                                     const std::string& model_name, std::int64_t batch) {
   auto what = find_bench_model(model_name);
   if (!what)
     return what.error();

@@ -8,17 +8,18 @@
 
 #include <caf/actor_system.hpp>
 
+#include "kernels/backend.hpp"
 #include "tensor/error.hpp"
 
 namespace troupe::actors {
 
-/// The same model, data and optimizer as troupe::bench_direct_step, but as a job runs them: worker, compute, loader and
+/// The same model, data and optimizer as troupe::direct_step_bench, but as a job runs them: worker, compute, loader and
 /// shard actors, messages between them, every push decided by the lead. Paused between measurements.
 class step_bench {
 public:
   /// `system` outlives it; init_message_types() has been called.
-  static result<std::unique_ptr<step_bench>> open(caf::actor_system& system, const std::string& device, const std::string& model_name,
-                                                  std::int64_t batch);
+  static result<std::unique_ptr<step_bench>> open(caf::actor_system& system, const kernels::backend_options& device,
+                                                  const std::string& model_name, std::int64_t batch);
   virtual ~step_bench() = default;
   /// Trains for about so long and returns samples a second.
   virtual double measure(double seconds) = 0;

@@ -7,74 +7,127 @@
 
 namespace troupe::actors {
 
-compute_state::compute_state(compute_actor::stateful_pointer<compute_state> self, std::shared_ptr<kernels::backend> queue,
-                             std::shared_ptr<const model> net, const optimizer_spec& local_optimizer, std::int64_t max_rows)
-    : self_(self), queue_(std::move(queue)), floats_(net->layout().floats()), replica_(*queue_, local_optimizer, floats_) {
-  end_with_reason(*self);
-  plan_ = value_or_throw(plan::compile(*net, *queue_, {.max_rows = max_rows, .training = true}));
+compute_state::compute_state(device_compute_actor::pointer self, compute_setup setup)
+    : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
+      replica_(*queue_, setup.local_optimizer, floats_, &held_), gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
+  end_with_reason(*self, std::string{queue_->name()});
+  const bool device = !queue_->on_host();
+  plan_ = value_or_throw(plan::compile(
+    *setup.net, *queue_,
+    {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
+  if (device)
+    inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements());
 }
 
-compute_actor::behavior_type compute_state::make_behavior() {
+device_compute_actor::behavior_type compute_state::make_behavior() {
   return {
-    [this](const compute_request& request) -> caf::result<compute_result> {
-      promise_ = self_->make_response_promise<compute_result>();
-      request_ = request;
-      asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
-      if (request_.update)
-        request_.parameters = replica_.parameters();
-      else
-        replica_.forget_momentum();
-      done_ = {};
-      done_.step = request.step;
-      parts_done_ = 0;
-      started_ns_ = steady_ns();
-      enqueue_part();
-      return promise_;
-    },
-    [this](const mix_request& msg) {
-      replica_.mix(msg.terms);
-      mixed_.insert(mixed_.end(), msg.terms.begin(), msg.terms.end());
-    },
+    [this](const compute_request& request) { return begin(request); },
+    [this](const mix_request& msg) { replica_.mix(msg.terms); },
     [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
-    [this](const sum_request& msg) -> caf::result<sum_result> {
-      pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), msg.terms,
-                       queue_->allocate(sizeof(std::int32_t)), queue_->allocate_host(sizeof(std::int32_t))};
-      queue_->all_finite(next.sum.as<const float>(), floats_, next.flag.as<std::int32_t>());
-      queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
-      // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
-      queue_->notify([me = compute_actor{self_}] { caf::anon_send<caf::message_priority::high>(me, compute_finished{no_step}); });
-      sums_.push_back(std::move(next));
-      return sums_.back().promise;
-    },
+    [this](const sum_request& msg) { return sum(msg); },
     [this](compute_finished msg) {
-      if (msg.step != no_step)
-        part_done();
-      else
+      held_.passed(msg.mark);
+      if (msg.step == no_step)
         sum_done();
+      else if (msg.summed)
+        finish();
+      else
+        part_done();
+    },
+    // a device's
+    [this](const bring_request& msg) {
+      if (msg.from_host)
+        queue_->stage(msg.to.data(), msg.from.data(), msg.from.bytes());
+      else
+        queue_->copy(msg.to.data(), msg.from.data(), msg.from.bytes());
+      held_.keep(msg.to);
+      held_.keep(msg.from);
+    },
+    [this](const stage_request& msg) { inputs_->bring(msg.data); },
+    [this](const fetch_request& msg) {
+      queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
+    },
+    [this](device_check) {
+      watched_ = false;
+      if (!promise_.pending() && sums_.empty())
+        return;
+      queue_->notify([] {}); // throws if the device is lost
+      watch();
     },
   };
+}
+
+caf::result<compute_result> compute_state::begin(const compute_request& request) {
+  promise_ = self_->make_response_promise<compute_result>();
+  request_ = request;
+  asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
+  if (request_.update)
+    request_.parameters = replica_.parameters();
+  else
+    replica_.forget_momentum();
+  done_ = {};
+  done_.step = request.step;
+  parts_done_ = 0;
+  started_ns_ = steady_ns();
+  enqueue_part();
+  watch();
+  return promise_;
+}
+
+caf::result<sum_result> compute_state::sum(const sum_request& msg) {
+  pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), queue_->allocate(sizeof(std::int32_t)),
+                   queue_->allocate_host(sizeof(std::int32_t))};
+  queue_->all_finite(next.sum.as<const float>(), floats_, next.flag.as<std::int32_t>());
+  queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
+  // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
+  notify({no_step}, true);
+  sums_.push_back(std::move(next));
+  watch();
+  return sums_.back().promise;
+}
+
+/// Hears of it once everything enqueued has run.
+void compute_state::notify(compute_finished what, bool first) {
+  what.mark = held_.mark();
+  queue_->notify([me = compute_actor{self_}, what, first] {
+    if (first)
+      caf::anon_send<caf::message_priority::high>(me, what);
+    else
+      caf::anon_send(me, what);
+  });
 }
 
 void compute_state::enqueue_part() {
   const auto& part = request_.parts[parts_done_];
   bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.update;
-  gradient_ = queue_->allocate(static_cast<std::size_t>(floats_) * sizeof(float));
+  const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
+  gradient_ = inputs_ ? gradient_blocks_.take(bytes) : queue_->allocate(bytes);
   // The callbacks may come on a thread of the device: they only send messages.
   auto me = compute_actor{self_};
   auto step = request_.step;
   step_args args;
   args.parameters = request_.parameters.as<const float>();
   args.gradients = gradient_.as<float>();
-  args.x = part.data.x.as<const float>();
-  args.labels = part.data.labels.as<const std::int32_t>();
+  const auto* x = &part.data.x;
+  const auto* labels = &part.data.labels;
+  if (inputs_) {
+    const auto& place = inputs_->use(part.data);
+    x = &place.x;
+    labels = &place.labels;
+    args.staged = true;
+  }
+  args.x = x->as<const float>();
+  args.labels = labels->as<const std::int32_t>();
   args.rows = part.data.rows;
   args.key = request_.key;
   if (alone)
     args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
       caf::anon_send(asker, gradient_ready{step, slot, gradients});
     };
-  args.done = [me, step] { caf::anon_send(me, compute_finished{step}); };
+  args.done = [me, step, mark = held_.mark()] { caf::anon_send(me, compute_finished{step, mark}); };
   plan_->enqueue_step(args);
+  if (inputs_ && parts_done_ + 1 < request_.parts.size())
+    inputs_->bring(request_.parts[parts_done_ + 1].data);
 }
 
 void compute_state::sum_done() {
@@ -90,7 +143,8 @@ void compute_state::part_done() {
   done_.loss += outcome.loss_sum; // a sum until the end
   done_.rows += outcome.rows;
   done_.finite = done_.finite && outcome.finite;
-  if (parts_done_ == 0 && weight == 1) {
+  const bool summing = parts_done_ > 0 || weight != 1;
+  if (!summing) {
     done_.gradients = std::move(gradient_);
   } else {
     std::vector<kernels::term> terms;
@@ -100,9 +154,12 @@ void compute_state::part_done() {
       terms.push_back({done_.gradients.as<const float>(), 1});
     terms.push_back({gradient_.as<const float>(), weight});
     queue_->weighted_sum(terms, done_.gradients.as<float>(), floats_);
+    held_.keep(gradient_);
   }
   if (++parts_done_ < request_.parts.size())
     enqueue_part();
+  else if (inputs_ && summing && !request_.update) // whoever gets the sum reads it at once
+    notify({.step = request_.step, .summed = true});
   else
     finish();
 }
@@ -115,11 +172,17 @@ void compute_state::finish() {
       replica_.step(done_.gradients, *request_.update);
     done_.gradients = {};
   }
+  gradient_ = {};
   done_.compute_ns = steady_ns() - started_ns_;
   request_ = {};
-  mixed_.clear();
   asker_ = nullptr;
   promise_.deliver(std::move(done_));
+}
+
+void compute_state::watch() {
+  if (queue_->on_host() || std::exchange(watched_, true))
+    return;
+  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 } // namespace troupe::actors

@@ -10,7 +10,6 @@
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
 #include "protocols/catalog.hpp"
-#include "protocols/tree.hpp"
 
 namespace troupe::actors {
 
@@ -18,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a node may take to load the data, and to spawn its roles and connect its lanes.
-constexpr auto prepare_deadline = 300s;
-constexpr auto start_deadline = 60s;
 /// How long a round may take before the run says whom it waits for.
 constexpr auto stall_after = 5s;
 constexpr auto totals_deadline = 3s;
@@ -50,45 +46,6 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.stop_ns = to_ns(what.stop.seconds);
   options.target_accuracy = what.stop.target_accuracy;
   return options;
-}
-
-job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
-  job_places places;
-  auto count = static_cast<std::uint32_t>(nodes.size());
-  for (std::uint32_t i = 0; i < count; ++i)
-    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
-  const auto all_with = [&nodes](bool member_node::*role) {
-    std::vector<std::uint32_t> found;
-    for (std::uint32_t i = 0; i < nodes.size(); ++i)
-      if (nodes[i].*role)
-        found.push_back(i);
-    return found;
-  };
-  auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
-  if (what.cluster.where == placement::separate && count > 1) {
-    auto only_shards = shards;
-    std::erase_if(only_shards, [&](std::uint32_t node) { return nodes[node].worker; });
-    shards = only_shards.empty() ? std::vector<std::uint32_t>{0} : only_shards;
-    if (workers != shards)
-      std::erase_if(workers, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
-  }
-  if (shards.empty() || shards.front() != 0)
-    shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
-  // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
-  for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
-    places.workers.push_back({w, workers[std::uint64_t{w} * workers.size() / what.cluster.workers]});
-  for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
-    auto number = holder.self.value;
-    std::uint32_t node = 0;
-    if (holder.is_shard)
-      node = shards[number % shards.size()];
-    else if (!holder.workers.empty())
-      node = places.workers[holder.workers.begin()->value].node;
-    else
-      node = places.holders[holder.children.front().value].node;
-    places.holders.push_back({number, node});
-  }
-  return places;
 }
 
 coordinator_state::coordinator_state(coordinator_control::stateful_pointer<coordinator_state> self, coordinator_setup setup)
@@ -143,7 +100,7 @@ void coordinator_state::prepare() {
   places_ = place_roles(setup_.what, setup_.nodes);
   answers_missing_ = setup_.nodes.size();
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, prepare_deadline, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace})
+    self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;
@@ -160,7 +117,7 @@ void coordinator_state::prepare() {
 void coordinator_state::start() {
   answers_missing_ = setup_.nodes.size();
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, start_deadline, places_)
+    self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_)
       .then(
         [this] {
           if (--answers_missing_ == 0)
@@ -314,91 +271,6 @@ void coordinator_state::on_node_lost(std::size_t node, const std::string& reason
   for (const auto& worker : places_.workers)
     if (worker.node == node)
       worker_lost(worker.index, why);
-}
-
-/// A node that was lost, or is about to be missed, prepares and starts as the others did; then its workers join the running job.
-void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor) {
-  if (finishing_ || node >= setup_.nodes.size())
-    return;
-  if (!lost_.contains(node))
-    on_node_lost(node, "a new process has taken its place");
-  if (finishing_ || !machine_)
-    return;
-  auto& at = setup_.nodes[node];
-  if (setup_.what.protocol.fan_in != 0) {
-    setup_.observer->on_event(fmt::format("node {} is back; a job with a tree of aggregators goes on without it", at.name));
-    return;
-  }
-  self_->monitor(actor);
-  at.actor = actor;
-  ++places_.nodes[node].life;
-  returning_.insert(node);
-  self_->request(actor, prepare_deadline,
-                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace})
-    .then(
-      [this, node](const node_prepared& ready) {
-        places_.nodes[node].lane_port = ready.lane_port;
-        tell_of_return(node);
-      },
-      [this, node](const caf::error& e) {
-        returning_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
-      });
-}
-
-/// Everybody has let go of the old lanes before the new process opens its own.
-void coordinator_state::tell_of_return(std::uint32_t node) {
-  auto missing = std::make_shared<std::size_t>(1);
-  auto one_less = [this, node, missing] {
-    if (--*missing == 0)
-      start_again(node);
-  };
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    if (i != node && !lost_.contains(i)) {
-      ++*missing;
-      self_->request(setup_.nodes[i].actor, start_deadline, places_.nodes[node]).then(one_less, [one_less](const caf::error&) { one_less(); });
-    }
-  one_less();
-}
-
-void coordinator_state::start_again(std::uint32_t node) {
-  if (finishing_ || !returning_.contains(node))
-    return;
-  self_->request(setup_.nodes[node].actor, start_deadline, places_)
-    .then(
-      [this, node] {
-        if (finishing_ || returning_.erase(node) == 0)
-          return;
-        lost_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back", setup_.nodes[node].name));
-        if (!clock_.running())
-          self_->send(setup_.nodes[node].actor, pause_order{});
-        for (const auto& worker : places_.workers)
-          if (worker.node == node && lost_workers_.erase(worker.index) != 0)
-            perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, protocols::incarnation{places_.nodes[node].life}}}));
-      },
-      [this, node](const caf::error& e) {
-        returning_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back and could not start: {}", setup_.nodes[node].name, explain(e)));
-      });
-}
-
-/// Its workers leave the job; a node that holds a part of the parameters, or the last workers, stays until the job's end.
-bool coordinator_state::on_node_leaves(std::uint32_t node) {
-  if (finishing_ || lost_.contains(node))
-    return true;
-  auto holds = [node](const role_place& role) { return role.node == node; };
-  auto works_elsewhere = [&](const role_place& role) { return role.node != node && !lost_workers_.contains(role.index); };
-  if (!machine_ || std::ranges::any_of(places_.holders, holds) || std::ranges::none_of(places_.workers, works_elsewhere))
-    return false;
-  setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
-  for (const auto& worker : places_.workers)
-    if (worker.node == node)
-      worker_lost(worker.index, "its node leaves");
-  self_->send(setup_.nodes[node].actor, stop_job{false, "its node leaves"});
-  self_->demonitor(setup_.nodes[node].actor);
-  lost_.insert(node);
-  return true;
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {

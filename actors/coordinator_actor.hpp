@@ -2,6 +2,7 @@
 // The coordinator: places a job's roles, owns its membership, decides when to evaluate and when to stop.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
@@ -41,6 +42,11 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
 /// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the coordinator's.
 /// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
+
+/// How long a node may take to load the data, and to spawn its roles and connect its lanes.
+struct coordinator_deadlines {
+  static constexpr std::chrono::seconds prepare{300}, start{60};
+};
 
 /// Prepares and starts the job on every node, then lets the protocol's coordinator decide. Ends by telling every node and
 /// the observer. Whoever it waits for has a name and a deadline.

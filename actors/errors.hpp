@@ -4,10 +4,14 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <caf/error.hpp>
 #include <caf/sec.hpp>
+#include <fmt/format.h>
 
+#include "kernels/backend.hpp"
 #include "tensor/error.hpp"
 
 namespace troupe::actors {
@@ -25,12 +29,19 @@ inline caf::error to_caf(const error& e) { return caf::make_error(caf::sec::runt
 /// A sentence for people: our own text where the error carries one.
 std::string explain(const caf::error& reason);
 
-/// From now on an exception in a handler ends the actor with the exception's text as its reason.
+/// What failed, where a device did.
+inline std::string describe_failure(std::string_view device, const kernels::device_error& e) {
+  return fmt::format("its device {} failed: {}", device, e.what());
+}
+
+/// From now on an exception in a handler ends the actor with the exception's text as its reason. `device`: the one that it computes on.
 template <class Actor>
-void end_with_reason(Actor& self) {
-  self.set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+void end_with_reason(Actor& self, std::string device = "cpu") {
+  self.set_exception_handler([device = std::move(device)](std::exception_ptr& thrown) -> caf::error {
     try {
       std::rethrow_exception(thrown);
+    } catch (const kernels::device_error& e) {
+      return caf::make_error(caf::sec::runtime_error, describe_failure(device, e));
     } catch (const std::exception& e) {
       return caf::make_error(caf::sec::runtime_error, std::string{e.what()});
     } catch (...) {

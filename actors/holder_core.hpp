@@ -33,21 +33,25 @@ struct gathered_terms {
 /// Translates what a holder hears into what its machine hears. The driver performs the effects.
 class holder_core {
 public:
-  holder_core(protocols::holder_place place, const holder_landing& landing)
-      : machine(place), inbox_(landing.pushes), partials_(landing.partials) {}
+  holder_core(protocols::holder_place place, const holder_landing& landing, std::shared_ptr<kernels::backend> queue)
+      : machine(place), held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)), partials_(inbox_of(landing.partials)) {}
+  holder_core(const holder_core&) = delete;
+  holder_core& operator=(const holder_core&) = delete;
 
   /// The push, once it is complete: what the machine is to hear.
-  std::optional<protocols::push> add(const wire::push_part& head, const kernels::buffer& payload) {
+  template <class Payload>
+  std::optional<protocols::push> add(const wire::push_part& head, const Payload& payload) {
     return inbox_.add(head, payload, store);
   }
   std::optional<protocols::push> add(const wire::push_end& end) { return inbox_.add(end, store); }
-  protocols::holder_effects on(const wire::partial_part& head, const kernels::buffer& payload) {
+  template <class Payload>
+  protocols::holder_effects on(const wire::partial_part& head, const Payload& payload) {
     protocols::partial done{head.from, head.ver, {}};
     if (!head.empty) {
       partial_key key{head.from, head.ver};
-      if (!partials_->add(key, {head.where.begin, head.where.end}, payload))
+      if (!partials_.add(key, {head.where.begin, head.where.end}, payload))
         return {};
-      auto sum = partials_->take(key);
+      auto sum = partials_.take(key);
       if (!sum)
         return {};
       done.sum = store.keep(std::move(*sum));
@@ -71,12 +75,38 @@ public:
     return taken;
   }
 
+  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread.
+  void fetch(const kernels::buffer& what, std::function<void(const kernels::buffer&)> send) {
+    auto landed = queue_->allocate_host(what.bytes());
+    queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
+  }
+
   protocols::holder machine;
   ticket_store store;
+  in_flight held;
 
 private:
+  template <class Key>
+  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing) {
+    if (queue_->on_host())
+      return landing;
+    return {landing,
+            {.name = std::string{queue_->name()},
+             .allocate = [queue = queue_](std::size_t bytes) { return queue->allocate(bytes); },
+             .bring = [this](const auto& to, const auto& from, bool from_host) { bring(to, from, from_host); }}};
+  }
+  void bring(const kernels::buffer& to, const kernels::buffer& from, bool from_host) {
+    if (from_host)
+      queue_->stage(to.data(), from.data(), from.bytes());
+    else
+      queue_->copy(to.data(), from.data(), from.bytes());
+    held.keep(to);
+    held.keep(from);
+  }
+
+  std::shared_ptr<kernels::backend> queue_;
   push_inbox inbox_;
-  std::shared_ptr<partial_assembler> partials_;
+  tensor_inbox<partial_key> partials_;
 };
 
 } // namespace troupe::actors

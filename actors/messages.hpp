@@ -16,6 +16,7 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/assembler.hpp"
+#include "actors/device.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/replica.hpp"
@@ -84,6 +85,23 @@ struct compute_result {
 /// The device to its compute actor: a part of the step has run.
 struct compute_finished {
   std::uint64_t step = 0;
+  std::uint64_t mark = 0;  ///< of in_flight: what was enqueued before has run too
+  bool summed = false;     ///< the parts' sum
+};
+
+/// Worker to a compute actor whose memory is not the host's: parameters that have come, block by block, ahead of whatever uses them.
+struct bring_request {
+  kernels::buffer to, from;
+  bool from_host = true; ///< else from a device of the same kind
+};
+/// The batch that a later request will name.
+struct stage_request {
+  batch data;
+};
+/// What it computed, to host memory. What wrote `from` has run. `done` is called on any thread and only sends messages.
+struct fetch_request {
+  kernels::buffer from, to;
+  std::function<void()> done;
 };
 
 /// Where one role of a job lives.
@@ -175,6 +193,14 @@ using params_actor = caf::typed_actor<
   caf::result<void>(wire::params_part, kernels::buffer),
   caf::result<void>(wire::peer_part, kernels::buffer)>;
 
+/// The same roles where they compute on a device, for senders of this process that do so too.
+using near_holder = caf::typed_actor<
+  caf::result<void>(wire::push_part, device_tensor),
+  caf::result<void>(wire::partial_part, device_tensor)>;
+using near_worker = caf::typed_actor<
+  caf::result<void>(wire::params_part, device_tensor),
+  caf::result<void>(wire::peer_part, device_tensor)>;
+
 /// By the key that the parts of one sending share.
 using params_assembler = assembler<std::uint64_t>;
 /// By sender and round.
@@ -197,7 +223,10 @@ using holder_control = holder_actor::extend<
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<void>(protocols::expired),
-  caf::result<void>(protocols::version)>; ///< to itself, from the device: this version is computed
+  caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
+  caf::result<void>(device_check),       ///< to itself
+  caf::result<void>(wire::push_part, device_tensor),
+  caf::result<void>(wire::partial_part, device_tensor)>;
 
 /// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
 using compute_actor = caf::typed_actor<
@@ -206,6 +235,12 @@ using compute_actor = caf::typed_actor<
   caf::result<void>(dual_request),
   caf::result<sum_result>(sum_request),
   caf::result<void>(compute_finished)>;
+/// The same, where its memory is not the host's.
+using device_compute_actor = compute_actor::extend<
+  caf::result<void>(bring_request),
+  caf::result<void>(stage_request),
+  caf::result<void>(fetch_request),
+  caf::result<void>(device_check)>; ///< to itself
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 
 using worker_actor = params_actor::extend<
@@ -215,7 +250,9 @@ using worker_actor = params_actor::extend<
   caf::result<void>(protocols::resume_order),
   caf::result<void>(protocols::fetch_order), ///< where there is no centre
   caf::result<void>(protocols::expired), ///< to itself
-  caf::result<void>(gradient_ready)>;
+  caf::result<void>(gradient_ready),
+  caf::result<void>(wire::params_part, device_tensor),
+  caf::result<void>(wire::peer_part, device_tensor)>;
 
 using evaluator_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
@@ -246,6 +283,9 @@ struct prepare_job {
 struct role_peers {
   std::vector<holder_actor> holders; ///< by holder number
   std::vector<params_actor> workers; ///< by worker number
+  /// Those of this process whose memory is a device's: they take tensors from other devices without the host between.
+  std::map<protocols::holder_id, near_holder> near_holders;
+  std::map<protocols::worker_id, near_worker> near_workers;
   /// Where the workers of this process put their parameters together: a shard computes the next version right there.
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings;
   params_actor evaluator;

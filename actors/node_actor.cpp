@@ -115,6 +115,7 @@ void node_state::open_lanes(std::uint64_t job_key) {
   options.job_key = job_key;
   options.host = where_.host;
   options.port = where_.lane_port;
+  options.security = where_.security;
   options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
   hub_ = net::lane_hub::open(options, router_);
 }

@@ -18,10 +18,11 @@
 
 namespace troupe::actors {
 
-/// Where a node's lanes listen.
+/// Where a node's lanes listen, and to whom.
 struct node_options {
   std::string host = "127.0.0.1";
   std::uint16_t lane_port = 0; ///< 0: any free port
+  net::security security = {}; ///< with it lanes speak TLS
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
@@ -99,6 +100,8 @@ private:
   job_places places_;
   roles roles_;
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers, until they are introduced
+  std::map<protocols::holder_id, near_holder> near_holders_; ///< as landings_
+  std::map<protocols::worker_id, near_worker> near_workers_;
   std::shared_ptr<lane_router> router_;
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;

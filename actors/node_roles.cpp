@@ -77,7 +77,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                         .range = range,
                         .alone = job_.cluster.shards == 1,
                         .partitions = cut_into_partitions(range, partition_bytes),
-                        .initial = queue->allocate(to_bytes(range.size())),
+                        .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
                         .queue = queue,
                         .optimizer = job_.optimizer,
                         .data_size = data_.train->size(),
@@ -86,7 +86,6 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
                         .per_push = entry.per_push,
                         .link = job_.inject.link,
                         .trace = trace_};
-      queue->copy_from_host(setup.initial.data(), first.as<float>() + range.begin, to_bytes(range.size()));
       if (where.index == 0 || entry.per_push)
         setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
                                                        entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
@@ -101,6 +100,8 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
     self_->monitor(actor);
     if (router_)
       router_->add(place.self, holder_actor{actor}, landing);
+    if (!queue->on_host())
+      near_holders_.emplace(place.self, actor);
     roles_.holders.emplace(where.index, actor);
   }
 }
@@ -133,7 +134,12 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.meter = meter_;
     setup.trace = trace_;
     setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life_}}, job_.seed);
-    setup.compute = self_->spawn<compute_impl, caf::detached>(queue, net_, job_.optimizer, job_.data.batch);
+    auto compute = self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
+    setup.compute = compute;
+    if (!queue->on_host()) {
+      setup.device = queue;
+      setup.device_compute = compute;
+    }
     setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
     auto landing = setup.landing;
     auto from_peers = setup.from_peers;
@@ -142,6 +148,8 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     if (router_)
       router_->add(id, params_actor{actor}, landing, from_peers);
     landings_.emplace(id, landing);
+    if (!queue->on_host())
+      near_workers_.emplace(id, actor);
     roles_.workers.emplace(where.index, actor);
   }
 }
@@ -195,6 +203,8 @@ void node_state::introduce() {
   // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
     peers->landings = std::move(landings_);
+  peers->near_holders = std::move(near_holders_);
+  peers->near_workers = std::move(near_workers_);
   peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;

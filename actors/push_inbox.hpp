@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "actors/assembler.hpp"
+#include "actors/tensor_inbox.hpp"
 #include "protocols/message.hpp"
 #include "protocols/wire/message.hpp"
 
@@ -42,15 +42,16 @@ using push_assembler = assembler<protocols::push_id>;
 /// A push whose clock is not newer than the newest complete one of the same life is refused: it has been counted.
 class push_inbox {
 public:
-  explicit push_inbox(std::shared_ptr<push_assembler> parts) : parts_(std::move(parts)) {}
+  explicit push_inbox(tensor_inbox<protocols::push_id> parts) : parts_(std::move(parts)) {}
 
   /// The push if it is complete now; its gradient is kept in `store` under the ticket that it carries.
-  std::optional<protocols::push> add(const protocols::wire::push_part& head, const kernels::buffer& payload, ticket_store& store) {
+  template <class Payload> ///< a buffer in host memory, or a device_tensor
+  std::optional<protocols::push> add(const protocols::wire::push_part& head, const Payload& payload, ticket_store& store) {
     if (is_old(head.id)) { // what a lane has placed for it goes
-      parts_->drop_if([&](const protocols::push_id& id) { return id == head.id; });
+      parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
       return std::nullopt;
     }
-    if (!parts_->add(head.id, {head.where.begin, head.where.end}, payload))
+    if (!parts_.add(head.id, {head.where.begin, head.where.end}, payload))
       return std::nullopt;
     return complete(head.id, store);
   }
@@ -64,7 +65,7 @@ public:
   void drop(protocols::worker_id worker, protocols::incarnation life) {
     auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.life <= life; };
     std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
-    parts_->drop_if(of_the_dead);
+    parts_.drop_if(of_the_dead);
     auto& newest = newest_[worker];
     newest = std::max(newest, {life, last_clock});
   }
@@ -83,7 +84,7 @@ private:
       return std::nullopt;
     auto done = trailer->second.what;
     if (trailer->second.parts > 0) {
-      auto gradient = parts_->take(id);
+      auto gradient = parts_.take(id);
       if (!gradient)
         return std::nullopt;
       done.gradient = store.keep(std::move(*gradient));
@@ -93,7 +94,7 @@ private:
     return done;
   }
 
-  std::shared_ptr<push_assembler> parts_; ///< shared with the lane's thread, which asks it where to read to
+  tensor_inbox<protocols::push_id> parts_;
   std::map<protocols::push_id, protocols::wire::push_end> trailers_;
   std::map<protocols::worker_id, std::pair<protocols::incarnation, protocols::clock_tick>> newest_;
 };

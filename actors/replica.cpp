@@ -4,24 +4,26 @@
 
 namespace troupe::actors {
 
-replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count)
-    : queue_(queue), spec_(spec), count_(count) {}
+replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held)
+    : queue_(queue), held_(held), spec_(spec), count_(count) {}
 
-void replica::mix(const std::vector<replica_term>& terms) { own_ = sum(terms); }
+void replica::mix(const std::vector<replica_term>& terms) { replace(own_, sum(terms)); }
 
 void replica::dual_step(const kernels::buffer& anchor, double rho) {
   auto rate = static_cast<double>(rho);
-  dual_ = sum({{replica_term::source::dual, {}, 1},
-               {replica_term::source::own, {}, rate},
-               {replica_term::source::tensor, anchor, -rate}});
+  replace(dual_, sum({{replica_term::source::dual, {}, 1},
+                      {replica_term::source::own, {}, rate},
+                      {replica_term::source::tensor, anchor, -rate}}));
 }
 
 kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
   if (terms.size() == 1 && terms.front().weight == 1)
     return source_of(terms.front());
   std::vector<kernels::term> parts;
-  for (const auto& term : terms)
+  for (const auto& term : terms) {
     parts.push_back({source_of(term).as<const float>(), term.weight});
+    keep(term.tensor);
+  }
   auto out = fresh();
   queue_.weighted_sum(parts, out.as<float>(), count_);
   return out;
@@ -47,7 +49,9 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
   // In place where nobody else reads w, and no term is w itself.
   auto out = own_.use_count() == 1 && how.proximal == 0 ? own_ : fresh();
   optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
-  own_ = out;
+  keep(gradient);
+  keep(how.anchor);
+  replace(own_, out);
 }
 
 void replica::forget_momentum() {
@@ -69,6 +73,18 @@ const kernels::buffer& replica::source_of(const replica_term& term) {
     break;
   }
   return term.tensor;
+}
+
+void replica::keep(const kernels::buffer& block) {
+  if (held_)
+    held_->keep(block);
+}
+
+/// What was there is read by what has been enqueued.
+void replica::replace(kernels::buffer& old, kernels::buffer by) {
+  if (!old.shares_block_with(by))
+    keep(old);
+  old = std::move(by);
 }
 
 kernels::buffer replica::fresh() { return queue_.allocate(static_cast<std::size_t>(count_) * sizeof(float)); }

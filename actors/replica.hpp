@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/device.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/optimizer.hpp"
 
@@ -31,8 +32,9 @@ struct local_update {
 /// memory. Everything is enqueued. A block that somebody else holds is never written: what was handed out stays as it was.
 class replica {
 public:
-  /// `count` floats. `spec` is the job's optimizer.
-  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count);
+  /// `count` floats. `spec` is the job's optimizer. `held` keeps what is enqueued and not this replica's any more; a queue
+  /// on the host needs none.
+  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held = nullptr);
 
   const kernels::buffer& parameters() const { return own_; }
   /// w = sum of terms. A single term of weight 1 is shared, not copied.
@@ -49,8 +51,11 @@ public:
 private:
   const kernels::buffer& source_of(const replica_term& term);
   kernels::buffer fresh();
+  void keep(const kernels::buffer& block);
+  void replace(kernels::buffer& old, kernels::buffer by);
 
   kernels::backend& queue_;
+  in_flight* held_;
   optimizer_spec spec_;
   std::int64_t count_;
   kernels::buffer own_, dual_;

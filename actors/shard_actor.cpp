@@ -5,6 +5,9 @@
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace troupe::actors {
 
 namespace {
@@ -14,14 +17,40 @@ constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff
 
 } // namespace
 
-shard_state::shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing),
-      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), newest_(setup_.initial), ready_(setup_.initial),
+shard_state::shard_state(holder_control::pointer self, shard_setup setup)
+    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
       incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer) {
-  end_with_reason(*self);
+  end_with_reason(*self, std::string{setup_.queue->name()});
+  begin();
+}
+
+/// The first version, copied to the queue's memory: on a device nobody gets it before it is there.
+void shard_state::begin() {
+  newest_ = setup_.queue->allocate(setup_.initial.bytes());
+  setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
+  if (setup_.queue->on_host()) {
+    ready_ = newest_;
+  } else {
+    core_.held.keep(setup_.initial);
+    enqueue_done({.ver = {}, .parameters = newest_, .terms = {}, .then_send = {}}, {});
+  }
+  setup_.initial = {};
+}
+
+/// Hears of the version when it has run.
+void shard_state::enqueue_done(pending_apply what, open_span span) {
+  what.mark = core_.held.mark();
+  const auto ver = what.ver;
+  pending_.push_back(std::move(what));
+  watch();
+  setup_.queue->notify([me = holder_control{self_}, ver, span = std::move(span)] {
+    span.end();
+    caf::anon_send(me, ver);
+  });
 }
 
 holder_control::behavior_type shard_state::make_behavior() {
@@ -93,6 +122,15 @@ holder_control::behavior_type shard_state::make_behavior() {
     },
     // the device
     [this](protocols::version ver) { applied(ver); },
+    [this](device_check) {
+      watched_ = false;
+      if (pending_.empty())
+        return;
+      setup_.queue->notify([] {}); // throws if the device is lost
+      watch();
+    },
+    [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+    [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
   };
 }
 
@@ -174,17 +212,21 @@ void shard_state::apply(const protocols::apply_round& what) {
   } else {
     next.parameters = place_for(what.round);
     if (what.round.compensate.lambda != 0) {
-      next.terms.front() = step_.compensated(terms.front().data, newest_.as<const float>(),
-                                             retained_.at(what.round.compensate.backup).as<const float>(), what.round.compensate);
-      terms.front().data = next.terms.front().as<const float>();
+      const auto& backup = retained_.at(what.round.compensate.backup);
+      auto compensated =
+        step_.compensated(terms.front().data, newest_.as<const float>(), backup.as<const float>(), what.round.compensate);
+      terms.front().data = compensated.as<const float>();
+      next.terms.insert(next.terms.end(), {std::move(compensated), backup});
     }
     step_.begin(what.round);
   }
   const protocols::send_order order{what.round.send_epoch, what.round.ver,      what.round.key,
                                     what.round.send_to,    what.round.position, what.round.period};
-  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are.
-  const bool at_once = !order.to.empty() && !outgoing_.delays();
-  for (auto part : setup_.partitions) {
+  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are. What a device computes
+  // takes less than its reports would: all of it is sent then.
+  const bool device = !setup_.queue->on_host();
+  const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
+  for (auto part : device ? std::vector{setup_.range} : setup_.partitions) {
     if (!terms.empty())
       step_.apply(terms, what.round, newest_.as<const float>(), next.parameters.as<float>(),
                   {part.begin - setup_.range.begin, part.end - setup_.range.begin});
@@ -194,11 +236,7 @@ void shard_state::apply(const protocols::apply_round& what) {
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
   newest_ = next.parameters;
-  pending_.push_back(std::move(next));
-  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
-    span.end();
-    caf::anon_send(me, ver);
-  });
+  enqueue_done(std::move(next), std::move(span));
 }
 
 /// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays
@@ -222,6 +260,7 @@ void shard_state::applied(protocols::version ver) {
     return;
   auto done = std::move(pending_.front());
   pending_.pop_front();
+  core_.held.passed(done.mark);
   ready_ = std::move(done.parameters);
   ready_version_ = ver;
   for (const auto& order : done.then_send)
@@ -237,22 +276,40 @@ void shard_state::serve(const protocols::send_order& order) {
 
 void shard_state::send_all(protocols::send_order order) {
   order.ver = ready_version_;
-  if (!outgoing_.delays()) {
-    for (auto part : setup_.partitions)
-      send(*peers_, order, cut(ready_, part));
-    return;
-  }
+  if (!outgoing_.delays())
+    return send_version(order, ready_);
   auto all = order.to;
   for (auto to : all) {
     order.to = {to};
-    auto deliver = [this, order, parameters = ready_] {
-      for (auto part : setup_.partitions)
-        send(*peers_, order, cut(parameters, part));
-    };
+    auto deliver = [this, order, parameters = ready_] { send_version(order, parameters); };
     if (to == protocols::evaluator) // training time stands still for it
       deliver();
     else
       outgoing_.send(ready_.bytes(), std::move(deliver));
+  }
+}
+
+void shard_state::send_version(const protocols::send_order& order, const kernels::buffer& parameters) {
+  if (!setup_.queue->on_host())
+    return send_from_device(order, parameters);
+  for (auto part : setup_.partitions)
+    send(*peers_, order, cut(parameters, part));
+}
+
+/// What wrote them has run.
+void shard_state::send_from_device(protocols::send_order order, const kernels::buffer& parameters) {
+  const auto is_near = [this](auto to) { return peers_->near_workers.contains(to); };
+  const auto far = std::stable_partition(order.to.begin(), order.to.end(), is_near);
+  const std::vector near(order.to.begin(), far);
+  order.to.erase(order.to.begin(), far);
+  for (auto part : setup_.partitions) {
+    auto what = cut(parameters, part);
+    for (auto to : near)
+      caf::anon_send(peers_->near_workers.at(to), head_of(order, what, to), device_tensor{what.data, std::string{setup_.queue->name()}});
+    if (!order.to.empty())
+      core_.fetch(what.data, [peers = peers_, order, what](const kernels::buffer& landed) {
+        send(*peers, order, {what.from, what.where, landed});
+      });
   }
 }
 
@@ -261,16 +318,25 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
   return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float))};
 }
 
-/// Thread-safe: a device's notification may call it.
-void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
+wire::params_part shard_state::head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to) {
   wire::params_part head;
   head.from = what.from;
+  head.to = to;
   head.what = {order.epoch, order.ver, order.key, order.position, order.period, {}};
   head.where = {what.where.begin, what.where.end};
-  for (auto to : order.to) {
-    head.to = to;
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head, what.data);
-  }
+  return head;
+}
+
+/// Thread-safe: a device's notification may call it.
+void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
+  for (auto to : order.to)
+    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to), what.data);
+}
+
+void shard_state::watch() {
+  if (setup_.queue->on_host() || std::exchange(watched_, true))
+    return;
+  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 /// The lead's clock stands still while it holds.

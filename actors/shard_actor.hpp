@@ -11,6 +11,7 @@
 
 #include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
+#include "actors/outliving.hpp"
 #include "actors/shard_step.hpp"
 #include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
@@ -23,7 +24,7 @@ struct shard_setup {
   flat_range range;                   ///< of the flat parameters
   bool alone = true;                  ///< the range is all of them
   std::vector<flat_range> partitions; ///< of `range`: the units of sending
-  kernels::buffer initial;            ///< the range's first parameters, in the queue's memory
+  kernels::buffer initial;            ///< the range's first parameters, in host memory that nobody writes any more
   std::shared_ptr<kernels::backend> queue;
   optimizer_spec optimizer;
   std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
@@ -36,14 +37,17 @@ struct shard_setup {
 
 /// The lead's clock stands still while it holds; the other shards' from `pause_order` to `resume_order`.
 ///
-/// Spawn it detached when its queue is a CPU's. Parameters are versions: each apply writes a fresh block, so that whoever
+/// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range; when it has run, its partitions
+/// go to roles on devices of this process as they lie, and through host memory, one after the other, to all others.
+/// Parameters are versions: each apply writes a fresh block, so that whoever
 /// still reads the last version keeps it, and nothing is copied for workers in this process.
 class shard_state {
 public:
   static inline const char* name = "troupe.shard";
 
-  shard_state(holder_control::stateful_pointer<shard_state> self, shard_setup setup);
+  shard_state(holder_control::pointer self, shard_setup setup);
   holder_control::behavior_type make_behavior();
+  const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
   /// An apply that the device has not finished, and whom to send its result.
@@ -52,6 +56,7 @@ private:
     kernels::buffer parameters;
     std::vector<kernels::buffer> terms; ///< alive until it has run
     std::vector<protocols::send_order> then_send;
+    std::uint64_t mark = 0; ///< of core_.held
   };
 
   /// A partition of some version.
@@ -61,22 +66,28 @@ private:
     kernels::buffer data;
   };
 
+  void begin();
   void perform(const protocols::holder_effects& effects);
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
   void apply(const protocols::apply_round& what);
+  void enqueue_done(pending_apply what, open_span span);
   kernels::buffer place_for(const protocols::close& round) const;
   void applied(protocols::version ver);
   void serve(const protocols::send_order& order);
   void send_all(protocols::send_order order);
+  void send_version(const protocols::send_order& order, const kernels::buffer& parameters);
+  void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
+  void watch();
   piece cut(const kernels::buffer& parameters, flat_range part) const;
+  static wire::params_part head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
   void update_clock();
   void run_clock(bool running);
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
   void arrive(const std::optional<protocols::push>& complete);
 
-  holder_control::stateful_pointer<shard_state> self_;
+  holder_control::pointer self_;
   shard_setup setup_;
   holder_core core_;
   shard_step step_;
@@ -89,8 +100,9 @@ private:
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_;
+  bool watched_ = false;
 };
 
-using shard_impl = holder_control::stateful_impl<shard_state>;
+using shard_impl = holder_control::stateful_impl<outliving<holder_control, shard_state, shard_setup>>;
 
 } // namespace troupe::actors

@@ -12,7 +12,8 @@ void shard_step::begin(const protocols::close& round) {
   const auto& how = round.step;
   if (how.what != last_) {
     optimizer_.reset();
-    outer_.reset();
+    if (outer_)
+      past_.push_back(std::move(outer_));
   }
   last_ = how.what;
   if (how.what == kind::optimizer) {
@@ -20,7 +21,8 @@ void shard_step::begin(const protocols::close& round) {
     optimizer_.begin_step(learning_rate(spec_, epochs, static_cast<int>(round.workers)) * how.lr_scale);
   } else if (how.what == kind::outer) {
     if (!outer_)
-      outer_.emplace(optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
+      outer_ = std::make_unique<optimizer>(
+        optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
     outer_->begin_step(how.lr);
   }
 }

@@ -2,7 +2,7 @@
 // How a shard makes a version of its range of the parameters: what `step_rule` says, on tensors.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -31,7 +31,8 @@ private:
   kernels::backend& queue_;
   std::int64_t count_, data_size_;
   optimizer optimizer_;
-  std::optional<optimizer> outer_;
+  std::unique_ptr<optimizer> outer_;
+  std::vector<std::unique_ptr<optimizer>> past_; ///< a queue may not have run their steps yet
   protocols::step_rule::kind last_ = protocols::step_rule::kind::optimizer;
   kernels::buffer mean_square_; ///< of gradients, for adaptive delay compensation
 };

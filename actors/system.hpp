@@ -40,8 +40,8 @@ caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& ac
   return is_secured(system) ? caf::openssl::publish(actor, port, host.c_str(), true)
                             : system.middleman().publish(actor, port, host.c_str(), true);
 }
-/// The actor that another process published. Waits for the connection: not from an actor that others wait for. CAF's error for
-/// one that shows no certificate of the authority, or takes ours for none, is disconnect_during_handshake.
+/// The actor that another process published. Waits for the connection: not from an actor that others wait for. CAF's error
+/// where either end refuses the other's certificate is disconnect_during_handshake or cannot_connect_to_node.
 template <class Handle>
 caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, std::uint16_t port) {
   return is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)

@@ -27,11 +27,12 @@ bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end 
 } // namespace
 
 worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, worker_setup setup)
-    : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+    : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
+      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
       to_peers_(setup_.inject.link, clock_, timers_, link_timer), track_(setup_.trace, setup_.self) {
-  end_with_reason(*self);
+  end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
   const auto& slots = setup_.net->layout().slots;
   partitions_of_slot_.resize(slots.size());
   for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
@@ -49,6 +50,23 @@ worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, wo
   self->link_to(setup_.loader);
 }
 
+/// On a device the compute actor, whose queue it is, copies what comes. Parameters come to the same few blocks again and again.
+template <class Key>
+tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& landing) {
+  if (!setup_.device || !landing)
+    return landing;
+  if (!blocks_)
+    blocks_ = std::make_shared<recurring_blocks>([queue = setup_.device](std::size_t bytes) { return queue->allocate(bytes); });
+  return {landing,
+          {.name = std::string{setup_.device->name()},
+           .allocate = [blocks = blocks_](std::size_t bytes) { return blocks->take(bytes); },
+           .bring =
+             [compute = setup_.device_compute](const auto& to, const auto& from, bool from_host) {
+               caf::anon_send(compute, bring_request{to, from, from_host});
+             },
+           .shares = false}};
+}
+
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
     [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
@@ -60,10 +78,10 @@ worker_actor::behavior_type worker_state::make_behavior() {
       if (plan_.epoch.value == 0)
         start_clock();
       plan_ = msg;
-      setup_.from_peers->drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
+      replicas_in_.drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
       perform(setup_.machine->on(msg));
-      for (auto& [head, payload] : std::exchange(parked_, {}))
-        on_params(head, payload);
+      for (auto& hear : std::exchange(parked_, {}))
+        hear();
     },
     [this](pause_order) { clock_.pause(); },
     [this](protocols::resume_order) {
@@ -83,6 +101,8 @@ worker_actor::behavior_type worker_state::make_behavior() {
         perform(setup_.machine->on(*due));
     },
     [this](const gradient_ready& msg) { on_gradient(msg); },
+    [this](const wire::params_part& head, const device_tensor& payload) { on_params(head, payload); },
+    [this](const wire::peer_part& head, const device_tensor& payload) { on_peer(head, payload); },
   };
 }
 
@@ -93,20 +113,21 @@ void worker_state::start_clock() {
       timers_.arm({crash_timer, static_cast<protocols::nanoseconds>(fault.at_s * 1e9)});
 }
 
-void worker_state::on_params(const wire::params_part& head, const kernels::buffer& payload) {
+template <class Payload>
+void worker_state::on_params(const wire::params_part& head, const Payload& payload) {
   if (head.what.epoch > plan_.epoch) {
     if (parked_.size() < max_parked)
-      parked_.emplace_back(head, payload);
+      parked_.emplace_back([this, head, payload] { on_params(head, payload); });
     return;
   }
   const auto key = head.what.key;
-  setup_.landing->add(key, {head.where.begin, head.where.end}, payload);
+  parameters_in_.add(key, {head.where.begin, head.where.end}, payload);
   if (head.from == protocols::holder_id{0})
     heads_[key] = head.what;
-  auto whole = setup_.landing->take(key);
+  auto whole = parameters_in_.take(key);
   if (!whole)
     return;
-  setup_.landing->drop_if([key](std::uint64_t other) { return other < key; });
+  parameters_in_.drop_if([key](std::uint64_t other) { return other < key; });
   auto msg = heads_.at(key);
   heads_.erase(heads_.begin(), heads_.upper_bound(key));
   msg.parameters = store_.keep(std::move(*whole));
@@ -117,13 +138,14 @@ void worker_state::on_params(const wire::params_part& head, const kernels::buffe
   perform(setup_.machine->on(msg));
 }
 
-void worker_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
+template <class Payload>
+void worker_state::on_peer(const wire::peer_part& head, const Payload& payload) {
   const peer_key key{head.what.from, head.what.round};
-  setup_.from_peers->add(key, {head.where.begin, head.where.end}, payload);
-  auto whole = setup_.from_peers->take(key);
+  replicas_in_.add(key, {head.where.begin, head.where.end}, payload);
+  auto whole = replicas_in_.take(key);
   if (!whole)
     return;
-  setup_.from_peers->drop_if([&](const peer_key& other) { return other.first == key.first && other.second < key.second; });
+  replicas_in_.drop_if([&](const peer_key& other) { return other.first == key.first && other.second < key.second; });
   auto msg = head.what;
   msg.data = store_.keep(std::move(*whole));
   perform(setup_.machine->on(msg));
@@ -208,13 +230,7 @@ void worker_state::load() {
     if (asked_for_ == chunk.rows)
       return;
     asked_for_ = chunk.rows;
-    self_->request(setup_.loader, caf::infinite, chunk.rows).then([this](loaded_batch& loaded) {
-      if (asked_for_ == loaded.where)
-        asked_for_.reset();
-      next_batch_ = std::move(loaded);
-      if (!step_.computing && !step_.chunks.empty())
-        load();
-    });
+    self_->request(setup_.loader, caf::infinite, chunk.rows).then([this](loaded_batch& loaded) { on_batch(loaded); });
     return;
   }
   compute();
@@ -229,13 +245,17 @@ void worker_state::prefetch() {
   if (rows.size() == 0 || asked_for_)
     return;
   asked_for_ = rows;
-  self_->request(setup_.loader, caf::infinite, rows).then([this](loaded_batch& loaded) {
-    if (asked_for_ == loaded.where)
-      asked_for_.reset();
-    next_batch_ = std::move(loaded);
-    if (!step_.computing && !step_.chunks.empty())
-      load();
-  });
+  self_->request(setup_.loader, caf::infinite, rows).then([this](loaded_batch& loaded) { on_batch(loaded); });
+}
+
+void worker_state::on_batch(loaded_batch& loaded) {
+  if (asked_for_ == loaded.where)
+    asked_for_.reset();
+  if (setup_.device)
+    caf::anon_send(setup_.device_compute, stage_request{loaded.data});
+  next_batch_ = std::move(loaded);
+  if (!step_.computing && !step_.chunks.empty())
+    load();
 }
 
 void worker_state::compute() {
@@ -334,12 +354,26 @@ void worker_state::send_peer(const protocols::send_peer& what) {
 
 void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {
   wire::peer_part head{what.to, what.what, {0, static_cast<std::int64_t>(own.bytes() / sizeof(float))}};
-  if (what.to == protocols::evaluator)
-    caf::anon_send(peers_->evaluator, head, own);
-  else if (to_peers_.delays())
-    to_peers_.send(own.bytes(), [peers = peers_, head, own] { caf::anon_send(peers->workers[head.to.value], head, own); });
+  if (what.to != protocols::evaluator && to_peers_.delays())
+    to_peers_.send(own.bytes(), [this, head, own] { deliver_own(head, own); });
   else
-    caf::anon_send(peers_->workers[what.to.value], head, own);
+    deliver_own(head, own);
+}
+
+void worker_state::deliver_own(const wire::peer_part& head, const kernels::buffer& own) {
+  const auto& to = head.to == protocols::evaluator ? peers_->evaluator : peers_->workers[head.to.value];
+  if (!setup_.device || own.empty())
+    caf::anon_send(to, head, own);
+  else if (auto near = peers_->near_workers.find(head.to); near != peers_->near_workers.end())
+    caf::anon_send(near->second, head, device_tensor{own, std::string{setup_.device->name()}});
+  else {
+    auto landed = setup_.device->allocate_host(own.bytes());
+    fetch(own, landed, [to, head, landed] { caf::anon_send(to, head, landed); });
+  }
+}
+
+void worker_state::fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) {
+  caf::anon_send(setup_.device_compute, fetch_request{from, to, std::move(done)});
 }
 
 /// Sends what has not been streamed, and the trailers.
@@ -357,16 +391,27 @@ void worker_state::send_push(const protocols::push& what, const kernels::buffer&
     }
     caf::anon_send(peers_->holders[target.holder.value], end);
   }
+  leaving_ = {};
   track_.pushed(gradient.bytes());
 }
 
-void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
-                                  const protocols::push& as) const {
+void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) {
   const auto& to = setup_.targets[target];
-  auto where = to.partitions[partition];
-  caf::anon_send(peers_->holders[to.holder.value], wire::push_part{to.holder, as.epoch, as.id, {where.begin, where.end}},
-                 gradients.slice(static_cast<std::size_t>(where.begin) * sizeof(float),
-                                 static_cast<std::size_t>(where.size()) * sizeof(float)));
+  const auto where = to.partitions[partition];
+  const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float), bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
+  const wire::push_part head{to.holder, as.epoch, as.id, {where.begin, where.end}};
+  const auto piece = gradients.slice(offset, bytes);
+  const auto& holder = peers_->holders[to.holder.value];
+  if (!setup_.device) {
+    caf::anon_send(holder, head, piece);
+  } else if (auto near = peers_->near_holders.find(to.holder); near != peers_->near_holders.end()) {
+    caf::anon_send(near->second, head, device_tensor{piece, std::string{setup_.device->name()}});
+  } else {
+    if (!leaving_.through || leaving_.id != as.id)
+      leaving_ = {as.id, setup_.device->allocate_host(gradients.bytes())};
+    auto landed = leaving_.through.slice(offset, bytes);
+    fetch(piece, landed, [holder, head, landed] { caf::anon_send(holder, head, landed); });
+  }
 }
 
 } // namespace troupe::actors

@@ -48,10 +48,16 @@ struct worker_setup {
   compute_actor compute;
   loader_actor loader;
   tracer_ptr trace;
+  /// Where its compute actor's memory is not the host's: its queue, for memory alone, and the same actor's other half.
+  std::shared_ptr<kernels::backend> device = nullptr;
+  device_compute_actor device_compute = {};
 };
 
 /// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
 /// double-buffered by their sendings: the next ones are read from the lane while a step still computes with the last.
+///
+/// Where it computes on a device, parameters go there partition by partition as they come, the next batch while a step computes,
+/// and gradients come back partition by partition; what is for a role beside it on a device goes there from memory to memory.
 ///
 /// Where step times are emulated, what a step found out is kept back until its time has passed, in training time. While the
 /// job is held nothing that was computed reaches the machine.
@@ -79,8 +85,9 @@ private:
   };
 
   void start_clock();
-  void on_params(const wire::params_part& head, const kernels::buffer& payload);
-  void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
+  template <class Payload> void on_params(const wire::params_part& head, const Payload& payload);
+  template <class Payload> void on_peer(const wire::peer_part& head, const Payload& payload);
+  void on_batch(loaded_batch& loaded);
   void perform(const protocols::worker_effects& effects);
   void adopt(const protocols::adopt& what);
   void begin(const protocols::compute& what, std::optional<local_update> update);
@@ -93,15 +100,21 @@ private:
   void push(const protocols::send_push& what);
   void send_peer(const protocols::send_peer& what);
   void send_own(const protocols::send_peer& what, const kernels::buffer& own);
+  void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
+  void fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
   void send_push(const protocols::push& what, const kernels::buffer& gradient);
-  void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) const;
+  void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   std::vector<replica_term> resolve(const std::vector<protocols::term>& terms) const;
+  template <class Key> tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
   slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
   worker_actor::stateful_pointer<worker_state> self_;
   worker_setup setup_;
   peers_ptr peers_;
   protocols::plan plan_;
+  std::shared_ptr<recurring_blocks> blocks_; ///< of a device: where parameters come in
+  tensor_inbox<std::uint64_t> parameters_in_;
+  tensor_inbox<peer_key> replicas_in_;
   ticket_store store_;
   std::map<std::uint64_t, protocols::params> heads_;        ///< by key: the lead shard's word on what is coming in
   std::map<std::uint64_t, protocols::ticket> parameters_;   ///< by key: the ones in use and newer
@@ -116,7 +129,12 @@ private:
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
-  std::deque<std::pair<wire::params_part, kernels::buffer>> parked_; ///< of a plan that has not come yet
+  std::deque<std::function<void()>> parked_; ///< parameters of a plan that has not come yet
+  /// A push that leaves a device, and the host memory that it leaves through.
+  struct {
+    protocols::push_id id;
+    kernels::buffer through;
+  } leaving_;
 };
 
 using worker_impl = worker_actor::stateful_impl<worker_state>;

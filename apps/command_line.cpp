@@ -149,13 +149,17 @@ void add_others(CLI::App& app, arguments& a) {
       ->required()
       ->check(CLI::IsMember({"lanes", "kernels", "step", "actors"}));
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
-  bench->add_option("--model", a.bench.model, "step: mlp or cnn")
+  bench->add_option("--model", a.bench.model, "step, actors: mlp, cnn, mnist-cnn or wide (step: mlp, actors: all but cnn, wide on a GPU)")
       ->type_name("MODEL")
-      ->check(CLI::IsMember({"mlp", "cnn"}))
-      ->capture_default_str();
-  bench->add_option("--batch", a.bench.batch, "step: samples a step (mlp: 128, cnn: 64)")
+      ->check(CLI::IsMember({"mlp", "cnn", "mnist-cnn", "wide"}));
+  bench->add_option("--batch", a.bench.batch, "step, actors: samples a step (mlp 128, cnn 64, mnist-cnn 256, wide 4096)")
       ->type_name("B")
       ->check(CLI::Range(1, 65536));
+  bench->add_option("--precision", a.bench.precision, "step, actors: of products on a GPU: fp32, tf32 or bf16")
+      ->type_name("P")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->capture_default_str();
+  bench->add_flag("--tiny", a.bench.tiny, "sizes whose figures mean nothing, to try the benchmark itself");
   add_json(bench, a.bench.json);
 }
 

@@ -65,8 +65,10 @@ struct version_options {
 struct bench_options {
   std::string what; ///< "lanes" | "kernels" | "step" | "actors"
   std::string backend = "cpu";
-  std::string model = "mlp"; ///< "mlp" | "cnn"
-  std::int64_t batch = 0;    ///< 0: the model's usual one
+  std::string model;       ///< as direct_step_bench has them; empty: mlp, of `actors` all that are judged
+  std::int64_t batch = 0;  ///< 0: the model's usual one
+  std::string precision = "fp32";
+  bool tiny = false; ///< sizes whose figures mean nothing: to try the benchmark itself
   bool json = false;
 };
 

@@ -20,9 +20,14 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
   auto own = config::load_job(options.file, options.sets);
   if (!cluster || !own)
     return own;
-  // As many of the cluster's nodes as have something to do; --nodes is meant more.
+  // As many of the cluster's nodes as have something to do, where the job says how many workers it has; --nodes is meant more.
   const actors::cluster_spec& wants = own->job.cluster;
-  const std::size_t useful = wants.where == actors::placement::colocated ? wants.workers : wants.workers + 1U;
+  const auto says_workers = std::ranges::any_of(own->values, [](const config::resolved_value& v) {
+    return v.key == "cluster.workers" && v.from != "default" && v.from != "cluster.nodes";
+  });
+  const std::size_t useful = !says_workers                                       ? cluster->nodes.size()
+                             : wants.where == actors::placement::colocated ? wants.workers
+                                                                             : wants.workers + 1U;
   std::vector<config::setting> sets = options.sets;
   sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", std::min(cluster->nodes.size(), useful)), "--cluster"});
   return config::load_job(options.file, sets);
@@ -121,7 +126,7 @@ std::string cannot_write(const std::string& path) {
   return {};
 }
 
-config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file) {
+config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file, bool read_data) {
   std::optional<config::cluster> cluster;
   if (!cluster_file.empty()) {
     auto read = config::load_cluster(cluster_file);
@@ -132,10 +137,10 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
   auto job = load_job(options, cluster);
   if (!job)
     return job.error();
-  return prepare_job(std::move(*job), std::move(cluster));
+  return prepare_job(std::move(*job), std::move(cluster), read_data);
 }
 
-config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster) {
+config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster, bool read_data) {
   if (!cluster) // else other machines compute
     if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
@@ -143,7 +148,7 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   if (const data_facts facts = known_facts(job.job.data); facts.sample)
     if (const auto early = build_model(job, *facts.sample, facts.classes); !early)
       return early.error();
-  if (const data_facts facts = known_facts(job.job.data); cluster && facts.sample) {
+  if (const data_facts facts = known_facts(job.job.data); !read_data && facts.sample) {
     auto network = build_model(job, *facts.sample, facts.classes);
     if (!network)
       return network.error();

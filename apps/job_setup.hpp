@@ -38,11 +38,11 @@ config::checked<data_pair> load_data(const config::loaded_job& job);
 /// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
-/// All of the above, and the devices and initial weights that the job names. With a cluster file other hosts compute: their devices
-/// and weights are theirs to check, and data whose shape is known without it is not read here. `cluster_file` may be empty.
-config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {});
+/// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
+/// `cluster_file` may be empty. Without `read_data`, data whose shape is known is left to the hosts that will compute.
+config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {}, bool read_data = true);
 /// The same of a job file that is loaded.
-config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {});
+config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {}, bool read_data = true);
 
 /// What is wrong where the roles of a job, all on this machine, need more memory than its devices have free: the sizes, and what
 /// would help.

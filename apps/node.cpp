@@ -47,7 +47,7 @@ public:
   member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
       : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
         config_({.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}), system_(config_),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port})) {}
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files()})) {}
 
   int run() {
     int code = exit_done;
@@ -167,7 +167,7 @@ private:
 int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals) {
   actors::system_config config{{.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}};
   caf::actor_system system{config};
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files()},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)

@@ -35,7 +35,7 @@ int run_command(const run_options& options) {
   if (!options.trace.empty())
     if (auto why = cannot_write(options.trace); !why.empty())
       return refuse({{{"--trace", why}}});
-  auto prepared = prepare_job(options.job, options.cluster);
+  auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
   if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())

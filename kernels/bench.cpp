@@ -16,6 +16,8 @@ namespace troupe::kernels {
 namespace {
 
 using work = std::function<void()>;
+/// Seconds of one product of matrices of a size by the bare library, from so many; a and b are read, c is written.
+using bare_product = std::function<double(const float* a, const float* b, float* c, std::int64_t size, int times)>;
 
 /// Times pieces of work against each other.
 class stopwatch {
@@ -24,29 +26,61 @@ public:
 
   /// Median seconds of one run of each. They take turns, so that what else the machine does hits both.
   std::pair<double, double> compare(const work& ours, const work& reference) {
-    const int our_repeats = repeats(ours), reference_repeats = repeats(reference);
+    const recording our_runs = record(ours), reference_runs = record(reference);
     std::vector<double> our_seconds, reference_seconds;
     for (int round = 0; round < options_.rounds; ++round) {
-      our_seconds.push_back(seconds(ours, our_repeats));
-      reference_seconds.push_back(seconds(reference, reference_repeats));
+      our_seconds.push_back(seconds(our_runs));
+      reference_seconds.push_back(seconds(reference_runs));
+    }
+    return {median(our_seconds), median(reference_seconds)};
+  }
+
+  /// The same where the other side measures itself: `reference` returns the seconds of one run, from as many as it is given.
+  std::pair<double, double> compare(const work& ours, const std::function<double(int)>& reference) {
+    const recording our_runs = record(ours);
+    std::vector<double> our_seconds, reference_seconds;
+    for (int round = 0; round < options_.rounds; ++round) {
+      our_seconds.push_back(seconds(our_runs));
+      reference_seconds.push_back(reference(our_runs.times));
     }
     return {median(our_seconds), median(reference_seconds)};
   }
 
 private:
-  /// Seconds of one run, from `times` of them.
-  double seconds(const work& f, int times) {
+  /// Runs that a device has as one program: what the host takes to enqueue is not measured.
+  struct recording {
+    std::unique_ptr<program> runs;
+    int times;
+  };
+
+  recording record(const work& f) {
+    const int times = repeats(f);
+    const auto all = [&f, times] {
+      for (int i = 0; i < times; ++i)
+        f();
+    };
+    recording out{queue_.capture(all), times};
+    seconds(out); // the first replay prepares
+    return out;
+  }
+
+  /// Seconds of one run, from all of them.
+  double seconds(const recording& what) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < times; ++i)
-      f();
+    queue_.replay(*what.runs);
     queue_.synchronize();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / what.times;
   }
 
   /// How many runs fill a round. The first run, which prepares what is kept, is not timed.
   int repeats(const work& f) {
-    seconds(f, 1);
-    return std::clamp(static_cast<int>(options_.round_seconds / seconds(f, 1)), 1, 1000);
+    f();
+    queue_.synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    queue_.synchronize();
+    const std::chrono::duration<double> once = std::chrono::steady_clock::now() - begin;
+    return std::clamp(static_cast<int>(options_.round_seconds / once.count()), 1, 1000);
   }
 
   static double median(std::vector<double> values) {
@@ -61,12 +95,34 @@ private:
 /// The rows, one kind a method.
 class kernel_bench {
 public:
-  kernel_bench(backend& queue, const bench_options& options) : queue_(queue), options_(options), watch_(queue, options) {}
+  kernel_bench(backend& queue, const bench_options& options) : queue_(queue), options_(options), watch_(queue, options) {
+    constexpr std::int64_t mebi = 1 << 20;
+    elements_ = options.elements != 0 ? options.elements : (queue.on_host() ? 16 : 64) * mebi;
+  }
 
   std::vector<kernel_row> run() {
-    gemms();
+    if (queue_.on_host())
+      gemms();
     convolutions();
     moves();
+    return std::move(rows_);
+  }
+
+private:
+public:
+  /// Products of square matrices, against what measures the bare library: (a, b, c, size, times) -> seconds.
+  std::vector<kernel_row> products(const std::string& arithmetic, const bare_product& bare) {
+    for (const auto size : options_.sizes) {
+      const auto a = floats(size * size), b = floats(size * size), c = floats(size * size);
+      const gemm_args args{.m = size, .n = size, .k = size, .a = a.as<float>(), .b = b.as<float>(), .c = c.as<float>()};
+      const auto cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
+      const auto [seconds, reference] = watch_.compare([&] { queue_.gemm(args); }, [&](int times) {
+        return bare ? bare(a.as<float>(), b.as<float>(), c.as<float>(), size, times) : 0;
+      });
+      const double square_bytes = 4.0 * static_cast<double>(size * size);
+      rows_.push_back({"gemm", fmt::format("{0}x{0}x{0} NN", size), 2 * cube / seconds / 1e9, 3 * square_bytes / seconds / 1e9,
+                       reference / seconds, arithmetic});
+    }
     return std::move(rows_);
   }
 
@@ -165,15 +221,15 @@ private:
 
   /// A row of something that reads and writes `streams` operands of the full size.
   void move_row(std::string op, int streams, const work& ours) {
-    const auto operand = static_cast<double>(options_.elements) * sizeof(float);
-    const auto bytes = static_cast<std::size_t>(options_.elements) * sizeof(float);
+    const auto operand = static_cast<double>(elements_) * sizeof(float);
+    const auto bytes = static_cast<std::size_t>(elements_) * sizeof(float);
     const auto [seconds, copy] = watch_.compare(ours, [&] { queue_.copy(operands_[1].data(), operands_[0].data(), bytes); });
     const double gbps = streams * operand / seconds / 1e9;
-    rows_.push_back({std::move(op), fmt::format("{}", options_.elements), 0, gbps, gbps / (2 * operand / copy / 1e9)});
+    rows_.push_back({std::move(op), fmt::format("{}", elements_), 0, gbps, gbps / (2 * operand / copy / 1e9)});
   }
 
   void moves() {
-    const auto n = options_.elements, columns = std::min<std::int64_t>(n, 1024), rows = n / columns;
+    const auto n = elements_, columns = std::min<std::int64_t>(n, 1024), rows = n / columns;
     for (auto& block : operands_)
       block = floats(n);
     const auto small = floats(4 * std::max(rows, columns)), scalars = floats(optimizer_scalar_count);
@@ -215,12 +271,23 @@ private:
 
   backend& queue_;
   const bench_options options_;
+  std::int64_t elements_ = 0;
   stopwatch watch_;
   std::array<buffer, 5> operands_;
   std::vector<kernel_row> rows_;
 };
 
 } // namespace
+
+std::vector<kernel_row> bench_products(const std::string& device, const bench_options& options) {
+  std::vector<kernel_row> rows;
+  for (const auto& [arithmetic, name] : {std::pair{precision::fp32, "fp32"}, {precision::tf32, "tf32"}, {precision::bf16, "bf16"}}) {
+    const auto queue = open_backend({.device = device, .products = arithmetic});
+    for (auto& row : kernel_bench(*queue, options).products(name, {}))
+      rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 std::vector<kernel_row> bench_kernels(backend& queue, const bench_options& options) {
   return kernel_bench(queue, options).run();

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/host_memory.hpp"
 #include "kernels/cpu/onednn_gemm.hpp"
+#include "kernels/cuda_library.hpp"
 
 namespace troupe::kernels {
 
@@ -45,6 +46,14 @@ device_info cpu_info() {
           .free_bytes = memory.free_bytes};
 }
 
+std::unique_ptr<backend> open_cuda(const backend_options& options) {
+  try {
+    return std::unique_ptr<backend>(load_cuda_library().open(options));
+  } catch (const device_error& e) {
+    throw device_error(fmt::format("device \"{}\": {}; device = \"cpu\" works", options.device, e.what()));
+  }
+}
+
 } // namespace
 
 std::unique_ptr<backend> open_backend(const backend_options& options) {
@@ -53,14 +62,18 @@ std::unique_ptr<backend> open_backend(const backend_options& options) {
   if (options.device == "cpu")
     return std::make_unique<cpu_backend>(cpu_options{.threads = options.threads, .pool_bytes = options.pool_bytes});
   if (options.device == "cuda" || options.device.starts_with("cuda:"))
-    throw device_error(fmt::format("device \"{}\": CUDA support comes with libtroupe_cuda.so, which was not found; "
-                                   "device = \"cpu\" works",
-                                   options.device));
+    return open_cuda(options);
   throw device_error(fmt::format("device \"{}\" is not known; there are \"cpu\", \"cuda\" and \"cuda:N\"", options.device));
 }
 
 std::vector<device_info> list_devices() {
-  return {cpu_info()};
+  std::vector<device_info> devices{cpu_info()};
+  try {
+    load_cuda_library().list(devices);
+  } catch (const device_error& e) {
+    devices.push_back({.name = "cuda", .detail = "GPU", .usable = false, .reason = e.what()});
+  }
+  return devices;
 }
 
 } // namespace troupe::kernels

@@ -2,8 +2,9 @@
 // The bare training loop.
 #include "tensor/bench.hpp"
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ namespace {
 using seconds = std::chrono::duration<double>;
 using steady = std::chrono::steady_clock;
 
-constexpr std::int64_t samples = 60000;
+constexpr std::int64_t mnist_bytes = 60000 * 28 * 28;
 constexpr std::uint64_t seed = 1;
 
 labelled_images random_images(const shape& sample, int classes, std::int64_t count, std::uint32_t stream) {
@@ -37,12 +38,11 @@ labelled_images random_images(const shape& sample, int classes, std::int64_t cou
   return images;
 }
 
-/// A model in training on one queue.
-class bare_loop {
+class bare_loop final : public direct_step_bench {
 public:
-  bare_loop(kernels::backend& queue, const bench_model& what, std::int64_t batch_rows)
-      : queue_(queue), rows_(batch_rows), source_(model::build(what.spec, what.sample, what.classes).value()),
-        plan_(plan::compile(source_, queue, {.max_rows = batch_rows}).value()),
+  bare_loop(kernels::backend& queue, const bench_model& what, model source, std::int64_t batch_rows, bool prepared)
+      : queue_(queue), rows_(batch_rows), source_(std::move(source)),
+        plan_(plan::compile(source_, queue, {.max_rows = batch_rows, .capture = !queue.on_host()}).value()),
         optimizer_({.lr = 0.05, .momentum = 0.9}, queue, source_.layout().floats()), data_(bench_data(what)),
         loader_(data_.train, seed, [&queue](std::size_t bytes) { return queue.allocate_host(bytes); }) {
     const auto bytes = static_cast<std::size_t>(source_.layout().floats()) * sizeof(float);
@@ -52,35 +52,55 @@ public:
     initialize_parameters(source_.layout(), seed, initial.as<float>());
     queue.copy_from_host(parameters_.data(), initial.data(), bytes);
     queue.synchronize();
+    constexpr int most_prepared = 8;
+    for (int i = 0; prepared && i < most_prepared; ++i)
+      prepared_.push_back(gather());
+    for (int i = 0; i < warm_up_steps; ++i)
+      step();
   }
 
-  const plan_cost& cost() const { return plan_->cost(); }
+  std::int64_t batch() const override { return rows_; }
+  double flops_per_sample() const override { return plan_->cost().flops_per_row; }
 
-  void step() {
-    auto rows = global_batch(position_, rows_, data_.train->size());
-    position_ += static_cast<std::uint64_t>(rows.size());
-    const auto batch = loader_.load(rows);
-    plan_->enqueue_step({.parameters = parameters_.as<float>(),
-                         .gradients = gradients_.as<float>(),
-                         .x = batch.x.as<float>(),
-                         .labels = batch.labels.as<std::int32_t>(),
-                         .rows = batch.rows});
-    const kernels::term gradient{gradients_.as<float>(), 1};
-    optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
-    queue_.synchronize();
-    trained_ += batch.rows;
-  }
-
-  /// Samples per second over about `length`.
-  double measure(seconds length) {
+  double measure(double length) override {
     trained_ = 0;
     const auto begin = steady::now();
-    while (steady::now() - begin < length)
+    do
       step();
+    while (seconds(steady::now() - begin).count() < length);
     return static_cast<double>(trained_) / seconds(steady::now() - begin).count();
   }
 
 private:
+  static constexpr int warm_up_steps = 5;
+
+  troupe::batch gather() {
+    auto rows = global_batch(position_, rows_, data_.train->size());
+    position_ += static_cast<std::uint64_t>(rows.size());
+    return loader_.load(rows);
+  }
+
+  troupe::batch next_batch() {
+    if (prepared_.empty())
+      return gather();
+    turn_ = (turn_ + 1) % prepared_.size();
+    return prepared_[turn_];
+  }
+
+  void step() {
+    const auto now = next_ ? *std::exchange(next_, std::nullopt) : next_batch();
+    plan_->enqueue_step({.parameters = parameters_.as<float>(),
+                         .gradients = gradients_.as<float>(),
+                         .x = now.x.as<float>(),
+                         .labels = now.labels.as<std::int32_t>(),
+                         .rows = now.rows});
+    const kernels::term gradient{gradients_.as<float>(), 1};
+    optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
+    next_ = next_batch(); // a device computes meanwhile
+    queue_.synchronize();
+    trained_ += now.rows;
+  }
+
   kernels::backend& queue_;
   std::int64_t rows_;
   model source_;
@@ -89,6 +109,9 @@ private:
   data_pair data_;
   batch_loader loader_;
   kernels::buffer parameters_, gradients_;
+  std::vector<troupe::batch> prepared_;
+  std::size_t turn_ = 0;
+  std::optional<troupe::batch> next_;
   std::uint64_t position_ = 0;
   std::int64_t trained_ = 0;
 };
@@ -101,33 +124,37 @@ result<bench_model> find_bench_model(const std::string& name) {
   if (name == "cnn")
     return bench_model{
         {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {1, 28, 28}, 10, 64};
-  return error{errc::bad_option, fmt::format("there is no benchmark model \"{}\"; \"mlp\" or \"cnn\"", name)};
+  if (name == "mnist-cnn")
+    return bench_model{{{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
+                       {1, 28, 28},
+                       10,
+                       256};
+  if (name == "wide") {
+    std::vector<std::string> layers{"flatten"};
+    layers.insert(layers.end(), 12, "linear 4096 gelu");
+    layers.emplace_back("linear 10");
+    return bench_model{{layers}, {1, 64, 64}, 10, 4096};
+  }
+  return error{errc::bad_option,
+               fmt::format("there is no benchmark model \"{}\"; \"mlp\", \"cnn\", \"mnist-cnn\" or \"wide\"", name)};
 }
 
 data_pair bench_data(const bench_model& m) {
-  return make_image_pair({random_images(m.sample, m.classes, samples, 0), random_images(m.sample, m.classes, 1000, 1)},
+  return make_image_pair({random_images(m.sample, m.classes, mnist_bytes / m.sample.elements(), 0), random_images(m.sample, m.classes, 1000, 1)},
                          pixel_scale::standard);
 }
 
-result<step_bench_result> bench_direct_step(kernels::backend& queue, const step_bench_options& options) {
-  auto what = find_bench_model(options.model);
+result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::backend& queue, const options& opts) {
+  auto what = find_bench_model(opts.model);
   if (!what)
     return what.error();
-  const auto batch = options.batch == 0 ? what->batch : options.batch;
-  if (batch < 1 || options.rounds < 1)
-    return error{errc::bad_option,
-                 fmt::format("a benchmark needs a batch and rounds from 1 on, got {} and {}", batch, options.rounds)};
-
-  bare_loop loop{queue, *what, batch};
-  constexpr int warm_up_steps = 5;
-  for (int i = 0; i < warm_up_steps; ++i)
-    loop.step();
-  std::vector<double> rates;
-  for (int round = 0; round < options.rounds; ++round)
-    rates.push_back(loop.measure(seconds{options.seconds_per_round}));
-  std::ranges::nth_element(rates, rates.begin() + std::ssize(rates) / 2);
-  const auto median = rates[rates.size() / 2];
-  return step_bench_result{options.model, batch, median, median * loop.cost().flops_per_row * 1e-9};
+  const auto rows = opts.batch == 0 ? what->batch : opts.batch;
+  if (rows < 1)
+    return error{errc::bad_option, fmt::format("a benchmark needs a batch from 1 on, got {}", rows)};
+  auto source = model::build(what->spec, what->sample, what->classes);
+  if (!source)
+    return source.error();
+  return std::unique_ptr<direct_step_bench>(std::make_unique<bare_loop>(queue, *what, std::move(*source), rows, opts.prepared));
 }
 
 } // namespace troupe

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "kernels/backend.hpp"
@@ -20,29 +21,33 @@ struct bench_model {
   std::int64_t batch = 0;
 };
 
-/// "mlp": 784-1024-1024-10, batch 128; "cnn": conv 32 and conv 64 (3x3), pool 2, 128, 10 on 28x28 images, batch 64.
+/// "mlp": 784-1024-1024-10, batch 128; "cnn": conv 32 and conv 64 (3x3), pool 2, 128, 10 on 28x28 images, batch 64; "mnist-cnn": the
+/// layers of config/mnist-cnn.toml, batch 256; "wide": twelve of width 4096 with gelu and a head of 10, batch 4096.
 result<bench_model> find_bench_model(const std::string& name);
 
 /// Images of random pixels and random labels, of the model's sample shape; as large as MNIST, so that gathering a batch reads
 /// memory that is in no cache.
 data_pair bench_data(const bench_model& m);
 
-struct step_bench_options {
-  std::string model = "mlp";
-  std::int64_t batch = 0; ///< 0: the model's usual one
-  int rounds = 5;         ///< the result is their median
-  double seconds_per_round = 1;
-};
+/// A model in training on one queue, and nothing else: gather a shuffled minibatch while the last one is computed, forward, backward,
+/// SGD with momentum 0.9 in place, wait.
+class direct_step_bench {
+public:
+  struct options {
+    std::string model = "mlp";
+    std::int64_t batch = 0; ///< 0: the model's usual one
+    bool prepared = false;  ///< a few minibatches are gathered beforehand and used in turn: what the step alone costs
+  };
 
-struct step_bench_result {
-  std::string model;
-  std::int64_t batch = 0;
-  double samples_per_s = 0;
-  double gflops = 0; ///< the plan's floating-point operations over the time, in 10^9 a second
-};
+  /// `queue` outlives it. A model of another name or a batch below 0 is errc::bad_option.
+  static result<std::unique_ptr<direct_step_bench>> open(kernels::backend& queue, const options& opts);
+  virtual ~direct_step_bench() = default;
 
-/// Trains on `queue` in a loop: gather a shuffled minibatch, forward, backward, SGD with momentum 0.9 in place. A model of
-/// another name or a batch below 1 is errc::bad_option.
-result<step_bench_result> bench_direct_step(kernels::backend& queue, const step_bench_options& options);
+  virtual std::int64_t batch() const = 0;
+  /// Of the plan; multiply-adds count two.
+  virtual double flops_per_sample() const = 0;
+  /// Trains for about so long, at least one step, and returns samples a second.
+  virtual double measure(double seconds) = 0;
+};
 
 } // namespace troupe

@@ -102,7 +102,10 @@ public:
       auto g = source.forward();
       auto gradients = differentiate(g, source.loss(), static_cast<int>(layout_.slots.size()));
       find_gaps(gradients);
+      order_ = untouched_;
       training_ = lower(source, std::move(g), gradients, report_);
+      for (const auto& i : training_.instructions)
+        order_.insert(order_.end(), i.completes.begin(), i.completes.end());
       workspace_floats = std::max(workspace_floats, training_.places.workspace_floats);
     }
     workspace_ = queue.allocate(bytes_of(workspace_floats));
@@ -128,6 +131,11 @@ public:
   void enqueue_evaluation(const step_args& args) override { enqueue(evaluation_, args); }
 
 private:
+  /// Slots, as places in the order in which they complete. Two words of capture with `this`, so that std::function allocates nothing.
+  struct completions {
+    std::int32_t begin = 0, end = 0;
+  };
+
   /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
   void find_gaps(const std::vector<value_id>& gradients) {
     std::int64_t written = 0;
@@ -150,8 +158,9 @@ private:
     args_ = args;
     training_step_ = &p == &training_;
     bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows, args.key};
-    queue_.copy_from_host(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
-    queue_.copy_from_host(address(p, p.labels), args.labels, bytes_of(args.rows));
+    const auto bring = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
+    (queue_.*bring)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
+    (queue_.*bring)(address(p, p.labels), args.labels, bytes_of(args.rows));
     if (opts_.capture && p.repeats)
       queue_.replay(recorded(p));
     else
@@ -175,6 +184,8 @@ private:
   }
 
   void run(const program& p) {
+    unreported_ = {};
+    unreported_bytes_ = 0;
     if (&p == &training_) {
       for (auto gap : gaps_)
         queue_.fill(bound_.gradients + gap.begin, 0, gap.size());
@@ -187,7 +198,8 @@ private:
         complete(slot);
     }
     queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
-    queue_.notify([this] {
+    queue_.notify([this, rest = unreported_] {
+      report(rest);
       // Whoever hears `done` may enqueue the next step, on another thread, before the call has returned: it must not find
       // these arguments in its way. What the callbacks hold is let go with them.
       const auto args = std::exchange(args_, {});
@@ -202,9 +214,19 @@ private:
     const auto& s = layout_.slots[static_cast<std::size_t>(slot)];
     auto* flag = reinterpret_cast<std::int32_t*>(bound_.address(report_.finite(slot)));
     queue_.all_finite(bound_.gradients + s.offset, s.elements(), flag);
-    // Two words of capture, so that std::function allocates nothing.
+    ++unreported_.end;
+    unreported_bytes_ += static_cast<std::int64_t>(bytes_of(s.elements()));
+    if (!args_.gradient_ready || unreported_bytes_ < opts_.report_bytes)
+      return;
+    queue_.notify([this, now = unreported_] { report(now); });
+    unreported_.begin = unreported_.end;
+    unreported_bytes_ = 0;
+  }
+
+  void report(completions which) const {
     if (args_.gradient_ready)
-      queue_.notify([this, slot] { args_.gradient_ready(slot); });
+      for (auto i = which.begin; i < which.end; ++i)
+        args_.gradient_ready(order_[static_cast<std::size_t>(i)]);
   }
 
   /// In row order and in double: the same sum for the same rows, whatever the device.
@@ -233,6 +255,7 @@ private:
   program evaluation_, training_;
   std::vector<flat_range> gaps_;
   std::vector<int> untouched_;
+  std::vector<int> order_; ///< in which gradients complete
   kernels::buffer workspace_, report_device_, report_host_;
   plan_cost cost_;
   std::vector<recording> recordings_; ///< oldest first
@@ -241,6 +264,8 @@ private:
   step_args args_;
   bindings bound_;
   bool training_step_ = false;
+  completions unreported_; ///< enqueued since the last report
+  std::int64_t unreported_bytes_ = 0;
   step_outcome outcome_;
 };
 

@@ -14,16 +14,18 @@
 
 namespace troupe {
 
-/// What one training step computes with. All pointers are in the backend's memory but `x` and `labels`, which are host
-/// memory from allocate_host. Everything must stay alive until `done` has been called.
+/// What one training step computes with. All pointers are in the backend's memory but, unless `staged`, `x` and `labels`, which
+/// are host memory from allocate_host. Everything must stay alive until `done` has been called.
 struct step_args {
   const float* parameters = nullptr;    ///< flat, layout.floats()
   float* gradients = nullptr;           ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
   const float* x = nullptr;             ///< (rows, sample)
   const std::int32_t* labels = nullptr; ///< (rows)
   std::int64_t rows = 0;                ///< 1..max_rows
+  bool staged = false;                  ///< x and labels are in the backend's memory already: brought while the last step ran
   kernels::random_key key = {};         ///< of dropout: seed, worker as stream, step
-  /// Called through backend::notify, in backward order, as soon as slot's gradient is complete: sending may begin.
+  /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending may
+  /// begin.
   std::function<void(int slot)> gradient_ready = {};
   /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
   std::function<void()> done = {};
@@ -55,6 +57,9 @@ public:
     /// Record what a step enqueues and replay it whenever rows, parameters and gradients are the same again (a CUDA graph).
     /// A training step with dropout is never replayed: its draws change.
     bool capture = false;
+    /// Gradients are reported once so many bytes of them are complete, and the rest with `done`: a device halts at each report.
+    /// 0: each at once.
+    std::int64_t report_bytes = 0;
   };
 
   static result<std::unique_ptr<plan>> compile(const model& source, kernels::backend& queue, const options& opts);

@@ -28,6 +28,8 @@ using boost::system::error_code;
 // What a sender writes itself to an idle lane. Waking the hub's thread costs more than copying so much into the socket;
 // copying more would keep the sender from its own work.
 constexpr std::size_t inline_bytes = 32U << 10U;
+// What a lane with TLS reads before the others' turn comes.
+constexpr std::size_t turn_bytes = 1U << 20U;
 
 wire::frame_limits greeting_limits() {
   return {.head_bytes = wire::max_hello_bytes, .payload_bytes = 0};
@@ -60,46 +62,114 @@ ssize_t write_some(int descriptor, std::span<const std::span<const std::byte>> p
 
 } // namespace
 
-connection::connection(asio::ip::tcp::socket socket, const lane_options& options, owner& hub, wire::hello::role as)
-    : socket_(std::move(socket)), descriptor_(socket_.native_handle()), options_(options), hub_(hub), as_(as),
+connection::connection(asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
+                       wire::hello::role as)
+    : socket_(std::move(socket)), descriptor_(socket_.native_handle()),
+      tls_(tls == nullptr ? nullptr
+                          : std::make_unique<tls_session>(*tls, descriptor_,
+                                                          as == wire::hello::role::dials ? tls_session::role::dials
+                                                                                         : tls_session::role::accepts)),
+      options_(options), hub_(hub), as_(as),
       address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()), reader_(greeting_limits()) {
   tune(socket_);
 }
 
+// -- opening
+
 void connection::start() {
-  if (as_ == wire::hello::role::dials)
-    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
   greeting_limit_.expires_after(options_.handshake_timeout);
   greeting_limit_.async_wait([self = shared_from_this()](error_code stopped) {
     if (!stopped && self->state_ == state::greeting)
       self->close({.reason = fmt::format("no hello within {} ms", self->options_.handshake_timeout.count()), .retry = true});
   });
+  if (tls_)
+    shake_hands();
+  else
+    greet_and_read();
+}
+
+void connection::greet_and_read() {
+  if (as_ == wire::hello::role::dials)
+    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
   read();
+}
+
+void connection::shake_hands() {
+  using outcome = tls_session::outcome;
+  const auto again = [self = shared_from_this()](error_code) {
+    if (self->state_ != state::closed)
+      self->shake_hands();
+  };
+  switch (const outcome how = tls_->shake_hands()) {
+  case outcome::done:
+    return greet_and_read();
+  case outcome::wants_read:
+    return socket_.async_wait(asio::ip::tcp::socket::wait_read, again);
+  case outcome::wants_write:
+    return socket_.async_wait(asio::ip::tcp::socket::wait_write, again);
+  case outcome::ended:
+  case outcome::refused:
+    if (tls_->met_plain_peer())
+      say_plainly({.reason = "this lane takes TLS with a certificate of the cluster's authority only"});
+    return end(tls_->fault(), how == outcome::refused);
+  }
 }
 
 // -- reading
 
 void connection::read() {
+  if (tls_)
+    return read_secured();
   const auto room = reader_.room();
   const std::array<asio::mutable_buffer, 2> into{asio::buffer(room[0].data(), room[0].size()),
                                                  asio::buffer(room[1].data(), room[1].size())};
   socket_.async_read_some(into, [self = shared_from_this()](error_code failed, std::size_t bytes) {
     if (self->state_ == state::closed)
       return;
-    if (failed) {
-      const bool ended = failed == asio::error::eof;
-      return self->end(ended && self->reader_.between_frames() ? "the peer closed the connection"
-                       : ended
-                           ? fmt::format("the peer closed the connection within a frame (at byte {})", self->reader_.position())
-                           : failed.message(),
-                       false);
-    }
-    self->bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
-    if (auto fault = self->reader_.advance(bytes, *self))
-      return self->close({.reason = "bad frame: " + *fault});
-    if (self->state_ != state::closed)
+    if (failed)
+      return self->end(failed == asio::error::eof ? self->where_it_ended() : failed.message(), false);
+    if (self->take(bytes))
       self->read();
   });
+}
+
+/// The socket is readable, or OpenSSL holds what came before.
+void connection::read_secured() {
+  using outcome = tls_session::outcome;
+  std::size_t come = 0;
+  while (come < turn_bytes) {
+    const auto room = reader_.room();
+    const auto [how, bytes] = tls_->read(room[0]);
+    come += bytes;
+    if (how == outcome::wants_read)
+      return socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code) {
+        if (self->state_ != state::closed)
+          self->read_secured();
+      });
+    if (how != outcome::done)
+      return end(how == outcome::ended ? where_it_ended() : tls_->fault(), how == outcome::refused);
+    if (!take(bytes))
+      return;
+  }
+  // Nobody else's turn may wait for a peer that never pauses.
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->state_ != state::closed)
+      self->read_secured();
+  });
+}
+
+/// `bytes` have been read into the reader's room; whether to go on.
+bool connection::take(std::size_t bytes) {
+  bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
+  if (auto fault = reader_.advance(bytes, *this))
+    close({.reason = "bad frame: " + *fault});
+  return state_ != state::closed;
+}
+
+std::string connection::where_it_ended() const {
+  return reader_.between_frames()
+             ? "the peer closed the connection"
+             : fmt::format("the peer closed the connection within a frame (at byte {})", reader_.position());
 }
 
 kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
@@ -165,6 +235,17 @@ bool connection::send(wire::content what, kernels::buffer payload, int priority)
   return within_credit;
 }
 
+/// As sendmsg: what the socket took of `parts`, or -1 and errno.
+ssize_t connection::transmit(std::span<const std::span<const std::byte>> parts) {
+  if (!tls_)
+    return write_some(descriptor_, parts);
+  const auto [how, bytes] = tls_->write(parts);
+  if (how == tls_session::outcome::done)
+    return static_cast<ssize_t>(bytes);
+  errno = how == tls_session::outcome::wants_write ? EAGAIN : EPIPE;
+  return -1;
+}
+
 /// Called by whoever set `writing_`; clears it, or hands the writing on to the hub's thread.
 void connection::write(bool inline_only) {
   std::unique_lock lock(mutex_);
@@ -175,13 +256,13 @@ void connection::write(bool inline_only) {
       return;
     }
     lock.unlock();
-    const ssize_t written = write_some(descriptor_, parts);
+    const ssize_t written = transmit(parts);
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK)
         return resume_writing();
       return asio::post(socket_.get_executor(),
                         [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] {
-                          self->end(why.message(), false);
+                          self->write_failed(why);
                         });
     }
     lock.lock();
@@ -195,6 +276,16 @@ void connection::write(bool inline_only) {
     if (inline_only && queue_.bytes() > inline_bytes)
       return asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
   }
+}
+
+void connection::write_failed(error_code why) {
+  if (state_ == state::closed)
+    return;
+  // A peer that refuses our certificate says so and hangs up; then writing fails before its words are read.
+  std::array<std::byte, 1> ignored;
+  if (tls_ && tls_->read(ignored).how == tls_session::outcome::refused)
+    return end(tls_->fault(), true);
+  end(why.message(), false);
 }
 
 void connection::resume_writing() {
@@ -231,10 +322,16 @@ void connection::close(const wire::bye& why) {
     writing_ = writing_ || idle;
   }
   // A bye into the middle of a frame would be read as its payload.
-  if (idle)
+  if (idle && (!tls_ || tls_->established()))
     if (const auto frame = wire::encode(why))
-      (void)write_some(descriptor_, std::array{frame->head_bytes()});
+      (void)transmit(std::array{frame->head_bytes()});
   end(why.reason, !why.retry);
+}
+
+/// For a peer that never got as far as TLS.
+void connection::say_plainly(const wire::bye& why) {
+  if (const auto frame = wire::encode(why))
+    (void)write_some(descriptor_, std::array{frame->head_bytes()});
 }
 
 void connection::end(const std::string& reason, bool final) {

@@ -15,6 +15,7 @@
 #include "actors/net/frame_reader.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/net/send_queue.hpp"
+#include "actors/net/tls.hpp"
 
 namespace troupe::actors::net {
 
@@ -37,10 +38,11 @@ public:
     virtual lane_handler& handler() = 0;
   };
 
-  /// `socket` is connected. Both outlive the connection: `options` and `hub`.
-  connection(boost::asio::ip::tcp::socket socket, const lane_options& options, owner& hub, protocols::wire::hello::role as);
+  /// `socket` is connected; `tls` is null for a plain lane. All of them outlive the connection: `options`, `tls` and `hub`.
+  connection(boost::asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
+             protocols::wire::hello::role as);
 
-  /// Says hello (when dialing) and reads.
+  /// Shakes hands (with TLS), says hello (when dialing) and reads.
   void start();
   /// As lane_hub::send; without effect on a lane that is not open.
   bool send(protocols::wire::content what, kernels::buffer payload, int priority);
@@ -55,22 +57,33 @@ public:
 private:
   enum class state : std::uint8_t { greeting, open, closed };
 
+  // opening
+  void shake_hands();
+  void greet_and_read();
+
   // reading
   void read();
+  void read_secured();
+  bool take(std::size_t bytes);
+  std::string where_it_ended() const;
   kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
   bool accept(protocols::wire::content what, kernels::buffer payload) override;
   void greet(const protocols::wire::hello& from);
   void open();
 
   // writing
+  ssize_t transmit(std::span<const std::span<const std::byte>> parts);
+  void write_failed(boost::system::error_code why);
   void write(bool inline_only);
   void resume_writing();
   void note_written(std::size_t messages, std::size_t bytes, bool drained);
 
+  void say_plainly(const protocols::wire::bye& why);
   void end(const std::string& reason, bool final);
 
   boost::asio::ip::tcp::socket socket_;
   const int descriptor_;
+  const std::unique_ptr<tls_session> tls_; // null on a plain lane
   const lane_options& options_;
   owner& hub_;
   const protocols::wire::hello::role as_;

@@ -16,6 +16,8 @@ namespace {
 namespace wire = protocols::wire;
 
 constexpr std::size_t table_bytes = 16;
+// How a TLS connection begins.
+constexpr std::array tls_record{std::byte{0x16}, std::byte{0x03}};
 // What follows a payload in one read. Of a stream of large frames each head and this much of the next payload is copied.
 constexpr std::size_t read_ahead_bytes = 8U << 10U;
 
@@ -61,6 +63,8 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
   };
   const std::span<const std::byte> come = bytes().subspan(begin_, end_ - begin_);
   const auto table = wire::parse_table(come, limits_);
+  if (!table && position_ == 0 && come.size() > 1 && come[0] == tls_record[0] && come[1] == tls_record[1])
+    return fail("it speaks TLS, and this node has no certificate");
   if (!table)
     return fail(table.error().what);
   if (!*table || come.size() < (*table)->table_bytes + (*table)->head_bytes)

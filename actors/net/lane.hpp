@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/net/security.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/wire/message.hpp"
@@ -33,8 +34,8 @@ public:
   virtual void on_message(node_id from, protocols::wire::message msg, kernels::buffer payload) = 0;
   /// A lane over whose credit `send` returned false holds less than half of it again.
   virtual void on_drained(node_id peer) { (void)peer; }
-  /// An incoming connection was turned away before it became a lane: garbage, half a hello, nothing at all, another job, a
-  /// node that has a lane. `reason` says from which address and why. A lane that the same node has is not touched.
+  /// An incoming connection was turned away before it became a lane: garbage, half a hello, nothing at all, no
+  /// certificate of this authority, another job, a node that has a lane. `reason` says from which address and why. A lane that the same node has is not touched.
   virtual void on_refused(const std::string& reason) { (void)reason; }
 };
 
@@ -47,6 +48,8 @@ struct lane_options {
   std::size_t credit_bytes = 64U << 20U;      ///< unsent bytes above which send returns false
   std::string congestion = "";                ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
+  /// With certificates lanes speak TLS 1.3, to peers that show one of the same authority; without, plain TCP.
+  net::security security;
   /// Where payloads come from that nobody placed; thread-safe. Empty: the heap.
   std::function<kernels::buffer(std::size_t)> allocate;
 };
@@ -61,7 +64,7 @@ struct lane_stats {
 class lane_hub {
 public:
   /// Listens at once; throws std::system_error naming host and port when the port is taken (or the congestion control when
-  /// the system has no such).
+  /// the system has no such), std::runtime_error naming a file of `security` that TLS does not take.
   static std::unique_ptr<lane_hub> open(const lane_options& options, std::shared_ptr<lane_handler> handler);
   /// Closes every lane (on_down is called for each) and joins its thread: never from the handler.
   virtual ~lane_hub() = default;

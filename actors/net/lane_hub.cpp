@@ -34,7 +34,8 @@ constexpr std::chrono::milliseconds pause_after_accept_error{50};
 class hub final : public lane_hub, public connection::owner {
 public:
   hub(const lane_options& options, std::shared_ptr<lane_handler> handler)
-      : options_(options), handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_) {
+      : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_context>(options.security) : nullptr),
+        handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_) {
     listen();
     accept();
     thread_ = std::thread([this] { io_.run(); });
@@ -102,7 +103,7 @@ private:
       if (!acceptor_.is_open())
         return;
       if (!failed) {
-        meet(std::make_shared<connection>(std::move(socket), options_, *this, wire::hello::role::accepts));
+        meet(std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::accepts));
         return accept();
       }
       // Out of descriptors or memory, or the peer is gone already: for this node nothing to die of, and nothing to spin on.
@@ -133,7 +134,7 @@ private:
                                                     [this, peer](tcp::socket socket) {
                                                       auto& mine = dialing_.at(peer);
                                                       mine.attempt = std::make_shared<connection>(
-                                                          std::move(socket), options_, *this, wire::hello::role::dials);
+                                                          std::move(socket), options_, tls_.get(), *this, wire::hello::role::dials);
                                                       mine.attempt->start();
                                                     },
                                                 .gave_up =
@@ -260,6 +261,7 @@ private:
 
   asio::io_context io_{1}; // first, so that it outlives every socket
   const lane_options options_;
+  const std::unique_ptr<const tls_context> tls_; // null: plain
   const std::shared_ptr<lane_handler> handler_;
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;

@@ -15,7 +15,12 @@ namespace {
 using tests::authority;
 using tests::identity;
 
-const std::string refused = "caf::sec::disconnect_during_handshake";
+/// CAF calls a refusal by the step that met it, and which of the two that is, is a race.
+testing::AssertionResult is_refusal(const std::string& answer) {
+  if (answer == "caf::sec::disconnect_during_handshake" || answer == "caf::sec::cannot_connect_to_node")
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure() << answer;
+}
 
 net::security files(const authority& trusted, const identity& self) {
   return {trusted.certificate(), self.certificate, self.key};
@@ -66,7 +71,7 @@ TEST(SecureSystem, OnlyACertificateOfTheSameAuthorityReachesAnActor) {
       {"an expired one", files(ours, late)},
   };
   for (const auto& [who, security] : strangers) {
-    EXPECT_EQ(process(security).ask(port), refused) << who;
+    EXPECT_TRUE(is_refusal(process(security).ask(port))) << who;
     EXPECT_EQ(process(files(ours, ours.sign("good"))).ask(port), "42") << "after " << who;
   }
 }
@@ -76,8 +81,8 @@ TEST(SecureSystem, ASecuredProcessTrustsNoPlainServerAndNoneOfAnotherAuthority) 
   process plain({}), foreign(files(theirs, theirs.sign("foreign")));
   ASSERT_FALSE(is_secured(plain.system));
   process client(files(ours, ours.sign("client")));
-  EXPECT_EQ(client.ask(foreign.publish_successor()), refused);
-  EXPECT_EQ(client.ask(plain.publish_successor()), refused);
+  EXPECT_TRUE(is_refusal(client.ask(foreign.publish_successor())));
+  EXPECT_TRUE(is_refusal(client.ask(plain.publish_successor())));
 }
 
 } // namespace

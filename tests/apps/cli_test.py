@@ -102,6 +102,19 @@ class Usage(Case):
 
     def test_bench_measures_only_what_it_knows(self):
         self.assertIn("kernels", self.refused("bench", "everything"))
+        self.assertIn("wide", self.refused("bench", "step", "--model", "lstm"))
+        self.assertIn("cuda:7", self.refused("bench", "kernels", "--backend", "cuda:7"))
+
+    def test_bench_prints_the_documented_keys(self):
+        [ops] = last_json(troupe("bench", "kernels", "--tiny", "--json")).values()
+        self.assertEqual(list(ops[0]), ["op", "shape", "arithmetic", "gflops", "gbps", "reference_ratio"])
+        self.assertIn("adamw", [row["op"] for row in ops])
+        keys = ["model", "batch", "precision", "gflops", "prepared_samples_per_s", "direct_samples_per_s", "actors_samples_per_s", "ratio"]
+        step = last_json(troupe("bench", "step", "--tiny", "--batch", 4, "--json"))
+        self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
+        models = last_json(troupe("bench", "actors", "--tiny", "--json"))["models"]
+        self.assertEqual([row["model"] for row in models], ["mlp", "mnist-cnn"])
+        self.assertTrue(all(list(row) == keys and row["ratio"] > 0 for row in models), models)
 
     def test_a_set_takes_one_value_and_leaves_the_job_file_alone(self):
         done = troupe("check", "--set", "data.batch=8", "--set", "seed=3", self.job, "--json")

@@ -23,7 +23,33 @@ std::vector<candidate> backends_under_test() {
     all.push_back({"cpu_onednn", cpu({.gemm = gemm_library::onednn})});
   if (best_instruction_set() > instruction_set::avx2)
     all.push_back({"cpu_avx2", cpu({.loops = instruction_set::avx2})});
+#ifdef TROUPE_EMULATED_CUDA
+  all.push_back({"cuda_emulated", [] { return open_emulated({.device = "cuda:0"}); }});
+#endif
+  for (const auto& device : list_devices())
+    if (device.usable && device.name.starts_with("cuda:"))
+      all.push_back({"cuda_" + device.name.substr(5), [name = device.name] { return open_backend({.device = name}); }});
   return all;
+}
+
+#ifdef TROUPE_EMULATED_CUDA
+std::unique_ptr<backend> open_emulated(const backend_options& options) {
+  const with_environment library("TROUPE_CUDA_LIBRARY", TROUPE_EMULATED_CUDA);
+  return open_backend(options);
+}
+#endif
+
+with_environment::with_environment(const char* name, const std::string& value) : name_(name) {
+  if (const char* old = std::getenv(name))
+    before_ = old;
+  setenv(name, value.c_str(), 1);
+}
+
+with_environment::~with_environment() {
+  if (before_)
+    setenv(name_, before_->c_str(), 1);
+  else
+    unsetenv(name_);
 }
 
 std::uint64_t test_seed() {
@@ -63,6 +89,22 @@ device_array<T>::device_array(backend& queue, const std::vector<T>& values, std:
       before_(memory_.bytes() / sizeof(T), std::bit_cast<T>(0x41424344)) {
   std::copy(values.begin(), values.end(), before_.begin() + guard + shift);
   queue.copy_from_host(memory_.data(), before_.data(), memory_.bytes());
+}
+
+template <class T>
+device_array<T>::~device_array() {
+  if (memory_)
+    queue_->synchronize();
+}
+
+template <class T>
+device_array<T>& device_array<T>::operator=(device_array&& other) noexcept {
+  std::swap(queue_, other.queue_);
+  std::swap(count_, other.count_);
+  std::swap(shift_, other.shift_);
+  std::swap(memory_, other.memory_);
+  std::swap(before_, other.before_);
+  return *this;
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,14 +16,31 @@
 
 namespace troupe::kernels::testing {
 
-/// A way of computing that must agree with the reference. A CUDA backend joins by a line in `backends_under_test`.
+/// A way of computing that must agree with the reference.
 struct candidate {
   std::string name;
   std::function<std::unique_ptr<backend>()> open;
 };
 
-/// The CPU backend as it opens by default, and every other instruction set, gemm library and thread count that it knows.
+/// The CPU backend as it opens by default, and every other instruction set, gemm library and thread count that it knows; the CUDA
+/// backend on the emulator; and every CUDA device that is there.
 std::vector<candidate> backends_under_test();
+
+/// The CUDA backend on the emulator (tests/kernels/emulated_cuda); device "cuda:N".
+std::unique_ptr<backend> open_emulated(const backend_options& options);
+
+/// An environment variable that has a value while this lives.
+class with_environment {
+public:
+  with_environment(const char* name, const std::string& value);
+  with_environment(const with_environment&) = delete;
+  with_environment& operator=(const with_environment&) = delete;
+  ~with_environment();
+
+private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
 
 /// TROUPE_TEST_SEED, else 1. Printed once by every test that asks.
 std::uint64_t test_seed();
@@ -46,6 +64,10 @@ public:
   /// `shift` elements past an aligned address.
   device_array(backend& queue, std::int64_t count, std::int64_t shift = 0);
   device_array(backend& queue, const std::vector<T>& values, std::int64_t shift = 0);
+  device_array(device_array&&) noexcept = default;
+  device_array& operator=(device_array&& other) noexcept;
+  /// Waits for the queue, which may still use the memory.
+  ~device_array();
 
   T* data() { return memory_.as<T>() + guard + shift_; }
   operator T*() { return data(); } // NOLINT: reads like the pointer it stands for

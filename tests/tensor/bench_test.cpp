@@ -17,17 +17,27 @@ TEST(StepBench, ModelsAreThoseOfThePeers) {
   EXPECT_EQ(model::build(cnn.spec, cnn.sample, cnn.classes).value().layout().slots[4].dims, (shape{128, 64 * 12 * 12}));
 }
 
+TEST(StepBench, EveryModelCanBeBuilt) {
+  for (const std::string name : {"mlp", "cnn", "mnist-cnn", "wide"}) {
+    const auto what = find_bench_model(name).value();
+    EXPECT_TRUE(model::build(what.spec, what.sample, what.classes)) << name;
+  }
+}
+
 TEST(StepBench, UnknownModelAndEmptyBatchAreRefused) {
   auto queue = kernels::open_backend({});
-  EXPECT_EQ(bench_direct_step(*queue, {.model = "lstm"}).error().code, errc::bad_option);
-  EXPECT_EQ(bench_direct_step(*queue, {.batch = -1}).error().code, errc::bad_option);
+  EXPECT_EQ(direct_step_bench::open(*queue, {.model = "lstm"}).error().code, errc::bad_option);
+  EXPECT_EQ(direct_step_bench::open(*queue, {.batch = -1}).error().code, errc::bad_option);
 }
 
 TEST(StepBench, CountsWhatItTrains) {
   auto queue = kernels::open_backend({});
-  auto rate = bench_direct_step(*queue, {.model = "mlp", .batch = 8, .rounds = 1, .seconds_per_round = 0});
-  ASSERT_TRUE(rate);
-  EXPECT_EQ(rate->batch, 8);
+  for (const bool prepared : {false, true}) {
+    auto bench = direct_step_bench::open(*queue, {.model = "mlp", .batch = 8, .prepared = prepared});
+    ASSERT_TRUE(bench);
+    EXPECT_EQ((*bench)->batch(), 8);
+    EXPECT_GT((*bench)->measure(0), 0);
+  }
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // A queue that really is one, as a GPU's: nothing runs before synchronize(), or nothing at all.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -14,7 +15,7 @@ namespace troupe::testing {
 /// Wraps the CPU backend. Every operation, copies and notifications included, waits until synchronize(); argument structs and
 /// spans are copied when the call is made and memory is read when it runs, as the contract of `backend` says. With `discard`
 /// operations are dropped and notifications called at once: what is left is the cost of enqueueing.
-class deferred_backend final : public kernels::backend {
+class deferred_backend : public kernels::backend {
 public:
   explicit deferred_backend(bool discard = false) : discard_(discard), inner_(kernels::open_backend({})) {}
 
@@ -49,6 +50,15 @@ public:
   void synchronize() override {
     for (auto& operation : std::exchange(queue_, {}))
       operation();
+  }
+  /// Runs the oldest operation; false: there is none.
+  bool run_one() {
+    if (queue_.empty())
+      return false;
+    auto operation = std::move(queue_.front());
+    queue_.pop_front();
+    operation();
+    return true;
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
@@ -160,7 +170,7 @@ public:
 
 private:
   struct recording final : kernels::program {
-    std::vector<std::function<void()>> operations;
+    std::deque<std::function<void()>> operations;
   };
 
   template <class F>
@@ -178,7 +188,7 @@ private:
 
   bool discard_;
   std::unique_ptr<kernels::backend> inner_;
-  std::vector<std::function<void()>> queue_;
+  std::deque<std::function<void()>> queue_;
   int captures_ = 0, replays_ = 0;
 };
 

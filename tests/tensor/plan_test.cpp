@@ -238,6 +238,34 @@ TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
   EXPECT_EQ(queue.replays(), drops ? 5 : 10);
 }
 
+TEST_P(PlanOfModels, ReportsMayComeTogether) {
+  rig alone{GetParam().layers, GetParam().sample, 4};
+  alone.step(4);
+  const auto& slots = alone.source.layout().slots;
+  for (const std::int64_t least : {std::int64_t{40}, std::int64_t{1} << 40}) {
+    rig together{GetParam().layers, GetParam().sample, {.max_rows = 4, .report_bytes = least}, std::make_unique<testing::deferred_backend>()};
+    std::vector<std::vector<int>> reports; // what each operation of the queue reported
+    auto args = together.args(4);
+    args.gradient_ready = [&](int slot) { reports.back().push_back(slot); };
+    together.compiled->enqueue_step(args);
+    auto& queue = dynamic_cast<testing::deferred_backend&>(*together.queue);
+    do
+      reports.emplace_back();
+    while (queue.run_one());
+    std::erase_if(reports, [](const auto& report) { return report.empty(); });
+    std::vector<int> order;
+    for (const auto& report : reports) {
+      order.insert(order.end(), report.begin(), report.end());
+      std::int64_t bytes = 0;
+      for (auto slot : report)
+        bytes += slots[static_cast<std::size_t>(slot)].elements() * 4;
+      EXPECT_TRUE(bytes >= least || &report == &reports.back()) << bytes;
+    }
+    EXPECT_EQ(order, alone.ready) << "the same order";
+    EXPECT_EQ(together.compiled->outcome().loss_sum, alone.compiled->outcome().loss_sum);
+  }
+}
+
 /// On a queue that drops its work: oneDNN allocates in every call, and that is the backend's affair.
 TEST_P(PlanOfModels, StepAllocatesNothing) {
   rig r{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<testing::deferred_backend>(true)};

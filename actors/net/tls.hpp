@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TLS 1.3 over a lane's socket: both ends show a certificate of one authority. No Asio in it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include <openssl/ssl.h>
+
+#include "actors/net/security.hpp"
+
+namespace troupe::actors::net {
+
+/// A node's certificate, key and authority, read once, for all of its connections. Thread-safe.
+class tls_context {
+public:
+  /// Throws std::runtime_error that names the file when one of them is missing, wrong or of another's.
+  explicit tls_context(const security& files);
+
+private:
+  friend class tls_session;
+  template <auto Free>
+  struct freed_by {
+    template <class T>
+    void operator()(T* owned) const {
+      Free(owned);
+    }
+  };
+  std::unique_ptr<BIO_METHOD, freed_by<BIO_meth_free>> socket_;
+  std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>> context_;
+};
+
+/// One connection's keys. Calls are serialised by a lock that is held for one record, so that one thread may write while
+/// another reads: OpenSSL allows no two at once.
+///
+/// Payloads are encrypted from where they lie and decrypted to where they belong; what is smaller than a record is gathered
+/// first. No close_notify: a lane has its own last message, and whoever cuts the connection ends the lane either way.
+class tls_session {
+public:
+  enum class role : std::uint8_t { dials, accepts };
+  enum class outcome : std::uint8_t {
+    done,
+    wants_read,  ///< again when the socket has more
+    wants_write, ///< again when the socket takes more
+    ended,       ///< the peer hung up, or the network did
+    refused      ///< by either end, for good; `fault` says why
+  };
+  struct result {
+    outcome how = outcome::done;
+    std::size_t bytes = 0;
+  };
+
+  /// A record's payload at most.
+  static constexpr std::size_t record_bytes = 16U << 10U;
+
+  /// The non-blocking socket outlives the session. Keys are renewed every `records_per_key` records: AES-GCM is safe for
+  /// 2^24.5 (RFC 8446, 5.5), a few hours of a fast lane.
+  tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key = 1U << 23U);
+
+  /// The first call of each end, again until it is done. The dialing end is done before the other has looked at its
+  /// certificate: then the refusal comes by `read`.
+  outcome shake_hands();
+  /// Whether the handshake is done.
+  bool established() const { return established_; }
+  /// Whether what came at first was no TLS at all (accepting end): it may be answered in plain words.
+  bool met_plain_peer() const { return met_plain_peer_; }
+
+  /// Some of what the peer wrote; at most one record.
+  result read(std::span<std::byte> into);
+  /// At most one record of the concatenated parts. After `wants_write` the next call must begin with the same bytes.
+  result write(std::span<const std::span<const std::byte>> parts);
+  /// Why a call ended or was refused, as words that follow "connection from HOST: ".
+  std::string fault() const;
+
+private:
+  outcome judge(int returned);
+  outcome peek();
+  std::string refusal() const;
+
+  struct freed {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+  };
+
+  const int descriptor_;
+  const role as_;
+  const std::uint64_t records_per_key_;
+  std::atomic<bool> established_ = false, met_plain_peer_ = false;
+  mutable std::mutex mutex_; // guards what follows
+  std::unique_ptr<SSL, freed> ssl_;
+  bool over_ = false; // an error that OpenSSL does not come back from
+  bool peeked_ = false;
+  std::uint64_t records_ = 0; // written with the present key
+  std::string fault_;
+  std::unique_ptr<std::byte[]> record_; // small parts of one record
+};
+
+} // namespace troupe::actors::net

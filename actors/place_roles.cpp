@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a job's roles go.
+#include <algorithm>
+
+#include "actors/coordinator_actor.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+
+job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
+  job_places places;
+  auto count = static_cast<std::uint32_t>(nodes.size());
+  for (std::uint32_t i = 0; i < count; ++i)
+    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
+  const auto all_with = [&nodes](bool member_node::*role) {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].*role)
+        found.push_back(i);
+    return found;
+  };
+  auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
+  if (what.cluster.where == placement::separate && count > 1) {
+    auto only_shards = shards;
+    std::erase_if(only_shards, [&](std::uint32_t node) { return nodes[node].worker; });
+    shards = only_shards.empty() ? std::vector<std::uint32_t>{0} : only_shards;
+    if (workers != shards)
+      std::erase_if(workers, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
+  }
+  if (shards.empty() || shards.front() != 0)
+    shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
+  // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
+  for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
+    places.workers.push_back({w, workers[std::uint64_t{w} * workers.size() / what.cluster.workers]});
+  for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
+    auto number = holder.self.value;
+    std::uint32_t node = 0;
+    if (holder.is_shard)
+      node = shards[number % shards.size()];
+    else if (!holder.workers.empty())
+      node = places.workers[holder.workers.begin()->value].node;
+    else
+      node = places.holders[holder.children.front().value].node;
+    places.holders.push_back({number, node});
+  }
+  return places;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Elementwise kernels.
+#include "kernels/cuda/device_math.hpp"
+#include "kernels/cuda/elements.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+struct fill_body {
+  float* y;
+  float value;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    pack<W> out;
+    for (int e = 0; e < W; ++e)
+      out.v[e] = value;
+    store(y + i, out);
+  }
+};
+
+template <unary_op Op>
+struct unary_body {
+  const float* x;
+  float* y;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto a = load<W>(x + i);
+    for (int e = 0; e < W; ++e)
+      a.v[e] = apply<Op>(a.v[e]);
+    store(y + i, a);
+  }
+};
+
+template <unary_op Op>
+struct unary_backward_body {
+  const float* x; ///< or y: what apply_backward takes
+  const float* dy;
+  float* dx;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto d = load<W>(dy + i);
+    pack<W> at = {};
+    if constexpr (Op != unary_op::negate && Op != unary_op::copy) // those need neither
+      at = load<W>(x + i);
+    for (int e = 0; e < W; ++e)
+      d.v[e] = apply_backward<Op>(at.v[e], d.v[e]);
+    store(dx + i, d);
+  }
+};
+
+template <binary_op Op>
+struct binary_body {
+  const float* a;
+  const float* b;
+  float* y;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto left = load<W>(a + i);
+    const auto right = load<W>(b + i);
+    for (int e = 0; e < W; ++e) {
+      if constexpr (Op == binary_op::add)
+        left.v[e] += right.v[e];
+      else if constexpr (Op == binary_op::subtract)
+        left.v[e] -= right.v[e];
+      else if constexpr (Op == binary_op::multiply)
+        left.v[e] *= right.v[e];
+      else
+        left.v[e] /= right.v[e];
+    }
+    store(y + i, left);
+  }
+};
+
+struct axpby_body {
+  const float* x;
+  float* y;
+  float alpha, beta;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto a = load<W>(x + i);
+    pack<W> old = {};
+    if (beta != 0)
+      old = load<W>(y + i);
+    for (int e = 0; e < W; ++e)
+      a.v[e] = beta != 0 ? mul_add(alpha, a.v[e], beta * old.v[e]) : alpha * a.v[e];
+    store(y + i, a);
+  }
+};
+
+template <activation Act>
+struct bias_activation_body {
+  const float* x;
+  const float* bias;
+  float* y;
+  std::int64_t columns;
+  bool narrow; ///< all indices fit 32 bits, whose division is many times quicker
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto a = load<W>(x + i);
+    std::int64_t column = 0;
+    if (bias)
+      column = narrow ? static_cast<std::uint32_t>(i) % static_cast<std::uint32_t>(columns) : i % columns;
+    for (int e = 0; e < W; ++e) {
+      a.v[e] = activate<Act>(bias ? a.v[e] + bias[column] : a.v[e]);
+      column = column + 1 == columns ? 0 : column + 1;
+    }
+    store(y + i, a);
+  }
+};
+
+struct soft_threshold_body {
+  const float* x;
+  float* y;
+  float threshold;
+
+  template <int W>
+  __device__ void run(std::int64_t i) const {
+    auto a = load<W>(x + i);
+    for (int e = 0; e < W; ++e) {
+      const float capped = a.v[e] > threshold ? threshold : a.v[e]; // x less its part within the threshold: NaN stays NaN
+      a.v[e] -= capped < -threshold ? -threshold : capped;
+    }
+    store(y + i, a);
+  }
+};
+
+} // namespace
+
+void fill(cudaStream_t stream, float* y, float value, std::int64_t count) {
+  for_elements(stream, count, {y}, fill_body{y, value});
+}
+
+void unary(cudaStream_t stream, unary_op op, const float* x, float* y, std::int64_t count) {
+#define TROUPE_CASE(name)                                                                                                        \
+  case unary_op::name:                                                                                                           \
+    return for_elements(stream, count, {x, y}, unary_body<unary_op::name>{x, y})
+  switch (op) {
+    TROUPE_CASE(relu);
+    TROUPE_CASE(tanh);
+    TROUPE_CASE(sigmoid);
+    TROUPE_CASE(gelu);
+    TROUPE_CASE(exp);
+    TROUPE_CASE(log);
+    TROUPE_CASE(sqrt);
+    TROUPE_CASE(square);
+    TROUPE_CASE(negate);
+    TROUPE_CASE(copy);
+  }
+#undef TROUPE_CASE
+}
+
+void unary_backward(cudaStream_t stream, unary_op op, const float* x, const float* y, const float* dy, float* dx,
+                    std::int64_t count) {
+  using enum unary_op;
+  const float* at = op == relu || op == tanh || op == sigmoid ? y : x;
+  if (op == negate || op == copy)
+    at = nullptr; // not read: its alignment must not matter
+#define TROUPE_CASE(name)                                                                                                        \
+  case unary_op::name:                                                                                                           \
+    return for_elements(stream, count, {at, dy, dx}, unary_backward_body<unary_op::name>{at, dy, dx})
+  switch (op) {
+    TROUPE_CASE(relu);
+    TROUPE_CASE(tanh);
+    TROUPE_CASE(sigmoid);
+    TROUPE_CASE(gelu);
+    TROUPE_CASE(exp);
+    TROUPE_CASE(log);
+    TROUPE_CASE(sqrt);
+    TROUPE_CASE(square);
+    TROUPE_CASE(negate);
+    TROUPE_CASE(copy);
+  }
+#undef TROUPE_CASE
+}
+
+void binary(cudaStream_t stream, binary_op op, const float* a, const float* b, float* y, std::int64_t count) {
+#define TROUPE_CASE(name)                                                                                                        \
+  case binary_op::name:                                                                                                          \
+    return for_elements(stream, count, {a, b, y}, binary_body<binary_op::name>{a, b, y})
+  switch (op) {
+    TROUPE_CASE(add);
+    TROUPE_CASE(subtract);
+    TROUPE_CASE(multiply);
+    TROUPE_CASE(divide);
+  }
+#undef TROUPE_CASE
+}
+
+void axpby(cudaStream_t stream, float alpha, const float* x, float beta, float* y, std::int64_t count) {
+  for_elements(stream, count, {x, y}, axpby_body{x, y, alpha, beta});
+}
+
+void bias_activation(cudaStream_t stream, const float* x, const float* bias, activation act, float* y, std::int64_t rows,
+                     std::int64_t columns) {
+  const std::int64_t count = rows * columns;
+#define TROUPE_CASE(name)                                                                                                        \
+  case activation::name:                                                                                                         \
+    return for_elements(stream, count, {x, y},                                                                                   \
+                        bias_activation_body<activation::name>{x, bias, y, columns, count <= INT32_MAX})
+  switch (act) {
+    TROUPE_CASE(none);
+    TROUPE_CASE(relu);
+    TROUPE_CASE(tanh);
+    TROUPE_CASE(sigmoid);
+    TROUPE_CASE(gelu);
+  }
+#undef TROUPE_CASE
+}
+
+void soft_threshold(cudaStream_t stream, const float* x, float threshold, float* y, std::int64_t count) {
+  for_elements(stream, count, {x, y}, soft_threshold_body{x, y, threshold});
+}
+
+} // namespace troupe::kernels::cuda

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pools of device memory and of pinned host memory.
+#include "kernels/cuda/memory.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/backend.hpp"
+#include "kernels/cuda/status.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+constexpr std::size_t smallest = 512; // what cudaMalloc aligns to
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+} // namespace
+
+std::shared_ptr<block_pool> block_pool::create(kind what, int device, std::uint64_t keep_bytes) {
+  return std::shared_ptr<block_pool>(new block_pool(what, device, keep_bytes));
+}
+
+block_pool::block_pool(kind what, int device, std::uint64_t keep_bytes) : kind_(what), device_(device), keep_bytes_(keep_bytes) {
+  if (kind_ == kind::device)
+    TROUPE_CUDA(cudaStreamCreateWithFlags(&zeroing_, cudaStreamNonBlocking));
+}
+
+block_pool::~block_pool() {
+  release_free();
+  if (zeroing_)
+    cudaStreamDestroy(zeroing_);
+}
+
+std::size_t block_pool::size_class(std::size_t bytes) {
+  return round_up(std::max<std::size_t>(bytes, 1), std::max(smallest, std::bit_ceil(bytes) / 16));
+}
+
+buffer block_pool::allocate(std::size_t bytes) {
+  const std::size_t capacity = size_class(bytes), padded = std::max(round_up(bytes, alignment), alignment);
+  void* block = take(capacity);
+  auto pool = shared_from_this();
+  // Should anything from here on throw, the deleter gives the block back.
+  std::shared_ptr<void> owner(block, [pool, capacity](void* p) { pool->give_back(p, capacity); });
+  zero(static_cast<std::byte*>(block) + bytes, padded - bytes);
+  return {std::move(owner), block, bytes};
+}
+
+void block_pool::zero(void* begin, std::size_t bytes) const {
+  if (bytes == 0)
+    return; // the rule: tensors are padded to whole lines by their owners
+  if (kind_ == kind::pinned) {
+    std::memset(begin, 0, bytes);
+    return;
+  }
+  TROUPE_CUDA(cudaSetDevice(device_));
+  TROUPE_CUDA(cudaMemsetAsync(begin, 0, bytes, zeroing_));
+  TROUPE_CUDA(cudaStreamSynchronize(zeroing_)); // or it might come after the owner's first write
+}
+
+void* block_pool::take_free(std::size_t capacity) {
+  std::lock_guard lock{mutex_};
+  auto found = free_.find(capacity);
+  if (found == free_.end() || found->second.empty())
+    return nullptr;
+  void* block = found->second.back();
+  found->second.pop_back();
+  free_bytes_ -= capacity;
+  used_bytes_ += capacity;
+  return block;
+}
+
+void* block_pool::take(std::size_t capacity) {
+  if (void* block = take_free(capacity))
+    return block;
+  void* block = from_cuda(capacity);
+  if (!block) {
+    release_free(); // blocks of other sizes
+    block = from_cuda(capacity);
+  }
+  if (!block)
+    out_of_memory(capacity);
+  std::lock_guard lock{mutex_};
+  all_blocks_.emplace(static_cast<const std::byte*>(block), capacity);
+  used_bytes_ += capacity;
+  return block;
+}
+
+void* block_pool::from_cuda(std::size_t capacity) {
+  TROUPE_CUDA(cudaSetDevice(device_));
+  void* block = nullptr;
+  const auto status = kind_ == kind::device ? cudaMalloc(&block, capacity) : cudaHostAlloc(&block, capacity, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError(); // forget it
+    return nullptr;
+  }
+  check(status, kind_ == kind::device ? "cudaMalloc" : "cudaHostAlloc");
+  return block;
+}
+
+void block_pool::to_cuda(void* block) const noexcept {
+  // A failure here is that of something that ran before, and is reported where that is looked at.
+  static_cast<void>(kind_ == kind::device ? cudaFree(block) : cudaFreeHost(block));
+}
+
+void block_pool::give_back(void* block, std::size_t capacity) noexcept {
+  {
+    std::lock_guard lock{mutex_};
+    used_bytes_ -= capacity;
+    if (keep_bytes_ == 0 || free_bytes_ + capacity <= keep_bytes_) {
+      try {
+        free_[capacity].push_back(block);
+        free_bytes_ += capacity;
+        return;
+      } catch (...) { // no memory for the list: give the block up instead
+      }
+    }
+    all_blocks_.erase(static_cast<const std::byte*>(block));
+  }
+  to_cuda(block);
+}
+
+void block_pool::release_free() {
+  std::map<std::size_t, std::vector<void*>> released;
+  {
+    std::lock_guard lock{mutex_};
+    released.swap(free_);
+    free_bytes_ = 0;
+    for (auto& [capacity, blocks] : released)
+      for (void* block : blocks)
+        all_blocks_.erase(static_cast<const std::byte*>(block));
+  }
+  for (auto& [capacity, blocks] : released)
+    for (void* block : blocks)
+      to_cuda(block);
+}
+
+void block_pool::out_of_memory(std::size_t capacity) const {
+  if (kind_ == kind::pinned)
+    throw device_error(fmt::format("out of pinned host memory: {} bytes asked for, {} in use by this queue; "
+                                   "the limit is the machine's memory, or `ulimit -l`",
+                                   capacity, used_bytes()));
+  std::size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  throw device_error(fmt::format("cuda:{} is out of memory: {} bytes asked for, {} in use by this queue, {} free of {}; "
+                                 "a smaller batch, fewer workers on this device, or a larger device would do",
+                                 device_, capacity, used_bytes(), free, total));
+}
+
+bool block_pool::owns(const void* address) const {
+  const auto* place = static_cast<const std::byte*>(address);
+  std::lock_guard lock{mutex_};
+  auto after = all_blocks_.upper_bound(place);
+  if (after == all_blocks_.begin())
+    return false;
+  --after;
+  return static_cast<std::size_t>(place - after->first) < after->second;
+}
+
+std::uint64_t block_pool::free_bytes() const {
+  std::lock_guard lock{mutex_};
+  return free_bytes_;
+}
+
+std::uint64_t block_pool::used_bytes() const {
+  std::lock_guard lock{mutex_};
+  return used_bytes_;
+}
+
+} // namespace troupe::kernels::cuda

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// gemm: everything of it but the multiplication.
+#include "kernels/assert.hpp"
+#include "kernels/cuda/dense.hpp"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/status.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+bool aligned16(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
+} // namespace
+
+products::products(cudaStream_t stream, scratch& memory, shadows& rounded, precision arithmetic)
+    : stream_(stream), memory_(memory), rounded_(rounded), arithmetic_(arithmetic),
+      library_(open_matrix_library(stream, memory, arithmetic)) {}
+
+/// The library chooses a kernel by the operands' alignment, and another kernel has other bits. Tensors are aligned; what is not is moved,
+/// so that a result does not depend on where its operands lie.
+const float* products::aligned(const float* x, std::int64_t count, scratch::use where) {
+  if (aligned16(x))
+    return x;
+  float* moved = memory_.get(where, count);
+  TROUPE_CUDA(cudaMemcpyAsync(moved, x, static_cast<std::size_t>(count) * sizeof(float), cudaMemcpyDeviceToDevice, stream_));
+  return moved;
+}
+
+const void* products::operand(const float* x, std::int64_t count, scratch::use where) {
+  if (arithmetic_ != precision::bf16)
+    return aligned(x, count, where);
+  if (const auto* shadow = rounded_.of(x, count))
+    return shadow;
+  auto* rounded = reinterpret_cast<std::uint16_t*>(memory_.get(where, (count + 1) / 2));
+  round_to_bf16(stream_, x, rounded, count);
+  return rounded;
+}
+
+void products::gemm(const gemm_args& args) {
+  TROUPE_ASSERT(args.m >= 0 && args.n >= 0 && args.k > 0);
+  if (args.m == 0 || args.n == 0)
+    return;
+  product what{.m = args.m,
+               .n = args.n,
+               .k = args.k,
+               .transpose_a = args.transpose_a,
+               .transpose_b = args.transpose_b,
+               .a = operand(args.a, args.m * args.k, scratch::left),
+               .b = operand(args.b, args.k * args.n, scratch::right),
+               .bf16 = arithmetic_ == precision::bf16,
+               .alpha = args.alpha,
+               .beta = args.beta,
+               .bias = args.bias ? aligned(args.bias, args.n, scratch::bias) : nullptr,
+               .act = args.act};
+  const std::int64_t count = args.m * args.n;
+  if (aligned16(args.c) && (!args.pre || aligned16(args.pre)))
+    return run(what, args.c, args.pre);
+  const std::int64_t place = (count + 3) / 4 * 4;
+  float* c = memory_.get(scratch::result, 2 * place);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  if (args.beta != 0)
+    TROUPE_CUDA(cudaMemcpyAsync(c, args.c, bytes, cudaMemcpyDeviceToDevice, stream_));
+  run(what, c, args.pre ? c + place : nullptr);
+  TROUPE_CUDA(cudaMemcpyAsync(args.c, c, bytes, cudaMemcpyDeviceToDevice, stream_));
+  if (args.pre)
+    TROUPE_CUDA(cudaMemcpyAsync(args.pre, c + place, bytes, cudaMemcpyDeviceToDevice, stream_));
+}
+
+void products::run(product what, float* c, float* pre) {
+  what.c = c;
+  what.pre = pre;
+  if (library_->multiply(what))
+    return;
+  // One pass of our own: into `pre` first, where the activation needs it kept.
+  if (pre) {
+    bias_activation(stream_, c, what.bias, activation::none, pre, what.m, what.n);
+    bias_activation(stream_, pre, nullptr, what.act, c, what.m, what.n);
+  } else if (what.bias || what.act != activation::none) {
+    bias_activation(stream_, c, what.bias, what.act, c, what.m, what.n);
+  }
+}
+
+} // namespace troupe::kernels::cuda

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The CUDA backend as a library of its own, which a process loads when it first asks for a GPU and never unloads.
+#pragma once
+
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace troupe::kernels {
+
+/// Its entry points, by the names under which the library has them (kernels/cuda/entry.cpp).
+struct cuda_library {
+  /// What was built: both sides must have the same, since C++ objects cross between them.
+  static constexpr const char* build_symbol = "troupe_cuda_build";
+  static constexpr const char* open_symbol = "troupe_cuda_open";
+  static constexpr const char* list_symbol = "troupe_cuda_list";
+
+  backend* (*open)(const backend_options&);   ///< throws device_error with the bare reason
+  void (*list)(std::vector<device_info>&);    ///< appends a row each, or one that says why there is none
+};
+
+/// Loads the file that the environment's TROUPE_CUDA_LIBRARY names, else libtroupe_cuda.so beside the executable, else the one that the
+/// system finds. Throws device_error: not built, not found, of another build.
+cuda_library load_cuda_library();
+
+} // namespace troupe::kernels
