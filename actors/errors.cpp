@@ -15,6 +15,10 @@ std::string explain(const caf::error& reason) {
   if (reason == caf::exit_reason::remote_link_unreachable || reason == caf::sec::connection_closed
       || reason == caf::sec::connection_timeout)
     return "connection lost";
+  if (reason == caf::sec::cannot_connect_to_node)
+    return "no connection: nobody listens there, or one end does not take the other's certificate";
+  if (reason == caf::sec::disconnect_during_handshake)
+    return "refused while connecting: another cluster or version, or one end does not take the other's certificate";
   return caf::to_string(reason);
 }
 
