@@ -16,9 +16,9 @@ std::string explain(const caf::error& reason) {
       || reason == caf::sec::connection_timeout)
     return "connection lost";
   if (reason == caf::sec::cannot_connect_to_node)
-    return "nobody answers there";
+    return "no connection: nobody listens there, or one end does not take the other's certificate";
   if (reason == caf::sec::disconnect_during_handshake || reason == caf::sec::incompatible_application_ids)
-    return "it broke the connection off: another cluster's name, another version, or another authority's certificates";
+    return "refused while connecting: another cluster or version, or one end does not take the other's certificate";
   return caf::to_string(reason);
 }
 

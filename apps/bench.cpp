@@ -2,6 +2,10 @@
 // `troupe bench`: every figure beside what it is measured against.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <stdexcept>
 #include <vector>
 
 #include <boost/json.hpp>
@@ -11,6 +15,7 @@
 #include "actors/bench_step.hpp"
 #include "actors/net/bench_lanes.hpp"
 #include "actors/system.hpp"
+#include "apps/authority.hpp"
 #include "apps/caf_bench.hpp"
 #include "apps/commands.hpp"
 #include "apps/report.hpp"
@@ -159,22 +164,52 @@ int bench_steps(const bench_options& options) {
 /// A lane, a bare socket and CAF's own messages side by side: each cell is a figure, the head says of what.
 void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
   std::vector<std::vector<std::string>> rows{
-      {"bytes", "lane GB/s", "bare GB/s", "ratio", "CAF GB/s", "lane us", "bare us", "ratio", "CAF us"}};
+      {"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "CAF GB/s", "lane us", "bare us", "ratio", "TLS us", "CAF us"}};
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const actors::net::lane_row& lane = lanes[i];
     rows.push_back({fmt::format("{}", lane.bytes), fmt::format("{:.3f}", lane.lane_gbps), fmt::format("{:.3f}", lane.bare_gbps),
-                    fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", caf[i].gbps),
+                    fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", lane.tls_gbps),
+                    fmt::format("{:.3f}", caf[i].gbps),
                     fmt::format("{:.1f}", lane.lane_rtt_us), fmt::format("{:.1f}", lane.bare_rtt_us),
-                    fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us), fmt::format("{:.1f}", caf[i].rtt_us)});
+                    fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us), fmt::format("{:.1f}", lane.tls_rtt_us),
+                    fmt::format("{:.1f}", caf[i].rtt_us)});
   }
   fmt::print(
       "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "
-      "4 MiB,\nover CAF as one string.\n",
+      "4 MiB,\nover CAF as one string. TLS: a lane with certificates.\n",
       table(rows));
 }
 
+/// A node's files by an authority that lasts as long as this object.
+class passing_authority {
+public:
+  passing_authority() {
+    auto pattern = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("no temporary folder " + pattern);
+    folder_ = pattern;
+  }
+  passing_authority(const passing_authority&) = delete;
+  passing_authority& operator=(const passing_authority&) = delete;
+  ~passing_authority() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  actors::net::security issue() const {
+    const std::time_t now = std::time(nullptr);
+    make_authority({folder_, "bench", 1}, now).value();
+    const issued node = issue_certificate({folder_, "bench", {}, "", 1}, now).value();
+    return {node.ca, node.certificate, node.key};
+  }
+
+private:
+  std::string folder_;
+};
+
 int bench_lanes(const bench_options& options) {
-  const actors::net::lane_bench_options measured;
+  const passing_authority authority;
+  actors::net::lane_bench_options measured;
+  measured.files = authority.issue();
   // Both fork their peer, so nothing may have started a thread before, and each has ended its own when it returns.
   const auto lanes = actors::net::bench_lanes(measured);
   const auto caf = bench_caf(measured.sizes, measured.repeats);
@@ -187,9 +222,11 @@ int bench_lanes(const bench_options& options) {
     sizes.push_back({{"bytes", lanes[i].bytes},
                      {"lane_gbps", lanes[i].lane_gbps},
                      {"bare_gbps", lanes[i].bare_gbps},
+                     {"tls_gbps", lanes[i].tls_gbps},
                      {"caf_gbps", caf[i].gbps},
                      {"lane_rtt_us", lanes[i].lane_rtt_us},
                      {"bare_rtt_us", lanes[i].bare_rtt_us},
+                     {"tls_rtt_us", lanes[i].tls_rtt_us},
                      {"caf_rtt_us", caf[i].rtt_us}});
   print_json({{"sizes", std::move(sizes)}});
   return exit_done;

@@ -31,8 +31,9 @@ void* load_or_say_why() {
   if (std::filesystem::exists(beside, unknown)) {
     if (void* found = load(beside.string()))
       return found;
-    throw device_error(fmt::format("{} is there, but cannot be loaded: {}; CUDA 13 and its cuBLAS must be where the system finds them",
-                                   beside.string(), dlerror()));
+    throw device_error(
+        fmt::format("{} is there, but cannot be loaded: {}; CUDA 13 and its cuBLAS must be where the system finds them",
+                    beside.string(), dlerror()));
   }
   if (void* found = load(file_name))
     return found;
@@ -41,7 +42,8 @@ void* load_or_say_why() {
                                  "TROUPE_CUDA_LIBRARY may name it",
                                  file_name, dlerror()));
 #else
-  throw device_error(fmt::format("this program was built without CUDA, and no {} was found; build it with TROUPE_CUDA=ON", file_name));
+  throw device_error(
+      fmt::format("this program was built without CUDA, and no {} was found; build it with TROUPE_CUDA=ON", file_name));
 #endif
 }
 
@@ -58,7 +60,8 @@ cuda_library load_cuda_library() {
   void* library = load_or_say_why(); // again and again: the system counts, and loads once
   const std::string build = symbol<const char*()>(library, cuda_library::build_symbol)();
   if (build != TROUPE_KERNELS_BUILD)
-    throw device_error(fmt::format("the CUDA library is of another build: it is \"{}\", this program \"{}\"", build, TROUPE_KERNELS_BUILD));
+    throw device_error(
+        fmt::format("the CUDA library is of another build: it is \"{}\", this program \"{}\"", build, TROUPE_KERNELS_BUILD));
   return {.open = symbol<backend*(const backend_options&)>(library, cuda_library::open_symbol),
           .list = symbol<void(std::vector<device_info>&)>(library, cuda_library::list_symbol)};
 }

@@ -15,12 +15,12 @@ struct cuda_library {
   static constexpr const char* open_symbol = "troupe_cuda_open";
   static constexpr const char* list_symbol = "troupe_cuda_list";
 
-  backend* (*open)(const backend_options&);   ///< throws device_error with the bare reason
-  void (*list)(std::vector<device_info>&);    ///< appends a row each, or one that says why there is none
+  backend* (*open)(const backend_options&); ///< throws device_error with the bare reason
+  void (*list)(std::vector<device_info>&);  ///< appends a row each, or one that says why there is none
 };
 
-/// Loads the file that the environment's TROUPE_CUDA_LIBRARY names, else libtroupe_cuda.so beside the executable, else the one that the
-/// system finds. Throws device_error: not built, not found, of another build.
+/// Loads the file that the environment's TROUPE_CUDA_LIBRARY names, else libtroupe_cuda.so beside the executable, else the one
+/// that the system finds. Throws device_error: not built, not found, of another build.
 cuda_library load_cuda_library();
 
 } // namespace troupe::kernels

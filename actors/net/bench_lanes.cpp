@@ -32,10 +32,14 @@ namespace wire = protocols::wire;
 
 constexpr std::size_t partition_bytes = 4U << 20U;
 
+/// Over what a trial goes.
+enum class way : std::uint8_t { bare, lane, tls };
+
 /// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
 struct trial {
   std::size_t bytes = 0, messages = 0;
-  bool echo = false, lane = false;
+  bool echo = false;
+  way over = way::bare;
   std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
 };
 
@@ -178,36 +182,65 @@ private:
   bool up_ = false, done_ = false;
 };
 
-std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const std::string& congestion) {
+std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const std::string& congestion,
+                                   const security& files) {
   auto end = std::make_shared<lane_end>(memory);
   end->other = node_id{1 - id};
   end->answers = id == 1;
   lane_options options;
   options.self = node_id{id};
   options.congestion = congestion;
+  options.security = files;
   end->hub = lane_hub::open(options, end);
   return end;
 }
+
+/// One process's ends of the plain lane and, with certificates, of the other one.
+class lane_ends {
+public:
+  lane_ends(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& options)
+      : plain_(open_end(id, memory, options.congestion, {})),
+        tls_(options.files.enabled() ? open_end(id, memory, options.congestion, options.files) : nullptr) {}
+
+  lane_end& of(const trial& next) const { return next.over == way::tls ? *tls_ : *plain_; }
+  /// Both ports; 0 for a lane that there is not.
+  std::array<std::uint16_t, 2> ports() const { return {plain_->hub->port(), tls_ ? tls_->hub->port() : std::uint16_t{0}}; }
+  void connect(const std::array<std::uint16_t, 2>& ports) const {
+    for (std::size_t i = 0; i < ports.size(); ++i)
+      if (lane_end* const end = i == 0 ? plain_.get() : tls_.get()) {
+        end->hub->connect(node_id{1}, "127.0.0.1", ports[i], std::chrono::seconds(10));
+        end->wait_up();
+      }
+  }
+  void close() const {
+    plain_->hub.reset();
+    if (tls_)
+      tls_->hub.reset();
+  }
+
+private:
+  const std::shared_ptr<lane_end> plain_, tls_;
+};
 
 // -- the two processes
 
 /// The forked one: answers until the other end of `control` closes.
 [[noreturn]] void answer(const bare_socket& control, const bare_socket& bare, std::size_t most,
-                         const std::string& congestion) try {
+                         const lane_bench_options& options) try {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto memory = touched(most);
-  const auto lane = open_end(1, memory, congestion);
-  const std::uint16_t port = lane->hub->port();
-  control.write(&port, sizeof port);
+  const lane_ends lanes(1, memory, options);
+  const auto ports = lanes.ports();
+  control.write(ports.data(), sizeof ports);
   for (trial next; control.read(&next, sizeof next);) {
-    lane->begin(next);
+    lanes.of(next).begin(next);
     control.write("r", 1);
-    for (std::size_t i = 0; !next.lane && i < next.messages; ++i) {
+    for (std::size_t i = 0; next.over == way::bare && i < next.messages; ++i) {
       bare.read(memory.data(), next.bytes);
       if (next.echo)
         bare.write(memory.data(), next.bytes);
     }
-    if (!next.lane && !next.echo)
+    if (next.over == way::bare && !next.echo)
       bare.write("d", 1);
   }
   ::_exit(0);
@@ -223,7 +256,7 @@ double measure(const trial& next, const bare_socket& control, const bare_socket&
   control.write(&next, sizeof next);
   control.read(&byte, 1);
   const auto start = std::chrono::steady_clock::now();
-  if (next.lane) {
+  if (next.over != way::bare) {
     for (std::size_t i = 0; i < (next.echo ? 1 : next.messages); ++i)
       lane.send_message();
     lane.wait_done();
@@ -240,6 +273,8 @@ double measure(const trial& next, const bare_socket& control, const bare_socket&
 }
 
 double median(std::vector<double> values) {
+  if (values.empty())
+    return 0;
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
   return values[values.size() / 2];
 }
@@ -248,6 +283,7 @@ double median(std::vector<double> values) {
 
 std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
   const std::size_t most = std::ranges::max(options.sizes);
+  const std::size_t ways = options.files.enabled() ? 3 : 2;
   const std::array<int, 2> bare_ends = tcp_pair(options.congestion);
   std::array<int, 2> control_ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, control_ends.data()) != 0)
@@ -256,7 +292,7 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
   if (peer == 0) {
     ::close(bare_ends[0]);
     ::close(control_ends[0]);
-    answer(bare_socket(control_ends[1]), bare_socket(bare_ends[1]), most, options.congestion);
+    answer(bare_socket(control_ends[1]), bare_socket(bare_ends[1]), most, options);
   }
   ::close(bare_ends[1]);
   ::close(control_ends[1]);
@@ -265,27 +301,26 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
   {
     const bare_socket control(control_ends[0]), bare(bare_ends[0]);
     const auto memory = touched(most);
-    const auto lane = open_end(0, memory, options.congestion);
-    std::uint16_t port = 0;
-    control.read(&port, sizeof port);
-    lane->hub->connect(node_id{1}, "127.0.0.1", port, std::chrono::seconds(10));
-    lane->wait_up();
+    const lane_ends lanes(0, memory, options);
+    std::array<std::uint16_t, 2> ports{};
+    control.read(ports.data(), sizeof ports);
+    lanes.connect(ports);
     for (const std::size_t bytes : options.sizes) {
       // A small message costs microseconds whatever its size.
       const std::size_t messages = std::clamp<std::size_t>(options.bytes_per_trial / bytes, 3, 20'000);
-      std::array<std::vector<double>, 4> seconds; // bare, lane, bare echo, lane echo
+      std::array<std::vector<double>, 3> gbps, rtt_us; // by way
       for (int i = 0; i <= options.repeats; ++i)
-        for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
-          const bool echo = kind >= 2;
-          const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo, kind % 2 == 1};
-          const double took = measure(next, control, bare, *lane, memory);
-          if (i > 0) // the first warms up
-            seconds[kind].push_back(echo ? took / static_cast<double>(next.messages) * 1e6
-                                         : static_cast<double>(bytes * next.messages) / took / 1e9);
-        }
-      rows.push_back({bytes, median(seconds[1]), median(seconds[0]), median(seconds[3]), median(seconds[2])});
+        for (const bool echo : {false, true})
+          for (std::size_t over = 0; over < ways; ++over) {
+            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo, static_cast<way>(over)};
+            const double took = measure(next, control, bare, lanes.of(next), memory);
+            const auto count = static_cast<double>(next.messages);
+            if (i > 0) // the first warms up
+              (echo ? rtt_us : gbps)[over].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);
+          }
+      rows.push_back({bytes, median(gbps[1]), median(gbps[0]), median(rtt_us[1]), median(rtt_us[0]), median(gbps[2]), median(rtt_us[2])});
     }
-    lane->hub.reset();
+    lanes.close();
   }
   ::waitpid(peer, nullptr, 0);
   return rows;

@@ -251,7 +251,7 @@ void connection::write(bool inline_only) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto parts = queue_.gather();
-    if (parts.empty() || shut_) {
+    if ((parts.empty() && !(tls_ && tls_->holds_back())) || shut_) {
       writing_ = false;
       return;
     }

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
-#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
@@ -19,42 +19,21 @@
 namespace troupe::actors::net {
 namespace {
 
-// Several records by one call of the kernel.
-constexpr std::size_t read_ahead_bytes = 128U << 10U;
+// Until the handshake is done, when whoever it is costs little.
+constexpr std::size_t stranger_bytes = 4U << 10U;
 // The first byte of a TLS connection: a handshake record. No lane begins with it: it would be a frame of over 20 segments.
 constexpr unsigned char handshake_record = 0x16;
 
-// -- OpenSSL's view of a socket. Its own calls write(), which raises SIGPIPE.
-
-int descriptor_of(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
+/// A call of the kernel, again when a signal came in between.
 template <class Call>
-int transfer(BIO* bio, int retry_flag, const Call& call) {
-  BIO_clear_retry_flags(bio);
-  ssize_t count = 0;
-  do
-    count = call();
-  while (count < 0 && errno == EINTR);
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-    BIO_set_flags(bio, retry_flag | BIO_FLAGS_SHOULD_RETRY);
-  return static_cast<int>(count);
-}
-
-int socket_write(BIO* bio, const char* data, int bytes) {
-  return transfer(bio, BIO_FLAGS_WRITE, [&] {
-    return ::send(descriptor_of(bio), data, static_cast<std::size_t>(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
-  });
-}
-
-int socket_read(BIO* bio, char* data, int bytes) {
-  return transfer(bio, BIO_FLAGS_READ,
-                  [&] { return ::recv(descriptor_of(bio), data, static_cast<std::size_t>(bytes), MSG_DONTWAIT); });
-}
-
-long socket_control(BIO*, int command, long, void*) {
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
+ssize_t uninterrupted(const Call& call) {
+  for (;;)
+    if (const ssize_t count = call(); count >= 0 || errno != EINTR)
+      return count;
 }
 
 // -- words
@@ -77,12 +56,67 @@ void require(bool good, const std::string& file, const char* what) {
 
 } // namespace
 
+/// Sealed bytes on their way. OpenSSL's own sockets raise SIGPIPE and take two calls of the kernel for each record.
+struct tls_session::buffered_socket {
+  explicit buffered_socket(int number) : descriptor(number), come(stranger_bytes) {}
+
+  static buffered_socket& of(BIO* bio) { return *static_cast<buffered_socket*>(BIO_get_data(bio)); }
+
+  static int write(BIO* bio, const char* data, int bytes) {
+    const auto* const from = reinterpret_cast<const std::byte*>(data);
+    auto& waiting = of(bio).waiting;
+    waiting.insert(waiting.end(), from, from + bytes);
+    return bytes;
+  }
+
+  static int read(BIO* bio, char* data, int wanted) {
+    auto& self = of(bio);
+    BIO_clear_retry_flags(bio);
+    if (self.begin == self.end) {
+      const ssize_t count = uninterrupted([&] { return ::recv(self.descriptor, self.come.data(), self.come.size(), MSG_DONTWAIT); });
+      if (count < 0 && would_block())
+        BIO_set_retry_read(bio);
+      if (count == 0)
+        errno = 0; // the end of the stream is no error of the system
+      if (count <= 0)
+        return static_cast<int>(count);
+      self.begin = 0;
+      self.end = static_cast<std::size_t>(count);
+    }
+    const std::size_t bytes = std::min(self.end - self.begin, static_cast<std::size_t>(wanted));
+    std::memcpy(data, self.come.data() + self.begin, bytes);
+    self.begin += bytes;
+    return static_cast<int>(bytes);
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  /// False with errno when the socket did not take everything.
+  bool flush() {
+    while (sent < waiting.size()) {
+      const ssize_t count = uninterrupted(
+          [&] { return ::send(descriptor, waiting.data() + sent, waiting.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT); });
+      if (count < 0)
+        return false;
+      sent += static_cast<std::size_t>(count);
+    }
+    waiting.clear();
+    sent = 0;
+    return true;
+  }
+
+  const int descriptor;
+  std::vector<std::byte> come, waiting;
+  std::size_t begin = 0, end = 0; // of `come`: what OpenSSL has not asked for
+  std::size_t sent = 0;           // of `waiting`
+};
+
 tls_context::tls_context(const security& files)
     : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
   TROUPE_ASSERT(socket_ && context_);
-  BIO_meth_set_write(socket_.get(), socket_write);
-  BIO_meth_set_read(socket_.get(), socket_read);
-  BIO_meth_set_ctrl(socket_.get(), socket_control);
+  BIO_meth_set_write(socket_.get(), tls_session::buffered_socket::write);
+  BIO_meth_set_read(socket_.get(), tls_session::buffered_socket::read);
+  BIO_meth_set_ctrl(socket_.get(), tls_session::buffered_socket::control);
 
   SSL_CTX* const c = context_.get();
   ERR_clear_error();
@@ -96,17 +130,14 @@ tls_context::tls_context(const security& files)
   // A lane is opened once: nothing is resumed.
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(c, 0);
-  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(c, 1);
-  SSL_CTX_set_default_read_buffer_len(c, read_ahead_bytes);
 }
 
 tls_session::tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key)
-    : descriptor_(descriptor), as_(as), records_per_key_(records_per_key), ssl_(SSL_new(context.context_.get())),
-      record_(std::make_unique<std::byte[]>(record_bytes)) {
+    : as_(as), records_per_key_(records_per_key), socket_(std::make_unique<buffered_socket>(descriptor)),
+      ssl_(SSL_new(context.context_.get())) {
   BIO* const bio = BIO_new(context.socket_.get());
   TROUPE_ASSERT(ssl_ && bio != nullptr);
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)));
+  BIO_set_data(bio, socket_.get());
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   if (as == role::dials)
@@ -115,6 +146,8 @@ tls_session::tls_session(const tls_context& context, int descriptor, role as, st
     SSL_set_accept_state(ssl_.get());
 }
 
+tls_session::~tls_session() = default;
+
 tls_session::outcome tls_session::shake_hands() {
   const std::lock_guard lock(mutex_);
   if (as_ == role::accepts && !peeked_)
@@ -122,17 +155,26 @@ tls_session::outcome tls_session::shake_hands() {
       return first;
   ERR_clear_error();
   const int returned = SSL_do_handshake(ssl_.get());
-  if (returned != 1)
-    return judge(returned);
-  established_ = true;
-  return outcome::done;
+  const outcome how = returned == 1 ? outcome::done : judge(returned);
+  // Also when it failed: what is waiting says why.
+  const outcome flushed = flush();
+  if (how == outcome::refused || how == outcome::ended)
+    return how;
+  if (flushed != outcome::done)
+    return flushed;
+  if (how == outcome::done) {
+    socket_->come.resize(batch_bytes);
+    record_.resize(record_bytes);
+    established_ = true;
+  }
+  return how;
 }
 
 /// Looks at the first byte without taking it.
 tls_session::outcome tls_session::peek() {
   unsigned char first = 0;
-  const ssize_t count = ::recv(descriptor_, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+  const ssize_t count = uninterrupted([&] { return ::recv(socket_->descriptor, &first, 1, MSG_PEEK | MSG_DONTWAIT); });
+  if (count < 0 && would_block())
     return outcome::wants_read;
   over_ = count <= 0 || first != handshake_record;
   peeked_ = true;
@@ -154,34 +196,72 @@ tls_session::result tls_session::read(std::span<std::byte> into) {
   ERR_clear_error();
   std::size_t bytes = 0;
   const int returned = SSL_read_ex(ssl_.get(), into.data(), into.size(), &bytes);
-  return returned == 1 ? result{outcome::done, bytes} : result{judge(returned), 0};
+  if (returned == 1)
+    return {outcome::done, bytes};
+  const outcome how = judge(returned);
+  (void)flush(); // an alert
+  return {how, 0};
 }
 
 tls_session::result tls_session::write(std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(mutex_);
   if (over_)
     return {outcome::ended, 0};
-  ERR_clear_error();
-  if (records_ >= records_per_key_ && SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
-    records_ = 0;
-  std::span<const std::byte> next = parts.front();
-  if (next.size() < record_bytes && parts.size() > 1) {
-    std::size_t gathered = 0;
-    for (const auto part : parts) {
-      const std::size_t bytes = std::min(part.size(), record_bytes - gathered);
-      std::memcpy(record_.get() + gathered, part.data(), bytes);
-      gathered += bytes;
-      if (gathered == record_bytes)
-        break;
-    }
-    next = {record_.get(), gathered};
+  if (const outcome before = flush(); before != outcome::done)
+    return {before, 0};
+  std::size_t taken = 0;
+  while (socket_->waiting.size() < batch_bytes - record_bytes) {
+    const auto record = next_record(parts, taken);
+    if (record.empty())
+      break;
+    ERR_clear_error();
+    if (records_ >= records_per_key_ && SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+      records_ = 0;
+    std::size_t bytes = 0;
+    if (const int returned = SSL_write_ex(ssl_.get(), record.data(), record.size(), &bytes); returned != 1)
+      return {judge(returned), 0};
+    ++records_;
+    taken += bytes;
   }
-  std::size_t bytes = 0;
-  const int returned = SSL_write_ex(ssl_.get(), next.data(), std::min(next.size(), record_bytes), &bytes);
-  if (returned != 1)
-    return {judge(returned), 0};
-  ++records_;
-  return {outcome::done, bytes};
+  const outcome after = flush();
+  return {after == outcome::wants_write ? outcome::done : after, taken};
+}
+
+/// What follows the first `skip` bytes of the parts, in one piece: where it lies, or gathered.
+std::span<const std::byte> tls_session::next_record(std::span<const std::span<const std::byte>> parts, std::size_t skip) {
+  while (!parts.empty() && skip >= parts.front().size()) {
+    skip -= parts.front().size();
+    parts = parts.subspan(1);
+  }
+  if (parts.empty())
+    return {};
+  const auto first = parts.front().subspan(skip);
+  if (first.size() >= record_bytes || parts.size() == 1)
+    return first.first(std::min(first.size(), record_bytes));
+  std::size_t gathered = 0;
+  for (auto part : parts) {
+    part = part.subspan(std::exchange(skip, 0));
+    const std::size_t bytes = std::min(part.size(), record_bytes - gathered);
+    std::memcpy(record_.data() + gathered, part.data(), bytes);
+    gathered += bytes;
+  }
+  return std::span(record_).first(gathered);
+}
+
+bool tls_session::holds_back() const {
+  const std::lock_guard lock(mutex_);
+  return !over_ && !socket_->waiting.empty();
+}
+
+tls_session::outcome tls_session::flush() {
+  if (socket_->flush())
+    return outcome::done;
+  if (would_block())
+    return outcome::wants_write;
+  if (!over_)
+    fault_ = std::strerror(errno);
+  over_ = true;
+  return outcome::ended;
 }
 
 std::string tls_session::fault() const {
@@ -195,8 +275,6 @@ tls_session::outcome tls_session::judge(int returned) {
   switch (SSL_get_error(ssl_.get(), returned)) {
   case SSL_ERROR_WANT_READ:
     return outcome::wants_read;
-  case SSL_ERROR_WANT_WRITE:
-    return outcome::wants_write;
   case SSL_ERROR_ZERO_RETURN:
     over_ = true;
     fault_ = "the peer closed the connection";

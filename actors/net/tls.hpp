@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <openssl/ssl.h>
 
@@ -35,11 +36,12 @@ private:
   std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>> context_;
 };
 
-/// One connection's keys. Calls are serialised by a lock that is held for one record, so that one thread may write while
-/// another reads: OpenSSL allows no two at once.
+/// One connection's keys. A lock lets one thread write while another reads, of which OpenSSL allows one at a time; each call
+/// holds it for `batch_bytes` at most.
 ///
 /// Payloads are encrypted from where they lie and decrypted to where they belong; what is smaller than a record is gathered
-/// first. No close_notify: a lane has its own last message, and whoever cuts the connection ends the lane either way.
+/// first. Sealed records go to the socket many at a time, so what is written may wait here: see `holds_back`. No close_notify:
+/// a lane has its own last message, and whoever cuts the connection ends the lane either way.
 class tls_session {
 public:
   enum class role : std::uint8_t { dials, accepts };
@@ -55,8 +57,8 @@ public:
     std::size_t bytes = 0;
   };
 
-  /// A record's payload at most.
-  static constexpr std::size_t record_bytes = 16U << 10U;
+  /// A record's payload; what goes to or comes from the socket by one call. Both at most.
+  static constexpr std::size_t record_bytes = 16U << 10U, batch_bytes = 128U << 10U;
 
   /// The non-blocking socket outlives the session. Keys are renewed every `records_per_key` records: AES-GCM is safe for
   /// 2^24.5 (RFC 8446, 5.5), a few hours of a fast lane.
@@ -65,6 +67,7 @@ public:
   /// The first call of each end, again until it is done. The dialing end is done before the other has looked at its
   /// certificate: then the refusal comes by `read`.
   outcome shake_hands();
+  ~tls_session();
   /// Whether the handshake is done.
   bool established() const { return established_; }
   /// Whether what came at first was no TLS at all (accepting end): it may be answered in plain words.
@@ -72,31 +75,37 @@ public:
 
   /// Some of what the peer wrote; at most one record.
   result read(std::span<std::byte> into);
-  /// At most one record of the concatenated parts. After `wants_write` the next call must begin with the same bytes.
+  /// Takes some of the concatenated parts, which may be none: then what is held back goes on. Nothing is taken before that is.
   result write(std::span<const std::span<const std::byte>> parts);
+  /// Whether something that was taken waits for the socket: `write` again when it takes more.
+  bool holds_back() const;
   /// Why a call ended or was refused, as words that follow "connection from HOST: ".
   std::string fault() const;
 
 private:
   outcome judge(int returned);
   outcome peek();
+  outcome flush();
+  std::span<const std::byte> next_record(std::span<const std::span<const std::byte>> parts, std::size_t skip);
   std::string refusal() const;
 
   struct freed {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
   };
+  friend class tls_context;
+  struct buffered_socket; // as OpenSSL sees it
 
-  const int descriptor_;
   const role as_;
   const std::uint64_t records_per_key_;
   std::atomic<bool> established_ = false, met_plain_peer_ = false;
   mutable std::mutex mutex_; // guards what follows
-  std::unique_ptr<SSL, freed> ssl_;
+  const std::unique_ptr<buffered_socket> socket_;
+  const std::unique_ptr<SSL, freed> ssl_;
   bool over_ = false; // an error that OpenSSL does not come back from
   bool peeked_ = false;
   std::uint64_t records_ = 0; // written with the present key
   std::string fault_;
-  std::unique_ptr<std::byte[]> record_; // small parts of one record
+  std::vector<std::byte> record_; // small parts of one record
 };
 
 } // namespace troupe::actors::net

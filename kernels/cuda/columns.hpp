@@ -8,8 +8,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// A block sums 32 columns over one stretch of rows, eight rows at a time; where the matrix is too narrow to fill a device, the rows are
-/// cut into several stretches and their sums are added by a second pass.
+/// A block sums 32 columns over one stretch of rows, eight rows at a time; where the matrix is too narrow to fill a device, the
+/// rows are cut into several stretches and their sums are added by a second pass.
 struct column_split {
   std::int64_t columns, splits, rows_each;
 
@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(256) column_sums_kernel(Terms terms, column_ta
 }
 
 template <int Outputs>
-__global__ void __launch_bounds__(256) add_splits_kernel(column_targets<Outputs> partial, column_targets<Outputs> out,
-                                                         std::int64_t columns, std::int64_t splits) {
+__global__ void __launch_bounds__(256)
+    add_splits_kernel(column_targets<Outputs> partial, column_targets<Outputs> out, std::int64_t columns, std::int64_t splits) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns)
     return;
@@ -87,8 +87,8 @@ void column_sums(cudaStream_t stream, const Terms& terms, const std::array<float
   launch(column_sums_kernel<Outputs, Terms>, grid, block, stream, terms, split.splits > 1 ? partial : target, rows, columns,
          split.rows_each);
   if (split.splits > 1)
-    launch(add_splits_kernel<Outputs>, one_dimension(ceil_div(columns, 256)), one_dimension(256), stream, partial, target, columns,
-           split.splits);
+    launch(add_splits_kernel<Outputs>, one_dimension(ceil_div(columns, 256)), one_dimension(256), stream, partial, target,
+           columns, split.splits);
 }
 
 } // namespace troupe::kernels::cuda

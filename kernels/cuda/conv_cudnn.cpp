@@ -85,7 +85,8 @@ public:
     const float* dy = operand(args.dy, w.n * args.out_channels * plane, scratch::rows);
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
     TROUPE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, with.x, x, with.y, dy, with.convolution, with.filter.algo,
-                                               workspace(with.filter.memory), with.filter.memory, &zero, with.weight, args.dweight));
+                                               workspace(with.filter.memory), with.filter.memory, &zero, with.weight,
+                                               args.dweight));
     if (!args.dx)
       return;
     const float* weight = operand(args.weight, args.out_channels * w.c * w.kernel_h * w.kernel_w, scratch::left);
@@ -130,8 +131,8 @@ private:
     TROUPE_CUDA(cudnnSetFilter4dDescriptor(out.weight, type, CUDNN_TENSOR_NCHW, narrow(out_channels), narrow(w.c),
                                            narrow(w.kernel_h), narrow(w.kernel_w)));
     const int padding = narrow(w.padding), stride = narrow(w.stride);
-    TROUPE_CUDA(cudnnSetConvolution2dDescriptor(out.convolution, padding, padding, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION,
-                                                type));
+    TROUPE_CUDA(
+        cudnnSetConvolution2dDescriptor(out.convolution, padding, padding, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION, type));
     // FMA: float32 throughout. DEFAULT lets tensor cores round float operands to tf32.
     TROUPE_CUDA(cudnnSetConvolutionMathType(out.convolution,
                                             context_.arithmetic == precision::fp32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH));
@@ -142,10 +143,12 @@ private:
       TROUPE_CUDA(cudnnGetConvolutionForwardAlgorithm_v7(handle_, out.x, out.weight, out.convolution, out.y, room, count, found));
     });
     out.data = best<cudnnConvolutionBwdDataAlgoPerf_t>("backward of data", [&](int room, int* count, auto* found) {
-      TROUPE_CUDA(cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, out.weight, out.y, out.convolution, out.x, room, count, found));
+      TROUPE_CUDA(
+          cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, out.weight, out.y, out.convolution, out.x, room, count, found));
     });
     out.filter = best<cudnnConvolutionBwdFilterAlgoPerf_t>("backward of weights", [&](int room, int* count, auto* found) {
-      TROUPE_CUDA(cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, out.x, out.y, out.convolution, out.weight, room, count, found));
+      TROUPE_CUDA(
+          cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, out.x, out.y, out.convolution, out.weight, room, count, found));
     });
   }
 
@@ -158,7 +161,8 @@ private:
     found.resize(static_cast<std::size_t>(count));
     for (const Perf& each : found) {
       const bool exact = each.mathType == CUDNN_FMA_MATH || context_.arithmetic != precision::fp32;
-      if (each.status == CUDNN_STATUS_SUCCESS && each.determinism == CUDNN_DETERMINISTIC && each.memory <= most_workspace && exact)
+      if (each.status == CUDNN_STATUS_SUCCESS && each.determinism == CUDNN_DETERMINISTIC && each.memory <= most_workspace
+          && exact)
         return each;
     }
     fail("cudnnGetConvolutionAlgorithm", "no algorithm", fmt::format("none for the {} repeats its results", what));

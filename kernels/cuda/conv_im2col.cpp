@@ -11,7 +11,7 @@ namespace troupe::kernels::cuda {
 namespace {
 
 /// Images are taken a few at a time, so that their columns stay within this many floats; how many depends on the shape alone.
-constexpr std::int64_t most_columns = std::int64_t{32} << 20;
+constexpr std::int64_t most_columns = std::int64_t{4} << 20;
 
 class im2col_library final : public convolution_library {
 public:
@@ -26,7 +26,8 @@ public:
       image_to_columns(context_.stream, piece, args.x + first * of.image, columns);
       context_.matrices.gemm(
           {.m = args.out_channels, .n = of.places, .k = of.products, .a = args.weight, .b = columns, .c = rows});
-      planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * of.result, piece.n, args.out_channels, of.plane);
+      planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * of.result, piece.n, args.out_channels,
+                       of.plane);
     });
   }
 

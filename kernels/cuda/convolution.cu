@@ -61,15 +61,15 @@ __global__ void __launch_bounds__(256) rows_from_planes_kernel(const float* x, f
 }
 
 template <activation Act>
-__global__ void __launch_bounds__(256) bias_planes_kernel(const float* bias, float* y, std::int64_t channels, std::int64_t plane,
-                                                          std::int64_t count) {
+__global__ void __launch_bounds__(256)
+    bias_planes_kernel(const float* bias, float* y, std::int64_t channels, std::int64_t plane, std::int64_t count) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads())
     y[i] = activate<Act>(bias ? y[i] + bias[i / plane % channels] : y[i]);
 }
 
 /// A block per channel.
-__global__ void __launch_bounds__(256) sum_planes_kernel(const float* dy, float* dbias, std::int64_t n, std::int64_t channels,
-                                                         std::int64_t plane) {
+__global__ void __launch_bounds__(256)
+    sum_planes_kernel(const float* dy, float* dbias, std::int64_t n, std::int64_t channels, std::int64_t plane) {
   float total = 0;
   for (std::int64_t i = threadIdx.x; i < n * plane; i += 256)
     total += dy[(i / plane * channels + blockIdx.x) * plane + i % plane];
@@ -87,8 +87,8 @@ void launch_each(void (*kernel)(Parameters...), std::int64_t count, cudaStream_t
 } // namespace
 
 void image_to_columns(cudaStream_t stream, const window2d& g, const float* x, float* columns) {
-  launch_each(image_to_columns_kernel, g.c * g.kernel_h * g.kernel_w * g.n * g.out_h() * g.out_w(), stream, g, g.out_h(), g.out_w(),
-              x, columns);
+  launch_each(image_to_columns_kernel, g.c * g.kernel_h * g.kernel_w * g.n * g.out_h() * g.out_w(), stream, g, g.out_h(),
+              g.out_w(), x, columns);
 }
 
 void columns_to_image(cudaStream_t stream, const window2d& g, const float* columns, float* dx) {

@@ -61,7 +61,8 @@ cuda_backend::cuda_backend(int device, const backend_options& options)
     : device_((TROUPE_CUDA(cudaSetDevice(device)), device)), name_(fmt::format("cuda:{}", device)),
       device_pool_(block_pool::create(block_pool::kind::device, device, options.pool_bytes)),
       host_pool_(block_pool::create(block_pool::kind::pinned, device, options.pool_bytes)), timeline_(options.on_span, compute_),
-      scratch_(device_pool_), shadows_(compute_, device_pool_, scratch_), products_(compute_, scratch_, shadows_, options.products),
+      scratch_(device_pool_), shadows_(compute_, device_pool_, scratch_),
+      products_(compute_, scratch_, shadows_, options.products),
       convolutions_(open_convolution_library({compute_, scratch_, products_, options.products})) {}
 
 cuda_backend::~cuda_backend() {
@@ -102,18 +103,16 @@ void cuda_backend::copy(void* destination, const void* source, std::size_t bytes
 void cuda_backend::copy_from_host(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0)
     return;
-  enqueue(compute_, {.name = "copy from host", .bytes = bytes}, [&] {
-    TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, compute_));
-  });
+  enqueue(compute_, {.name = "copy from host", .bytes = bytes},
+          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, compute_)); });
   shadows_.written(destination, bytes);
 }
 
 void cuda_backend::copy_to_host(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0)
     return;
-  enqueue(compute_, {.name = "copy to host", .bytes = bytes}, [&] {
-    TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, compute_));
-  });
+  enqueue(compute_, {.name = "copy to host", .bytes = bytes},
+          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, compute_)); });
 }
 
 void cuda_backend::fetch(void* destination, const void* source, std::size_t bytes, function done) {
@@ -130,9 +129,8 @@ void cuda_backend::stage(void* destination, const void* source, std::size_t byte
   TROUPE_ASSERT(!recording_);
   if (bytes == 0)
     return;
-  enqueue(to_device_, {.where = device_span::track::to_device, .name = "stage", .bytes = bytes}, [&] {
-    TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, to_device_));
-  });
+  enqueue(to_device_, {.where = device_span::track::to_device, .name = "stage", .bytes = bytes},
+          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, to_device_)); });
   wait_for(compute_, to_device_, staged_);
   shadows_.written(destination, bytes);
 }

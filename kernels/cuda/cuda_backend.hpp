@@ -14,12 +14,12 @@
 
 namespace troupe::kernels::cuda {
 
-/// `backend` on one CUDA device. Four streams: everything in the queue's order runs on `compute`; `fetch` and `stage` have one each, so
-/// that copies run beside it; host functions run on `callbacks`, which waits for `compute` and is waited for by nothing, so that the
-/// device never stands still for the host.
+/// `backend` on one CUDA device. Four streams: everything in the queue's order runs on `compute`; `fetch` and `stage` have one
+/// each, so that copies run beside it; host functions run on `callbacks`, which waits for `compute` and is waited for by nothing,
+/// so that the device never stands still for the host.
 ///
-/// A recorded program is a CUDA graph; where something in it cannot be captured, or every operation is to be timed (`on_span`), it is the
-/// function that was given, called again at each replay.
+/// A recorded program is a CUDA graph; where something in it cannot be captured, or every operation is to be timed (`on_span`),
+/// it is the function that was given, called again at each replay.
 ///
 /// Any failing call throws device_error and leaves the object fit for nothing but being destroyed.
 class cuda_backend final : public backend {

@@ -31,16 +31,16 @@ struct product {
 class matrix_library {
 public:
   virtual ~matrix_library() = default;
-  /// Enqueues the product. True where bias, activation and `pre` are done too; where false c = alpha * op(a) op(b) + beta * c alone.
-  /// The same shapes take the same way every time.
+  /// Enqueues the product. True where bias, activation and `pre` are done too; where false c = alpha * op(a) op(b) + beta * c
+  /// alone. The same shapes take the same way every time.
   virtual bool multiply(const product& what) = 0;
 };
 
 /// cuBLASLt, or what the emulator has instead. `products` decides the arithmetic of operands that are floats.
 std::unique_ptr<matrix_library> open_matrix_library(cudaStream_t stream, scratch& memory, precision products);
 
-/// gemm as the contract has it, on a matrix_library: rounds operands, moves what lies at odd addresses, and finishes what the library
-/// leaves undone. One thread at a time.
+/// gemm as the contract has it, on a matrix_library: rounds operands, moves what lies at odd addresses, and finishes what the
+/// library leaves undone. One thread at a time.
 class products {
 public:
   products(cudaStream_t stream, scratch& memory, shadows& rounded, precision arithmetic);

@@ -67,18 +67,21 @@ void set(cublasLtMatmulPreference_t desc, cublasLtMatmulPreferenceAttributes_t w
 /// A matrix that cuBLASLt, which thinks in columns, sees as the transpose of our row-major one.
 layout layout_of(cudaDataType type, std::int64_t rows, std::int64_t columns) {
   layout out;
-  TROUPE_CUDA(cublasLtMatrixLayoutCreate(out.out(), type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), columns));
+  TROUPE_CUDA(cublasLtMatrixLayoutCreate(out.out(), type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
+                                         columns));
   return out;
 }
 
-/// Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T: the operands change places, and each is its own transpose already.
+/// Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T: the operands change places, and each is its own transpose
+/// already.
 ///
-/// The algorithm of a shape is the first of cuBLASLt's heuristic, which is a table, not a stopwatch: the same in every process with this
-/// library on this kind of device. cuBLAS repeats its bits as long as one stream has one workspace, which is so here.
+/// The algorithm of a shape is the first of cuBLASLt's heuristic, which is a table, not a stopwatch: the same in every process
+/// with this library on this kind of device. cuBLAS repeats its bits as long as one stream has one workspace, which is so here.
 class cublaslt_library final : public matrix_library {
 public:
   cublaslt_library(cudaStream_t stream, scratch& memory, precision arithmetic)
-      : stream_(stream), memory_(memory), compute_(arithmetic == precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
+      : stream_(stream), memory_(memory),
+        compute_(arithmetic == precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
         operand_(arithmetic == precision::bf16 ? CUDA_R_16BF : CUDA_R_32F), exact_(arithmetic == precision::fp32) {
     TROUPE_CUDA(cublasLtCreate(handle_.out()));
   }
@@ -105,8 +108,8 @@ private:
       return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     if (what.act == activation::relu && !what.pre) // with `pre` it would leave a mask of bits there
       return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    // cuBLASLt's GELU is the tanh form, by the hardware's approximate tanh: good enough beside rounded operands, not in fp32. What goes to
-    // `pre` needs rows of a multiple of 8.
+    // cuBLASLt's GELU is the tanh form, by the hardware's approximate tanh: good enough beside rounded operands, not in fp32.
+    // What goes to `pre` needs rows of a multiple of 8.
     if (what.act != activation::gelu || exact_ || (what.pre && what.n % 8 != 0))
       return CUBLASLT_EPILOGUE_DEFAULT;
     if (what.pre)
@@ -156,8 +159,8 @@ private:
       set(limits, which, alignment_bytes);
     cublasLtMatmulHeuristicResult_t best = {};
     int count = 0;
-    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, out.operation, out.left, out.right, out.result, out.result, limits, 1,
-                                                       &best, &count);
+    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, out.operation, out.left, out.right, out.result, out.result,
+                                                       limits, 1, &best, &count);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) // that is an answer: this epilogue is not to be had here
       TROUPE_CUDA(status);
     out.found = status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS;

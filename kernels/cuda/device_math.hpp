@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Scalar functions of the kernels. The compiler contracts nothing (-fmad=false): where two roundings may become one, mul_add says so.
+// Scalar functions of the kernels. The compiler contracts nothing (-fmad=false): where two roundings may become one, mul_add says
+// so.
 #pragma once
 
 #include <cmath>

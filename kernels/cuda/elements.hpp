@@ -33,11 +33,12 @@ __device__ inline void store(float* to, const pack<Width>& values) {
     *to = values.v[0];
 }
 
-/// Calls body.run<4>(i) for each group of four elements that begins at a multiple of 16 bytes, body.run<1>(i) for the up to three before
-/// and after. With `step` 1 every element goes alone. An element's bits are the same either way: nothing is contracted (-fmad=false).
+/// Calls body.run<4>(i) for each group of four elements that begins at a multiple of 16 bytes, body.run<1>(i) for the up to three
+/// before and after. With `step` 1 every element goes alone. An element's bits are the same either way: nothing is contracted
+/// (-fmad=false).
 template <class Body>
-__global__ void __launch_bounds__(256) elements_kernel(const __grid_constant__ Body body, std::int64_t count, std::int64_t head,
-                                                       int step) {
+__global__ void __launch_bounds__(256)
+    elements_kernel(const __grid_constant__ Body body, std::int64_t count, std::int64_t head, int step) {
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   if (step == 1) {

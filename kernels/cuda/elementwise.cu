@@ -203,8 +203,7 @@ void bias_activation(cudaStream_t stream, const float* x, const float* bias, act
   const std::int64_t count = rows * columns;
 #define TROUPE_CASE(name)                                                                                                        \
   case activation::name:                                                                                                         \
-    return for_elements(stream, count, {x, y},                                                                                   \
-                        bias_activation_body<activation::name>{x, bias, y, columns, count <= INT32_MAX})
+    return for_elements(stream, count, {x, y}, bias_activation_body<activation::name>{x, bias, y, columns, count <= INT32_MAX})
   switch (act) {
     TROUPE_CASE(none);
     TROUPE_CASE(relu);

@@ -58,9 +58,9 @@ device_info describe(int device) {
     out.capability = capability(properties);
     out.driver = driver_version();
     out.memory_bytes = properties.totalGlobalMem;
-    out.detail = fmt::format("{}, {:.1f} GiB, compute capability {}, {} multiprocessors", properties.name,
-                             static_cast<double>(properties.totalGlobalMem) / (1 << 30), out.capability,
-                             properties.multiProcessorCount);
+    out.detail =
+        fmt::format("{}, {:.1f} GiB, compute capability {}, {} multiprocessors", properties.name,
+                    static_cast<double>(properties.totalGlobalMem) / (1 << 30), out.capability, properties.multiProcessorCount);
     out.reason = why_not(properties);
     if (out.reason.empty()) {
       std::size_t free = 0, total = 0;
@@ -96,7 +96,8 @@ int usable_device(std::string_view name) {
     if (wrong != std::errc{} || end != digits.data() + digits.size() || device < 0)
       throw device_error(fmt::format("\"{}\" is no number of a device; it is \"cuda:0\", say", digits));
     if (device >= count)
-      throw device_error(count == 1 ? "there is one device, cuda:0" : fmt::format("there are {} devices, cuda:0 to cuda:{}", count, count - 1));
+      throw device_error(count == 1 ? "there is one device, cuda:0"
+                                    : fmt::format("there are {} devices, cuda:0 to cuda:{}", count, count - 1));
   }
   cudaDeviceProp properties;
   TROUPE_CUDA(cudaGetDeviceProperties(&properties, device));

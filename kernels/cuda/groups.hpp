@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups of four elements by index, wherever they lie: for kernels in which an element's place in the array, not in memory, matters.
+// Groups of four elements by index, wherever they lie: for kernels in which an element's place in the array, not in memory,
+// matters.
 #pragma once
 
 #include "kernels/cuda/elements.hpp"

@@ -15,7 +15,8 @@ namespace troupe::kernels::cuda {
 // elementwise.cu
 void fill(cudaStream_t stream, float* y, float value, std::int64_t count);
 void unary(cudaStream_t stream, unary_op op, const float* x, float* y, std::int64_t count);
-void unary_backward(cudaStream_t stream, unary_op op, const float* x, const float* y, const float* dy, float* dx, std::int64_t count);
+void unary_backward(cudaStream_t stream, unary_op op, const float* x, const float* y, const float* dy, float* dx,
+                    std::int64_t count);
 void binary(cudaStream_t stream, binary_op op, const float* a, const float* b, float* y, std::int64_t count);
 void axpby(cudaStream_t stream, float alpha, const float* x, float beta, float* y, std::int64_t count);
 void bias_activation(cudaStream_t stream, const float* x, const float* bias, activation act, float* y, std::int64_t rows,

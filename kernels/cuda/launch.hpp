@@ -10,7 +10,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// Enqueues `kernel` and checks that the launch was accepted. A plain function call, so that the tests can compile kernels as C++.
+/// Enqueues `kernel` and checks that the launch was accepted. A plain function call, so that the tests can compile kernels as
+/// C++.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Arguments&&... arguments) {
   cudaLaunchConfig_t config = {};

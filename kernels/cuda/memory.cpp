@@ -95,7 +95,8 @@ void* block_pool::take(std::size_t capacity) {
 void* block_pool::from_cuda(std::size_t capacity) {
   TROUPE_CUDA(cudaSetDevice(device_));
   void* block = nullptr;
-  const auto status = kind_ == kind::device ? cudaMalloc(&block, capacity) : cudaHostAlloc(&block, capacity, cudaHostAllocPortable);
+  const auto status =
+      kind_ == kind::device ? cudaMalloc(&block, capacity) : cudaHostAlloc(&block, capacity, cudaHostAllocPortable);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError(); // forget it
     return nullptr;

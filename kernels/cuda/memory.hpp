@@ -15,8 +15,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// Free lists by size class over cudaMalloc or cudaHostAlloc, which both stop the device: a step that has run once allocates nothing
-/// from CUDA again. Thread-safe. A block's handle keeps the pool alive, so a buffer may outlive its backend.
+/// Free lists by size class over cudaMalloc or cudaHostAlloc, which both stop the device: a step that has run once allocates
+/// nothing from CUDA again. Thread-safe. A block's handle keeps the pool alive, so a buffer may outlive its backend.
 class block_pool : public std::enable_shared_from_this<block_pool> {
 public:
   enum class kind : std::uint8_t { device, pinned };
@@ -27,8 +27,8 @@ public:
   block_pool& operator=(const block_pool&) = delete;
   ~block_pool();
 
-  /// A block of `bytes`, padded to `alignment` with zeros. Throws device_error when CUDA has none left, after it has given back all that
-  /// lay free here; the reason names the bytes asked for, in use here, and free and present on the device.
+  /// A block of `bytes`, padded to `alignment` with zeros. Throws device_error when CUDA has none left, after it has given back
+  /// all that lay free here; the reason names the bytes asked for, in use here, and free and present on the device.
   buffer allocate(std::size_t bytes);
 
   /// Whether an address lies in a block of this pool, free or not.
@@ -56,7 +56,7 @@ private:
   const std::uint64_t keep_bytes_;
   cudaStream_t zeroing_ = nullptr; ///< beside the queues: a block in the making is nobody's yet
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;    // by capacity
+  std::map<std::size_t, std::vector<void*>> free_;     // by capacity
   std::map<const std::byte*, std::size_t> all_blocks_; // capacity by address
   std::uint64_t free_bytes_ = 0, used_bytes_ = 0;
 };

@@ -174,9 +174,8 @@ void cuda_backend::avg_pool_backward(const window2d& window, const float* dy, fl
 void cuda_backend::softmax_cross_entropy(const float* logits, const std::int32_t* labels, float scale, float* loss,
                                          float* dlogits, std::int32_t* correct, std::int64_t rows, std::int64_t classes) {
   TROUPE_ASSERT(classes > 0 && classes <= INT32_MAX);
-  compute("softmax_cross_entropy", [&] {
-    cuda::softmax_cross_entropy(compute_, logits, labels, scale, loss, dlogits, correct, rows, classes);
-  });
+  compute("softmax_cross_entropy",
+          [&] { cuda::softmax_cross_entropy(compute_, logits, labels, scale, loss, dlogits, correct, rows, classes); });
   writes(loss, rows);
   if (dlogits)
     writes(dlogits, rows * classes);

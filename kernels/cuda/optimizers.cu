@@ -18,7 +18,8 @@ struct term_list {
   int count;
   const float* carry;
 
-  term_list(std::span<const term> terms, const float* so_far) : data{}, weight{}, count(static_cast<int>(terms.size())), carry(so_far) {
+  term_list(std::span<const term> terms, const float* so_far)
+      : data{}, weight{}, count(static_cast<int>(terms.size())), carry(so_far) {
     TROUPE_ASSERT(!terms.empty() && terms.size() <= terms_at_once);
     for (std::size_t t = 0; t < terms.size(); ++t) {
       data[t] = terms[t].data;
@@ -144,8 +145,8 @@ struct delay_compensate_body {
 
 /// As for_elements, with the terms' addresses among those that decide how wide to go.
 template <class Body>
-void for_elements_and_terms(cudaStream_t stream, std::int64_t count, const term_list& terms, std::initializer_list<const void*> others,
-                            const Body& body) {
+void for_elements_and_terms(cudaStream_t stream, std::int64_t count, const term_list& terms,
+                            std::initializer_list<const void*> others, const Body& body) {
   std::vector<const void*> all(others);
   all.insert(all.end(), terms.data, terms.data + terms.count);
   all.push_back(terms.carry);

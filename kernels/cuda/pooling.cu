@@ -35,14 +35,15 @@ __device__ range pixels_under(std::int32_t o, std::int32_t kernel, std::int32_t 
 }
 
 /// The outputs that look at pixel `i`.
-__device__ range windows_over(std::int32_t i, std::int32_t kernel, std::int32_t stride, std::int32_t padding, std::int32_t outputs) {
+__device__ range windows_over(std::int32_t i, std::int32_t kernel, std::int32_t stride, std::int32_t padding,
+                              std::int32_t outputs) {
   const std::int32_t last = (i + padding) / stride, reach = i + padding - kernel;
   const std::int32_t first = reach < 0 ? 0 : reach / stride + 1;
   return {first, last + 1 > outputs ? outputs : last + 1};
 }
 
-__global__ void __launch_bounds__(256) max_pool_kernel(const geometry g, const float* x, float* y, std::int32_t* argmax,
-                                                       std::int64_t outputs) {
+__global__ void __launch_bounds__(256)
+    max_pool_kernel(const geometry g, const float* x, float* y, std::int32_t* argmax, std::int64_t outputs) {
   for (std::int64_t i = grid_thread(); i < outputs; i += grid_threads()) {
     const auto ow = static_cast<std::int32_t>(i % g.out_w);
     const auto oh = static_cast<std::int32_t>(i / g.out_w % g.out_h);
@@ -64,8 +65,8 @@ __global__ void __launch_bounds__(256) max_pool_kernel(const geometry g, const f
   }
 }
 
-__global__ void __launch_bounds__(256) max_pool_backward_kernel(const geometry g, const std::int32_t* argmax, const float* dy,
-                                                                float* dx, std::int64_t pixels) {
+__global__ void __launch_bounds__(256)
+    max_pool_backward_kernel(const geometry g, const std::int32_t* argmax, const float* dy, float* dx, std::int64_t pixels) {
   for (std::int64_t i = grid_thread(); i < pixels; i += grid_threads()) {
     const auto w = static_cast<std::int32_t>(i % g.w), h = static_cast<std::int32_t>(i / g.w % g.h);
     const std::int64_t plane = i / g.w / g.h * g.out_h * g.out_w;
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(256) avg_pool_kernel(const geometry g, const f
   }
 }
 
-__global__ void __launch_bounds__(256) avg_pool_backward_kernel(const geometry g, const float* dy, float* dx, std::int64_t pixels) {
+__global__ void __launch_bounds__(256)
+    avg_pool_backward_kernel(const geometry g, const float* dy, float* dx, std::int64_t pixels) {
   for (std::int64_t i = grid_thread(); i < pixels; i += grid_threads()) {
     const auto w = static_cast<std::int32_t>(i % g.w), h = static_cast<std::int32_t>(i / g.w % g.h);
     const std::int64_t plane = i / g.w / g.h * g.out_h * g.out_w;

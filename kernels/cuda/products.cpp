@@ -19,8 +19,8 @@ products::products(cudaStream_t stream, scratch& memory, shadows& rounded, preci
     : stream_(stream), memory_(memory), rounded_(rounded), arithmetic_(arithmetic),
       library_(open_matrix_library(stream, memory, arithmetic)) {}
 
-/// The library chooses a kernel by the operands' alignment, and another kernel has other bits. Tensors are aligned; what is not is moved,
-/// so that a result does not depend on where its operands lie.
+/// The library chooses a kernel by the operands' alignment, and another kernel has other bits. Tensors are aligned; what is not
+/// is moved, so that a result does not depend on where its operands lie.
 const float* products::aligned(const float* x, std::int64_t count, scratch::use where) {
   if (aligned16(x))
     return x;

@@ -41,8 +41,8 @@ __device__ inline peak from_lane(const peak& value, int lanes) {
   return {__shfl_xor_sync(whole_warp, value.value, lanes), __shfl_xor_sync(whole_warp, value.index, lanes)};
 }
 
-/// Combines the values of a group of `Threads` threads: a warp, or a whole block of that many. All of them call it, and all get the
-/// same result: a butterfly adds the same pairs on both sides.
+/// Combines the values of a group of `Threads` threads: a warp, or a whole block of that many. All of them call it, and all get
+/// the same result: a butterfly adds the same pairs on both sides.
 template <int Threads, class T, class Op>
 __device__ inline T reduce(T value, Op op) {
   for (int lanes = 16; lanes > 0; lanes /= 2)

@@ -12,8 +12,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// One growing block for each use. Safe because one stream runs everything that touches it, in order; blocks that have become too small
-/// are kept, since work that is under way, or a recorded program, may still use them.
+/// One growing block for each use. Safe because one stream runs everything that touches it, in order; blocks that have become too
+/// small are kept, since work that is under way, or a recorded program, may still use them.
 class scratch {
 public:
   enum use { reduction, carry, left, right, result, bias, columns, rows, library, use_count };

@@ -14,7 +14,8 @@ const std::uint16_t* shadows::of(const float* x, std::int64_t count) {
   if (found == all_.end()) {
     if (scratch_.owns(x) || !pool_->owns(x))
       return nullptr;
-    found = all_.emplace(where, shadow{pool_->allocate(block_pool::size_class(static_cast<std::size_t>(count) * 2)), false}).first;
+    found =
+        all_.emplace(where, shadow{pool_->allocate(block_pool::size_class(static_cast<std::size_t>(count) * 2)), false}).first;
     longest_ = std::max(longest_, static_cast<std::size_t>(count) * sizeof(float));
   }
   auto& [memory, valid] = found->second;

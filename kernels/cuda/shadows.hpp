@@ -12,8 +12,9 @@
 
 namespace troupe::kernels::cuda {
 
-/// A weight is an operand of three products in a step, an activation of two: each is rounded once. The owner reports every write to
-/// device memory. Only blocks of the queue's own pool are remembered: another queue's memory may be written without a word here.
+/// A weight is an operand of three products in a step, an activation of two: each is rounded once. The owner reports every write
+/// to device memory. Only blocks of the queue's own pool are remembered: another queue's memory may be written without a word
+/// here.
 ///
 /// A shadow's memory is never given back, since enqueued work and recorded programs may read it.
 class shadows {
@@ -21,7 +22,8 @@ public:
   shadows(cudaStream_t stream, std::shared_ptr<block_pool> pool, const scratch& memory)
       : stream_(stream), pool_(std::move(pool)), scratch_(memory) {}
 
-  /// x[0 .. count) in bfloat16; null where the memory is not this pool's, or is scratch. Enqueues the rounding unless it is there.
+  /// x[0 .. count) in bfloat16; null where the memory is not this pool's, or is scratch. Enqueues the rounding unless it is
+  /// there.
   const std::uint16_t* of(const float* x, std::int64_t count);
   /// Something that writes these bytes has been enqueued.
   void written(const void* begin, std::size_t bytes);

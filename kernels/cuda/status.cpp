@@ -15,7 +15,8 @@ std::string_view advice(cudaError_t status) {
   switch (status) {
   case cudaErrorIllegalAddress:
   case cudaErrorLaunchFailure:
-    return "; the device is lost to this process, whose worker must be started again; compute-sanitizer shows the kernel at fault";
+    return "; the device is lost to this process, whose worker must be started again; compute-sanitizer shows the kernel at "
+           "fault";
   case cudaErrorNoKernelImageForDevice:
     return "; the library was built for other GPUs: configure with TROUPE_CUDA_ARCHITECTURES, as in \"90-real\"";
   case cudaErrorInsufficientDriver:

@@ -14,8 +14,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// Puts an event before and after every operation and, once both have passed, tells their times on the host's steady clock. Events
-/// are read by the thread that enqueues, whenever it calls `report`: a host function of the device must not call CUDA.
+/// Puts an event before and after every operation and, once both have passed, tells their times on the host's steady clock.
+/// Events are read by the thread that enqueues, whenever it calls `report`: a host function of the device must not call CUDA.
 class timeline {
 public:
   /// An empty `hear` switches everything off. Else waits for `compute`, to set the clocks.

@@ -4,18 +4,32 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/actors/certificates.hpp"
+
 namespace troupe::actors::net {
 namespace {
 
-TEST(LaneBench, EverySizeHasAllFourFigures) {
+TEST(LaneBench, EverySizeHasAllSixFigures) {
   const std::vector<std::size_t> sizes{64, 4096, 8U << 20U};
-  const auto rows = bench_lanes({.sizes = sizes, .repeats = 1, .bytes_per_trial = 8U << 20U});
+  const tests::authority signer;
+  const auto self = signer.sign("self");
+  const auto rows = bench_lanes({.sizes = sizes,
+                                 .repeats = 1,
+                                 .bytes_per_trial = 8U << 20U,
+                                 .files = {signer.certificate(), self.certificate, self.key}});
   ASSERT_EQ(rows.size(), sizes.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].bytes, sizes[i]);
-    for (const double figure : {rows[i].lane_gbps, rows[i].bare_gbps, rows[i].lane_rtt_us, rows[i].bare_rtt_us})
+    for (const double figure : {rows[i].lane_gbps, rows[i].bare_gbps, rows[i].tls_gbps, rows[i].lane_rtt_us, rows[i].bare_rtt_us,
+                                rows[i].tls_rtt_us})
       EXPECT_GT(figure, 0);
   }
+}
+
+TEST(LaneBench, WithoutCertificatesThereAreNoFiguresOfTls) {
+  const auto rows = bench_lanes({.sizes = {4096}, .repeats = 1, .bytes_per_trial = 1U << 20U});
+  EXPECT_GT(rows.at(0).lane_gbps, 0);
+  EXPECT_EQ(rows.at(0).tls_gbps, 0);
 }
 
 } // namespace

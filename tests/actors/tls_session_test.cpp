@@ -73,17 +73,15 @@ TEST_F(TlsSession, AStreamSurvivesFullSocketsAndRenewedKeys) {
     each = static_cast<std::byte>(random());
   std::size_t written = 0, stalls = 0;
   std::vector<std::byte> some(50'000);
-  while (come.size() < sent.size()) {
+  while (come.size() < sent.size() || low->holds_back()) {
     // Until the socket is full: then the other end reads some, never all.
-    while (written < sent.size()) {
+    while (written < sent.size() || low->holds_back()) {
       const auto [how, bytes] = low->write(parts_of(sent, written));
       if (how == outcome::wants_write) {
         ++stalls;
         break;
       }
       ASSERT_EQ(how, outcome::done) << low->fault();
-      ASSERT_GT(bytes, 0U);
-      ASSERT_LE(bytes, tls_session::record_bytes);
       written += bytes;
     }
     for (unsigned i = 0; i < 1 + random() % 5; ++i) {

@@ -153,6 +153,36 @@ TEST_P(Determinism, TheFusedStepIsTheWeightedSumAndTheStep) {
   EXPECT_TRUE(same_bits(v1.get(), v2.get()));
 }
 
+// More terms than a kernel takes at once.
+TEST_P(Determinism, ManyTermsHaveTheBitsOfOneSumAfterAnother) {
+  constexpr std::int64_t n = 1003;
+  std::vector<device_array<float>> data;
+  std::vector<term> terms;
+  for (int t = 0; t < 37; ++t)
+    data.push_back(upload(random.floats(n), t % 3 == 2 ? 1 : 0));
+  for (auto& each : data)
+    terms.push_back({each, 1.0 / static_cast<double>(3 + terms.size())});
+  auto sum = output(n), step_by_step = output(n), p = upload(random.floats(n)), fused = output(n), two_steps = output(n);
+  queue.weighted_sum(terms, sum, n);
+  queue.weighted_sum(std::span(terms).first(1), step_by_step, n);
+  for (std::size_t t = 1; t < terms.size(); ++t)
+    queue.weighted_sum(std::array{term{step_by_step, 1}, terms[t]}, step_by_step, n);
+  EXPECT_TRUE(same_bits(sum.get(), step_by_step.get()));
+  const std::array one{term{sum, 1}};
+  sgd_args args{.count = n, .terms = terms, .p = p, .p_out = fused, .step_scalars = scalars, .weight_decay = 0.01F};
+  queue.sgd(args);
+  args.terms = one, args.p_out = two_steps;
+  queue.sgd(args);
+  EXPECT_TRUE(same_bits(fused.get(), two_steps.get()));
+  const std::vector<float> zeros(n);
+  auto m1 = upload(zeros), v1 = upload(zeros), m2 = upload(zeros), v2 = upload(zeros);
+  adamw_args adam{.count = n, .terms = terms, .p = p, .p_out = fused, .m = m1, .v = v1, .step_scalars = scalars};
+  queue.adamw(adam);
+  adam.terms = one, adam.p_out = two_steps, adam.m = m2, adam.v = v2;
+  queue.adamw(adam);
+  EXPECT_TRUE(same_bits(fused.get(), two_steps.get()));
+}
+
 TEST_P(Determinism, GemmRepeatsItselfWhereverItsOperandsLie) {
   for (bool transpose_b : {false, true}) {
     constexpr std::int64_t m = 65, n = 131, k = 257;

@@ -152,7 +152,8 @@ private:
     next.start.uc_stack.ss_size = stack_bytes;
     next.start.uc_link = nullptr;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&next.start, reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+    makecontext(&next.start, reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(self >> 32),
+                static_cast<unsigned>(self));
     setcontext(&next.start);
   }
 
@@ -166,10 +167,18 @@ private:
 
 #if defined(__SANITIZE_ADDRESS__)
   // AddressSanitizer wants to know on which stack the thread is.
-  void leave_for(fiber& next) { __sanitizer_start_switch_fiber(&scheduler_fake_, next.stack.base, stack_bytes); }
-  void arrived_on_fiber() { __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_stack_bytes_); }
-  void leave_for_scheduler() { __sanitizer_start_switch_fiber(nullptr, scheduler_stack_, scheduler_stack_bytes_); }
-  void back_on_scheduler() { __sanitizer_finish_switch_fiber(scheduler_fake_, nullptr, nullptr); }
+  void leave_for(fiber& next) {
+    __sanitizer_start_switch_fiber(&scheduler_fake_, next.stack.base, stack_bytes);
+  }
+  void arrived_on_fiber() {
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
+  }
+  void leave_for_scheduler() {
+    __sanitizer_start_switch_fiber(nullptr, scheduler_stack_, scheduler_stack_bytes_);
+  }
+  void back_on_scheduler() {
+    __sanitizer_finish_switch_fiber(scheduler_fake_, nullptr, nullptr);
+  }
   void* scheduler_fake_ = nullptr;
   const void* scheduler_stack_ = nullptr;
   std::size_t scheduler_stack_bytes_ = 0;

@@ -45,8 +45,8 @@ namespace troupe::emulated_cuda {
 
 inline constexpr unsigned warp_size = 32;
 
-/// Runs every thread of every block. A thread that waits at a barrier keeps its stack, a fiber of its own; threads that never wait run
-/// one after another as a plain loop on a single one.
+/// Runs every thread of every block. A thread that waits at a barrier keeps its stack, a fiber of its own; threads that never
+/// wait run one after another as a plain loop on a single one.
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
 
 /// All living threads of the block, or of the calling thread's warp, have come here.

@@ -40,8 +40,8 @@ std::vector<float> transposed(const std::vector<float>& x, std::int64_t rows, st
   return out;
 }
 
-/// c = a b, row-major: a stretch of b that fits the second-level cache at a time, four of its rows at once. The order in which an element's
-/// products are added depends on k alone.
+/// c = a b, row-major: a stretch of b that fits the second-level cache at a time, four of its rows at once. The order in which an
+/// element's products are added depends on k alone.
 void add_products(const float* a, const float* b, float* c, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t width = 512, depth = 128;
   for (std::int64_t l = 0; l < k; l += depth)
@@ -54,7 +54,8 @@ void add_products(const float* a, const float* b, float* c, std::int64_t m, std:
         std::int64_t r = 0;
         for (; r + 4 <= rows; r += 4, right += 4 * n)
           for (std::int64_t x = 0; x < columns; ++x)
-            to[x] += (left[r] * right[x] + left[r + 1] * right[n + x]) + (left[r + 2] * right[2 * n + x] + left[r + 3] * right[3 * n + x]);
+            to[x] += (left[r] * right[x] + left[r + 1] * right[n + x])
+                     + (left[r + 2] * right[2 * n + x] + left[r + 3] * right[3 * n + x]);
         for (; r < rows; ++r, right += n)
           for (std::int64_t x = 0; x < columns; ++x)
             to[x] += left[r] * right[x];

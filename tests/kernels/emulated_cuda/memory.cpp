@@ -19,7 +19,7 @@ namespace troupe::emulated_cuda {
 namespace {
 
 constexpr std::size_t reserved = std::size_t{64} << 30; // addresses, not memory
-constexpr std::size_t page = std::size_t{2} << 20;       // huge: opening and closing walks the pages
+constexpr std::size_t page = std::size_t{2} << 20;      // huge: opening and closing walks the pages
 constexpr int most_devices = 8;
 
 long long from_environment(const char* name, long long otherwise) {
@@ -33,7 +33,6 @@ struct arena {
   std::size_t share = reserved / most_devices;
   std::size_t opened = 0; ///< bytes of each share that ever had a block: what is opened and closed
   bool protect = from_environment("TROUPE_EMULATED_CUDA_PROTECT", 1) != 0;
-  std::size_t limit = static_cast<std::size_t>(from_environment("TROUPE_EMULATED_CUDA_MEMORY_MIB", 4096)) << 20;
   std::map<std::byte*, std::size_t> blocks[most_devices];
   std::size_t used[most_devices] = {};
   int users = 0;
@@ -55,6 +54,11 @@ struct arena {
   }
   bool open() const { return users > 0 || !protect; }
 };
+
+/// Of each device; asked anew each time, so that a test may change it.
+std::size_t memory_limit() {
+  return static_cast<std::size_t>(from_environment("TROUPE_EMULATED_CUDA_MEMORY_MIB", 4096)) << 20;
+}
 
 arena& memory() {
   static arena all;
@@ -105,6 +109,7 @@ using troupe::emulated_cuda::device_count;
 using troupe::emulated_cuda::from_environment;
 using troupe::emulated_cuda::last_error;
 using troupe::emulated_cuda::memory;
+using troupe::emulated_cuda::memory_limit;
 using troupe::emulated_cuda::report;
 
 cudaError_t cudaGetLastError() {
@@ -138,7 +143,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const char* capability = std::getenv("TROUPE_EMULATED_CUDA_CAPABILITY");
   *properties = {};
   std::strcpy(properties->name, "Emulated CUDA device on this processor");
-  properties->totalGlobalMem = memory().limit;
+  properties->totalGlobalMem = memory_limit();
   properties->major = 9;
   if (capability)
     std::sscanf(capability, "%d.%d", &properties->major, &properties->minor);
@@ -154,8 +159,8 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   auto& all = memory();
   std::lock_guard lock{all.mutex};
-  *total = all.limit;
-  *free = all.limit - all.used[current_device];
+  *total = memory_limit();
+  *free = *total - std::min(*total, all.used[current_device]);
   return cudaSuccess;
 }
 
@@ -172,7 +177,7 @@ cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   auto& all = memory();
   const std::size_t capacity = (std::max<std::size_t>(bytes, 1) + 511) / 512 * 512;
   std::lock_guard lock{all.mutex};
-  if (capacity > all.limit - all.used[current_device])
+  if (all.used[current_device] + capacity > memory_limit())
     return report(cudaErrorMemoryAllocation);
   std::byte* const first = all.base + static_cast<std::size_t>(current_device) * all.share;
   std::byte* place = first;
@@ -185,7 +190,8 @@ cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   const auto end = static_cast<std::size_t>(place - first) + capacity;
   if (end > all.share)
     return report(cudaErrorMemoryAllocation);
-  all.opened = std::max(all.opened, (end + troupe::emulated_cuda::page - 1) / troupe::emulated_cuda::page * troupe::emulated_cuda::page);
+  all.opened =
+      std::max(all.opened, (end + troupe::emulated_cuda::page - 1) / troupe::emulated_cuda::page * troupe::emulated_cuda::page);
   all.set_protection(PROT_READ | PROT_WRITE);
   std::memset(place, 0xff, capacity); // NaN: what nobody has written must not look like zeros
   if (!all.open())

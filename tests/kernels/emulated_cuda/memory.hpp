@@ -13,8 +13,8 @@ int device_count();
 /// The device whose memory an address is; empty for the host's.
 std::optional<int> device_of(const void* address);
 
-/// Lets the calling thread, and alas every other, touch device memory until it is destroyed. Where TROUPE_EMULATED_CUDA_PROTECT is 0
-/// memory is always open.
+/// Lets the calling thread, and alas every other, touch device memory until it is destroyed. Where TROUPE_EMULATED_CUDA_PROTECT
+/// is 0 memory is always open.
 class memory_access {
 public:
   memory_access();

@@ -2,6 +2,7 @@
 // Streams as threads, events, host functions, and graphs as lists of what was enqueued.
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -24,8 +25,8 @@ struct entry {
   std::function<void()> work;
 };
 
-/// A graph in the making: what was enqueued, in that order, and the streams that have joined. A stream other than the first must be
-/// waited for by it, after its last entry, before the capture ends.
+/// A graph in the making: what was enqueued, in that order, and the streams that have joined. A stream other than the first must
+/// be waited for by it, after its last entry, before the capture ends.
 struct recording {
   cudaStream_t first;
   std::vector<entry> entries;
@@ -274,6 +275,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
       other->capture = nullptr;
     unjoined = unjoined || open;
   }
+  if (std::getenv("TROUPE_EMULATED_CUDA_NO_CAPTURE"))
+    return cudaErrorStreamCaptureInvalidated; // as if something in it could not be captured
   if (unjoined)
     return cudaErrorStreamCaptureUnjoined;
   *graph = new CUgraph_st{std::move(done->entries)};
