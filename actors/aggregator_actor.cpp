@@ -30,6 +30,13 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [](const protocols::hold_order&) {},
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
+    [this](inspect_query) { // the lead knows whose pushes are missing
+      auto out = activity_.report("aggregator", setup_.place.self.value, self_->mailbox().size());
+      if (!pending_.empty())
+        out.state = "sums";
+      out.waits_for.push_back("shard 0");
+      return out;
+    },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
     [this](device_check) {
@@ -88,6 +95,7 @@ void aggregator_state::summed(protocols::version ver) {
     return;
   auto done = std::move(pending_.front());
   pending_.pop_front();
+  activity_.again("collects");
   core_.held.passed(done.mark);
   for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
     const auto& parent = peers_->holders[setup_.place.parents[i].value];

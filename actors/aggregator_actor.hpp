@@ -53,6 +53,7 @@ private:
   holder_core core_;
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
+  activity activity_{"collects"};
   bool watched_ = false;
 };
 

@@ -75,6 +75,7 @@ private:
   void finished(const job_finished& msg);
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);
+  caf::result<cluster_report> inspect_all();
   std::vector<seat_view> seats() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);

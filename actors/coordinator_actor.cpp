@@ -81,6 +81,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
     [this](const role_lost& msg) { on_role_lost(msg); },
     [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
     [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
+    [this](inspect_query) { return report(); },
     [this](const protocols::expired& msg) {
       if (msg.timer == stall_timer)
         watch_for_stalls();
@@ -98,12 +99,15 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
 
 void coordinator_state::prepare() {
   places_ = place_roles(setup_.what, setup_.nodes);
+  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
+    awaited_.insert(i);
   answers_missing_ = setup_.nodes.size();
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
     self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;
+          awaited_.erase(i);
           if (i == 0)
             data_size_ = ready.data_size;
           if (--answers_missing_ == 0)
@@ -115,11 +119,15 @@ void coordinator_state::prepare() {
 }
 
 void coordinator_state::start() {
+  activity_.enter("starts");
+  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
+    awaited_.insert(i);
   answers_missing_ = setup_.nodes.size();
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
     self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_)
       .then(
-        [this] {
+        [this, i] {
+          awaited_.erase(static_cast<std::uint32_t>(i));
           if (--answers_missing_ == 0)
             started();
         },
@@ -173,6 +181,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
 }
 
 void coordinator_state::resume_clock() {
+  activity_.enter("runs");
   last_progress_ = std::chrono::steady_clock::now();
   clock_.resume();
   timers_.resume();
@@ -214,6 +223,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     clock_.pause();
     hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
     tell(pause_order{});
+    activity_.enter("evaluates");
     result_.samples = msg.samples;
     result_.steps = msg.ver.value;
     perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
@@ -298,6 +308,22 @@ void coordinator_state::holder_lost(std::uint32_t holder, const std::string& rea
   perform(machine_->on(protocols::holder_down{protocols::holder_id{holder}, reason}));
 }
 
+actor_report coordinator_state::report() const {
+  auto out = activity_.report("coordinator", 0, self_->mailbox().size());
+  if (out.state == "runs")
+    out.waits_for.push_back("shard 0");
+  else if (out.state == "evaluates")
+    out.waits_for.push_back("evaluator 0");
+  else if (!finishing_)
+    for (auto node : awaited_)
+      out.waits_for.push_back("node " + setup_.nodes[node].name);
+  out.fields = {{"protocol", setup_.what.protocol.name},
+                {"step", std::to_string(result_.steps)},
+                {"samples", std::to_string(result_.samples)},
+                {"no_step_for_s", fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
+  return out;
+}
+
 /// Says whom a round waits for when it takes long; the deadline itself is the connection's.
 void coordinator_state::watch_for_stalls() {
   if (finishing_)
@@ -323,6 +349,7 @@ void coordinator_state::watch_for_stalls() {
 void coordinator_state::finish(const protocols::stop& how) {
   if (finishing_)
     return;
+  activity_.enter("ends");
   finishing_ = true;
   clock_.pause();
   result_.failed = how.failed;

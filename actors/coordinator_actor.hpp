@@ -58,6 +58,7 @@ public:
   coordinator_control::behavior_type make_behavior();
 
 private:
+  actor_report report() const;
   void prepare();
   void start();
   void started();
@@ -99,6 +100,8 @@ private:
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
+  activity activity_{"prepares"};
+  std::set<std::uint32_t> awaited_; ///< nodes that prepare or start
   training_clock clock_;
   training_timers timers_;
   std::chrono::steady_clock::time_point last_progress_;

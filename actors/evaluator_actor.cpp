@@ -37,6 +37,13 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
     },
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
+    [this](inspect_query) {
+      auto out = activity_.report("evaluator", 0, self_->mailbox().size());
+      if (collecting_)
+        for (auto worker : collecting_->missing)
+          out.waits_for.push_back("worker " + std::to_string(worker.value));
+      return out;
+    },
     [this](const protocols::plan& msg) {
       members_ = msg;
       setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
@@ -120,6 +127,7 @@ kernels::buffer evaluator_state::average() {
 }
 
 void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
+  activity_.again("evaluates");
   ver_ = ver;
   parameters_ = std::move(parameters);
   done_ = 0;
@@ -148,6 +156,7 @@ void evaluator_state::next_batch() {
 }
 
 void evaluator_state::finish() {
+  activity_.enter("idle");
   auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
   caf::anon_send(peers_->coordinator, evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
                                                  mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_});

@@ -62,6 +62,7 @@ private:
 
   evaluator_actor::stateful_pointer<evaluator_state> self_;
   evaluator_setup setup_;
+  activity activity_{"idle"};
   std::unique_ptr<plan> plan_;
   batch_loader test_, train_;
   peers_ptr peers_;

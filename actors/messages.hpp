@@ -16,6 +16,7 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/assembler.hpp"
+#include "actors/inspection.hpp"
 #include "actors/device.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
@@ -222,6 +223,7 @@ using holder_control = holder_actor::extend<
   caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
+  caf::result<actor_report>(inspect_query),
   caf::result<void>(protocols::expired),
   caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
   caf::result<void>(device_check),       ///< to itself
@@ -245,6 +247,7 @@ using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 
 using worker_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
+  caf::result<actor_report>(inspect_query),
   caf::result<void>(protocols::plan),
   caf::result<void>(pause_order),
   caf::result<void>(protocols::resume_order),
@@ -256,6 +259,7 @@ using worker_actor = params_actor::extend<
 
 using evaluator_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
+  caf::result<actor_report>(inspect_query),
   caf::result<void>(protocols::plan),
   caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it, the plan whose workers will send
   caf::result<void>(compute_finished)>;
@@ -268,7 +272,8 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(protocols::expired),
   caf::result<void>(stop_job)>;
 /// The same, as the cluster that it runs on sees it.
-using coordinator_control = coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves)>;
+using coordinator_control =
+  coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves), caf::result<actor_report>(inspect_query)>;
 
 /// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
 struct prepare_job {
@@ -308,6 +313,7 @@ using node_actor = caf::typed_actor<
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<node_totals>(totals_query),
+  caf::result<node_report>(inspect_query),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<void>(stop_job)>;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <unistd.h>
+
 #include <caf/event_based_actor.hpp>
 #include <fmt/format.h>
 
@@ -15,6 +17,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
+/// How long a role may take to say what it does.
+constexpr std::chrono::milliseconds inspect_deadline{1000};
 /// How many events fit a message of the control plane (system.cpp), with room to spare.
 constexpr std::size_t trace_chunk_events = 8192;
 
@@ -80,6 +84,7 @@ node_control::behavior_type node_state::make_behavior() {
       }
       return totals;
     },
+    [this](inspect_query) { return inspect_roles(); },
     [this](trace_query) { return trace_ ? trace_->take(trace_chunk_events) : trace_chunk{}; },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
@@ -225,6 +230,54 @@ void node_state::on_down(const caf::down_msg& msg) {
       report(false, number);
   if (roles_.evaluator && roles_.evaluator.address() == msg.source)
     self_->send(coordinator_, stop_job{true, "the evaluator failed: " + explain(msg.reason)});
+}
+
+/// Gathers what the roles say of themselves. One that does not answer in time is stuck, and keeps nobody from being seen.
+caf::result<node_report> node_state::inspect_roles() {
+  struct gathering {
+    node_report out;
+    std::size_t missing = 1;
+    caf::typed_response_promise<node_report> promise;
+  };
+  auto all = std::make_shared<gathering>();
+  all->promise = self_->make_response_promise<node_report>();
+  if (number_ < places_.nodes.size())
+    all->out.node = places_.nodes[number_].name;
+  all->out.pid = static_cast<std::int32_t>(getpid());
+  all->out.resident_bytes = resident_bytes();
+  if (hub_)
+    for (const auto& lane : hub_->stats())
+      all->out.links.push_back({places_.nodes[lane.peer.value].name, lane.bytes_sent, lane.bytes_received, lane.queued_bytes});
+  auto one_less = [all] {
+    if (--all->missing == 0)
+      all->promise.deliver(std::move(all->out));
+  };
+  auto ask = [&](const auto& actor, const char* role, std::uint32_t index) {
+    ++all->missing;
+    self_->request(actor, inspect_deadline, inspect_query{})
+      .then(
+        [all, one_less](actor_report& said) {
+          said.node = all->out.node;
+          all->out.actors.push_back(std::move(said));
+          one_less();
+        },
+        [all, one_less, role, index](const caf::error& e) {
+          all->out.actors.push_back({.id = fmt::format("{} {}", role, index),
+                                     .role = role,
+                                     .node = all->out.node,
+                                     .state = "does not answer: " + explain(e),
+                                     .stuck = true});
+          one_less();
+        });
+  };
+  for (const auto& [number, holder] : roles_.holders)
+    ask(holder, number < job_.cluster.shards ? "shard" : "aggregator", number);
+  for (const auto& [number, worker] : roles_.workers)
+    ask(worker, "worker", number);
+  if (roles_.evaluator)
+    ask(roles_.evaluator, "evaluator", 0);
+  one_less();
+  return all->promise;
 }
 
 void node_state::stop() {

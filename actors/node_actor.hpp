@@ -43,6 +43,7 @@ private:
 
   caf::result<node_prepared> prepare(const prepare_job& msg);
   caf::result<void> start(const job_places& msg);
+  caf::result<node_report> inspect_roles();
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace troupe::actors {
 
 namespace {
@@ -102,6 +104,7 @@ holder_control::behavior_type shard_state::make_behavior() {
       if (leads())
         perform_as_lead(setup_.lead->on(msg));
     },
+    [this](inspect_query) { return report(); },
     [this](waiting_query) {
       std::vector<std::uint32_t> names;
       if (leads())
@@ -263,8 +266,27 @@ void shard_state::applied(protocols::version ver) {
   core_.held.passed(done.mark);
   ready_ = std::move(done.parameters);
   ready_version_ = ver;
+  activity_.again("collects");
   for (const auto& order : done.then_send)
     send_all(order);
+}
+
+/// `pending_` is not empty while a version is computed.
+actor_report shard_state::report() const {
+  auto out = activity_.report("shard", setup_.place.self.value, self_->mailbox().size());
+  if (!pending_.empty())
+    out.state = "applies";
+  else if (leads() && !clock_.running())
+    out.state = "holds";
+  if (!leads())
+    out.waits_for.push_back("shard 0");
+  else if (out.state == "holds")
+    out.waits_for.push_back("evaluator 0");
+  else if (pending_.empty())
+    for (auto worker : setup_.lead->waiting_for())
+      out.waits_for.push_back(fmt::format("worker {}", worker.value));
+  out.fields = {{"version", std::to_string(ready_version_.value)}};
+  return out;
 }
 
 void shard_state::serve(const protocols::send_order& order) {

@@ -84,6 +84,7 @@ private:
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
   void update_clock();
   void run_clock(bool running);
+  actor_report report() const;
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
   void arrive(const std::optional<protocols::push>& complete);
 
@@ -97,6 +98,7 @@ private:
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
   std::deque<pending_apply> pending_;
+  activity activity_{"collects"};
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_;

@@ -83,6 +83,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_piece))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::release_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::inspect_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::link_report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_report))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::member_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
@@ -433,6 +438,31 @@ bool inspect(Inspector& f, job_result& x) {
                             f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
                             f.field("resident_bytes", x.resident_bytes),
                             f.field("resident_bytes_first", x.resident_bytes_first), f.field("period", x.period));
+}
+template <class Inspector>
+bool inspect(Inspector& f, inspect_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, actor_report& x) {
+  return f.object(x).fields(f.field("id", x.id), f.field("role", x.role), f.field("node", x.node), f.field("job", x.job),
+                            f.field("state", x.state), f.field("since_s", x.since_s), f.field("mailbox", x.mailbox),
+                            f.field("waits_for", x.waits_for), f.field("fields", x.fields), f.field("stuck", x.stuck));
+}
+template <class Inspector>
+bool inspect(Inspector& f, link_report& x) {
+  return f.object(x).fields(f.field("peer", x.peer), f.field("bytes_sent", x.bytes_sent),
+                            f.field("bytes_received", x.bytes_received), f.field("queued_bytes", x.queued_bytes));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_report& x) {
+  return f.object(x).fields(f.field("node", x.node), f.field("job", x.job), f.field("pid", x.pid),
+                            f.field("resident_bytes", x.resident_bytes), f.field("actors", x.actors),
+                            f.field("links", x.links), f.field("silent", x.silent));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_report& x) {
+  return f.object(x).fields(f.field("nodes", x.nodes));
 }
 
 } // namespace troupe::actors

@@ -72,11 +72,14 @@ worker_actor::behavior_type worker_state::make_behavior() {
     [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
+    [this](inspect_query) { return report(); },
     [this](const protocols::plan& msg) {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
         return;
-      if (plan_.epoch.value == 0)
+      if (plan_.epoch.value == 0) {
         start_clock();
+        activity_.enter("waits for parameters");
+      }
       plan_ = msg;
       replicas_in_.drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
       perform(setup_.machine->on(msg));
@@ -222,6 +225,7 @@ void worker_state::begin(const protocols::compute& what, std::optional<local_upd
 
 /// Asks for the batches that are missing, one after the other; with the last one the step is computed.
 void worker_state::load() {
+  activity_.enter("loads a batch");
   for (auto& chunk : step_.chunks) {
     if (!chunk.data && next_batch_ && next_batch_->where == chunk.rows)
       chunk.data = std::exchange(next_batch_, std::nullopt)->data;
@@ -259,6 +263,7 @@ void worker_state::on_batch(loaded_batch& loaded) {
 }
 
 void worker_state::compute() {
+  activity_.again("computes");
   track_.computes(clock_.now());
   step_.computing = true;
   compute_request request;
@@ -307,8 +312,25 @@ void worker_state::finish_step() {
   if (!finished_)
     return;
   auto done = *std::exchange(finished_, std::nullopt);
+  computed_ns_ = done.compute;
+  activity_.again("waits for parameters"); // unless its machine has it go on
   track_.computed(done.step, done.samples, clock_.now());
   perform(setup_.machine->on(done));
+}
+
+/// Whoever it waits for is the lead where it waits for parameters: that decides when they are sent.
+actor_report worker_state::report() const {
+  auto out = activity_.report("worker", setup_.self.value, self_->mailbox().size());
+  if (!clock_.running() && plan_.epoch.value != 0)
+    out.state = "held, " + out.state;
+  if (out.state.ends_with("waits for parameters"))
+    out.waits_for.push_back("shard 0");
+  else if (out.state.ends_with("waits for a plan"))
+    out.waits_for.push_back("coordinator 0");
+  out.fields = {{"step", std::to_string(step_.what.step)},
+                {"plan", std::to_string(plan_.epoch.value)},
+                {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)}};
+  return out;
 }
 
 void worker_state::push(const protocols::send_push& what) {

@@ -69,6 +69,7 @@ public:
   worker_actor::behavior_type make_behavior();
 
 private:
+  actor_report report() const;
   /// At most so many rows at once go through the plan: a longer part is computed in chunks.
   struct chunk {
     slice rows;
@@ -121,6 +122,8 @@ private:
   kernels::buffer anchor_;                                  ///< adopted last
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
+  activity activity_{"waits for a plan"};
+  std::int64_t computed_ns_ = 0; ///< what the last step took, emulated time counted
   training_clock clock_;
   training_timers timers_;
   emulated_link to_peers_;

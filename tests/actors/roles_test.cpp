@@ -85,6 +85,7 @@ public:
       [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
       [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
+      [](inspect_query) { return node_report{}; },
       [this](trace_query) { return script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{}; },
       [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
     };
