@@ -165,7 +165,7 @@ void add_others(CLI::App& app, arguments& a) {
 
 void add_certs(CLI::App& app, arguments& a) {
   CLI::App* certs = add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
-                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1");
+                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
