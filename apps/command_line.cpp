@@ -34,7 +34,7 @@ struct arguments {
   simulate_options simulate;
   certs_options certs;
   std::string workers;
-  std::vector<std::string> rest; ///< of subcommands that are not there yet
+  console_options console;
 };
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& example) {
@@ -130,6 +130,13 @@ void add_others(CLI::App& app, arguments& a) {
 
   node->add_flag("--once", a.node.once, "end when the coordinator does, instead of waiting for it to come back");
 
+  CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why", "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
+  console->add_option("--cluster", a.console.cluster, "cluster file")->type_name("CLUSTER.toml")->required();
+  console->add_option("-c", a.console.commands, "run this command instead of asking for some (may be repeated)")
+      ->type_name("COMMAND")
+      ->allow_extra_args(false);
+  add_json(console, a.console.json);
+
   CLI::App* check = add_command(app, "check", "Check a job file, its data and its model; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);
@@ -165,7 +172,7 @@ void add_others(CLI::App& app, arguments& a) {
 
 void add_certs(CLI::App& app, arguments& a) {
   CLI::App* certs = add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
-                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1");
+                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
@@ -184,17 +191,6 @@ void add_certs(CLI::App& app, arguments& a) {
       ->allow_extra_args(false);
   issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
   issue->callback([&a] { a.certs.issue = true; });
-}
-
-/// Names that are promised: they exist, take anything, and say that they come later.
-void add_later(CLI::App& app, arguments& a) {
-  const std::vector<std::vector<std::string>> announced{
-      {"console", "Talk to a running cluster (comes later)", "troupe console --cluster lab.toml -c ps"}};
-  for (const auto& words : announced) {
-    CLI::App* c = add_command(app, words[0], words[1], words[2]);
-    c->allow_extras();
-    c->add_option("arguments", a.rest, "what it will take");
-  }
 }
 
 /// Flags that change the job as settings, those with a name of their own last: they are meant more.
@@ -260,7 +256,7 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.bench;
   if (name == "certs")
     return a.certs;
-  return later_options{name};
+  return a.console;
 }
 
 /// The likely name behind an argument that nobody expected: a subcommand or, for a flag, one of the subcommand's.
@@ -288,7 +284,6 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_simulate(app, a);
   add_others(app, a);
   add_certs(app, a);
-  add_later(app, a);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

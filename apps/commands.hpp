@@ -100,14 +100,15 @@ struct certs_options {
   bool json = false;
 };
 
-/// A subcommand that is announced and not there yet: console.
-struct later_options {
-  std::string name;
+struct console_options {
+  std::string cluster;               ///< cluster file
+  std::vector<std::string> commands; ///< to run instead of talking to a person
+  bool json = false;
 };
 
 using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
                                      protocols_options, version_options, bench_options, compare_options,
-                                     simulate_options, certs_options, later_options>;
+                                     simulate_options, certs_options, console_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);
@@ -121,6 +122,6 @@ int bench_command(const bench_options& options);
 int compare_command(const compare_options& options);
 int simulate_command(const simulate_options& options);
 int certs_command(const certs_options& options);
-int later_command(const later_options& options);
+int console_command(const console_options& options);
 
 } // namespace troupe::apps

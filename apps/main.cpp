@@ -21,7 +21,7 @@ struct dispatch {
   int operator()(const troupe::apps::compare_options& o) const { return compare_command(o); }
   int operator()(const troupe::apps::simulate_options& o) const { return simulate_command(o); }
   int operator()(const troupe::apps::certs_options& o) const { return certs_command(o); }
-  int operator()(const troupe::apps::later_options& o) const { return later_command(o); }
+  int operator()(const troupe::apps::console_options& o) const { return console_command(o); }
 };
 
 } // namespace

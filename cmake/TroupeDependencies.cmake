@@ -29,4 +29,9 @@ if(TROUPE_WITH_ONEDNN)
   target_include_directories(troupe_onednn SYSTEM INTERFACE "${TROUPE_ONEDNN_INCLUDE}")
 endif()
 
+find_library(TROUPE_LIBEDIT edit REQUIRED)
+add_library(troupe_libedit INTERFACE)
+add_library(troupe::libedit ALIAS troupe_libedit)
+target_link_libraries(troupe_libedit INTERFACE "${TROUPE_LIBEDIT}")
+
 include(TroupeCAF)

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tables about a cluster.
+#include "apps/console/snapshot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "apps/config/suggest.hpp"
+#include "apps/report.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+int number_of(const std::string& id) {
+  const auto blank = id.rfind(' ');
+  return blank == std::string::npos ? 0 : std::atoi(id.c_str() + blank + 1);
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  std::ranges::sort(values);
+  const auto half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+boost::json::object json_of(const actors::actor_report& actor, const snapshot& at) {
+  boost::json::object fields;
+  for (const auto& [key, value] : actor.fields)
+    fields[key] = value;
+  return {{"id", name_of(actor, at)},
+          {"role", actor.role},
+          {"node", actor.node},
+          {"job", actor.job},
+          {"state", actor.state},
+          {"since_s", actor.since_s},
+          {"mailbox", actor.mailbox},
+          {"waits_for", boost::json::value_from(actor.waits_for)},
+          {"stuck", actor.stuck},
+          {"fields", std::move(fields)}};
+}
+
+answer no_such(const snapshot& at, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& actor : at.actors())
+    names.push_back(name_of(actor, at));
+  const auto likely = config::nearest(name, names);
+  auto text = names.empty() ? "no job runs, so there are no actors\n"
+                            : fmt::format("there is no actor \"{}\"{}; `ps` lists them\n", name,
+                                          likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
+  return {text, {{"error", text}}, true};
+}
+
+} // namespace
+
+std::vector<actors::actor_report> snapshot::actors() const {
+  std::vector<actors::actor_report> all;
+  for (const auto& node : reports.nodes)
+    all.insert(all.end(), node.actors.begin(), node.actors.end());
+  std::ranges::sort(all, {}, [](const actors::actor_report& a) { return std::tuple{a.job, a.role, number_of(a.id)}; });
+  return all;
+}
+
+std::string name_of(const actors::actor_report& actor, const snapshot& at) {
+  std::set<std::uint64_t> running;
+  for (const auto& node : at.reports.nodes)
+    running.insert(node.job);
+  return running.size() > 1 ? fmt::format("{}/{}", actor.job, actor.id) : actor.id;
+}
+
+const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name) {
+  auto wanted = name;
+  std::ranges::replace(wanted, ':', ' ');
+  if (!wanted.empty() && wanted.find(' ') == std::string::npos && wanted.back() >= '0' && wanted.back() <= '9')
+    wanted.insert(wanted.find_last_not_of("0123456789") + 1, " ");
+  if (wanted == "coordinator" || wanted == "evaluator")
+    wanted += " 0";
+  const auto found = std::ranges::find_if(all, [&](const auto& actor) { return name_of(actor, at) == wanted; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+answer ps(const snapshot& at, const std::string& only) {
+  std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "for", "mailbox", "waits for"}};
+  boost::json::array list;
+  for (const auto& actor : at.actors()) {
+    if (!only.empty() && actor.role != only && actor.node != only)
+      continue;
+    rows.push_back({name_of(actor, at), actor.node, actor.state, seconds_text(actor.since_s), std::to_string(actor.mailbox),
+                    fmt::format("{}", fmt::join(actor.waits_for, ", "))});
+    list.push_back(json_of(actor, at));
+  }
+  auto text = rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "nothing of that role or on that node\n"} : table(rows);
+  boost::json::array silent;
+  for (const auto& node : at.reports.nodes)
+    if (!node.silent.empty()) {
+      text += fmt::format("node {} does not answer: {}\n", node.node, node.silent);
+      silent.push_back({{"node", node.node}, {"reason", node.silent}});
+    }
+  return {text, {{"actors", std::move(list)}, {"silent", std::move(silent)}}};
+}
+
+answer show(const snapshot& at, const std::string& name) {
+  const auto all = at.actors();
+  const auto* actor = find_actor(all, at, name);
+  if (actor == nullptr)
+    return no_such(at, name);
+  std::string text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
+  text += fmt::format("  {} in its mailbox\n", counted(actor->mailbox, "message"));
+  if (!actor->waits_for.empty())
+    text += fmt::format("  waits for {}\n", fmt::join(actor->waits_for, ", "));
+  for (const auto& [key, value] : actor->fields)
+    text += fmt::format("  {} {}\n", key, value);
+  return {text, json_of(*actor, at)};
+}
+
+answer why(const snapshot& at, const std::string& name) {
+  const auto all = at.actors();
+  const auto* start = find_actor(all, at, name);
+  if (start == nullptr)
+    return no_such(at, name);
+  std::string text;
+  boost::json::array chain;
+  std::vector<const actors::actor_report*> open{start};
+  std::set<std::string> seen;
+  std::vector<std::string> roots;
+  while (!open.empty()) {
+    const auto* actor = open.back();
+    open.pop_back();
+    if (!seen.insert(actor->id).second)
+      continue;
+    text += fmt::format("{} ({}) {} for {}", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
+    text += actor->waits_for.empty() ? "\n" : fmt::format(", waits for {}\n", fmt::join(actor->waits_for, ", "));
+    chain.push_back(json_of(*actor, at));
+    if (actor->waits_for.empty() || actor->stuck)
+      roots.push_back(fmt::format("{} on node {}: it {} for {}", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s)));
+    if (actor->stuck)
+      continue;
+    for (const auto& next : actor->waits_for) {
+      const auto known = std::ranges::find_if(all, [&](const auto& a) { return a.job == actor->job && a.id == next; });
+      if (known != all.end()) {
+        open.push_back(&*known);
+        continue;
+      }
+      std::string silent;
+      for (const auto& node : at.reports.nodes)
+        if (node.job == actor->job && !node.silent.empty())
+          silent += fmt::format("{}node {} ({})", silent.empty() ? "" : ", ", node.node, node.silent);
+      roots.push_back(silent.empty() ? fmt::format("{}, which nobody has seen", next)
+                                     : fmt::format("{}: it is on a node that does not answer: {}", next, silent));
+    }
+  }
+  boost::json::array causes;
+  for (const auto& root : roots) {
+    text += fmt::format("=> {}\n", root);
+    causes.push_back(boost::json::value(root));
+  }
+  if (roots.empty())
+    text += "=> they wait for each other: between two messages, or for ever\n";
+  return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}}};
+}
+
+answer stragglers(const snapshot& at) {
+  struct one {
+    actors::actor_report actor;
+    double ms = 0;
+  };
+  std::vector<one> workers;
+  std::vector<double> times;
+  for (const auto& actor : at.actors())
+    if (actor.role == "worker") {
+      const auto known = actor.fields.find("compute_ms");
+      workers.push_back({actor, known == actor.fields.end() ? 0 : std::strtod(known->second.c_str(), nullptr)});
+      if (!actor.stuck)
+        times.push_back(workers.back().ms);
+    }
+  const auto median = median_of(times);
+  std::vector<double> deviations;
+  for (double ms : times)
+    deviations.push_back(std::abs(ms - median));
+  const auto mad = median_of(deviations);
+  const auto limit = median + std::max(3 * mad, 0.1 * median); // as the deadline protocol has it
+  std::vector<std::vector<std::string>> rows{{"worker", "node", "last step", "verdict"}};
+  boost::json::array list;
+  for (const auto& [actor, ms] : workers) {
+    const auto running_ms = actor.state == "computes" ? actor.since_s * 1000 : 0;
+    const std::string verdict = actor.stuck                          ? actor.state
+                                : ms > limit || running_ms > limit ? fmt::format("slow: {:.1f} times the median", std::max(ms, running_ms) / std::max(median, 1e-9))
+                                                                     : "";
+    rows.push_back({name_of(actor, at), actor.node, fmt::format("{:.2f} ms", ms), verdict});
+    list.push_back({{"id", name_of(actor, at)}, {"node", actor.node}, {"compute_ms", ms}, {"verdict", verdict}});
+  }
+  if (rows.size() == 1)
+    return {"no workers\n", {{"workers", boost::json::array{}}}};
+  return {table(rows) + fmt::format("median {:.2f} ms, MAD {:.2f} ms\n", median, mad),
+          {{"workers", std::move(list)}, {"median_ms", median}, {"mad_ms", mad}}};
+}
+
+answer nodes(const snapshot& at) {
+  std::vector<std::vector<std::string>> rows{{"node", "host", "may hold", "state", "job", "pid"}};
+  boost::json::array list;
+  for (const auto& member : at.cluster.members) {
+    const std::string state = !member.here ? "not here" : member.leaving ? "leaves" : "here";
+    std::string may = member.what.shard ? "shards" : "";
+    may += member.what.worker ? (may.empty() ? "workers" : ", workers") : "";
+    rows.push_back({member.what.name, member.what.host, may, state, member.job == 0 ? "" : std::to_string(member.job),
+                    member.pid == 0 ? "" : std::to_string(member.pid)});
+    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"job", member.job}, {"pid", member.pid}});
+  }
+  return {table(rows), {{"nodes", std::move(list)}}};
+}
+
+answer jobs(const snapshot& at) {
+  std::vector<std::vector<std::string>> rows{{"job", "name", "protocol", "state", "step", "epoch", "nodes"}};
+  boost::json::array list;
+  for (const auto& job : at.cluster.jobs) {
+    rows.push_back({std::to_string(job.number), job.name, job.protocol, job.state, std::to_string(job.steps), fmt::format("{:.2f}", job.epochs),
+                    fmt::format("{}", fmt::join(job.nodes, ", "))});
+    list.push_back({{"number", job.number},
+                    {"name", job.name},
+                    {"protocol", job.protocol},
+                    {"state", job.state},
+                    {"steps", job.steps},
+                    {"epochs", job.epochs},
+                    {"nodes", boost::json::value_from(job.nodes)}});
+  }
+  return {rows.size() == 1 ? "no jobs\n" : table(rows), {{"jobs", std::move(list)}}};
+}
+
+answer links(const snapshot& at) {
+  std::vector<std::vector<std::string>> rows{{"from", "to", "sent", "received", "queued"}};
+  boost::json::array list;
+  for (const auto& node : at.reports.nodes)
+    for (const auto& link : node.links) {
+      rows.push_back({node.node, link.peer, bytes_text(static_cast<double>(link.bytes_sent)), bytes_text(static_cast<double>(link.bytes_received)),
+                      bytes_text(static_cast<double>(link.queued_bytes))});
+      list.push_back({{"from", node.node},
+                      {"to", link.peer},
+                      {"bytes_sent", link.bytes_sent},
+                      {"bytes_received", link.bytes_received},
+                      {"bytes_queued", link.queued_bytes}});
+    }
+  return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
+}
+
+} // namespace troupe::apps::console

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster at one moment, and what the console's commands say about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/json.hpp>
+
+#include "actors/cluster_messages.hpp"
+
+namespace troupe::apps::console {
+
+/// Everything that a command may look at.
+struct snapshot {
+  actors::cluster_view cluster;
+  actors::cluster_report reports;
+
+  /// All actors, sorted by job, role and number.
+  std::vector<actors::actor_report> actors() const;
+};
+
+/// "worker 2", or "3/worker 2" where the cluster runs several jobs.
+std::string name_of(const actors::actor_report& actor, const snapshot& at);
+/// Finds an actor by its name, which may lack the job where only one runs, and may be written "worker:2". Null: none.
+const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name);
+
+/// What a command prints: text for people, one object for machines. With `wrong` set the command could not be carried out.
+struct answer {
+  std::string text;
+  boost::json::object json;
+  bool wrong = false;
+};
+
+/// One line about each actor; `only`: a role or a node, empty: all.
+answer ps(const snapshot& at, const std::string& only);
+answer show(const snapshot& at, const std::string& actor);
+/// The chain of waits from this actor down to what holds everybody up.
+answer why(const snapshot& at, const std::string& actor);
+/// Workers by the time of their last step, with median and MAD; those beyond three deviations are named.
+answer stragglers(const snapshot& at);
+answer nodes(const snapshot& at);
+answer jobs(const snapshot& at);
+answer links(const snapshot& at);
+
+} // namespace troupe::apps::console

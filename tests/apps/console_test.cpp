@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the console says about a cluster.
+#include "apps/console/snapshot.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace troupe::apps::console {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+actors::actor_report actor(const std::string& id, const std::string& state, std::vector<std::string> waits_for = {}, double since_s = 1) {
+  return {.id = id, .role = id.substr(0, id.find(' ')), .node = "b", .job = 1, .state = state, .since_s = since_s, .waits_for = std::move(waits_for)};
+}
+
+snapshot of(std::vector<actors::actor_report> actors) {
+  snapshot at;
+  at.reports.nodes.push_back({.node = "b", .job = 1, .actors = std::move(actors)});
+  return at;
+}
+
+std::string cause(const answer& out) {
+  const auto& causes = out.json.at("causes").as_array();
+  return causes.size() == 1 ? std::string{causes[0].as_string()} : std::to_string(causes.size()) + " causes";
+}
+
+TEST(Why, FollowsTheWaitsToTheirEnd) {
+  const auto at = of({actor("coordinator 0", "runs", {"shard 0"}), actor("shard 0", "collects", {"worker 1"}),
+                      actor("worker 0", "waits for parameters", {"shard 0"}), actor("worker 1", "computes", {}, 7.5)});
+  for (const auto* from : {"coordinator", "shard 0", "worker 0", "worker:1", "worker1"})
+    EXPECT_EQ(cause(why(at, from)), "worker 1 on node b: it computes for 7.5 s") << from;
+}
+
+TEST(Why, WhoeverDoesNotAnswerIsTheCause) {
+  auto stuck = actor("worker 1", "does not answer: no answer in time");
+  stuck.stuck = true;
+  EXPECT_THAT(cause(why(of({actor("shard 0", "collects", {"worker 1"}), stuck}), "shard 0")), HasSubstr("worker 1 on node b: it does not answer"));
+}
+
+TEST(Why, ANodeThatDoesNotAnswerIsNamed) {
+  auto at = of({actor("shard 0", "collects", {"worker 1"})});
+  at.reports.nodes.push_back({.node = "c", .job = 1, .silent = "no answer in time"});
+  at.reports.nodes.push_back({.node = "d", .job = 2, .silent = "of another job"});
+  const auto out = cause(why(at, "1/shard 0"));
+  EXPECT_THAT(out, HasSubstr("worker 1: it is on a node that does not answer: node c (no answer in time)"));
+  EXPECT_THAT(out, Not(HasSubstr("node d")));
+}
+
+TEST(Why, ACircleEnds) {
+  const auto out = why(of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"})}), "worker 0");
+  EXPECT_THAT(out.text, HasSubstr("they wait for each other"));
+}
+
+TEST(Why, AnUnknownActorIsRefusedWithALikelyName) {
+  const auto out = why(of({actor("worker 0", "computes")}), "workr 0");
+  EXPECT_TRUE(out.wrong);
+  EXPECT_THAT(out.text, HasSubstr("did you mean worker 0?"));
+}
+
+TEST(Names, CarryTheJobOnlyWhereSeveralRun) {
+  auto at = of({actor("worker 0", "computes")});
+  EXPECT_EQ(name_of(at.actors()[0], at), "worker 0");
+  auto other = actor("worker 0", "waits");
+  other.job = 2;
+  at.reports.nodes.push_back({.node = "c", .job = 2, .actors = {other}});
+  const auto all = at.actors();
+  EXPECT_EQ(name_of(all[0], at), "1/worker 0");
+  EXPECT_EQ(find_actor(all, at, "2/worker 0")->state, "waits");
+  EXPECT_EQ(find_actor(all, at, "worker 0"), nullptr);
+}
+
+TEST(Ps, SortsByRoleAndNumberAndFilters) {
+  const auto at = of({actor("worker 10", "computes"), actor("worker 9", "computes"), actor("shard 0", "collects")});
+  const auto out = ps(at, "worker");
+  const auto& list = out.json.at("actors").as_array();
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].at("id").as_string(), "worker 9");
+}
+
+TEST(Stragglers, AreThoseBeyondThreeDeviations) {
+  std::vector<actors::actor_report> workers;
+  for (int i = 0; i < 5; ++i) {
+    workers.push_back(actor("worker " + std::to_string(i), "waits for parameters"));
+    workers.back().fields["compute_ms"] = i == 3 ? "50" : "10." + std::to_string(i);
+  }
+  const auto out = stragglers(of(workers));
+  for (const auto& each : out.json.at("workers").as_array())
+    EXPECT_EQ(!each.at("verdict").as_string().empty(), each.at("id").as_string() == "worker 3") << each.at("id");
+  EXPECT_THAT(out.text, HasSubstr("4.9 times the median"));
+}
+
+TEST(Stragglers, AStepThatIsUnderWayCountsToo) {
+  std::vector<actors::actor_report> workers;
+  for (int i = 0; i < 3; ++i) {
+    workers.push_back(actor("worker " + std::to_string(i), i == 2 ? "computes" : "waits for parameters", {}, i == 2 ? 4.0 : 0.1));
+    workers.back().fields["compute_ms"] = "10";
+  }
+  EXPECT_THAT(stragglers(of(workers)).text, HasSubstr("slow: 400.0 times the median"));
+}
+
+} // namespace
+} // namespace troupe::apps::console

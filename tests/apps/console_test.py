@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The console beside clusters that run, stall, and end.
+
+usage: console_test.py TROUPE [unittest arguments]
+"""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cluster_test
+from bootstrap_test import BootstrapTest
+from cluster_test import DEADLINE_S, ENDLESS
+
+
+class Console(BootstrapTest):
+    def ask(self, *commands, code=0):
+        """One object for each command."""
+        arguments = [word for command in commands for word in ("-c", command)]
+        done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "--json", *arguments], capture_output=True,
+                              text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def running(self, *arguments, job=ENDLESS):
+        self.cluster()
+        run = self.submit(*arguments, job=job)
+        self.wait_for_line(run, "^step ")
+        return run
+
+    def cause_of(self, actor, pattern):
+        """Asks until the cause is named: the stall takes a moment to reach this actor."""
+        deadline = time.monotonic() + 30
+        while True:
+            causes = self.ask(f"why {actor}")[0]["causes"]
+            if len(causes) == 1 and re.search(pattern, causes[0]):
+                return
+            self.assertLess(time.monotonic(), deadline, f"why {actor}: {causes}")
+
+    def test_ps_shows_all_that_was_placed_and_nothing_else(self):
+        self.cluster()
+        self.assertEqual(self.ask("ps", "jobs"), [{"actors": [], "silent": []}, {"jobs": []}])
+        run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        seen, jobs, nodes = self.ask("ps", "jobs", "nodes")
+        self.assertEqual([(actor["id"], actor["node"]) for actor in seen["actors"]],
+                         [("coordinator 0", "a"), ("evaluator 0", "a"), ("shard 0", "a"), ("shard 1", "a"),
+                          ("worker 0", "b"), ("worker 1", "b"), ("worker 2", "c"), ("worker 3", "d")])
+        self.assertFalse(any(actor["stuck"] for actor in seen["actors"]))
+        self.assertEqual([(job["name"], job["state"]) for job in jobs["jobs"]], [("small", "runs")])
+        self.assertEqual([node["pid"] for node in nodes["nodes"]][1:], [self.nodes[name].pid for name in "bcd"])
+        self.assertEqual({(link["from"], link["to"]) for link in self.ask("links")[0]["links"]},
+                         {(x, "a") for x in "bcd"} | {("a", x) for x in "bcd"})
+
+    def test_why_finds_a_stopped_process(self):
+        self.running()
+        os.kill(self.nodes["c"].pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, self.nodes["c"].pid, signal.SIGCONT)
+        for actor in ("coordinator", "worker 0", "shard 0"):
+            self.cause_of(actor, r"^worker 2: it is on a node that does not answer: node c")
+        self.assertEqual([silent["node"] for silent in self.ask("ps")[0]["silent"]], ["c"])
+
+    def test_why_and_stragglers_find_a_slow_worker(self):
+        self.running("--set", "inject.step_ms=40", "--straggler", "worker=1,factor=50")
+        self.cause_of("worker 3", r"^worker 1 on node b: it computes")
+        deadline = time.monotonic() + 30
+        while [each["id"] for each in self.ask("stragglers")[0]["workers"] if each["verdict"]] != ["worker 1"]:
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_stop_and_drain_do_what_they_say(self):
+        run = self.running()
+        self.assertEqual(self.ask("drain d")[0]["done"], True)
+        self.wait_for_line(run, "node d leaves")
+        self.assertNotIn("worker 3", [actor["id"] for actor in self.ask("ps")[0]["actors"]])
+        self.ask("stop 7", code=1)
+        self.ask("stop small")
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertEqual(self.ask("jobs")[0]["jobs"], [])
+
+    def test_what_is_mistyped_gets_an_answer_and_harms_nothing(self):
+        run = self.running()
+        for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),
+                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch ps", "wants a terminal")]:
+            self.assertIn(reason, self.ask(command, code=1)[0]["error"])
+        self.wait_for_line(run, "^step ")
+
+    def test_a_person_talks_to_it_and_is_asked_before_anything_ends(self):
+        run = self.running()
+        person, terminal = pty.openpty()
+        talk = subprocess.Popen([cluster_test.TROUPE, "console", "--cluster", self.file], stdin=terminal, stdout=terminal, stderr=terminal,
+                                start_new_session=True, env={**os.environ, "HOME": self.folder.name, "TERM": "xterm"})
+        os.close(terminal)
+        self.addCleanup(talk.wait)
+        self.addCleanup(talk.kill)
+        said = ""
+
+        def until(pattern):
+            nonlocal said
+            deadline = time.monotonic() + 60
+            while not re.search(pattern, said, re.S):
+                self.assertLess(time.monotonic(), deadline, said)
+                if select.select([person], [], [], 1)[0]:
+                    said += os.read(person, 4096).decode(errors="replace")
+            said = ""
+
+        until("troupe> ")
+        os.write(person, b"ps worker\n")
+        until(r"worker 3 .*troupe> ")
+        os.write(person, b"sho\t shard:0\n")  # Tab completes the command
+        until(r"shard 0 on node a: .*troupe> ")
+        os.write(person, b"watch stragglers\n")
+        until(r"median .*press Enter")
+        os.write(person, b"\n")
+        until("troupe> ")
+        os.write(person, b"stop 1\n")
+        until(r"stop job 1 .*\[y/N\] ")
+        os.write(person, b"n\n")
+        until(r"nothing was done.*troupe> ")
+        self.wait_for_line(run, "^step ")
+        os.write(person, b"stop 1\n")
+        until(r"\[y/N\] ")
+        os.write(person, b"y\n")
+        until(r"job 1 ends.*troupe> ")
+        self.finish(run)
+        os.write(person, b"quit\n")
+        self.assertEqual(talk.wait(60), 0)
+
+    def test_without_a_cluster_it_says_so(self):
+        done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "-c", "ps"], capture_output=True, text=True,
+                              timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot reach the cluster's coordinator, node a at", done.stderr)
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)

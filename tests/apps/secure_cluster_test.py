@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A cluster with certificates: it trains as one without, and who has none of its authority gets nothing.
+
+usage: secure_cluster_test.py TROUPE [unittest arguments]
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+import cluster_test
+from bootstrap_test import BootstrapTest
+
+
+class Secured(BootstrapTest):
+    """Nodes a to d and whoever submits jobs have certificates of one authority, each its own, and a cluster file that names it."""
+
+    def setUp(self):
+        super().setUp()
+        for authority in "ours", "theirs":
+            self.certs("init", self.path(authority))
+        for name in [*"abcd", "user"]:
+            self.certs("issue", self.path("ours"), "--node", name)
+        self.certs("issue", self.path("theirs"), "--node", "d")
+        self.file = self.secured("user")
+
+    def certs(self, *arguments):
+        subprocess.run([cluster_test.TROUPE, "certs", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    def secured(self, name, authority="ours"):
+        """The cluster file as the owner of that certificate has it."""
+        folder = self.path(authority)
+        with open(self.cluster_file("plain.toml"), encoding="utf-8") as file:
+            plain = file.read()
+        return self.path(f"{name}-of-{authority}.toml",
+                         plain + f'[security]\nca = "{folder}/ca.pem"\ncertificate = "{folder}/{name}.pem"\nkey = "{folder}/{name}.key"\n')
+
+    def cluster(self, names="abcd"):
+        for name in names:
+            self.node(name, file=self.secured(name), wait="coordinator of" if name == "a" else "joined")
+
+    def test_it_trains_bit_for_bit_as_one_without(self):
+        self.cluster()
+        result, _ = self.result_of(self.submit("--json"))
+        self.assertEqual(result["nodes"], 4)
+        self.assertEqual(result["weights_digest"], self.run_job("--nodes", "4")["weights_digest"])
+
+    def test_strangers_join_nothing_and_run_nothing_while_members_do(self):
+        self.cluster("abc")
+        for file in self.cluster_file("plain.toml"), self.secured("d", authority="theirs"):
+            stranger = self.node("d", file=file, wait="cannot reach the coordinator.*certificate")
+            self.end(stranger)
+            run = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", cluster_test.JOB), "--cluster", file, "--quiet"],
+                                 capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+            self.assertEqual(run.returncode, 1, run)
+            self.assertIn("certificate", run.stderr)
+        self.node("d", file=self.secured("d"), wait="joined")
+        self.result_of(self.submit("--json"))
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
