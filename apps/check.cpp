@@ -29,7 +29,7 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
   if (!facts)
     return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
   job_cost cost{.facts = *facts, .roles = estimate_memory(prepared.config.job, *facts), .devices = {}};
-  cost.devices = compare_with_devices(cost.roles, kernels::list_devices());
+  cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
   for (const role_memory& role : cost.roles) {
     const double bytes = role.device_bytes() + role.host_bytes();
     if (role.role == "worker")

@@ -56,13 +56,17 @@ data_facts known_facts(const data_spec& spec) {
   return {.sample = std::nullopt};
 }
 
+std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute) {
+  return kernels::list_devices(compute.device != "cpu" || compute.shard_device != "cpu");
+}
+
 namespace {
 
 /// Devices that the job names and this machine lacks.
 config::problems missing_devices(const config::loaded_job& job) {
   config::problems wrong;
-  const auto devices = kernels::list_devices();
   const actors::compute_spec& compute = job.job.compute;
+  const auto devices = devices_for(compute);
   for (const auto& [key, name] : {std::pair{"compute.device", compute.device}, {"compute.shard_device", compute.shard_device}}) {
     const auto matches = [&, name = name](const kernels::device_info& d) {
       return name == "cuda" ? d.name.starts_with("cuda") && d.usable : d.name == name;
@@ -109,7 +113,7 @@ config::problems memory_shortages(const std::vector<const config::loaded_job*>& 
     if (!facts)
       return {{where_of(*job, "model.layers"), facts.error().what}};
     const auto roles = estimate_memory(job->job, *facts);
-    for (config::problem& p : memory_shortages(*job, roles, compare_with_devices(roles, kernels::list_devices())))
+    for (config::problem& p : memory_shortages(*job, roles, compare_with_devices(roles, devices_for(job->job.compute))))
       if (std::find(wrong.begin(), wrong.end(), p) == wrong.end())
         wrong.push_back(std::move(p));
   }

@@ -44,6 +44,9 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
 /// The same of a job file that is loaded.
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {}, bool read_data = true);
 
+/// This machine's devices that a job may ask for: whoever computes on the CPU alone does not pay for looking at GPUs.
+std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute);
+
 /// What is wrong where the roles of a job, all on this machine, need more memory than its devices have free: the sizes, and what
 /// would help.
 config::problems memory_shortages(const config::loaded_job& job, const std::vector<role_memory>& roles,

@@ -313,6 +313,7 @@ struct device_info {
   std::string capability = {}; ///< "9.0"; of a GPU
   std::string driver = {};     ///< its version; of a GPU
 };
-std::vector<device_info> list_devices();
+/// The host first. Without `accelerators` the host alone, and nothing is loaded to look for others.
+std::vector<device_info> list_devices(bool accelerators = true);
 
 } // namespace troupe::kernels

@@ -2,6 +2,8 @@
 // What `troupe bench kernels` measures.
 #include "kernels/bench.hpp"
 
+#include "kernels/cuda_library.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -283,7 +285,12 @@ std::vector<kernel_row> bench_products(const std::string& device, const bench_op
   std::vector<kernel_row> rows;
   for (const auto& [arithmetic, name] : {std::pair{precision::fp32, "fp32"}, {precision::tf32, "tf32"}, {precision::bf16, "bf16"}}) {
     const auto queue = open_backend({.device = device, .products = arithmetic});
-    for (auto& row : kernel_bench(*queue, options).products(name, {}))
+    bare_product bare;
+    if (const auto alone = load_cuda_library().bare_product)
+      bare = [alone, how = arithmetic](const float* a, const float* b, float* c, std::int64_t size, int times) {
+        return alone(a, b, c, size, how, times);
+      };
+    for (auto& row : kernel_bench(*queue, options).products(name, bare))
       rows.push_back(std::move(row));
   }
   return rows;

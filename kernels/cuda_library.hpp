@@ -14,9 +14,13 @@ struct cuda_library {
   static constexpr const char* build_symbol = "troupe_cuda_build";
   static constexpr const char* open_symbol = "troupe_cuda_open";
   static constexpr const char* list_symbol = "troupe_cuda_list";
+  static constexpr const char* bare_product_symbol = "troupe_cuda_bare_product";
 
   backend* (*open)(const backend_options&); ///< throws device_error with the bare reason
   void (*list)(std::vector<device_info>&);  ///< appends a row each, or one that says why there is none
+  /// c = a b of square matrices in a device's memory by the bare vendor's library: seconds of one of `times`. For benchmarks, which have
+  /// no other work under way; waits. Null where there is none (the emulator).
+  double (*bare_product)(const float* a, const float* b, float* c, std::int64_t size, precision arithmetic, int times);
 };
 
 /// Loads the file that the environment's TROUPE_CUDA_LIBRARY names, else libtroupe_cuda.so beside the executable, else the one

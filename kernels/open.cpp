@@ -66,8 +66,10 @@ std::unique_ptr<backend> open_backend(const backend_options& options) {
   throw device_error(fmt::format("device \"{}\" is not known; there are \"cpu\", \"cuda\" and \"cuda:N\"", options.device));
 }
 
-std::vector<device_info> list_devices() {
+std::vector<device_info> list_devices(bool accelerators) {
   std::vector<device_info> devices{cpu_info()};
+  if (!accelerators)
+    return devices;
   try {
     load_cuda_library().list(devices);
   } catch (const device_error& e) {

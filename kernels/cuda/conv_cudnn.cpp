@@ -159,14 +159,26 @@ private:
     int count = 0;
     query(static_cast<int>(found.size()), &count, found.data());
     found.resize(static_cast<std::size_t>(count));
-    for (const Perf& each : found) {
-      const bool exact = each.mathType == CUDNN_FMA_MATH || context_.arithmetic != precision::fp32;
+    for (const Perf& each : found)
       if (each.status == CUDNN_STATUS_SUCCESS && each.determinism == CUDNN_DETERMINISTIC && each.memory <= most_workspace
-          && exact)
+          && (context_.arithmetic != precision::fp32 || exact(each)))
         return each;
-    }
     fail("cudnnGetConvolutionAlgorithm", "no algorithm", fmt::format("none for the {} repeats its results", what));
   }
+
+  /// Whether every product is one of float32s. cuDNN may call an algorithm's arithmetic the default where FMA was asked for: the
+  /// descriptor, which says FMA, decides. Fourier and Winograd transforms lose digits that a direct sum keeps.
+  template <class Perf>
+  static bool exact(const Perf& each) {
+    const bool floats = each.mathType == CUDNN_FMA_MATH || each.mathType == CUDNN_DEFAULT_MATH;
+    return floats && direct(each.algo);
+  }
+  static bool direct(cudnnConvolutionFwdAlgo_t algo) {
+    return algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM || algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM
+           || algo == CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+  }
+  static bool direct(cudnnConvolutionBwdDataAlgo_t algo) { return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1; }
+  static bool direct(cudnnConvolutionBwdFilterAlgo_t algo) { return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1; }
 
   convolution_context context_;
   cudnnHandle_t handle_ = nullptr;

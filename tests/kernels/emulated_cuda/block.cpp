@@ -87,11 +87,18 @@ public:
       if (!progress)
         stuck();
       progress = false;
-      for (std::size_t f = 0; f < used; ++f)
-        if (fibers_[f]->can_go_on()) {
-          resume(*fibers_[f]);
-          progress = true;
+      for (std::size_t first = 0, next; first < used; first = next) {
+        const unsigned warp = fibers_[first]->thread / warp_size;
+        for (next = first; next < used && fibers_[next]->thread / warp_size == warp; ++next) {
         }
+        // One warp as far as it can go: where a barrier is missing, it is there before the others have read.
+        for (bool further = true; further;) {
+          further = false;
+          for (std::size_t f = first; f < next; ++f)
+            further = go_on(*fibers_[f]) || further;
+          progress = progress || further;
+        }
+      }
     }
   }
 
@@ -131,6 +138,13 @@ private:
     (*body_)();
     own_warp().gate.leave();
     block_.leave();
+  }
+
+  bool go_on(fiber& next) {
+    if (!next.can_go_on())
+      return false;
+    resume(next);
+    return true;
   }
 
   void resume(fiber& next) {

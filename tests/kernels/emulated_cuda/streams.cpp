@@ -69,6 +69,7 @@ struct CUstream_st {
     {
       std::lock_guard lock{mutex};
       ending = true;
+      entries.clear(); // CUDA would run them some time later, when what they use may be gone
     }
     changed.notify_all();
     runner.join();
