@@ -73,6 +73,9 @@ public:
     }
     setup.loader = system.spawn<loader_impl, caf::detached>(data_.train, std::uint64_t{1}, allocate);
     worker_ = system.spawn<worker_impl>(std::move(setup));
+    self_->monitor(compute);
+    self_->monitor(shard_);
+    self_->monitor(worker_);
     auto peers = std::make_shared<role_peers>();
     peers->holders = {shard_};
     peers->workers = {worker_};
@@ -130,8 +133,10 @@ private:
     return system.spawn<shard_impl, caf::detached>(std::move(setup));
   }
 
+  /// Throws device_error where a role ends meanwhile, with its reason.
   void wait_until_held() {
-    self_->receive([this](const protocols::report& msg) { samples_ = msg.samples; });
+    self_->receive([this](const protocols::report& msg) { samples_ = msg.samples; },
+                   [](const caf::down_msg& msg) { throw kernels::device_error(caf::to_string(msg.reason)); });
   }
 
   caf::scoped_actor self_;

@@ -107,6 +107,8 @@ private:
       w.items.push_back({"batches", batches});
       w.items.push_back({"parameters and gradients under way", 3 * p_, false});
       w.items.push_back({"library scratch", queue_bytes});
+      if (job_.compute.precision == "bf16") // of both sets of parameters and, at most, of every activation
+        w.items.push_back({"operands in bfloat16", p_ + facts_.activations / 2});
     }
     roles_.push_back(std::move(w));
   }
@@ -283,7 +285,7 @@ std::string shortage_text(const device_need& need, const std::vector<role_memory
   help.emplace_back("a smaller model");
   return fmt::format("{} has {} free and the job needs about {}: {}; what would help: {}{}", host ? "this machine" : need.device,
                      bytes_text(need.free_bytes), bytes_text(need.bytes), fmt::join(parts, "; "), fmt::join(help, ", "),
-                     host ? "" : " (compute.precision = \"bf16\" would not: everything is stored as float32)");
+                     host ? "" : " (compute.precision = \"bf16\" would not: everything is stored as float32, and operands in bfloat16 beside it)");
 }
 
 } // namespace troupe::apps

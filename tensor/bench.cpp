@@ -3,7 +3,6 @@
 #include "tensor/bench.hpp"
 
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,18 +86,41 @@ private:
     return prepared_[turn_];
   }
 
+  /// A minibatch, and on a device its copy there.
+  struct input {
+    troupe::batch host;
+    kernels::buffer x, labels;
+  };
+
+  /// Brings the next minibatch, while the device computes; into the place of the last but one, which has been used.
+  void bring() {
+    std::swap(now_, next_);
+    next_.host = next_batch();
+    if (queue_.on_host())
+      return;
+    for (auto [device, host] : {std::pair{&next_.x, &next_.host.x}, {&next_.labels, &next_.host.labels}}) {
+      if (device->bytes() < host->bytes())
+        *device = queue_.allocate(host->bytes());
+      queue_.stage(device->data(), host->data(), host->bytes());
+    }
+  }
+
   void step() {
-    const auto now = next_ ? *std::exchange(next_, std::nullopt) : next_batch();
+    if (!next_.host.x)
+      bring();
+    const bool staged = !queue_.on_host();
+    const auto rows = next_.host.rows;
     plan_->enqueue_step({.parameters = parameters_.as<float>(),
                          .gradients = gradients_.as<float>(),
-                         .x = now.x.as<float>(),
-                         .labels = now.labels.as<std::int32_t>(),
-                         .rows = now.rows});
+                         .x = (staged ? next_.x : next_.host.x).as<float>(),
+                         .labels = (staged ? next_.labels : next_.host.labels).as<std::int32_t>(),
+                         .rows = rows,
+                         .staged = staged});
     const kernels::term gradient{gradients_.as<float>(), 1};
     optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
-    next_ = next_batch(); // a device computes meanwhile
+    bring();
     queue_.synchronize();
-    trained_ += now.rows;
+    trained_ += rows;
   }
 
   kernels::backend& queue_;
@@ -111,7 +133,7 @@ private:
   kernels::buffer parameters_, gradients_;
   std::vector<troupe::batch> prepared_;
   std::size_t turn_ = 0;
-  std::optional<troupe::batch> next_;
+  input now_, next_; ///< what the device computes with, and what comes after it
   std::uint64_t position_ = 0;
   std::int64_t trained_ = 0;
 };

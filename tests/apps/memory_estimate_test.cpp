@@ -60,6 +60,13 @@ TEST(MemoryEstimate, DelayCompensationRetainsAVersionAWorker) {
   EXPECT_EQ(bytes_of(estimate_memory(job, facts), "shard", "versions that workers compute with"), 2 * 50);
 }
 
+TEST(MemoryEstimate, RoundedOperandsLieBesideTheirOriginals) {
+  auto job = small_job("cuda:0");
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "operands in bfloat16"), 0);
+  job.compute.precision = "bf16";
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "operands in bfloat16"), 2 * 100 / 2 + 1000 / 2);
+}
+
 TEST(MemoryEstimate, AutoTakesWhatItsHungriestCandidateDoes) {
   auto job = small_job();
   job.protocol.name = "auto";
