@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/assert.hpp"
-#include "tests/tensor/deferred_backend.hpp"
+#include "tests/kernels/deferred_backend.hpp"
 
 namespace troupe::testing {
 

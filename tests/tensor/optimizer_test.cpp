@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/tensor/allocations.hpp"
-#include "tests/tensor/deferred_backend.hpp"
+#include "tests/kernels/deferred_backend.hpp"
 
 namespace troupe {
 namespace {

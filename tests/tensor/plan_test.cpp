@@ -11,7 +11,7 @@
 
 #include "tensor/autodiff.hpp"
 #include "tests/tensor/allocations.hpp"
-#include "tests/tensor/deferred_backend.hpp"
+#include "tests/kernels/deferred_backend.hpp"
 #include "tests/tensor/interpreter.hpp"
 
 namespace troupe {
