@@ -8,6 +8,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 
+#include "actors/net/tls.hpp"
 #include "actors/type_ids.hpp"
 #include "actors/version.hpp"
 
@@ -34,6 +35,8 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.app-identifiers", std::vector<std::string>{std::string{"troupe-"} + version + "-" + options.cluster_key});
   if (!options.security.enabled())
     return;
+  // CAF reads the files at each connection; what is wrong with them shall be known now.
+  const net::tls_context readable(options.security);
   load<caf::openssl::manager>();
   openssl_cafile = options.security.ca;
   openssl_certificate = options.security.certificate;

@@ -28,6 +28,7 @@ struct system_options {
 /// stealing one takes 38-110; heartbeats find a stopped peer; a peer's header cannot make us allocate more than 1 MiB.
 class system_config : public caf::actor_system_config {
 public:
+  /// Throws std::runtime_error that names a file of `security` which TLS does not take.
   explicit system_config(const system_options& options);
 };
 

@@ -77,6 +77,18 @@ TEST(SecureSystem, OnlyACertificateOfTheSameAuthorityReachesAnActor) {
   }
 }
 
+TEST(SecureSystem, AFileThatIsNoneIsNamedBeforeAnythingStarts) {
+  const authority ours;
+  auto wrong = files(ours, ours.sign("one"));
+  wrong.key = ours.sign("two").key;
+  try {
+    system_config config({.networked = true, .cluster_key = "lab", .security = wrong});
+    FAIL() << "accepted";
+  } catch (const std::runtime_error& e) {
+    EXPECT_EQ(std::string(e.what()), wrong.key + " is no key that TLS takes: key values mismatch");
+  }
+}
+
 TEST(SecureSystem, ASecuredProcessTrustsNoPlainServerAndNoneOfAnotherAuthority) {
   const authority ours, theirs;
   process plain({}), foreign(files(theirs, theirs.sign("foreign")));
