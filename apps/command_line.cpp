@@ -125,10 +125,14 @@ void add_others(CLI::App& app, arguments& a) {
   add_json(evaluate, a.evaluate.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
-  node->add_option("cluster", a.node.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml")->required();
-  node->add_option("--name", a.node.name, "which node of the file this is")->type_name("NAME")->required();
-
+  auto* file = node->add_option("cluster", a.node.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml");
+  node->add_option("--name", a.node.name, "which node of the file this is")->type_name("NAME")->needs(file);
   node->add_flag("--once", a.node.once, "end when the coordinator does, instead of waiting for it to come back");
+  auto* slurm = node->add_flag("--slurm", a.node.slurm, "a task of a Slurm step: srun -n 4 troupe node --slurm")->excludes(file);
+  node->add_option("--run", a.node.run, "with --slurm: run this job, then end")->type_name("JOB.toml")->needs(slurm);
+  auto* certs = node->add_option("--certs", a.node.certs, "with --slurm: folder with ca.pem and, for each node, NAME.pem and NAME.key");
+  certs->type_name("FOLDER")->needs(slurm);
+  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network of one's own")->needs(slurm)->excludes(certs);
 
   CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why", "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
   console->add_option("--cluster", a.console.cluster, "cluster file")->type_name("CLUSTER.toml")->required();
@@ -240,6 +244,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.simulate;
   if (name == "evaluate")
     return a.evaluate;
+  if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
+    return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "node")
     return a.node;
   if (name == "check" && a.job.empty() && !a.check.keys)

@@ -40,7 +40,11 @@ struct evaluate_options {
 
 struct node_options {
   std::string cluster, name;
-  bool once = false; ///< ends when the coordinator does
+  bool once = false;  ///< ends when the coordinator does
+  bool slurm = false; ///< a task of a Slurm step: no cluster file
+  std::string run;    ///< with slurm: job file that the first task submits; all end with it
+  std::string certs;  ///< with slurm: folder of ca.pem, NAME.pem, NAME.key
+  bool insecure = false; ///< with slurm: no certificates
 };
 
 struct check_options {

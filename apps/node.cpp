@@ -2,6 +2,8 @@
 // `troupe node`: one node of a cluster, its coordinator's or one that joins.
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
@@ -17,6 +19,8 @@
 #include "actors/version.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
+#include "apps/config/slurm.hpp"
+#include "apps/processes.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 
@@ -163,8 +167,9 @@ private:
   caf::actor watcher_;
 };
 
-/// The coordinator's node: the cluster is there while it is.
-int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals) {
+/// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process would,
+/// and the end of it is the end.
+int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals, const std::string& job = {}) {
   actors::system_config config{{.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}};
   caf::actor_system system{config};
   actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files()},
@@ -182,17 +187,75 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, sign
   }
   say(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
                              cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
-  while (!signals.wait(-1).interrupted) {
-  }
+  int code = exit_done;
+  child_processes children;
+  if (!job.empty())
+    children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
+  while (!signals.wait(-1).interrupted)
+    if (const auto end = children.reap()) {
+      code = end->code;
+      break;
+    }
   say(self.name, "ends; so does the cluster");
   alarm(shutdown_seconds);
   caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  return exit_done;
+  return code;
+}
+
+/// Where Slurm says that a host is, else its name. Names of hosts that tests make up resolve nowhere.
+std::string slurm_address(const std::string& host) {
+  std::string out;
+  if (auto* pipe = popen(fmt::format("scontrol show node {} --oneliner 2>/dev/null", host).c_str(), "r")) {
+    char piece[512];
+    while (std::fgets(piece, sizeof piece, pipe) != nullptr)
+      out += piece;
+    pclose(pipe);
+  }
+  const std::string key = "NodeAddr=";
+  const auto at = out.find(key);
+  return at == std::string::npos ? host : out.substr(at + key.size(), out.find(' ', at) - at - key.size());
+}
+
+/// A task of a Slurm step. The first writes the cluster's file into the working folder, for `run` and `console`.
+int slurm_node(const node_options& options) {
+  config::cluster_security security;
+  security.insecure = options.insecure;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string{value == nullptr ? "" : value};
+  };
+  if (!options.certs.empty()) {
+    security.ca = options.certs + "/ca.pem";
+    security.certificate = security.key = options.certs; // until the node's name is known
+  }
+  auto step = config::cluster_of_slurm(variable, slurm_address, security);
+  if (!step)
+    return refuse(step.error());
+  if (!options.certs.empty()) {
+    step->nodes.security.certificate = fmt::format("{}/{}.pem", options.certs, step->self);
+    step->nodes.security.key = fmt::format("{}/{}.key", options.certs, step->self);
+  }
+  const auto& self = *step->nodes.find(step->self);
+  signal_waiter signals;
+  actors::init_message_types();
+  if (!self.coordinator)
+    return member{step->nodes, self, true, signals}.run();
+  const auto file = fmt::format("{}.toml", step->nodes.name);
+  std::ofstream out{file};
+  out << config::to_toml(step->nodes);
+  out.close();
+  if (!out)
+    return refuse({{{file, "cannot be written; run and console find the cluster by it"}}});
+  const int code = serve(step->nodes, self, signals, options.run);
+  std::remove(file.c_str());
+  return code;
 }
 
 } // namespace
 
 int node_command(const node_options& options) {
+  if (options.slurm)
+    return slurm_node(options);
   const auto cluster = config::load_cluster(options.cluster);
   if (!cluster)
     return refuse(cluster.error());

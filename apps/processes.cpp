@@ -66,7 +66,7 @@ std::optional<child_end> child_processes::reap() {
     int status = 0;
     if (waitpid(it->pid, &status, WNOHANG) != it->pid)
       continue;
-    child_end end{it->name, describe(status)};
+    child_end end{it->name, describe(status), WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)};
     running_.erase(it);
     return end;
   }

@@ -14,6 +14,7 @@ namespace troupe::apps {
 struct child_end {
   std::string name;
   std::string how; ///< "exited with 2", "was killed by signal 9 (Killed)"
+  int code = 0;    ///< as a shell has it: 128 + the signal
 };
 
 /// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies (start them
