@@ -75,7 +75,7 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
 }
 
 caf::result<sum_result> compute_state::sum(const sum_request& msg) {
-  pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), queue_->allocate(sizeof(std::int32_t)),
+  pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), queue_->allocate(kernels::alignment),
                    queue_->allocate_host(sizeof(std::int32_t))};
   queue_->all_finite(next.sum.as<const float>(), floats_, next.flag.as<std::int32_t>());
   queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));

@@ -14,12 +14,13 @@ constexpr std::int64_t rows_at_once = 500;
 
 }
 
-evaluator_state::evaluator_state(evaluator_actor::stateful_pointer<evaluator_state> self, evaluator_setup setup)
-    : self_(self), setup_(std::move(setup)),
+evaluator_state::evaluator_state(evaluator_actor::pointer self, evaluator_setup setup)
+    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
       test_(setup_.data.test, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }),
       train_(setup_.data.train, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }) {
-  end_with_reason(*self);
-  plan_ = value_or_throw(plan::compile(*setup_.net, *setup_.queue, {.max_rows = rows_at_once, .training = false}));
+  end_with_reason(*self, std::string{setup_.queue->name()});
+  plan_ = value_or_throw(plan::compile(*setup_.net, *setup_.queue,
+                                       {.max_rows = rows_at_once, .training = false, .capture = !setup_.queue->on_host()}));
   setup_.train_samples = std::min(setup_.train_samples, setup_.data.train->size());
 }
 
@@ -122,7 +123,7 @@ kernels::buffer evaluator_state::average() {
   if (terms.empty())
     return {};
   auto mean = setup_.queue->allocate_host(bytes);
-  setup_.queue->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
+  host_queue_->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
   return mean;
 }
 
@@ -130,6 +131,11 @@ void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameter
   activity_.again("evaluates");
   ver_ = ver;
   parameters_ = std::move(parameters);
+  on_queue_ = parameters_;
+  if (!setup_.queue->on_host()) {
+    on_queue_ = setup_.queue->allocate(parameters_.bytes());
+    setup_.queue->stage(on_queue_.data(), parameters_.data(), parameters_.bytes());
+  }
   done_ = 0;
   of_test_ = of_train_ = {};
   next_batch();
@@ -147,7 +153,7 @@ void evaluator_state::next_batch() {
   rows_ = (testing ? test_ : train_).load_in_order(begin, end);
   done_ += rows_.rows;
   step_args args;
-  args.parameters = parameters_.as<const float>();
+  args.parameters = on_queue_.as<const float>();
   args.x = rows_.x.as<const float>();
   args.labels = rows_.labels.as<const std::int32_t>();
   args.rows = rows_.rows;

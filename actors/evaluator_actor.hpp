@@ -11,6 +11,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.hpp"
+#include "actors/outliving.hpp"
 #include "actors/type_ids.hpp"
 #include "actors/worker_actor.hpp"
 #include "tensor/plan.hpp"
@@ -28,13 +29,15 @@ struct evaluator_setup {
 
 /// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
 /// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a time is
-/// enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU.
+/// enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU. What comes, and what it reports,
+/// is in host memory, on a device too.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
 
-  evaluator_state(evaluator_actor::stateful_pointer<evaluator_state> self, evaluator_setup setup);
+  evaluator_state(evaluator_actor::pointer self, evaluator_setup setup);
   evaluator_actor::behavior_type make_behavior();
+  const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
   struct tally {
@@ -60,10 +63,11 @@ private:
   void next_batch();
   void finish();
 
-  evaluator_actor::stateful_pointer<evaluator_state> self_;
+  evaluator_actor::pointer self_;
   evaluator_setup setup_;
   activity activity_{"idle"};
   std::unique_ptr<plan> plan_;
+  std::shared_ptr<kernels::backend> host_queue_; ///< for averages
   batch_loader test_, train_;
   peers_ptr peers_;
   protocols::plan members_; ///< the newest plan
@@ -72,12 +76,13 @@ private:
   std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
   // the evaluation under way
   protocols::version ver_;
-  kernels::buffer parameters_;
+  kernels::buffer parameters_; ///< on the host
+  kernels::buffer on_queue_;   ///< the same, in the queue's memory
   batch rows_;
   std::int64_t done_ = 0; ///< of the test set, then of the training samples
   tally of_test_, of_train_;
 };
 
-using evaluator_impl = evaluator_actor::stateful_impl<evaluator_state>;
+using evaluator_impl = evaluator_actor::stateful_impl<outliving<evaluator_actor, evaluator_state, evaluator_setup>>;
 
 } // namespace troupe::actors

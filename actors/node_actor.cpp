@@ -32,6 +32,15 @@ data_loaded load(const data_spec& spec, std::uint64_t seed) {
   }
 }
 
+/// The job was checked by the program that started it, which may be another build.
+kernels::precision precision_of(const std::string& name) {
+  static const std::map<std::string, kernels::precision> known{
+    {"fp32", kernels::precision::fp32}, {"tf32", kernels::precision::tf32}, {"bf16", kernels::precision::bf16}};
+  if (const auto found = known.find(name); found != known.end())
+    return found->second;
+  throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
+}
+
 } // namespace
 
 node_state::node_state(node_control::stateful_pointer<node_state> self, node_options where) : self_(self), where_(std::move(where)) {
@@ -302,8 +311,11 @@ void node_state::stop() {
   net_ = nullptr;
 }
 
-std::shared_ptr<kernels::backend> node_state::open_queue(const std::string& device) const {
-  return kernels::open_backend({.device = device, .threads = job_.compute.threads});
+std::shared_ptr<kernels::backend> node_state::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {
+  kernels::backend_options options{.device = device, .threads = job_.compute.threads, .products = precision_of(job_.compute.precision)};
+  if (role)
+    options.on_span = device_recorder(trace_, *role);
+  return kernels::open_backend(options);
 }
 
 } // namespace troupe::actors

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <caf/stateful_actor.hpp>
@@ -61,7 +62,8 @@ private:
   bool lanes_ready() const;
   std::set<std::uint32_t> lanes_needed() const;
   std::function<bool(protocols::worker_id)> who_is_behind() const;
-  std::shared_ptr<kernels::backend> open_queue(const std::string& device) const;
+  /// `role`: whose it is, as in a trace.
+  std::shared_ptr<kernels::backend> open_queue(const std::string& device, std::optional<std::uint32_t> role = std::nullopt) const;
 
   template <class Message>
   void tell_holders(const Message& msg) {

@@ -30,6 +30,16 @@ protocols::catalog_entry entry_of(const std::string& name) {
   return std::move(*found);
 }
 
+/// What `make` makes; where its device fails, it is said whose it was.
+template <class F>
+auto for_role(const std::string& role, const std::string& device, F make) {
+  try {
+    return make();
+  } catch (const kernels::device_error& e) {
+    throw std::runtime_error(fmt::format("{}: {}", role, describe_failure(device, e)));
+  }
+}
+
 } // namespace
 
 void node_state::spawn_roles() {
@@ -65,7 +75,8 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
     if (where.node != number_)
       continue;
     const auto& place = tree[where.index];
-    auto queue = open_queue(job_.compute.shard_device);
+    const auto name = fmt::format("{} {}", place.is_shard ? "shard" : "aggregator", where.index);
+    auto queue = for_role(name, job_.compute.shard_device, [&] { return open_queue(job_.compute.shard_device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
     holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
@@ -90,7 +101,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
         setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
                                                        entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
                                                        entry.per_push);
-      actor = self_->spawn<shard_impl, caf::detached>(std::move(setup));
+      actor = for_role(name, job_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
     } else {
       aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_};
       for (auto parent : place.parents)
@@ -114,7 +125,8 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     if (where.node != number_)
       continue;
     protocols::worker_id id{where.index};
-    auto queue = open_queue(job_.compute.device);
+    const auto name = fmt::format("worker {}", where.index);
+    auto queue = for_role(name, job_.compute.device, [&] { return open_queue(job_.compute.device, where.index); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     worker_setup setup;
     setup.self = id;
@@ -134,7 +146,9 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
     setup.meter = meter_;
     setup.trace = trace_;
     setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life_}}, job_.seed);
-    auto compute = self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
+    auto compute = for_role(name, job_.compute.device, [&] {
+      return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
+    });
     setup.compute = compute;
     if (!queue->on_host()) {
       setup.device = queue;
@@ -154,8 +168,11 @@ void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree)
   }
 }
 
+/// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than training it.
 void node_state::spawn_evaluator() {
-  auto queue = open_queue("cpu");
+  const bool has_workers = std::ranges::any_of(places_.workers, [this](const auto& where) { return where.node == number_; });
+  const auto& device = has_workers ? job_.compute.device : job_.compute.shard_device;
+  auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
   evaluator_setup setup;
   setup.data = data_;
   setup.train_samples = job_.evaluate.train_samples;
@@ -165,7 +182,7 @@ void node_state::spawn_evaluator() {
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
   auto from_workers = setup.from_workers = std::make_shared<peer_assembler>(all, allocate);
-  roles_.evaluator = self_->spawn<evaluator_impl, caf::detached>(std::move(setup));
+  roles_.evaluator = for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);

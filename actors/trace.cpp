@@ -17,13 +17,16 @@ struct kind_words {
 };
 
 const kind_words& words_of(span_kind kind) {
-  static const std::array<kind_words, 6> words{{
+  static const std::array<kind_words, 9> words{{
       {"compute", "worker", {"step", "version", "samples", "training_ns", "real_ns", "emulated_ns"}},
       {"push", "worker", {"bytes"}},
       {"wait", "worker", {"version"}},
       {"apply", "shard", {"version", "contributions"}},
       {"sum", "aggregator", {"version", "contributions"}},
       {"hold", "coordinator", {"version"}},
+      {"kernel", "kernels", {}},
+      {"to_host", "copies to host", {"bytes"}},
+      {"to_device", "copies to device", {"bytes"}},
   }};
   return words.at(static_cast<std::size_t>(kind));
 }
@@ -63,9 +66,20 @@ trace_chunk tracer::take(std::size_t most) {
   return chunk;
 }
 
+std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, std::uint32_t role) {
+  if (!to)
+    return {};
+  return [to = std::move(to), role](const kernels::device_span& span) {
+    using track = kernels::device_span::track;
+    const auto what = span.where == track::compute ? span_kind::kernel
+                      : span.where == track::to_host ? span_kind::to_host : span_kind::to_device;
+    to->add({what, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name});
+  };
+}
+
 open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args) : to_(std::move(to)) {
   if (to_)
-    event_ = {what, role, steady_ns(), 0, args};
+    event_ = {what, role, steady_ns(), 0, args, {}};
 }
 
 void open_span::end() const {
@@ -77,7 +91,7 @@ void open_span::end() const {
 }
 
 void worker_track::begin(span_kind what) {
-  open_ = trace_event{what, self_, steady_ns(), 0, {}};
+  open_ = trace_event{what, self_, steady_ns(), 0, {}, {}};
 }
 
 void worker_track::end(const std::array<std::int64_t, 6>& args) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/backend.hpp"
 #include "protocols/ids.hpp"
 
 namespace troupe::actors {
@@ -27,11 +29,19 @@ enum class span_kind : std::uint8_t {
   apply,   ///< shard: a version is made; args: version, contributions
   sum,     ///< aggregator: of what its children pushed; args: version, contributions
   hold,    ///< coordinator: training time stands still; args: version
+  // of a role's device, each with a name of its own ("gemm", "fetch"); args: bytes, of a copy
+  kernel,
+  to_host,
+  to_device,
 };
+
+/// As `trace_event::role` of a device's span: that of a holder; of a worker its number alone.
+inline constexpr std::uint32_t of_holder = 0x8000'0000;
 
 /// The kind in one word, as the file has it.
 std::string_view name_of(span_kind kind);
-/// The track's role: "worker", "shard", "aggregator" or "coordinator".
+/// The track's role: "worker", "shard", "aggregator" or "coordinator"; of a device what it is busy with: "kernels", "copies to host" or
+/// "copies to device".
 std::string_view role_of(span_kind kind);
 /// The names of a kind's arguments, in their order.
 const std::vector<std::string_view>& arguments_of(span_kind kind);
@@ -42,6 +52,7 @@ struct trace_event {
   std::uint32_t role = 0; ///< worker or holder number
   std::int64_t begin_ns = 0, end_ns = 0;
   std::array<std::int64_t, 6> args{}; ///< see span_kind
+  std::string name{};                 ///< of a device's
   friend bool operator==(const trace_event&, const trace_event&) = default;
 };
 
@@ -77,6 +88,9 @@ private:
 };
 /// Null: nothing is recorded.
 using tracer_ptr = std::shared_ptr<tracer>;
+
+/// For backend_options::on_span: records what a role's device does. `role` as in trace_event.
+std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, std::uint32_t role);
 
 /// Something that has begun; a copy may end it, on any thread.
 class open_span {

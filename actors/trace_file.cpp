@@ -31,13 +31,16 @@ struct track {
   std::uint32_t number;
 
   auto order() const {
-    // The coordinator comes first, then shards, aggregators, workers.
-    static constexpr std::array<std::string_view, 4> roles{"coordinator", "shard", "aggregator", "worker"};
+    // The coordinator comes first, then shards, aggregators, workers; then devices.
+    static constexpr std::array<std::string_view, 7> roles{
+      "coordinator", "shard", "aggregator", "worker", "kernels", "copies to host", "copies to device"};
     return std::tuple{node, std::find(roles.begin(), roles.end(), role), number};
   }
   friend bool operator<(const track& a, const track& b) { return a.order() < b.order(); }
   std::string name() const { return role == "coordinator" ? std::string{role} : fmt::format("{} {}", role, number); }
 };
+
+bool is_device(const trace_event& event) { return event.what >= span_kind::kernel; }
 
 track track_of(std::size_t node, const trace_event& event) {
   return {node, role_of(event.what), event.role};
@@ -74,7 +77,7 @@ public:
     for (std::size_t node = 0; node < nodes_.size(); ++node)
       item(metadata("process_name", pid_of(node), 0, nodes_[node].name));
     for (const auto& [track, tid] : tids_)
-      item(metadata("thread_name", pid_of(track.node), tid, track.name()));
+      item(metadata("thread_name", pid_of(track.node), tid, name_of_track(track)));
     for (std::size_t node = 0; ok && node < nodes_.size(); ++node)
       for (const auto& event : nodes_[node].events)
         item(text_of(node, event));
@@ -99,17 +102,32 @@ private:
                        json::serialize(name));
   }
 
+  /// "kernels of worker 1": whose device it is.
+  std::string name_of_track(const track& what) const {
+    static constexpr std::array<std::string_view, 3> of_devices{"kernels", "copies to host", "copies to device"};
+    return std::ranges::find(of_devices, what.role) == of_devices.end() ? what.name() : fmt::format("{} of {}", what.role, owner(what.number));
+  }
+  std::string owner(std::uint32_t role) const {
+    if (!(role & of_holder))
+      return fmt::format("worker {}", role);
+    const auto holder = role & ~of_holder;
+    return fmt::format("{} {}", holder < what_.cluster.shards ? "shard" : "aggregator", holder);
+  }
+
   /// Nanoseconds as the format's microseconds.
   static std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
   std::string text_of(std::size_t node, const trace_event& event) const {
     const auto own = track_of(node, event);
-    auto args = own.role == "coordinator" ? std::string{} : fmt::format("\"{}\":{}", own.role, own.number);
+    const bool device = is_device(event);
+    auto args = own.role == "coordinator" ? std::string{}
+                : device                  ? fmt::format(R"("of":"{}")", owner(own.number))
+                                          : fmt::format("\"{}\":{}", own.role, own.number);
     const auto& names = arguments_of(event.what);
     for (std::size_t i = 0; i < names.size(); ++i)
       args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", names[i], event.args[i]);
     return fmt::format(R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-                       name_of(event.what), own.role, pid_of(node), tids_.at(own), microseconds(event.begin_ns - origin_),
+                       device ? std::string_view{event.name} : name_of(event.what), device ? "device" : own.role, pid_of(node), tids_.at(own), microseconds(event.begin_ns - origin_),
                        microseconds(event.end_ns - event.begin_ns), args);
   }
 

@@ -317,12 +317,12 @@ bool inspect(Inspector& f, trace_query& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, span_kind& x) {
-  return protocols::inspect_enum(f, x, span_kind::hold);
+  return protocols::inspect_enum(f, x, span_kind::to_device);
 }
 template <class Inspector>
 bool inspect(Inspector& f, trace_event& x) {
   return f.object(x).fields(f.field("what", x.what), f.field("role", x.role), f.field("begin_ns", x.begin_ns),
-                            f.field("end_ns", x.end_ns), f.field("args", x.args));
+                            f.field("end_ns", x.end_ns), f.field("args", x.args), f.field("name", x.name));
 }
 template <class Inspector>
 bool inspect(Inspector& f, trace_chunk& x) {

@@ -186,6 +186,8 @@ private:
       return refuse(fmt::format("{}: is no trace event: it lacks \"ph\" or \"name\"", here()));
     if (phase->get_string() != "X")
       return;
+    if (const json::value* category = e->if_contains("cat"); category && *category == "device")
+      return; // what a step's time was spent on
     // Microseconds; a sum of two is as exact as its parts.
     const auto begin = std::llround(number(*e, "ts") * 1e3), length = std::llround(number(*e, "dur") * 1e3);
     const interval when{begin, begin + length};

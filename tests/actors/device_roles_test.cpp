@@ -111,6 +111,10 @@ public:
 
   /// Trains to the arrangement's version and holds there.
   void train() {
+    begin();
+    EXPECT_TRUE(run_until([this] { return heard_->held.has_value(); })) << "it stands still";
+  }
+  void begin() {
     say_to_holders(protocols::hold_order{.at_version = what_.versions});
     protocols::plan plan{.epoch = {1}, .workers = {}, .protocol = spec_, .period = protocols::initial_period(spec_), .batch = batch,
                          .data_size = data_.train->size()};
@@ -119,7 +123,6 @@ public:
     say_to_holders(plan);
     for (const auto& worker : workers_)
       caf::anon_send(worker, plan);
-    EXPECT_TRUE(run_until([this] { return heard_->held.has_value(); })) << "it stands still";
   }
 
   /// What the evaluator gets, put together.
@@ -150,7 +153,10 @@ public:
   std::size_t devices() const { return devices_.size(); }
   std::size_t peak_bytes() const { return memory_->peak(); }
   void crash(std::size_t worker) { caf::anon_send_exit(workers_[worker], caf::exit_reason::kill); }
-  void pass_time() { schedule_.advance_time(device_check_interval * 2); }
+  void pass_time(int intervals = 1) {
+    for (int i = 0; i < 2 * intervals; ++i)
+      schedule_.advance_time(device_check_interval);
+  }
   int replays() const {
     int sum = 0;
     for (const auto& device : devices_)
@@ -204,7 +210,7 @@ private:
   template <class Actor>
   Actor watched(Actor actor, const std::string& name) {
     spawned_.push_back(caf::actor_cast<caf::actor>(actor));
-    system_.spawn([heard = heard_, actor, name](caf::event_based_actor* self) -> caf::behavior {
+    monitors_.push_back(system_.spawn([heard = heard_, actor, name](caf::event_based_actor* self) -> caf::behavior {
       self->monitor(actor);
       self->set_down_handler([self, heard, name](const caf::down_msg& msg) {
         if (msg.reason != caf::exit_reason::user_shutdown)
@@ -212,7 +218,7 @@ private:
         self->quit();
       });
       return {[](int) {}};
-    });
+    }));
     return actor;
   }
 
@@ -316,7 +322,7 @@ private:
   caf::scheduler::test_coordinator& schedule_ = dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
   std::vector<holder_control> holders_;
   std::vector<worker_actor> workers_;
-  std::vector<caf::actor> spawned_;
+  std::vector<caf::actor> spawned_, monitors_; ///< nobody else knows the monitors, and an actor that nobody knows ends
 };
 
 std::vector<float> trained(const arrangement& what, std::uint64_t seed) {
@@ -341,14 +347,67 @@ void expect_the_cpus_numbers(arrangement what) {
 
 TEST(DeviceRoles, ARoundsStepIsTheCpus) { expect_the_cpus_numbers({}); }
 TEST(DeviceRoles, SeveralShardsAndAdamw) { expect_the_cpus_numbers({.shards = 3, .optimizer = {.name = "adamw", .lr = 0.01}}); }
-TEST(DeviceRoles, ATreeOfAggregators) { expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2}); }
-TEST(DeviceRoles, LocalStepsStayOnTheDevice) { expect_the_cpus_numbers({.protocol = "local", .shards = 2, .versions = 5}); }
+TEST(DeviceRoles, ATreeOfAggregators) { expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2, .versions = 6}); }
+TEST(DeviceRoles, LocalStepsStayOnTheDevice) { expect_the_cpus_numbers({.protocol = "local", .parameters = {{"steps", std::int64_t{3}}}, .shards = 2, .versions = 4}); }
 TEST(DeviceRoles, PushesOfOneWorkerAppliedAlone) { expect_the_cpus_numbers({.protocol = "async", .workers = 1}); }
 TEST(DeviceRoles, DelayCompensation) { expect_the_cpus_numbers({.protocol = "dc-async", .workers = 1, .optimizer = {.lr = 0.05}}); }
-TEST(DeviceRoles, ElasticAveraging) { expect_the_cpus_numbers({.protocol = "easgd", .workers = 1, .versions = 6}); }
+TEST(DeviceRoles, ElasticAveraging) { expect_the_cpus_numbers({.protocol = "easgd", .parameters = {{"steps", std::int64_t{3}}}, .workers = 1, .versions = 5}); }
 TEST(DeviceRoles, ProximalAndDualTerms) { expect_the_cpus_numbers(
-    {.protocol = "admm", .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}}, .versions = 4}); }
+    {.protocol = "admm", .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}, {"steps", std::int64_t{3}}}, .versions = 4}); }
 TEST(DeviceRoles, CodedSums) { expect_the_cpus_numbers({.protocol = "coded", .versions = 6}); }
+
+const arrangement all_on_devices{.worker_device = "sim:0", .shard_device = "sim:0"};
+
+TEST(DeviceRoles, StepsAreReplayedInMemoryThatDoesNotGrow) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    std::vector<std::size_t> peaks;
+    for (std::uint64_t versions : {15, 45}) {
+      auto what = all_on_devices;
+      what.versions = versions;
+      cluster run{what, seed};
+      run.train();
+      peaks.push_back(run.peak_bytes());
+      // Two workers; batches of 8 and of 6 rows; at most three blocks of parameters, and three of gradients.
+      EXPECT_LE(run.captures(), 2 * 2 * 3 * 3);
+      EXPECT_EQ(run.replays(), static_cast<int>(2 * versions)) << "each step is a replay";
+    }
+    EXPECT_LE(peaks[1], peaks[0] + peaks[0] / 4) << "seed " << seed;
+  }
+}
+
+TEST(DeviceRoles, ALostDeviceEndsItsRoleWithTheReason) {
+  auto what = all_on_devices;
+  what.versions = 1000;
+  for (const bool shard : {true, false}) {
+    cluster run{what, 3};
+    auto& device = run.device(shard ? 0 : 1); // holders come first
+    run.begin();
+    run.run_until([&, steps = 0]() mutable { return ++steps > 4000 && device.waiting() > 0; });
+    device.lose(); // and whoever waits for it hears nothing
+    run.drain();
+    EXPECT_THAT(run.hears().ends, ::testing::IsEmpty());
+    run.pass_time();
+    run.drain();
+    EXPECT_THAT(run.hears().ends, ::testing::ElementsAre(fmt::format(
+                                    "{} 0: its device sim:0 failed: the simulated device is lost", shard ? "holder" : "worker")));
+    run.pass_time(10); // what it left behind is given up
+  }
+}
+
+TEST(DeviceRoles, WhatIsEnqueuedOutlivesItsActor) {
+  auto what = all_on_devices;
+  what.versions = 1000;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    cluster run{what, seed};
+    run.begin();
+    run.run_until([&, steps = std::uint64_t{0}]() mutable { return ++steps > 2000 + 10 * seed && run.device(1).waiting() > 0; });
+    run.crash(0);
+    run.run_until([&, steps = 0]() mutable { return ++steps > 300 || !run.hears().ends.empty(); }); // the rest in any order
+    run.drain();
+    EXPECT_THAT(run.hears().ends, ::testing::ElementsAre(::testing::HasSubstr("worker 0")));
+    EXPECT_EQ(run.device(1).waiting(), 0U);
+  }
+}
 
 } // namespace
 } // namespace troupe::actors

@@ -35,7 +35,7 @@ GOOD = {
     "apps/config.cpp": source("#include <toml++/toml.h>"),
     "tests/tensor/helpers.hpp": source("#pragma once"),
     "tests/tensor/graph_test.cpp": source('#include "tensor/graph.hpp"', '#include "tests/tensor/helpers.hpp"'),
-    "tests/actors/lane_test.cpp": source("#include <boost/asio.hpp>", "#include <caf/actor.hpp>"),
+    "tests/actors/lane_test.cpp": source("#include <boost/asio.hpp>", "#include <caf/actor.hpp>", '#include "tests/tensor/helpers.hpp"'),
     "dev": f"#!/usr/bin/env bash\n# {SPDX}\n# Commands.\n",
 }
 
@@ -48,6 +48,7 @@ BAD = {
         "actors/x.cpp": source(' # include "apps/main.hpp"'),
         "tensor/x.cpp": source('#include "tests/tensor/helpers.hpp"'),
         "tests/tensor/x_test.cpp": source('#include "actors/worker.hpp"'),
+        "tests/kernels/x_test.cpp": source('#include "tests/tensor/helpers.hpp"'),
     },
     "tensor_and_protocols_never_see_each_other": {
         "tensor/x.cpp": source('#include "protocols/rule.hpp"'),

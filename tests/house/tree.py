@@ -80,9 +80,9 @@ def layers_include_only_to_their_left(files):
         layer = tested(path).split("/")[0]
         if not quoted or layer not in LAYERS or name in EVERYBODY_MAY_INCLUDE:
             continue
-        # A test includes its own helpers; nothing else includes a test.
-        own_tests = [f"tests/{layer}"] if inside(path, "tests") else []
-        if not inside(name, *LAYERS[layer], *own_tests):
+        # A test includes helpers of its own layer's tests and of those to the left; nothing else includes a test.
+        helpers = [f"tests/{left}" for left in LAYERS[layer]] if inside(path, "tests") else []
+        if not inside(name, *LAYERS[layer], *helpers):
             yield f'{path} includes "{name}": {layer} may include {", ".join(LAYERS[layer])}'
 
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every protocol on a GPU that is emulated: the CUDA backend's own code, on this machine's processor.
+
+usage: device_test.py TROUPE LIBRARY [unittest arguments]. LIBRARY: libtroupe_cuda_emulated.so.
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import ClusterTest
+
+JOB = """
+name = "small"
+seed = 7
+[data]
+source = "digits"
+train_samples = 640
+test_samples = 300
+batch = 16
+[model]
+layers = ["flatten", "linear 48 relu", "linear 10"]
+[optimizer]
+lr = 0.1
+[compute]
+device = "cuda:0"
+[cluster]
+workers = 2
+[stop]
+epochs = 5
+"""
+
+
+def protocols():
+    listed = subprocess.run([cluster_test.TROUPE, "protocols", "--json"], capture_output=True, text=True, check=True).stdout
+    return [entry["name"] for entry in json.loads(listed)["protocols"]]
+
+
+class DeviceTest(ClusterTest):
+    def train(self, *sets, nodes=1, more=(), job=JOB):
+        return self.run_job(*(word for one in sets for word in ("--set", one)), "--nodes", str(nodes), *more, job=job)
+
+    def fail_of(self, *arguments, job=JOB):
+        """What a run that fails says."""
+        done = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", job), "--quiet", *arguments],
+                              capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+
+class EveryProtocol(DeviceTest):
+    """Each in the arrangement that its turn brings, all of them over all protocols; its accuracy is that of the CPU."""
+
+    def test_learns_what_the_cpu_learns(self):
+        arrangements = [("cpu", 3), ("cuda:0", 1), ("cuda:0", 3), ("cpu", 1)]
+        for turn, protocol in enumerate(protocols()):
+            shard, nodes = arrangements[turn % len(arrangements)]
+            with self.subTest(protocol, shard=shard, nodes=nodes):
+                named = (f"protocol.name={protocol}", "cluster.shards=2")
+                cpu = self.train(*named, "compute.device=cpu", nodes=nodes)
+                gpu = self.train(*named, f"compute.shard_device={shard}", nodes=nodes)
+                self.assertAlmostEqual(gpu["test_accuracy"], cpu["test_accuracy"], delta=0.06)
+                self.assertGreaterEqual(gpu["samples"], 5 * 640)
+
+
+class Repetition(DeviceTest):
+    def test_sync_gives_the_same_bits_wherever_its_roles_are(self):
+        digests = {self.train(f"compute.shard_device={shard}", f"cluster.shards={shards}", nodes=nodes)["weights_digest"]
+                   for shard, shards, nodes in (("cuda:0", 1, 1), ("cuda:0", 1, 1), ("cuda:0", 2, 3), ("cuda:0", 1, 2))}
+        self.assertEqual(len(digests), 1)
+
+    def test_a_tree_on_the_device(self):
+        tree = ("cluster.workers=4", "protocol.fan_in=2", "compute.shard_device=cuda:0")
+        self.assertEqual(self.train(*tree)["weights_digest"], self.train(*tree, nodes=3)["weights_digest"])
+
+    def test_what_is_saved_is_where_the_next_run_starts(self):
+        saved = self.path("weights.safetensors")
+        first = self.train("compute.shard_device=cuda:0", more=("--save", saved))
+        after = self.train("compute.shard_device=cuda:0", f"model.init={saved}", "stop.epochs=1", "optimizer.lr=1e-9")
+        self.assertAlmostEqual(after["test_accuracy"], first["test_accuracy"], delta=0.01)
+
+    def test_memory_stays_bounded(self):
+        done = self.train("compute.shard_device=cuda:0", "stop.epochs=20", "evaluate.every_samples=3200", job=JOB)
+        self.assertLessEqual(done["resident_bytes"], 1.05 * done["resident_bytes_first"] + (4 << 20))
+
+
+class Failures(DeviceTest):
+    def test_a_worker_that_dies_leaves_the_device_to_the_others(self):
+        for protocol in ("backup", "async", "local"):
+            with self.subTest(protocol):
+                done = self.train(f"protocol.name={protocol}", "compute.shard_device=cuda:0", "inject.step_ms=20", nodes=1,
+                                  more=("--fault", "crash=worker:1,at_s=0.3"))
+                self.assertGreaterEqual(done["samples"], 5 * 640)
+
+    def test_traces_show_the_device(self):
+        trace = self.path("trace.json")
+        self.train("compute.shard_device=cuda:0", "stop.epochs=1", more=("--trace", trace))
+        with open(trace, encoding="utf-8") as text:
+            events = json.load(text)["traceEvents"]
+        tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        for track in ("kernels of worker 1", "copies to device of worker 1", "kernels of shard 0"):
+            self.assertIn(track, tracks)
+        names = {event["name"] for event in events if event.get("cat") == "device"}
+        self.assertTrue({"stage", "gemm"} <= names, names)
+        simulated = subprocess.run([cluster_test.TROUPE, "simulate", self.path("job.toml", JOB), "--calibrate", trace],
+                                   capture_output=True, text=True, check=False)
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = sys.argv[1]
+    os.environ["TROUPE_CUDA_LIBRARY"] = sys.argv[2]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
