@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regression tests of cmake/caf-0.18.7.patch, one for each hunk: what strangers send to CAF's ports must cost nobody anything.
+// Regression tests of cmake/caf-0.18.7.patch, one for each of its points: what strangers send to CAF's ports must cost nobody anything.
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/sockets.hpp"
 
@@ -16,6 +16,8 @@
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -181,6 +183,30 @@ TEST(CafPatch, TenGoodTlsPeersBetweenTwentyBadOnesAllJoin) {
   }
   for (auto& peer : good)
     EXPECT_TRUE(peer->answers()) << "a connection that stood while strangers came and went";
+}
+
+TEST(CafPatch, StrangersThatHoldEveryDescriptorFailNoProcess) {
+  const authority ours;
+  node server{ours, ours.sign("server")};
+  const auto port = server.publish_successor();
+  ASSERT_NE(port, 0);
+  std::vector<std::unique_ptr<client_socket>> crowd(8);
+  for (auto& each : crowd)
+    each = std::make_unique<client_socket>();
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // For two connections, and for one that finds no descriptor to read the certificates with.
+  const rlimit almost_none{static_cast<rlim_t>(next) + 3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &almost_none), 0);
+  for (auto& each : crowd)
+    each->connect(port);
+  EXPECT_TRUE(crowd.back()->closed_by_peer());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+
+  node good{ours, ours.sign("good")};
+  EXPECT_TRUE(good.join(port));
 }
 
 } // namespace

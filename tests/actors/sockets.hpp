@@ -18,9 +18,17 @@ namespace troupe::tests {
 /// A blocking connection to a port of this machine. A peer that stays silent for half a minute counts as open, so no test hangs.
 class client_socket {
 public:
-  explicit client_socket(std::uint16_t port) : fd_{::socket(AF_INET, SOCK_STREAM, 0)} {
+  client_socket() : fd_{::socket(AF_INET, SOCK_STREAM, 0)} {
     timeval patience{30, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  explicit client_socket(std::uint16_t port) : client_socket() { connect(port); }
+  client_socket(const client_socket&) = delete;
+  client_socket& operator=(const client_socket&) = delete;
+  ~client_socket() { ::close(fd_); }
+
+  /// Needs no descriptor besides the one that it has.
+  void connect(std::uint16_t port) const {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -28,9 +36,6 @@ public:
     if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
       throw std::system_error{errno, std::generic_category(), "connect"};
   }
-  client_socket(const client_socket&) = delete;
-  client_socket& operator=(const client_socket&) = delete;
-  ~client_socket() { ::close(fd_); }
 
   int fd() const { return fd_; }
 
