@@ -10,6 +10,7 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/metrics.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {
@@ -39,8 +40,9 @@ caf::error refusal(std::string why) { return caf::make_error(caf::sec::runtime_e
 /// What a coordinator says, on its way to whoever submitted the job.
 class forwarder final : public run_observer {
 public:
-  forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes, std::shared_ptr<job_meter> meter, cluster_control owner)
-      : number_(number), client_(std::move(client)), nodes_(std::move(nodes)), meter_(std::move(meter)), owner_(std::move(owner)) {}
+  forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes, std::shared_ptr<job_meter> meter, job_metrics metrics,
+            cluster_control owner)
+      : metrics_(metrics), number_(number), client_(std::move(client)), nodes_(std::move(nodes)), meter_(std::move(meter)), owner_(std::move(owner)) {}
 
   void on_started(std::int64_t data_size) override {
     meter_->data_size = data_size;
@@ -49,19 +51,24 @@ public:
   void on_progress(const progress& p) override {
     meter_->steps = p.step;
     meter_->samples = p.samples;
+    metrics_.on_progress(p);
     // A person looks at a few a second, and a message across hosts costs more than a step of a small model.
     if (const auto now = steady_ns(); now - told_ns_ >= 50'000'000) {
       told_ns_ = now;
       caf::anon_send(client_, p);
     }
   }
-  void on_evaluation(const evaluation_point& e) override { caf::anon_send(client_, e); }
+  void on_evaluation(const evaluation_point& e) override {
+    metrics_.on_evaluation(e);
+    caf::anon_send(client_, e);
+  }
   void on_event(const std::string& text) override { caf::anon_send(client_, job_says{text}); }
   void on_finished(job_result result) override {
     caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
   }
 
 private:
+  job_metrics metrics_;
   std::uint64_t number_;
   client_actor client_;
   std::vector<std::string> nodes_;
@@ -242,7 +249,9 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
     seats_[job.gang[i]].job = job.number;
   setup_.say(fmt::format("job {} starts on {}", job.number, fmt::join(names, ", ")));
   job.waits_for.clear();
-  auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter, cluster_control{self_});
+  auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
+                                              job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
+                                              cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_key(), std::move(members), observer, job.what.trace});
 }
 

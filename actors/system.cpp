@@ -33,6 +33,11 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
   set("caf.middleman.max-payload-size", 1U << 20U);
   set("caf.middleman.app-identifiers", std::vector<std::string>{std::string{"troupe-"} + version + "-" + options.cluster_key});
+  if (options.metrics_port != 0) {
+    set("caf.middleman.prometheus-http.port", options.metrics_port);
+    set("caf.middleman.prometheus-http.address", options.metrics_host);
+    set("caf.metrics-filters.actors.includes", std::vector<std::string>{"troupe.*"});
+  }
   if (!options.security.enabled())
     return;
   // CAF reads the files at each connection; what is wrong with them shall be known now.

@@ -45,17 +45,34 @@ void say(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
+/// With certificates metrics, which speak no TLS, stay on this host.
+actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self) {
+  return {.networked = true,
+          .cluster_key = cluster.name,
+          .security = cluster.security.files(),
+          .metrics_port = self.metrics_port,
+          .metrics_host = cluster.security.tls() ? "127.0.0.1" : self.host};
+}
+
+/// Whether metrics are served where they should be; says so where not.
+bool serves_metrics(caf::actor_system& system, const config::cluster_node& self) {
+  if (self.metrics_port == 0 || actors::metrics_port_of(system) != 0)
+    return true;
+  fmt::print(stderr, "troupe: node {} cannot serve metrics at port {}; give it another metrics_port, or none\n", self.name, self.metrics_port);
+  return false;
+}
+
 /// A node that joins: as often as its coordinator comes back.
 class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
       : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
-        config_({.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}), system_(config_),
+        config_(options_for(cluster, self)), system_(config_),
         node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files()})) {}
 
   int run() {
-    int code = exit_done;
-    while (connect(code)) {
+    int code = serves_metrics(system_, self_) ? exit_done : exit_failed;
+    while (code == exit_done && connect(code)) {
       watch();
       const auto woken = wait();
       if (woken.interrupted) {
@@ -170,8 +187,10 @@ private:
 /// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process would,
 /// and the end of it is the end.
 int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals, const std::string& job = {}) {
-  actors::system_config config{{.networked = true, .cluster_key = cluster.name, .security = cluster.security.files()}};
+  actors::system_config config{options_for(cluster, self)};
   caf::actor_system system{config};
+  if (!serves_metrics(system, self))
+    return exit_failed;
   actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files()},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});

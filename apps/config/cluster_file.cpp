@@ -39,6 +39,9 @@ std::vector<key_info<node_draft>> node_keys() {
       key_of<node_draft>(
           "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any"),
       key_of<node_draft>(
+          "node", "metrics_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.metrics_port; },
+          "of metrics for Prometheus; 0: none"),
+      key_of<node_draft>(
           "node", "roles", texts{{"coordinator", "shard", "worker"}}, [](auto& n) -> auto& { return n.roles; },
           "what it may hold"),
       key_of<node_draft>(
@@ -168,7 +171,7 @@ private:
       if (!node.out.name.empty() && !names.insert(node.out.name).second)
         problems_.add(where(node, "name"),
                       fmt::format("there are two nodes named \"{}\"; a name belongs to one node", node.out.name));
-      for (const auto& [key, port] : {std::pair{"port", node.out.port}, {"lane_port", node.out.lane_port}})
+      for (const auto& [key, port] : {std::pair{"port", node.out.port}, {"lane_port", node.out.lane_port}, {"metrics_port", node.out.metrics_port}})
         if (port != 0 && !addresses.insert(fmt::format("{}:{}", node.out.host, port)).second)
           problems_.add(where(node, key),
                         fmt::format("{}:{} is taken by another node or port; give each its own", node.out.host, port));

@@ -7,11 +7,14 @@ usage: bootstrap_test.py TROUPE [unittest arguments]
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
+import urllib.request
 
 import cluster_test
 from cluster_test import DEADLINE_S, ENDLESS, JOB, ClusterTest
@@ -136,6 +139,28 @@ class Nodes(BootstrapTest):
             self.nodes[name].send_signal(signal.SIGTERM)
         for name in "abcd":
             self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0, name)
+
+    def test_metrics_are_served_as_prometheus_takes_them(self):
+        metrics = free_port()
+        with open(self.file, encoding="utf-8") as file:
+            text = file.read()
+        self.file = self.path("lab.toml", text.replace(f"port = {self.port}\n", f"port = {self.port}\nmetrics_port = {metrics}\n", 1))
+        self.cluster()
+        run = self.submit(job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        deadline = time.monotonic() + 60
+        while True:
+            with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=30) as answer:
+                text = answer.read().decode()
+            steps = re.search(r'^troupe_job_steps\{job="1 small"\} (\S+)', text, re.M)
+            if steps and float(steps[1]) > 0:
+                break
+            self.assertLess(time.monotonic(), deadline, text)
+        for name in ("troupe_job_samples", "troupe_job_training_seconds", "troupe_job_test_accuracy_ratio", "caf_actor_mailbox_size",
+                     "caf_actor_processing_time_seconds_count"):
+            self.assertRegex(text, rf"(?m)^{name}\{{")
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) [a-z_]+ .*|[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? -?([0-9.e+-]+|NaN|Inf)( [0-9]+)?)$')
 
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")
