@@ -20,6 +20,8 @@ namespace {
 /// What fits a message of the control plane, with room to spare (system.cpp).
 /// Longer than a node waits for its roles: one that is late is late because of itself.
 constexpr std::chrono::milliseconds inspect_deadline{2500};
+/// A job that lost a node before it began waits so long, until that has been noticed here too.
+constexpr std::chrono::seconds rest{1};
 constexpr std::uint64_t floats_per_piece = 128 * 1024, events_per_piece = 8192;
 
 std::uint64_t random_key() {
@@ -214,6 +216,10 @@ void cluster_state::start_what_fits() {
   for (auto& [number, job] : jobs_) {
     if (job.ended || job.coordinator)
       continue;
+    if (job.rests) {
+      ahead = fmt::format("job {} is before it", number);
+      continue;
+    }
     auto fits = choose_gang(job.what.what, seats());
     std::string reason = ahead;
     if (ahead.empty()) {
@@ -259,16 +265,24 @@ void cluster_state::finished(const job_finished& msg) {
   auto* job = find(msg.number);
   if (job == nullptr)
     return;
+  if (msg.result->lost_before_start && job->client) { // nothing is lost but time
+    setup_.say(fmt::format("job {} begins anew: {}", msg.number, msg.result->reason));
+    self_->send(job->client, job_says{"the job begins anew: " + msg.result->reason});
+    free_nodes_of(msg.number);
+    job->coordinator = nullptr;
+    job->gang.clear();
+    job->rests = true;
+    self_->run_delayed(rest, [this, number = msg.number] {
+      if (auto* waiting = find(number))
+        waiting->rests = false;
+      start_what_fits();
+    });
+    return;
+  }
   job->ended = true;
   job->result = std::move(*msg.result);
   setup_.say(fmt::format("job {} has ended{}{}", msg.number, job->result.reason.empty() ? "" : ": ", job->result.reason));
-  if (job->own)
-    self_->send_exit(job->own, caf::exit_reason::user_shutdown);
-  for (auto& at : seats_)
-    if (at.job == msg.number) {
-      at.job = 0;
-      let_go(at);
-    }
+  free_nodes_of(msg.number);
   auto report = job->result;
   report.parameters = {};
   report.trace.clear();
@@ -277,6 +291,18 @@ void cluster_state::finished(const job_finished& msg) {
   else
     forget(msg.number);
   start_what_fits();
+}
+
+void cluster_state::free_nodes_of(std::uint64_t number) {
+  if (auto& own = find(number)->own) {
+    self_->send_exit(own, caf::exit_reason::user_shutdown);
+    own = nullptr;
+  }
+  for (auto& at : seats_)
+    if (at.job == number) {
+      at.job = 0;
+      let_go(at);
+    }
 }
 
 void cluster_state::forget(std::uint64_t number) {

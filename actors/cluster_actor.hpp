@@ -62,6 +62,7 @@ private:
     coordinator_control coordinator{};
     job_result result{}; ///< once it has ended, until the client has taken what it wants
     bool ended = false;
+    bool rests = false; ///< shall not start before those that are gone have been missed
     std::shared_ptr<job_meter> meter{};
   };
 
@@ -73,6 +74,7 @@ private:
   void start_what_fits();
   void start(entry& job, std::vector<std::uint32_t> gang);
   void finished(const job_finished& msg);
+  void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);
   caf::result<cluster_report> inspect_all();

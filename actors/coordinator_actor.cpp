@@ -272,6 +272,7 @@ void coordinator_state::on_node_lost(std::size_t node, const std::string& reason
     return;
   auto why = fmt::format("its process is gone ({})", reason);
   if (!machine_) {
+    result_.lost_before_start = true;
     finish({true, fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, why)});
     return;
   }
@@ -287,6 +288,7 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
   if (finishing_ || !lost_workers_.insert(worker).second)
     return;
   if (!machine_) {
+    result_.lost_before_start = true;
     finish({true, fmt::format("{} was lost before the job started: {}", describe(worker), reason)});
     return;
   }
@@ -301,6 +303,7 @@ void coordinator_state::holder_lost(std::uint32_t holder, const std::string& rea
   auto role = holder < setup_.what.cluster.shards ? "shard" : "aggregator";
   auto text = fmt::format("{} {} ({}) is lost: {}", role, holder, setup_.nodes[places_.holders[holder].node].name, reason);
   if (!machine_) {
+    result_.lost_before_start = true;
     finish({true, text});
     return;
   }

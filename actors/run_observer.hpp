@@ -32,6 +32,7 @@ struct evaluation_point {
 /// How a run ended. `parameters` are the final ones, flat, on the host; empty when there was no evaluation.
 struct job_result {
   bool failed = false, interrupted = false;
+  bool lost_before_start = false; ///< a node or role was gone before training began: it may begin anew on others
   std::string reason;
   std::uint64_t steps = 0, gradients = 0, samples = 0, discarded = 0;
   double epochs = 0;

@@ -428,7 +428,7 @@ bool inspect(Inspector& f, evaluation_point& x) {
 /// Without parameters and trace: they follow in pieces.
 template <class Inspector>
 bool inspect(Inspector& f, job_result& x) {
-  return f.object(x).fields(f.field("failed", x.failed), f.field("interrupted", x.interrupted),
+  return f.object(x).fields(f.field("failed", x.failed), f.field("lost_before_start", x.lost_before_start), f.field("interrupted", x.interrupted),
                             f.field("reason", x.reason), f.field("steps", x.steps), f.field("gradients", x.gradients),
                             f.field("samples", x.samples), f.field("discarded", x.discarded), f.field("epochs", x.epochs),
                             f.field("seconds", x.seconds), f.field("last", x.last),

@@ -104,6 +104,18 @@ class Nodes(BootstrapTest):
         self.assertNotIn("lost", err)  # after its return
         self.assertLess(result["train_loss"], 0.1)
 
+    def test_a_job_whose_node_dies_before_it_begins_begins_anew(self):
+        self.cluster()
+        os.kill(self.nodes["c"].pid, signal.SIGSTOP)  # it will not answer, so the job cannot begin
+        run = self.submit("--json")
+        self.wait_for_line(self.nodes["a"], "job 1 starts on a, b, c, d")
+        self.nodes["c"].kill()
+        self.wait_for_line(run, "the job begins anew: node c was lost before the job started")
+        self.wait_for_line(run, "waits: .*node c has not joined")
+        self.node("c")
+        result, _ = self.result_of(run)
+        self.assertEqual(result["nodes"], 4)
+
     def test_the_coordinator_comes_back_and_the_nodes_find_it(self):
         self.cluster()
         self.nodes["a"].kill()
