@@ -63,9 +63,9 @@ class Console(BootstrapTest):
         self.running()
         os.kill(self.nodes["c"].pid, signal.SIGSTOP)
         self.addCleanup(os.kill, self.nodes["c"].pid, signal.SIGCONT)
-        for actor in ("coordinator", "worker 0", "shard 0"):
-            self.cause_of(actor, r"^worker 2: it is on a node that does not answer: node c")
-        self.assertEqual([silent["node"] for silent in self.ask("ps")[0]["silent"]], ["c"])
+        # A node that says nothing for ten seconds is lost, and then nobody waits for it any more: one question has to do.
+        self.cause_of("coordinator", r"^worker 2: it is on a node that does not answer: node c")
+        self.assertIn(self.ask("ps")[0]["silent"], ([{"node": "c", "reason": "no answer in time"}], [{"node": "c", "reason": "it is gone"}]))
 
     def test_why_and_stragglers_find_a_slow_worker(self):
         self.running("--set", "inject.step_ms=40", "--straggler", "worker=1,factor=50")
