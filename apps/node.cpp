@@ -113,7 +113,7 @@ private:
       if (!once_ && std::exchange(said, why) != why)
         say(self_.name, why + "; it tries again");
       if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
-        code = exit_interrupted;
+        code = once_ ? exit_interrupted : exit_done; // of its own, it does nothing that could be cut short
         return false;
       }
     }
