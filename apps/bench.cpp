@@ -21,17 +21,14 @@
 #include "apps/report.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/bench.hpp"
+#include "kernels/median.hpp"
 #include "tensor/bench.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-double median(std::vector<double> samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
+using kernels::median;
 
 std::vector<kernels::kernel_row> measure_kernels(const bench_options& options) {
   std::vector<kernels::kernel_row> rows;

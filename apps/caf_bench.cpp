@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CAF's own remote messages between two processes on loopback, to stand beside the lanes.
 #include "apps/caf_bench.hpp"
+#include "kernels/median.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -96,10 +97,7 @@ double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+using kernels::median;
 
 [[noreturn]] void fail(const caf::error& why) {
   throw std::runtime_error(fmt::format("the benchmark's peer does not answer: {}", to_string(why)));

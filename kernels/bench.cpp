@@ -3,6 +3,7 @@
 #include "kernels/bench.hpp"
 
 #include "kernels/cuda_library.hpp"
+#include "kernels/median.hpp"
 
 #include <algorithm>
 #include <array>
@@ -83,11 +84,6 @@ private:
     queue_.synchronize();
     const std::chrono::duration<double> once = std::chrono::steady_clock::now() - begin;
     return std::clamp(static_cast<int>(options_.round_seconds / once.count()), 1, 1000);
-  }
-
-  static double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-    return values[values.size() / 2];
   }
 
   backend& queue_;

@@ -24,6 +24,7 @@
 #include "actors/net/lane.hpp"
 #include "actors/net/socket_options.hpp"
 #include "kernels/assert.hpp"
+#include "kernels/median.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -272,12 +273,7 @@ double measure(const trial& next, const bare_socket& control, const bare_socket&
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
+using kernels::median;
 
 } // namespace
 

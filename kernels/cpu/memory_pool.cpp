@@ -47,7 +47,7 @@ std::shared_ptr<memory_pool> memory_pool::create(std::uint64_t keep_bytes) {
 }
 
 memory_pool::~memory_pool() {
-  for (auto& [capacity, blocks] : free_)
+  for (auto& [capacity, blocks] : lists_.release())
     for (void* block : blocks) {
       ASAN_UNPOISON_MEMORY_REGION(block, capacity);
       std::free(block);
@@ -74,52 +74,23 @@ buffer memory_pool::allocate(std::size_t bytes) {
 }
 
 void* memory_pool::take(std::size_t capacity) {
-  {
-    std::lock_guard lock{mutex_};
-    used_bytes_ += capacity;
-    if (auto found = free_.find(capacity); found != free_.end() && !found->second.empty()) {
-      void* block = found->second.back();
-      found->second.pop_back();
-      free_bytes_ -= capacity;
-      return block;
-    }
-  }
-  if (void* block = allocate_block(capacity)) {
-    ASAN_POISON_MEMORY_REGION(block, capacity);
+  if (void* block = lists_.take(capacity))
     return block;
-  }
-  std::lock_guard lock{mutex_};
-  used_bytes_ -= capacity;
-  throw device_error(
-      fmt::format("out of memory: {} bytes asked for, {} in use, {} free in the pool", capacity, used_bytes_, free_bytes_));
+  void* block = allocate_block(capacity);
+  if (block == nullptr)
+    throw device_error(
+        fmt::format("out of memory: {} bytes asked for, {} in use, {} free in the pool", capacity, used_bytes(), free_bytes()));
+  ASAN_POISON_MEMORY_REGION(block, capacity);
+  lists_.add_used(capacity);
+  return block;
 }
 
 void memory_pool::give_back(void* block, std::size_t capacity) noexcept {
   ASAN_POISON_MEMORY_REGION(block, capacity);
-  {
-    std::lock_guard lock{mutex_};
-    used_bytes_ -= capacity;
-    if (keep_bytes_ == 0 || free_bytes_ + capacity <= keep_bytes_) {
-      try {
-        free_[capacity].push_back(block);
-        free_bytes_ += capacity;
-        return;
-      } catch (...) { // no memory for the list: give the block up instead
-      }
-    }
-  }
+  if (lists_.give_back(block, capacity))
+    return;
   ASAN_UNPOISON_MEMORY_REGION(block, capacity);
   std::free(block);
-}
-
-std::uint64_t memory_pool::free_bytes() const {
-  std::lock_guard lock{mutex_};
-  return free_bytes_;
-}
-
-std::uint64_t memory_pool::used_bytes() const {
-  std::lock_guard lock{mutex_};
-  return used_bytes_;
 }
 
 } // namespace troupe::kernels

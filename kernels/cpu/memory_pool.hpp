@@ -4,12 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "kernels/buffer.hpp"
+#include "kernels/free_lists.hpp"
 
 namespace troupe::kernels {
 
@@ -28,22 +26,19 @@ public:
   buffer allocate(std::size_t bytes);
 
   /// Freed bytes that wait for reuse.
-  std::uint64_t free_bytes() const;
+  std::uint64_t free_bytes() const { return lists_.free_bytes(); }
   /// Bytes of blocks that have a handle.
-  std::uint64_t used_bytes() const;
+  std::uint64_t used_bytes() const { return lists_.used_bytes(); }
 
   /// What a request of `bytes` really takes: the next of 4 steps per power of two (at most 25 % more).
   static std::size_t size_class(std::size_t bytes);
 
 private:
-  explicit memory_pool(std::uint64_t keep_bytes) : keep_bytes_(keep_bytes) {}
+  explicit memory_pool(std::uint64_t keep_bytes) : lists_(keep_bytes) {}
   void* take(std::size_t capacity);
   void give_back(void* block, std::size_t capacity) noexcept;
 
-  const std::uint64_t keep_bytes_;
-  mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_; // by capacity; the newest is last: its lines are the warmest
-  std::uint64_t free_bytes_ = 0, used_bytes_ = 0;
+  free_lists lists_;
 };
 
 } // namespace troupe::kernels

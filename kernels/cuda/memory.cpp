@@ -27,7 +27,7 @@ std::shared_ptr<block_pool> block_pool::create(kind what, int device, std::uint6
   return std::shared_ptr<block_pool>(new block_pool(what, device, keep_bytes));
 }
 
-block_pool::block_pool(kind what, int device, std::uint64_t keep_bytes) : kind_(what), device_(device), keep_bytes_(keep_bytes) {
+block_pool::block_pool(kind what, int device, std::uint64_t keep_bytes) : kind_(what), device_(device), lists_(keep_bytes) {
   if (kind_ == kind::device)
     TROUPE_CUDA(cudaStreamCreateWithFlags(&zeroing_, cudaStreamNonBlocking));
 }
@@ -64,20 +64,8 @@ void block_pool::zero(void* begin, std::size_t bytes) const {
   TROUPE_CUDA(cudaStreamSynchronize(zeroing_)); // or it might come after the owner's first write
 }
 
-void* block_pool::take_free(std::size_t capacity) {
-  std::lock_guard lock{mutex_};
-  auto found = free_.find(capacity);
-  if (found == free_.end() || found->second.empty())
-    return nullptr;
-  void* block = found->second.back();
-  found->second.pop_back();
-  free_bytes_ -= capacity;
-  used_bytes_ += capacity;
-  return block;
-}
-
 void* block_pool::take(std::size_t capacity) {
-  if (void* block = take_free(capacity))
+  if (void* block = lists_.take(capacity))
     return block;
   void* block = from_cuda(capacity);
   if (!block) {
@@ -86,9 +74,9 @@ void* block_pool::take(std::size_t capacity) {
   }
   if (!block)
     out_of_memory(capacity);
+  lists_.add_used(capacity);
   std::lock_guard lock{mutex_};
   all_blocks_.emplace(static_cast<const std::byte*>(block), capacity);
-  used_bytes_ += capacity;
   return block;
 }
 
@@ -105,39 +93,22 @@ void* block_pool::from_cuda(std::size_t capacity) {
   return block;
 }
 
-void block_pool::to_cuda(void* block) const noexcept {
+void block_pool::to_cuda(void* block) noexcept {
+  {
+    std::lock_guard lock{mutex_};
+    all_blocks_.erase(static_cast<const std::byte*>(block));
+  }
   // A failure here is that of something that ran before, and is reported where that is looked at.
   static_cast<void>(kind_ == kind::device ? cudaFree(block) : cudaFreeHost(block));
 }
 
 void block_pool::give_back(void* block, std::size_t capacity) noexcept {
-  {
-    std::lock_guard lock{mutex_};
-    used_bytes_ -= capacity;
-    if (keep_bytes_ == 0 || free_bytes_ + capacity <= keep_bytes_) {
-      try {
-        free_[capacity].push_back(block);
-        free_bytes_ += capacity;
-        return;
-      } catch (...) { // no memory for the list: give the block up instead
-      }
-    }
-    all_blocks_.erase(static_cast<const std::byte*>(block));
-  }
-  to_cuda(block);
+  if (!lists_.give_back(block, capacity))
+    to_cuda(block);
 }
 
 void block_pool::release_free() {
-  std::map<std::size_t, std::vector<void*>> released;
-  {
-    std::lock_guard lock{mutex_};
-    released.swap(free_);
-    free_bytes_ = 0;
-    for (auto& [capacity, blocks] : released)
-      for (void* block : blocks)
-        all_blocks_.erase(static_cast<const std::byte*>(block));
-  }
-  for (auto& [capacity, blocks] : released)
+  for (auto& [capacity, blocks] : lists_.release())
     for (void* block : blocks)
       to_cuda(block);
 }
@@ -162,16 +133,6 @@ bool block_pool::owns(const void* address) const {
     return false;
   --after;
   return static_cast<std::size_t>(place - after->first) < after->second;
-}
-
-std::uint64_t block_pool::free_bytes() const {
-  std::lock_guard lock{mutex_};
-  return free_bytes_;
-}
-
-std::uint64_t block_pool::used_bytes() const {
-  std::lock_guard lock{mutex_};
-  return used_bytes_;
 }
 
 } // namespace troupe::kernels::cuda

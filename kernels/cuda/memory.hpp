@@ -7,11 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <cuda_runtime.h>
 
 #include "kernels/buffer.hpp"
+#include "kernels/free_lists.hpp"
 
 namespace troupe::kernels::cuda {
 
@@ -34,8 +34,8 @@ public:
   /// Whether an address lies in a block of this pool, free or not.
   bool owns(const void* address) const;
 
-  std::uint64_t free_bytes() const;
-  std::uint64_t used_bytes() const;
+  std::uint64_t free_bytes() const { return lists_.free_bytes(); }
+  std::uint64_t used_bytes() const { return lists_.used_bytes(); }
 
   /// What a request really takes: multiples of 512 bytes, then the next of 8 steps per power of two (at most 12.5 % more).
   static std::size_t size_class(std::size_t bytes);
@@ -43,22 +43,19 @@ public:
 private:
   block_pool(kind what, int device, std::uint64_t keep_bytes);
   void* take(std::size_t capacity);
-  void* take_free(std::size_t capacity);
   void give_back(void* block, std::size_t capacity) noexcept;
   void* from_cuda(std::size_t capacity);
-  void to_cuda(void* block) const noexcept;
+  void to_cuda(void* block) noexcept;
   void zero(void* begin, std::size_t bytes) const;
   void release_free();
   [[noreturn]] void out_of_memory(std::size_t capacity) const;
 
   const kind kind_;
   const int device_;
-  const std::uint64_t keep_bytes_;
   cudaStream_t zeroing_ = nullptr; ///< beside the queues: a block in the making is nobody's yet
-  mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;     // by capacity
+  free_lists lists_;
+  mutable std::mutex mutex_;                           // of what follows
   std::map<const std::byte*, std::size_t> all_blocks_; // capacity by address
-  std::uint64_t free_bytes_ = 0, used_bytes_ = 0;
 };
 
 } // namespace troupe::kernels::cuda
