@@ -39,13 +39,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
-    [this](device_check) {
-      watched_ = false;
-      if (pending_.empty())
-        return;
-      setup_.queue->notify([] {}); // throws if the device is lost
-      watch();
-    },
+    [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
     [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
     [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
   };
@@ -83,7 +77,7 @@ void aggregator_state::forward(const protocols::forward& what) {
   }
   next.mark = core_.held.mark();
   pending_.push_back(std::move(next));
-  watch();
+  watch_.begin(&*self_, *setup_.queue);
   setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
@@ -120,12 +114,6 @@ void aggregator_state::send_part(const wire::partial_part& head, const kernels::
     caf::anon_send(near->second, head, device_tensor{part, std::string{setup_.queue->name()}});
   else
     core_.fetch(part, [parent, head](const kernels::buffer& landed) { caf::anon_send(parent, head, landed); });
-}
-
-void aggregator_state::watch() {
-  if (setup_.queue->on_host() || std::exchange(watched_, true))
-    return;
-  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 } // namespace troupe::actors

@@ -8,6 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/device_watch.hpp"
 #include "actors/holder_core.hpp"
 #include "actors/outliving.hpp"
 #include "actors/type_ids.hpp"
@@ -46,7 +47,6 @@ private:
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);
   void send_part(const wire::partial_part& head, const kernels::buffer& part);
-  void watch();
 
   holder_control::pointer self_;
   aggregator_setup setup_;
@@ -54,7 +54,7 @@ private:
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
   activity activity_{"collects"};
-  bool watched_ = false;
+  device_watch watch_;
 };
 
 using aggregator_impl = holder_control::stateful_impl<outliving<holder_control, aggregator_state, aggregator_setup>>;

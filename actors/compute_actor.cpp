@@ -47,13 +47,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
     [this](const fetch_request& msg) {
       queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
     },
-    [this](device_check) {
-      watched_ = false;
-      if (!promise_.pending() && sums_.empty())
-        return;
-      queue_->notify([] {}); // throws if the device is lost
-      watch();
-    },
+    [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
   };
 }
 
@@ -70,7 +64,7 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
   parts_done_ = 0;
   started_ns_ = steady_ns();
   enqueue_part();
-  watch();
+  watch_.begin(&*self_, *queue_);
   return promise_;
 }
 
@@ -82,7 +76,7 @@ caf::result<sum_result> compute_state::sum(const sum_request& msg) {
   // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
   notify({no_step}, true);
   sums_.push_back(std::move(next));
-  watch();
+  watch_.begin(&*self_, *queue_);
   return sums_.back().promise;
 }
 
@@ -177,12 +171,6 @@ void compute_state::finish() {
   request_ = {};
   asker_ = nullptr;
   promise_.deliver(std::move(done_));
-}
-
-void compute_state::watch() {
-  if (queue_->on_host() || std::exchange(watched_, true))
-    return;
-  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 } // namespace troupe::actors

@@ -9,6 +9,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/device_watch.hpp"
 #include "actors/batch_stage.hpp"
 #include "actors/messages.hpp"
 #include "actors/outliving.hpp"
@@ -56,7 +57,6 @@ private:
   void part_done();
   void finish();
   void sum_done();
-  void watch();
   void notify(compute_finished what, bool first = false);
 
   device_compute_actor::pointer self_;
@@ -76,7 +76,7 @@ private:
   std::int64_t started_ns_ = 0;
   caf::typed_response_promise<compute_result> promise_;
   std::deque<pending_sum> sums_;
-  bool watched_ = false;
+  device_watch watch_;
 };
 
 using compute_impl = device_compute_actor::stateful_impl<outliving<device_compute_actor, compute_state, compute_setup>>;

@@ -48,7 +48,7 @@ void shard_state::enqueue_done(pending_apply what, open_span span) {
   what.mark = core_.held.mark();
   const auto ver = what.ver;
   pending_.push_back(std::move(what));
-  watch();
+  watch_.begin(&*self_, *setup_.queue);
   setup_.queue->notify([me = holder_control{self_}, ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
@@ -125,13 +125,7 @@ holder_control::behavior_type shard_state::make_behavior() {
     },
     // the device
     [this](protocols::version ver) { applied(ver); },
-    [this](device_check) {
-      watched_ = false;
-      if (pending_.empty())
-        return;
-      setup_.queue->notify([] {}); // throws if the device is lost
-      watch();
-    },
+    [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
     [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
     [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
   };
@@ -353,12 +347,6 @@ wire::params_part shard_state::head_of(const protocols::send_order& order, const
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
   for (auto to : order.to)
     caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to), what.data);
-}
-
-void shard_state::watch() {
-  if (setup_.queue->on_host() || std::exchange(watched_, true))
-    return;
-  self_->delayed_send(self_, device_check_interval, device_check{});
 }
 
 /// The lead's clock stands still while it holds.

@@ -9,6 +9,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/device_watch.hpp"
 #include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
 #include "actors/outliving.hpp"
@@ -78,7 +79,6 @@ private:
   void send_all(protocols::send_order order);
   void send_version(const protocols::send_order& order, const kernels::buffer& parameters);
   void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
-  void watch();
   piece cut(const kernels::buffer& parameters, flat_range part) const;
   static wire::params_part head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
@@ -102,7 +102,7 @@ private:
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_;
-  bool watched_ = false;
+  device_watch watch_;
 };
 
 using shard_impl = holder_control::stateful_impl<outliving<holder_control, shard_state, shard_setup>>;
