@@ -3,7 +3,6 @@
 #include "actors/cluster_actor.hpp"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,11 +22,6 @@ constexpr std::chrono::milliseconds inspect_deadline{2500};
 /// A job that lost a node before it began waits so long, until that has been noticed here too.
 constexpr std::chrono::seconds rest{1};
 constexpr std::uint64_t floats_per_piece = 128 * 1024, events_per_piece = 8192;
-
-std::uint64_t random_key() {
-  std::random_device source;
-  return (std::uint64_t{source()} << 32U) | source();
-}
 
 /// Of a job that was still waiting.
 job_result unstarted(const std::string& reason) {
@@ -189,7 +183,7 @@ void cluster_state::let_go(seat& at) {
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
-  const auto fits = choose_gang(what.what, seats());
+  const auto fits = choose_gang(what.what, members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return refusal(none->reason);
   const auto number = ++last_number_;
@@ -220,7 +214,7 @@ void cluster_state::start_what_fits() {
       ahead = fmt::format("job {} is before it", number);
       continue;
     }
-    auto fits = choose_gang(job.what.what, seats());
+    auto fits = choose_gang(job.what.what, members());
     std::string reason = ahead;
     if (ahead.empty()) {
       if (const auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits)) {
@@ -258,7 +252,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
                                               job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
                                               cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_key(), std::move(members), observer, job.what.trace});
+  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace});
 }
 
 void cluster_state::finished(const job_finished& msg) {
@@ -380,17 +374,15 @@ caf::result<cluster_report> cluster_state::inspect_all() {
   return all->promise;
 }
 
-std::vector<seat_view> cluster_state::seats() const {
-  std::vector<seat_view> views;
+std::vector<member_view> cluster_state::members() const {
+  std::vector<member_view> out;
   for (const auto& at : seats_)
-    views.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.job});
-  return views;
+    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor});
+  return out;
 }
 
 cluster_view cluster_state::view() const {
-  cluster_view out{.name = setup_.name};
-  for (const auto& at : seats_)
-    out.members.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor});
+  cluster_view out{.name = setup_.name, .members = members()};
   for (const bool running : {true, false})
     for (const auto& [number, job] : jobs_) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)

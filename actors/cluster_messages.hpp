@@ -79,7 +79,7 @@ struct member_view {
   bool here = false, leaving = false;
   std::int32_t pid = 0;
   std::uint64_t job = 0; ///< that its workers belong to; 0: none
-  node_actor actor;      ///< where it is here
+  node_actor actor{};    ///< where it is here
 };
 struct job_view {
   std::uint64_t number = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,11 @@ constexpr protocols::timer_id stall_timer{0xffff'ffff};
 protocols::nanoseconds to_ns(double seconds) { return static_cast<protocols::nanoseconds>(std::llround(seconds * 1e9)); }
 
 } // namespace
+
+std::uint64_t random_job_key() {
+  std::random_device source;
+  return (std::uint64_t{source()} << 32U) | source();
+}
 
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size) {
   protocols::coordinator_options options;

@@ -36,6 +36,9 @@ struct coordinator_setup {
   bool trace = false; ///< gather what every node was busy with
 };
 
+/// Names a job's lanes among all others, so that nodes of two runs cannot mix.
+std::uint64_t random_job_key();
+
 /// What a job says to the protocol's coordinator. `data_size`: training samples.
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
 

@@ -13,7 +13,7 @@ namespace troupe::actors {
 
 namespace {
 
-std::string why_not(const seat_view& seat) {
+std::string why_not(const member_view& seat) {
   if (!seat.here)
     return fmt::format("node {} has not joined", seat.what.name);
   if (seat.leaving)
@@ -22,7 +22,7 @@ std::string why_not(const seat_view& seat) {
 }
 
 /// Whether this gang's first node, which other jobs share, holds workers of the job.
-bool first_node_works(const job& what, const std::vector<seat_view>& seats, const std::vector<std::uint32_t>& gang) {
+bool first_node_works(const job& what, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& gang) {
   std::vector<member_node> nodes;
   for (auto number : gang)
     nodes.push_back({{}, seats[number].what.name, seats[number].what.host, seats[number].what.shard, seats[number].what.worker});
@@ -31,7 +31,7 @@ bool first_node_works(const job& what, const std::vector<seat_view>& seats, cons
 
 } // namespace
 
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<seat_view>& seats) {
+std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats) {
   if (what.cluster.nodes > seats.size())
     return no_gang{fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size()), true};
   if (what.cluster.nodes == 1 && !seats.front().what.worker)

@@ -11,13 +11,6 @@
 
 namespace troupe::actors {
 
-/// What a cluster knows of one of its nodes when it places a job.
-struct seat_view {
-  node_description what;
-  bool here = false, leaving = false;
-  std::uint64_t job = 0; ///< that its workers belong to; 0: it is free
-};
-
 /// Numbers of nodes, the coordinator's first; or the reason why the job waits. The coordinator's node takes part in every job; any
 /// other serves one job at a time. Of the free ones those go first that share their host with most others, so that a job stays
 /// close together. A job that no state of this cluster could serve is `never`.
@@ -25,6 +18,6 @@ struct no_gang {
   std::string reason;
   bool never = false;
 };
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<seat_view>& seats);
+std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats);
 
 } // namespace troupe::actors

@@ -12,10 +12,10 @@ using testing::HasSubstr;
 using gang = std::vector<std::uint32_t>;
 
 /// A coordinator that holds no workers, and nodes that may hold anything, all here and free.
-std::vector<seat_view> seats_on(const std::vector<std::string>& hosts) {
-  std::vector<seat_view> seats{{{"a", "h0", true, false}, true, false, 0}};
+std::vector<member_view> seats_on(const std::vector<std::string>& hosts) {
+  std::vector<member_view> seats{{.what = {"a", "h0", true, false}, .here = true}};
   for (const auto& host : hosts)
-    seats.push_back({{std::string(1, static_cast<char>('a' + seats.size())), host, true, true}, true, false, 0});
+    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), host, true, true}, .here = true});
   return seats;
 }
 
@@ -25,12 +25,12 @@ job wants(std::uint32_t nodes, std::uint32_t workers = 4) {
   return what;
 }
 
-gang chosen(const job& what, const std::vector<seat_view>& seats) {
+gang chosen(const job& what, const std::vector<member_view>& seats) {
   const auto got = choose_gang(what, seats);
   return std::holds_alternative<gang>(got) ? std::get<gang>(got) : gang{};
 }
 
-no_gang refused(const job& what, const std::vector<seat_view>& seats) {
+no_gang refused(const job& what, const std::vector<member_view>& seats) {
   const auto got = choose_gang(what, seats);
   return std::holds_alternative<no_gang>(got) ? std::get<no_gang>(got) : no_gang{};
 }
