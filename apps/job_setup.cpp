@@ -149,14 +149,12 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
     if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
   // So that a model that does not fit is refused before the data is read.
-  if (const data_facts facts = known_facts(job.job.data); facts.sample)
-    if (const auto early = build_model(job, *facts.sample, facts.classes); !early)
+  if (const data_facts facts = known_facts(job.job.data); facts.sample) {
+    auto early = build_model(job, *facts.sample, facts.classes);
+    if (!early)
       return early.error();
-  if (const data_facts facts = known_facts(job.job.data); !read_data && facts.sample) {
-    auto network = build_model(job, *facts.sample, facts.classes);
-    if (!network)
-      return network.error();
-    return prepared_job{std::move(job), std::move(cluster), {}, std::move(*network)};
+    if (!read_data)
+      return prepared_job{std::move(job), std::move(cluster), {}, std::move(*early)};
   }
   auto data = load_data(job);
   if (!data)

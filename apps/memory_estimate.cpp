@@ -50,7 +50,8 @@ habits habits_of(const protocols::protocol_spec& spec, std::uint32_t workers) {
   out.local_steps = is("local", "adacomm", "easgd", "admm", "gossip");
   out.duals = is("admm");
   out.backups = is("dc-async");
-  out.centreless = is("gossip");
+  const auto entry = protocols::find_protocol(spec.name);
+  out.centreless = entry && entry->centreless;
   if (is("local", "adacomm"))
     if (const auto outer = spec.parameters.find("outer"); outer != spec.parameters.end())
       out.outer_momentum = std::get<std::string>(outer->second) != "average";

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
@@ -221,18 +223,25 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, sign
   return code;
 }
 
-/// Where Slurm says that a host is, else its name. Names of hosts that tests make up resolve nowhere.
-std::string slurm_address(const std::string& host) {
-  std::string out;
-  if (auto* pipe = popen(fmt::format("scontrol show node {} --oneliner 2>/dev/null", host).c_str(), "r")) {
-    char piece[512];
-    while (std::fgets(piece, sizeof piece, pipe) != nullptr)
-      out += piece;
-    pclose(pipe);
+/// Where Slurm says that the hosts of a list are; asked once for all. Names of hosts that tests make up resolve nowhere.
+std::map<std::string, std::string> slurm_addresses(const std::string& list) {
+  std::map<std::string, std::string> found;
+  auto* pipe = popen(fmt::format("scontrol show node '{}' --oneliner 2>/dev/null", list).c_str(), "r");
+  if (pipe == nullptr)
+    return found;
+  char* line = nullptr;
+  std::size_t room = 0;
+  while (getline(&line, &room, pipe) > 0) {
+    const auto value_of = [text = std::string{line}](const std::string& key) {
+      const auto at = text.find(key);
+      return at == std::string::npos ? std::string{} : text.substr(at + key.size(), text.find(' ', at) - at - key.size());
+    };
+    if (const auto address = value_of("NodeAddr="); !address.empty())
+      found[value_of("NodeName=")] = address;
   }
-  const std::string key = "NodeAddr=";
-  const auto at = out.find(key);
-  return at == std::string::npos ? host : out.substr(at + key.size(), out.find(' ', at) - at - key.size());
+  std::free(line);
+  pclose(pipe);
+  return found;
 }
 
 /// A task of a Slurm step. The first writes the cluster's file into the working folder, for `run` and `console`.
@@ -247,7 +256,14 @@ int slurm_node(const node_options& options) {
     security.ca = options.certs + "/ca.pem";
     security.certificate = security.key = options.certs; // until the node's name is known
   }
-  auto step = config::cluster_of_slurm(variable, slurm_address, security);
+  std::optional<std::map<std::string, std::string>> addresses;
+  const auto address_of = [&](const std::string& host) { // asked of names alone: the list holds nothing that a shell would take up
+    if (!addresses)
+      addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
+    const auto known = addresses->find(host);
+    return known == addresses->end() ? host : known->second;
+  };
+  auto step = config::cluster_of_slurm(variable, address_of, security);
   if (!step)
     return refuse(step.error());
   if (!options.certs.empty()) {

@@ -5,18 +5,15 @@
 #include <algorithm>
 #include <chrono>
 
-#include <caf/actor_system.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <fmt/format.h>
 
 #include "actors/cluster_messages.hpp"
 #include "actors/errors.hpp"
-#include "actors/system.hpp"
-#include "actors/type_ids.hpp"
 #include "apps/await_result.hpp"
+#include "apps/cluster_connection.hpp"
 #include "kernels/backend.hpp"
-#include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
 
@@ -127,27 +124,19 @@ private:
 
 job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const model& network, const run_view& view,
                            signal_waiter& signals) {
-  const auto& coordinator = where.coordinator();
-  actors::init_message_types();
-  actors::system_config config{{.networked = true, .cluster_key = where.name, .security = where.security.files()}};
-  caf::actor_system system{config};
-  job_outcome outcome;
-  const auto cluster = actors::reach<actors::cluster_actor>(system, coordinator.host, coordinator.port);
-  if (!cluster) {
+  cluster_connection connection{where};
+  if (!connection) {
+    job_outcome outcome;
     outcome.result.failed = true;
-    outcome.result.reason = fmt::format("cannot reach the cluster's coordinator, node {} at {}:{}: {}; `troupe node` starts it",
-                                        coordinator.name, coordinator.host, coordinator.port, actors::explain(cluster.error()));
+    outcome.result.reason = connection.why_not() + "; `troupe node` starts it";
     return outcome;
   }
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
-  auto submitter = system.spawn<submitter_actor::stateful_impl<submitter_state>>(
-    *cluster, actors::submit_job{loaded.job, view.trace}, display, network.layout().floats());
-  outcome.result = await_result(*display, signals, [&] { caf::anon_send(submitter, actors::stop_job{}); });
+  auto submitter = connection.system().spawn<submitter_actor::stateful_impl<submitter_state>>(
+    connection.cluster(), actors::submit_job{loaded.job, view.trace}, display, network.layout().floats());
+  auto result = await_result(*display, signals, [&] { caf::anon_send(submitter, actors::stop_job{}); });
   submitter = nullptr;
-  outcome.evaluations = display->evaluations();
-  if (!outcome.result.parameters.empty() && !outcome.result.failed)
-    outcome.digest = weights_digest(network.layout(), outcome.result.parameters.as<const float>());
-  return outcome;
+  return outcome_of(std::move(result), *display, network);
 }
 
 } // namespace troupe::apps

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <random>
 
 #include <boost/json.hpp>
 #include <caf/actor_system.hpp>
@@ -23,12 +22,6 @@ namespace {
 
 constexpr int join_timeout_ms = 30'000;
 
-/// Names this cluster among others on the machine, so that nodes of two runs cannot mix.
-std::uint64_t random_key() {
-  std::random_device source;
-  return (std::uint64_t{source()} << 32U) | source();
-}
-
 /// JSON has no word for what is not finite.
 boost::json::value number_or_null(bool applies, double value) {
   return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
@@ -38,22 +31,22 @@ boost::json::value number_or_null(bool applies, double value) {
 
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
-  const auto key = random_key();
+  const auto key = actors::random_job_key();
   const auto name = fmt::format("embedded-{:016x}", key);
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
   actors::init_message_types();
   actors::system_config config{{.networked = job.cluster.nodes > 1, .cluster_key = name}};
   caf::actor_system system{config};
   embedded_cluster cluster{system, signals, job.cluster.nodes, name};
-  job_outcome outcome;
   if (auto why = cluster.wait_for_nodes(join_timeout_ms); !why.empty()) {
+    job_outcome outcome;
     outcome.result.interrupted = why == "interrupted";
     outcome.result.failed = !outcome.result.interrupted;
     outcome.result.reason = why;
     return outcome;
   }
   auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display, view.trace});
-  outcome.result = await_result(
+  auto result = await_result(
     *display, signals, [&] { caf::anon_send(coordinator, actors::stop_job{false, "interrupted"}); },
     [&] {
       for (const auto& text : cluster.ended_children())
@@ -61,7 +54,11 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
     });
   coordinator = nullptr;
   cluster.shut_down();
-  outcome.evaluations = display->evaluations();
+  return outcome_of(std::move(result), *display, network);
+}
+
+job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network) {
+  job_outcome outcome{std::move(result), {}, seen.evaluations()};
   if (!outcome.result.parameters.empty() && !outcome.result.failed)
     outcome.digest = weights_digest(network.layout(), outcome.result.parameters.as<const float>());
   return outcome;

@@ -29,6 +29,10 @@ struct job_outcome {
   curve evaluations;
 };
 
+class run_display;
+/// What a result comes to, with what was seen on the way.
+job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network);
+
 /// Starts the job's processes, runs it, and ends them. Ctrl-C ends the run in order,
 /// a second one the process. Call it on the main thread; again for the next job. Throws std::runtime_error where this machine
 /// does not let it start: no port, no temporary folder, no log file.

@@ -64,10 +64,6 @@ std::vector<key_info<cluster>> cluster_keys() {
   };
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 class cluster_reader {
 public:
   explicit cluster_reader(const std::string& file) : problems_(file) {}
@@ -213,6 +209,10 @@ private:
 };
 
 } // namespace
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
 
 const cluster_node* cluster::find(const std::string& node) const {
   const auto it = std::find_if(nodes.begin(), nodes.end(), [&](const cluster_node& n) { return n.name == node; });

@@ -45,6 +45,9 @@ struct cluster {
   const cluster_node& coordinator() const;
 };
 
+/// Whether this name or address is of the own host alone.
+bool is_loopback(const std::string& host);
+
 /// Reads and checks a cluster file; every problem at once.
 checked<cluster> load_cluster(const std::string& path);
 

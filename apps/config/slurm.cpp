@@ -63,8 +63,6 @@ bool expand_item(std::string_view item, std::vector<std::string>& out) {
   return true;
 }
 
-bool is_loopback(const std::string& address) { return address == "localhost" || address == "::1" || address.starts_with("127."); }
-
 } // namespace
 
 std::vector<std::string> expand_hostlist(std::string_view list) {

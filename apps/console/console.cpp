@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 #include "actors/errors.hpp"
-#include "actors/system.hpp"
-#include "actors/type_ids.hpp"
+#include "apps/cluster_connection.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/config/suggest.hpp"
@@ -276,18 +275,13 @@ int console_command(const console_options& options) {
   const auto where = config::load_cluster(options.cluster);
   if (!where)
     return refuse(where.error());
-  const auto& coordinator = where->coordinator();
-  actors::init_message_types();
-  actors::system_config config{{.networked = true, .cluster_key = where->name, .security = where->security.files()}};
-  caf::actor_system system{config};
-  const auto cluster = actors::reach<actors::cluster_actor>(system, coordinator.host, coordinator.port);
-  if (!cluster) {
-    fmt::print(stderr, "troupe: cannot reach the cluster's coordinator, node {} at {}:{}: {}\n", coordinator.name, coordinator.host,
-               coordinator.port, actors::explain(cluster.error()));
+  cluster_connection connection{*where};
+  if (!connection) {
+    fmt::print(stderr, "troupe: {}\n", connection.why_not());
     return exit_failed;
   }
   const bool person = options.commands.empty() && isatty(STDIN_FILENO) == 1;
-  session with{system, *cluster, person};
+  session with{connection.system(), connection.cluster(), person};
   if (!options.commands.empty())
     return script(with, options.commands, options.json);
   if (person)

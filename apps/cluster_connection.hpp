@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a command reaches a cluster that is there already.
+#pragma once
+
+#include <string>
+
+#include <caf/actor_system.hpp>
+
+#include "actors/cluster_messages.hpp"
+#include "actors/errors.hpp"
+#include "actors/system.hpp"
+#include "actors/type_ids.hpp"
+#include "apps/config/cluster_file.hpp"
+
+namespace troupe::apps {
+
+/// An actor system of its own, and the cluster's actor on the coordinator's node, if that answers. Waits for the connection.
+class cluster_connection {
+public:
+  explicit cluster_connection(const config::cluster& where);
+
+  caf::actor_system& system() { return system_; }
+  explicit operator bool() const { return static_cast<bool>(cluster_); }
+  const actors::cluster_actor& cluster() const { return *cluster_; }
+  /// Where there is none: "cannot reach ...".
+  const std::string& why_not() const { return why_not_; }
+
+private:
+  actors::system_config config_;
+  caf::actor_system system_;
+  caf::expected<actors::cluster_actor> cluster_;
+  std::string why_not_;
+};
+
+} // namespace troupe::apps
