@@ -24,22 +24,32 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(troupe_options INTERFACE)
-add_library(troupe::options ALIAS troupe_options)
-target_include_directories(troupe_options INTERFACE "${PROJECT_SOURCE_DIR}")
+# Installed, headers are found as in the tree: "actors/messages.hpp". Warnings are ours alone, and so not for who uses it.
+target_include_directories(troupe_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                                                    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>")
 target_compile_features(troupe_options INTERFACE cxx_std_20)
 target_compile_options(troupe_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>
-  $<$<AND:$<BOOL:${TROUPE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>>"
+  "$<BUILD_INTERFACE:$<$<AND:$<BOOL:${TROUPE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>>")
 if(TROUPE_SANITIZE)
   # What UBSan finds ends the program, or a test would pass over it.
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# troupe_layer(NAME SOURCES... [DEPENDS targets...]): a static library `troupe_NAME` with the alias troupe::NAME.
+# troupe_export(NAME): the target troupe_NAME is installed, and find_package(Troupe) gives it as Troupe::NAME; here that is an alias.
+function(troupe_export name)
+  add_library(troupe::${name} ALIAS troupe_${name})
+  add_library(Troupe::${name} ALIAS troupe_${name})
+  set_target_properties(troupe_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS troupe_${name} EXPORT Troupe ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+troupe_export(options)
+
+# troupe_layer(NAME SOURCES... [DEPENDS targets...] [PRIVATE targets...]): a static library `troupe_NAME`, exported.
 function(troupe_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
   add_library(troupe_${name} STATIC ${arg_SOURCES})
-  add_library(troupe::${name} ALIAS troupe_${name})
   target_link_libraries(troupe_${name} PUBLIC troupe::options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE})
+  troupe_export(${name})
 endfunction()
