@@ -248,7 +248,8 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   for (std::size_t i = 1; i < job.gang.size(); ++i)
     seats_[job.gang[i]].job = job.number;
   setup_.say(fmt::format("job {} starts on {}", job.number, fmt::join(names, ", ")));
-  job.waits_for.clear();
+  if (!std::exchange(job.waits_for, {}).empty())
+    self_->send(job.client, job_waits{});
   auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
                                               job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
                                               cluster_control{self_});
@@ -277,14 +278,23 @@ void cluster_state::finished(const job_finished& msg) {
   job->result = std::move(*msg.result);
   setup_.say(fmt::format("job {} has ended{}{}", msg.number, job->result.reason.empty() ? "" : ": ", job->result.reason));
   free_nodes_of(msg.number);
-  auto report = job->result;
-  report.parameters = {};
-  report.trace.clear();
   if (job->client)
-    self_->send(job->client, std::move(report));
+    report_to_client(*job);
   else
     forget(msg.number);
   start_what_fits();
+}
+
+/// Across hosts parameters and trace are fetched piece by piece; a client of this process has the same memory.
+void cluster_state::report_to_client(entry& job) {
+  if (job.client.node() == self_->node()) {
+    self_->send(job.client, std::exchange(job.result, {}));
+    return;
+  }
+  auto report = job.result;
+  report.parameters = {};
+  report.trace.clear();
+  self_->send(job.client, std::move(report));
 }
 
 void cluster_state::free_nodes_of(std::uint64_t number) {

@@ -74,6 +74,7 @@ private:
   void start_what_fits();
   void start(entry& job, std::vector<std::uint32_t> gang);
   void finished(const job_finished& msg);
+  void report_to_client(entry& job);
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);

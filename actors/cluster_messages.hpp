@@ -33,7 +33,7 @@ struct cancel_job {
 };
 /// Cluster to client, while the job cannot start, and whenever what it waits for changes.
 struct job_waits {
-  std::string reason; ///< "node c has not joined"
+  std::string reason; ///< "node c has not joined"; empty: it waits no more
 };
 struct job_begins {
   std::vector<std::string> nodes;
@@ -63,7 +63,7 @@ struct release_job {
   std::uint64_t number = 0;
 };
 
-/// Whoever submitted a job. The result comes without parameters and trace.
+/// Whoever submitted a job. The result comes without parameters and trace where that is another process.
 using client_actor = caf::typed_actor<
   caf::result<void>(job_waits),
   caf::result<void>(job_begins),
@@ -99,8 +99,9 @@ struct leave_cluster {
   std::string name;
 };
 
-/// The coordinator's node of a cluster that outlives its jobs.
-using cluster_actor = registry_actor::extend<
+/// A cluster, at its coordinator's node: where nodes join and clients submit.
+using cluster_actor = caf::typed_actor<
+  caf::result<std::uint32_t>(node_hello, node_actor), ///< your number in the cluster
   caf::result<void>(leave_cluster),
   caf::result<std::uint64_t>(submit_job, client_actor),
   caf::result<void>(cancel_job),

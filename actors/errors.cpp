@@ -19,6 +19,8 @@ std::string explain(const caf::error& reason) {
     return "no connection: nobody listens there, or one end does not take the other's certificate";
   if (reason == caf::sec::disconnect_during_handshake || reason == caf::sec::incompatible_application_ids)
     return "refused while connecting: another cluster or version, or one end does not take the other's certificate";
+  if (reason == caf::sec::cannot_open_port)
+    return "the port cannot be opened; does another program listen there?";
   return caf::to_string(reason);
 }
 

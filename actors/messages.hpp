@@ -329,7 +329,4 @@ struct lane_event {
 };
 using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event)>;
 
-/// The coordinator's node, as joining nodes see it.
-using registry_actor = caf::typed_actor<caf::result<std::uint32_t>(node_hello, node_actor)>; ///< your number in the cluster
-
 } // namespace troupe::actors

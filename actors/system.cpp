@@ -32,7 +32,14 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds{500}});
   set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
   set("caf.middleman.max-payload-size", 1U << 20U);
-  set("caf.middleman.app-identifiers", std::vector<std::string>{std::string{"troupe-"} + version + "-" + options.cluster_key});
+  // Whoever connects compares: one word in common is enough.
+  const auto word = [](const std::string& key) { return std::string{"troupe-"} + version + "-" + key; };
+  std::vector<std::string> words;
+  if (!options.cluster_key.empty())
+    words.push_back(word("of-" + options.cluster_key));
+  if (options.cluster_key.empty() || options.listens)
+    words.push_back(word("console"));
+  set("caf.middleman.app-identifiers", std::move(words));
   if (options.metrics_port != 0) {
     set("caf.middleman.prometheus-http.port", options.metrics_port);
     set("caf.middleman.prometheus-http.address", options.metrics_host);

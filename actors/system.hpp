@@ -20,7 +20,8 @@ void init_message_types();
 
 struct system_options {
   bool networked = false;      ///< loads CAF's network layer
-  std::string cluster_key;     ///< nodes with another key are refused
+  std::string cluster_key;     ///< nodes with another key are refused; empty: of a console, which may reach any cluster
+  bool listens = false;        ///< consoles that do not know the key may reach it
   net::security security = {}; ///< with it the control plane speaks TLS, and to the same authority alone
   /// Where metrics are served, as text for Prometheus, to whoever asks; 0: nowhere. `metrics_port_of` says whether that worked.
   std::uint16_t metrics_port = 0;

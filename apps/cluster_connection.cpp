@@ -9,20 +9,25 @@ namespace troupe::apps {
 namespace {
 
 /// Message types are registered before the first actor system is made.
-actors::system_options options_for(const config::cluster& where) {
+actors::system_options registered(actors::system_options options) {
   actors::init_message_types();
-  return {.networked = true, .cluster_key = where.name, .security = where.security.files()};
+  options.networked = true;
+  return options;
 }
 
 } // namespace
 
-cluster_connection::cluster_connection(const config::cluster& where)
-    : config_(options_for(where)), system_(config_),
-      cluster_(actors::reach<actors::cluster_actor>(system_, where.coordinator().host, where.coordinator().port)) {
-  const auto& coordinator = where.coordinator();
+cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port)
+    : config_(registered(options)), system_(config_), cluster_(actors::reach<actors::cluster_actor>(system_, host, port)) {
   if (!cluster_)
-    why_not_ = fmt::format("cannot reach the cluster's coordinator, node {} at {}:{}: {}", coordinator.name, coordinator.host,
-                           coordinator.port, actors::explain(cluster_.error()));
+    why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what, host, port, actors::explain(cluster_.error()));
 }
+
+cluster_connection::cluster_connection(const config::cluster& where)
+    : cluster_connection({.cluster_key = where.name, .security = where.security.files()},
+                         fmt::format("the cluster's coordinator, node {}", where.coordinator().name), where.coordinator().host,
+                         where.coordinator().port) {}
+
+cluster_connection::cluster_connection(const std::string& host, std::uint16_t port) : cluster_connection({}, "a cluster's coordinator", host, port) {}
 
 } // namespace troupe::apps

@@ -2,6 +2,7 @@
 // How a command reaches a cluster that is there already.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <caf/actor_system.hpp>
@@ -18,6 +19,8 @@ namespace troupe::apps {
 class cluster_connection {
 public:
   explicit cluster_connection(const config::cluster& where);
+  /// One whose file is elsewhere, such as that of a run on this host; it has no certificates.
+  cluster_connection(const std::string& host, std::uint16_t port);
 
   caf::actor_system& system() { return system_; }
   explicit operator bool() const { return static_cast<bool>(cluster_); }
@@ -26,6 +29,8 @@ public:
   const std::string& why_not() const { return why_not_; }
 
 private:
+  cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port);
+
   actors::system_config config_;
   caf::actor_system system_;
   caf::expected<actors::cluster_actor> cluster_;

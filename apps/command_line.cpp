@@ -77,6 +77,7 @@ void add_run(CLI::App& app, arguments& a) {
   c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors");
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
   c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE");
+  c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT");
   c->add_flag("--quiet", a.run.quiet, "no progress");
   add_json(c, a.run.json);
 }
@@ -135,7 +136,8 @@ void add_others(CLI::App& app, arguments& a) {
   node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network of one's own")->needs(slurm)->excludes(certs);
 
   CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why", "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
-  console->add_option("--cluster", a.console.cluster, "cluster file")->type_name("CLUSTER.toml")->required();
+  console->add_option("address", a.console.address, "where a coordinator listens; a run prints its own")->type_name("HOST:PORT");
+  console->add_option("--cluster", a.console.cluster, "cluster file, instead")->type_name("CLUSTER.toml");
   console->add_option("-c", a.console.commands, "run this command instead of asking for some (may be repeated)")
       ->type_name("COMMAND")
       ->allow_extra_args(false);

@@ -29,6 +29,7 @@ struct run_options {
   job_options job;
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string save, log, trace; ///< files to write; empty: none
+  std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
   bool json = false, quiet = false;
 };
 
@@ -105,6 +106,7 @@ struct certs_options {
 };
 
 struct console_options {
+  std::string address; ///< HOST:PORT of a coordinator, instead of a cluster file
   std::string cluster;               ///< cluster file
   std::vector<std::string> commands; ///< to run instead of talking to a person
   bool json = false;

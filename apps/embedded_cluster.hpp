@@ -1,47 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An embedded cluster: this process and its children on loopback, ready to run a job.
+// An embedded cluster: this process and its children on loopback.
 #pragma once
 
-#include <memory>
-#include <mutex>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <caf/actor_system.hpp>
 
-#include "actors/coordinator_actor.hpp"
-#include "actors/registry_actor.hpp"
+#include "actors/cluster_messages.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 
 namespace troupe::apps {
 
-/// Starts `nodes` - 1 children and waits until they have joined. With one node nothing is started and nothing listens.
+struct embedded_options {
+  std::uint32_t nodes = 1; ///< processes, this one counted
+  std::string name;        ///< the cluster's
+  /// Where others may look at it, on loopback (0: any free port). None: with one node nothing listens.
+  std::optional<std::uint16_t> port{};
+};
+
+/// A cluster as `troupe node` makes one, whose other nodes are children of this process: they join by themselves, and end with it.
 class embedded_cluster {
 public:
-  embedded_cluster(caf::actor_system& system, signal_waiter& signals, std::uint32_t nodes, const std::string& key);
+  /// Throws std::runtime_error where this machine has no port or no temporary folder for it.
+  embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options);
   ~embedded_cluster();
 
-  /// Waits for every child. An error says who did not come and why; an empty string: all are here. "interrupted" on Ctrl-C.
-  std::string wait_for_nodes(int timeout_ms);
-  /// This process first.
-  std::vector<actors::member_node> nodes() const;
+  const actors::cluster_actor& actor() const { return cluster_; }
+  /// 0: nothing listens.
+  std::uint16_t port() const { return port_; }
   /// Children that ended since the last call, in words.
   std::vector<std::string> ended_children();
   /// Lets the children end by themselves, then kills.
   void shut_down();
 
 private:
-  class joined_nodes;
-
-  void start_children(std::uint32_t nodes, const std::string& key);
+  void listen(std::uint16_t port);
+  void start_children(const embedded_options& options);
 
   caf::actor_system& system_;
   signal_waiter& signals_;
-  std::vector<std::string> names_;
-  actors::node_actor own_;
-  actors::registry_actor registry_;
-  std::shared_ptr<joined_nodes> joined_;
+  actors::cluster_actor cluster_;
+  std::uint16_t port_ = 0;
   std::string folder_; ///< holds the children's cluster file
   child_processes children_;
 };

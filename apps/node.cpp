@@ -51,6 +51,7 @@ void say(const std::string& name, const std::string& text) {
 actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self) {
   return {.networked = true,
           .cluster_key = cluster.name,
+          .listens = self.coordinator,
           .security = cluster.security.files(),
           .metrics_port = self.metrics_port,
           .metrics_host = cluster.security.tls() ? "127.0.0.1" : self.host};
@@ -124,15 +125,15 @@ private:
   /// Empty: it has joined. Else why not, and whether trying again is of use.
   std::string join(bool& for_good) {
     taken_ = false;
-    auto reached = actors::reach<actors::registry_actor>(system_, coordinator_.host, coordinator_.port);
+    auto reached = actors::reach<actors::cluster_actor>(system_, coordinator_.host, coordinator_.port);
     if (!reached)
       return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host, coordinator_.port,
                          actors::explain(reached.error()));
-    registry_ = *reached;
+    cluster_ = *reached;
     std::string why;
     caf::scoped_actor asker{system_};
     asker
-      ->request(registry_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid())},
+      ->request(cluster_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid())},
                 actors::node_actor{node_})
       .receive([](std::uint32_t) {},
                [&](const caf::error& e) {
@@ -145,7 +146,7 @@ private:
 
   void watch() {
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
-    watcher_ = system_.spawn([this, watched = registry_](caf::event_based_actor* me) {
+    watcher_ = system_.spawn([this, watched = cluster_](caf::event_based_actor* me) {
       me->monitor(watched);
       me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); });
       return caf::behavior{[](caf::unit_t) {}};
@@ -164,9 +165,9 @@ private:
       return;
     say(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
     auto farewell = system_.spawn([this](caf::event_based_actor* me) {
-      me->monitor(registry_);
+      me->monitor(cluster_);
       me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
-      me->request(caf::actor_cast<actors::cluster_actor>(registry_), caf::infinite, actors::leave_cluster{self_.name})
+      me->request(cluster_, caf::infinite, actors::leave_cluster{self_.name})
         .then([this, me] { signals_.announce(), me->quit(); }, [this, me](const caf::error&) { signals_.announce(), me->quit(); });
       return caf::behavior{[](caf::unit_t) {}};
     });
@@ -182,7 +183,7 @@ private:
   actors::system_config config_;
   caf::actor_system system_;
   actors::node_control node_;
-  actors::registry_actor registry_;
+  actors::cluster_actor cluster_;
   caf::actor watcher_;
 };
 
@@ -201,7 +202,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, sign
       setup.nodes.push_back({node.name, node.host, node.shard, node.worker});
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
-    fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}; is it running already?\n", self.name, self.host, self.port,
+    fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}\n", self.name, self.host, self.port,
                actors::explain(port.error()));
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return exit_failed;

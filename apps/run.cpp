@@ -35,6 +35,8 @@ int run_command(const run_options& options) {
   if (!options.trace.empty())
     if (auto why = cannot_write(options.trace); !why.empty())
       return refuse({{{"--trace", why}}});
+  if (options.listen && !options.cluster.empty())
+    return refuse({{{"--listen", "is for a run of its own; the console reaches a cluster by --cluster"}}});
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
@@ -47,7 +49,7 @@ int run_command(const run_options& options) {
 
   signal_waiter signals;
   const model& network = prepared->network;
-  const run_view view{options.quiet, options.log, !options.trace.empty()};
+  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen};
   const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, network, view, signals)
                                                 : run_job(prepared->config, network, view, signals);
   const actors::job_result& result = outcome.result;

@@ -2,6 +2,7 @@
 // One job on an embedded cluster of processes.
 #include "apps/run_job.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -14,13 +15,14 @@
 #include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"
 #include "apps/run_display.hpp"
+#include "apps/submitter.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-constexpr int join_timeout_ms = 30'000;
+constexpr std::chrono::seconds join_timeout{30};
 
 /// JSON has no word for what is not finite.
 boost::json::value number_or_null(bool applies, double value) {
@@ -31,28 +33,23 @@ boost::json::value number_or_null(bool applies, double value) {
 
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
-  const auto key = actors::random_job_key();
-  const auto name = fmt::format("embedded-{:016x}", key);
+  const auto name = fmt::format("embedded-{:016x}", actors::random_job_key());
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
   actors::init_message_types();
-  actors::system_config config{{.networked = job.cluster.nodes > 1, .cluster_key = name}};
+  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port, .cluster_key = name, .listens = true}};
   caf::actor_system system{config};
-  embedded_cluster cluster{system, signals, job.cluster.nodes, name};
-  if (auto why = cluster.wait_for_nodes(join_timeout_ms); !why.empty()) {
-    job_outcome outcome;
-    outcome.result.interrupted = why == "interrupted";
-    outcome.result.failed = !outcome.result.interrupted;
-    outcome.result.reason = why;
-    return outcome;
-  }
-  auto coordinator = system.spawn<actors::coordinator_impl>(actors::coordinator_setup{job, key, cluster.nodes(), display, view.trace});
+  embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port}};
+  if (cluster.port() != 0 && !view.quiet)
+    fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
+  auto client = submit(system, {.cluster = cluster.actor(), .what = {job, view.trace}, .display = display,
+                                .floats = network.layout().floats(), .begins_within = join_timeout});
   auto result = await_result(
-    *display, signals, [&] { caf::anon_send(coordinator, actors::stop_job{false, "interrupted"}); },
+    *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
     [&] {
       for (const auto& text : cluster.ended_children())
-        display->on_event(text);
+        caf::anon_send(client, actors::stop_job{true, text});
     });
-  coordinator = nullptr;
+  client = nullptr;
   cluster.shut_down();
   return outcome_of(std::move(result), *display, network);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <boost/json/fwd.hpp>
@@ -20,6 +21,8 @@ struct run_view {
   bool quiet = false;
   std::string log{};  ///< JSONL file; empty: none
   bool trace = false; ///< the result has what every role was busy with
+  /// Where consoles may look at an embedded run; none: a free port, where the run has several processes.
+  std::optional<std::uint16_t> port{};
 };
 
 /// How a run ended. One whose cluster did not come together has failed, with the reason.

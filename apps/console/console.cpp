@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe console`: a person, or a script, asks a running cluster what it does and why.
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -269,13 +270,7 @@ int script(session& with, const std::vector<std::string>& lines, bool json) {
   return code;
 }
 
-} // namespace
-
-int console_command(const console_options& options) {
-  const auto where = config::load_cluster(options.cluster);
-  if (!where)
-    return refuse(where.error());
-  cluster_connection connection{*where};
+int talk_to(cluster_connection&& connection, const console_options& options) {
   if (!connection) {
     fmt::print(stderr, "troupe: {}\n", connection.why_not());
     return exit_failed;
@@ -294,6 +289,23 @@ int console_command(const console_options& options) {
       lines.push_back(std::move(text));
   std::free(line);
   return script(with, lines, options.json);
+}
+
+} // namespace
+
+int console_command(const console_options& options) {
+  if (options.address.empty() == options.cluster.empty())
+    return refuse({{{"console", "wants HOST:PORT, where a coordinator listens, or --cluster CLUSTER.toml"}}});
+  if (options.cluster.empty()) {
+    const auto colon = options.address.rfind(':');
+    std::uint16_t port = 0;
+    const auto end = options.address.data() + options.address.size();
+    if (colon == std::string::npos || colon == 0 || std::from_chars(options.address.data() + colon + 1, end, port).ptr != end || port == 0)
+      return refuse({{{options.address, "is no HOST:PORT, such as 127.0.0.1:4000; a run prints its own"}}});
+    return talk_to(cluster_connection{options.address.substr(0, colon), port}, options);
+  }
+  const auto where = config::load_cluster(options.cluster);
+  return where ? talk_to(cluster_connection{*where}, options) : refuse(where.error());
 }
 
 } // namespace troupe::apps

@@ -129,7 +129,7 @@ class Usage(Case):
         self.assertIn("--seed: seed = -1 is out of range", message)
 
     def test_what_comes_later_says_so(self):
-        self.assertIn("--cluster is required", self.refused("console", "-c", "ps"))
+        self.assertIn("wants HOST:PORT", self.refused("console", "-c", "ps"))
 
 
 class Inject(Case):

@@ -10,6 +10,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,6 +133,30 @@ class Console(BootstrapTest):
         self.finish(run)
         os.write(person, b"quit\n")
         self.assertEqual(talk.wait(60), 0)
+
+    def test_a_run_of_its_own_can_be_looked_at_and_ended(self):
+        for arguments, node in ((("--nodes", "2"), "node-1"), (("--nodes", "1", "--listen", "0"), "node-0")):
+            run = subprocess.Popen([cluster_test.TROUPE, "run", self.path("job.toml", ENDLESS), *arguments], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+            self.addCleanup(self.end, run)
+            address = re.search(r"troupe console (\S+)`", self.wait_for_line(run, "troupe console")).group(1)
+            self.wait_for_line(run, "^step ")
+            done = subprocess.run([cluster_test.TROUPE, "console", address, "--json", "-c", "ps worker", "-c", "stop 1"],
+                                  capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+            seen, stopped = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([(actor["id"], actor["node"]) for actor in seen["actors"]], [(f"worker {i}", node) for i in range(4)])
+            self.assertTrue(stopped["done"])
+            self.assertEqual(self.finish(run)[0], "")
+            self.assertEqual(run.returncode, 130)
+
+    def test_an_address_that_is_no_cluster_gets_an_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            for address, code, said in ((f"127.0.0.1:{mute.getsockname()[1]}", 1, "cannot reach"), ("here", 2, "HOST:PORT"), (":7", 2, "HOST:PORT"),
+                                        ("127.0.0.1:99999", 2, "HOST:PORT")):
+                done = subprocess.run([cluster_test.TROUPE, "console", address, "-c", "ps"], capture_output=True, text=True,
+                                      timeout=DEADLINE_S, check=False)
+                self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+                self.assertIn(said, done.stderr)
 
     def test_without_a_cluster_it_says_so(self):
         done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "-c", "ps"], capture_output=True, text=True,

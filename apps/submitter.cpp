@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The client of a cluster.
+#include "apps/submitter.hpp"
+
+#include <algorithm>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/type_ids.hpp"
+#include "kernels/backend.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long the cluster may take to answer.
+constexpr auto patience = 30s;
+
+class submitter_state {
+public:
+  static inline const char* name = "troupe.submitter";
+
+  submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission what)
+      : self_(self), setup_(std::move(what)), host_(kernels::open_backend({})) {
+    self->set_down_handler([this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
+    self->monitor(setup_.cluster);
+  }
+
+  submitter_actor::behavior_type make_behavior() {
+    self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
+      .then([this](std::uint64_t number) { number_ = number; },
+            [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
+    if (setup_.begins_within)
+      self_->run_delayed(*setup_.begins_within, [this] {
+        if (!waits_for_.empty())
+          fail(fmt::format("{} within {} s", waits_for_, setup_.begins_within->count()));
+      });
+    return {
+      [this](const actors::job_waits& msg) {
+        waits_for_ = msg.reason;
+        if (!setup_.begins_within && !msg.reason.empty())
+          setup_.display->on_event("waits: " + msg.reason);
+      },
+      [this](const actors::job_begins& msg) {
+        begun_ = true;
+        setup_.display->on_started(msg.data_size);
+      },
+      [this](const actors::progress& msg) { setup_.display->on_progress(msg); },
+      [this](const actors::evaluation_point& msg) { setup_.display->on_evaluation(msg); },
+      [this](const actors::job_says& msg) { setup_.display->on_event(msg.text); },
+      [this](const actors::job_result& msg) {
+        result_ = msg;
+        if (setup_.cluster.node() == self_->node())
+          finish(); // with all that there is
+        else if (result_.last)
+          fetch_weights(0);
+        else
+          fetch_trace(0, 0);
+      },
+      [this](const actors::stop_job& msg) {
+        if (!msg.failed)
+          self_->send(setup_.cluster, actors::cancel_job{number_});
+        else if (begun_)
+          setup_.display->on_event(msg.reason);
+        else
+          fail(msg.reason + " before the job began");
+      },
+    };
+  }
+
+private:
+  void fetch_weights(std::uint64_t offset) {
+    if (!result_.parameters)
+      result_.parameters = host_->allocate_host(static_cast<std::size_t>(setup_.floats) * sizeof(float));
+    self_->request(setup_.cluster, patience, actors::weights_query{number_, offset})
+      .then(
+        [this, offset](const actors::weights_piece& piece) {
+          const auto all = result_.parameters.span<float>();
+          if (piece.values.empty() && offset == all.size())
+            return fetch_trace(0, 0);
+          if (piece.values.empty() || piece.values.size() > all.size() - offset)
+            return fail("the cluster's parameters are not those of this model");
+          std::ranges::copy(piece.values, all.begin() + static_cast<std::ptrdiff_t>(offset));
+          fetch_weights(offset + piece.values.size());
+        },
+        [this](const caf::error& e) { fail("the final parameters could not be fetched: " + actors::explain(e)); });
+  }
+
+  void fetch_trace(std::uint32_t node, std::uint64_t offset) {
+    self_->request(setup_.cluster, patience, actors::node_trace_query{number_, node, offset})
+      .then(
+        [this, node, offset](const actors::node_trace_piece& piece) {
+          if (node >= piece.nodes)
+            return finish();
+          if (offset == 0)
+            result_.trace.push_back({.name = piece.node});
+          auto& of = result_.trace.back();
+          of.events.insert(of.events.end(), piece.events.events.begin(), piece.events.events.end());
+          of.dropped = piece.events.dropped;
+          if (piece.events.last)
+            fetch_trace(node + 1, 0);
+          else
+            fetch_trace(node, offset + piece.events.events.size());
+        },
+        [this](const caf::error& e) { fail("the trace could not be fetched: " + actors::explain(e)); });
+  }
+
+  void finish() {
+    self_->send(setup_.cluster, actors::release_job{number_});
+    setup_.display->on_finished(std::move(result_));
+    self_->quit();
+  }
+
+  void fail(const std::string& reason) {
+    result_.failed = true;
+    result_.reason = reason;
+    setup_.display->on_finished(std::move(result_));
+    self_->quit();
+  }
+
+  submitter_actor::stateful_pointer<submitter_state> self_;
+  submission setup_;
+  std::unique_ptr<kernels::backend> host_;
+  std::uint64_t number_ = 0;
+  bool begun_ = false;
+  std::string waits_for_{};
+  actors::job_result result_;
+};
+
+} // namespace
+
+submitter_actor submit(caf::actor_system& system, submission what) {
+  return system.spawn<submitter_actor::stateful_impl<submitter_state>>(std::move(what));
+}
+
+} // namespace troupe::apps

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The client of a cluster: submits a job, shows what comes of it, brings the result here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <caf/actor_system.hpp>
+
+#include "actors/cluster_messages.hpp"
+#include "apps/run_display.hpp"
+
+namespace troupe::apps {
+
+/// A client that the main thread may interrupt, or tell (`failed`) why its cluster will never start the job; once that runs, the
+/// reason is only shown.
+using submitter_actor = actors::client_actor::extend<caf::result<void>(actors::stop_job)>;
+
+struct submission {
+  actors::cluster_actor cluster;
+  actors::submit_job what;
+  std::shared_ptr<run_display> display; ///< is given the result, however the job ends
+  std::int64_t floats = 0;              ///< of the model
+  /// Of a cluster that comes together for this job alone: so long may that take, and nobody is told that it has not yet.
+  std::optional<std::chrono::seconds> begins_within{};
+};
+
+submitter_actor submit(caf::actor_system& system, submission what);
+
+} // namespace troupe::apps
