@@ -4,6 +4,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
+#include "actors/standing_still.hpp"
 
 namespace troupe::actors {
 
@@ -30,19 +31,23 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [](const protocols::hold_order&) {},
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
-    [this](inspect_query) { // the lead knows whose pushes are missing
-      auto out = activity_.report("aggregator", setup_.place.self.value, self_->mailbox().size());
-      if (!pending_.empty())
-        out.state = "sums";
-      out.waits_for.push_back("shard 0");
-      return out;
-    },
+    [this](inspect_query) { return report(); },
+    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
     [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
     [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
     [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
   };
+}
+
+/// The lead knows whose pushes are missing.
+actor_report aggregator_state::report() const {
+  auto out = activity_.report("aggregator", setup_.place.self.value, self_->mailbox().size());
+  if (!pending_.empty())
+    out.state = "sums";
+  out.waits_for.push_back("shard 0");
+  return out;
 }
 
 void aggregator_state::arrive(const std::optional<protocols::push>& complete) {

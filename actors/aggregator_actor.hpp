@@ -42,6 +42,7 @@ private:
     std::uint64_t mark = 0; ///< of core_.held
   };
 
+  actor_report report() const;
   void arrive(const std::optional<protocols::push>& complete);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);

@@ -21,6 +21,8 @@ namespace {
 constexpr std::chrono::milliseconds inspect_deadline{2500};
 /// A job that lost a node before it began waits so long, until that has been noticed here too.
 constexpr std::chrono::seconds rest{1};
+/// Longer than the coordinator waits for a node's events.
+constexpr std::chrono::seconds record_deadline{30};
 constexpr std::uint64_t floats_per_piece = 128 * 1024, events_per_piece = 8192;
 
 /// Of a job that was still waiting.
@@ -97,6 +99,9 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const leave_cluster& msg) { return leave(msg.name); },
     [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
     [this](const cancel_job& msg) { cancel(msg.number, "interrupted"); },
+    [this](const actor_order& msg) { return pass_on(msg); },
+    [this](const change_order& msg) { return pass_on(msg); },
+    [this](const record_order& msg) { return record(msg); },
     [this](const weights_query& msg) -> caf::result<weights_piece> {
       const auto* job = find(msg.number);
       if (job == nullptr || !job->ended)
@@ -108,9 +113,9 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     },
     [this](const node_trace_query& msg) -> caf::result<node_trace_piece> {
       const auto* job = find(msg.number);
-      if (job == nullptr || !job->ended)
+      if (job == nullptr || !(job->ended || job->recorded))
         return refusal(fmt::format("job {} has no result here", msg.number));
-      const auto& traces = job->result.trace;
+      const auto& traces = job->ended || !job->recorded ? job->result.trace : *job->recorded;
       if (msg.node >= traces.size())
         return node_trace_piece{.nodes = static_cast<std::uint32_t>(traces.size())};
       const auto& of = traces[msg.node];
@@ -192,6 +197,35 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   setup_.say(fmt::format("job {} ({}) is submitted", number, what.what.name));
   start_what_fits();
   return number;
+}
+
+/// What a person asks of a running job is its coordinator's to do.
+template <class Order>
+caf::result<std::string> cluster_state::pass_on(const Order& msg) {
+  const auto* job = find(msg.number);
+  if (job == nullptr || job->ended || !job->coordinator)
+    return refusal(fmt::format("there is no job {} that runs", msg.number));
+  return self_->delegate(job->coordinator, msg);
+}
+
+caf::result<recording> cluster_state::record(const record_order& msg) {
+  auto* job = find(msg.number);
+  if (job == nullptr || job->ended || !job->coordinator)
+    return refusal(fmt::format("there is no job {} that runs", msg.number));
+  auto promise = self_->make_response_promise<recording>();
+  self_->request(job->coordinator, record_deadline, msg)
+    .then(
+      [this, promise, msg](const traces_ptr& recorded) mutable {
+        auto* of = find(msg.number);
+        if (of == nullptr)
+          return promise.deliver(refusal("the job has ended"));
+        of->recorded = recorded;
+        if (msg.on)
+          of->record_to = msg.file;
+        promise.deliver(recording{of->what.what, of->record_to});
+      },
+      [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
 }
 
 void cluster_state::cancel(std::uint64_t number, const std::string& reason) {

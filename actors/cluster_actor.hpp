@@ -61,6 +61,8 @@ private:
     node_actor own{};
     coordinator_control coordinator{};
     job_result result{}; ///< once it has ended, until the client has taken what it wants
+    traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
+    std::string record_to{}; ///< the file that was named
     bool ended = false;
     bool rests = false; ///< shall not start before those that are gone have been missed
     std::shared_ptr<job_meter> meter{};
@@ -70,6 +72,9 @@ private:
   caf::result<void> leave(const std::string& node);
   void let_go(seat& at);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
+  template <class Order>
+  caf::result<std::string> pass_on(const Order& msg);
+  caf::result<recording> record(const record_order& msg);
   void cancel(std::uint64_t number, const std::string& reason);
   void start_what_fits();
   void start(entry& job, std::vector<std::uint32_t> gang);

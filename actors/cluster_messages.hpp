@@ -72,6 +72,12 @@ using client_actor = caf::typed_actor<
   caf::result<void>(job_says),
   caf::result<void>(job_result)>;
 
+/// A trace that is recorded, or has been: of what, and where it shall go.
+struct recording {
+  job what;
+  std::string file;
+};
+
 /// What somebody who looks at a cluster is told.
 struct cluster_query {};
 struct member_view {
@@ -105,6 +111,9 @@ using cluster_actor = caf::typed_actor<
   caf::result<void>(leave_cluster),
   caf::result<std::uint64_t>(submit_job, client_actor),
   caf::result<void>(cancel_job),
+  caf::result<std::string>(actor_order),
+  caf::result<std::string>(change_order),
+  caf::result<recording>(record_order), ///< once ended, the trace is fetched like that of a job that is over
   caf::result<weights_piece>(weights_query),
   caf::result<node_trace_piece>(node_trace_query),
   caf::result<void>(release_job),

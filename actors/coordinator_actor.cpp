@@ -78,8 +78,7 @@ coordinator_state::coordinator_state(coordinator_control::stateful_pointer<coord
 coordinator_control::behavior_type coordinator_state::make_behavior() {
   for (const auto& node : setup_.nodes)
     self_->monitor(node.actor);
-  if (setup_.trace)
-    trace_ = std::make_shared<tracer>();
+  trace_ = std::make_shared<tracer>(setup_.trace);
   prepare();
   return {
     [this](const protocols::report& msg) { on_report(msg); },
@@ -88,6 +87,9 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
     [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
     [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
     [this](inspect_query) { return report(); },
+    [this](const actor_order& msg) { return carry_out(msg); },
+    [this](const change_order& msg) { return change(msg); },
+    [this](const record_order& msg) { return record(msg); },
     [this](const protocols::expired& msg) {
       if (msg.timer == stall_timer)
         watch_for_stalls();
@@ -162,6 +164,9 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
                  [this](const protocols::send_plan& e) {
+                   if (says_all_)
+                     setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}", e.what.epoch.value,
+                                                           e.what.workers.size(), e.what.protocol.name, e.what.period, e.what.lr_scale));
                    result_.period = e.what.period;
                    tell(e.what);
                  },
@@ -175,6 +180,8 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                      self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
                  },
                  [this](const protocols::resume&) {
+                   if (says_all_)
+                     setup_.observer->on_event(fmt::format("the job goes on at step {}", result_.steps));
                    std::exchange(hold_, {}).end();
                    resume_clock();
                    tell(protocols::resume_order{});
@@ -226,6 +233,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
     perform(machine_->on(msg));
     break;
   case kind::held:
+    if (says_all_)
+      setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
     clock_.pause();
     hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
     tell(pause_order{});
@@ -299,8 +308,7 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     return;
   }
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
-  const protocols::incarnation life{places_.nodes[places_.workers[worker].node].life};
-  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, life}, reason}));
+  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, protocols::incarnation{lives_[worker]}}, reason}));
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
@@ -373,7 +381,15 @@ void coordinator_state::finish(const protocols::stop& how) {
       result_.computed_ns += totals.computed_ns;
       result_.emulated_ns += totals.emulated_ns;
     },
-    [this] { collect_traces(); });
+    [this] {
+      if (!setup_.trace)
+        return deliver();
+      std::exchange(hold_, {}).end();
+      collect_traces([this](std::vector<node_trace> all) {
+        result_.trace = std::move(all);
+        deliver();
+      });
+    });
 }
 
 /// Asks every live node; `done` follows the last answer, or the deadline of those that do not give one.

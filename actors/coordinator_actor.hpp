@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -72,17 +73,23 @@ private:
   void on_node_lost(std::size_t node, const std::string& reason);
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void tell_of_return(std::uint32_t node);
+  std::uint32_t next_life(std::uint32_t node) const;
   void start_again(std::uint32_t node);
   bool on_node_leaves(std::uint32_t node);
+  caf::result<std::string> carry_out(const actor_order& msg);
+  caf::result<std::string> restart(std::uint32_t worker);
+  caf::result<std::string> change(const change_order& msg);
+  caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
   void watch_for_stalls();
   void resume_clock();
   void finish(const protocols::stop& how);
   void ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done);
-  void collect_traces();
-  void collect_trace(std::size_t node);
-  void collected();
+  using traces_taker = std::function<void(std::vector<node_trace>)>;
+  struct collection;
+  void collect_traces(traces_taker take);
+  void collect_trace(std::size_t node, const std::shared_ptr<collection>& into);
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   std::string describe(std::uint32_t worker) const;
@@ -102,6 +109,7 @@ private:
   bool centreless_ = false; ///< the workers hold the parameters
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
+  std::map<std::uint32_t, std::uint32_t> lives_; ///< of workers, where it is not their first
   std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
   activity activity_{"prepares"};
   std::set<std::uint32_t> awaited_; ///< nodes that prepare or start
@@ -110,9 +118,9 @@ private:
   std::chrono::steady_clock::time_point last_progress_;
   tracer_ptr trace_;
   open_span hold_;
-  std::size_t traces_missing_ = 0;
   bool finishing_ = false;
   bool stall_said_ = false;
+  bool says_all_ = false; ///< log.level
   job_result result_;
 };
 

@@ -25,7 +25,7 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   }
   self_->monitor(actor);
   at.actor = actor;
-  ++places_.nodes[node].life;
+  places_.nodes[node].life = next_life(node);
   returning_.insert(node);
   self_->request(actor, coordinator_deadlines::prepare,
                  prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace})
@@ -38,6 +38,15 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
         returning_.erase(node);
         setup_.observer->on_event(fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
       });
+}
+
+/// Of the next process of a node: later than every life of its workers.
+std::uint32_t coordinator_state::next_life(std::uint32_t node) const {
+  auto last = places_.nodes[node].life;
+  for (const auto& [worker, life] : lives_)
+    if (places_.workers[worker].node == node)
+      last = std::max(last, life);
+  return last + 1;
 }
 
 /// Everybody has let go of the old lanes before the new process opens its own.
@@ -68,8 +77,10 @@ void coordinator_state::start_again(std::uint32_t node) {
         if (!clock_.running())
           self_->send(setup_.nodes[node].actor, pause_order{});
         for (const auto& worker : places_.workers)
-          if (worker.node == node && lost_workers_.erase(worker.index) != 0)
-            perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, protocols::incarnation{places_.nodes[node].life}}}));
+          if (worker.node == node && lost_workers_.erase(worker.index) != 0) {
+            lives_[worker.index] = places_.nodes[node].life;
+            perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, protocols::incarnation{lives_[worker.index]}}}));
+          }
       },
       [this, node](const caf::error& e) {
         returning_.erase(node);

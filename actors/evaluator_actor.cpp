@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/errors.hpp"
+#include "actors/standing_still.hpp"
 
 namespace troupe::actors {
 
@@ -38,13 +39,8 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
     },
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](inspect_query) {
-      auto out = activity_.report("evaluator", 0, self_->mailbox().size());
-      if (collecting_)
-        for (auto worker : collecting_->missing)
-          out.waits_for.push_back("worker " + std::to_string(worker.value));
-      return out;
-    },
+    [this](inspect_query) { return report(); },
+    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](const protocols::plan& msg) {
       members_ = msg;
       setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
@@ -70,6 +66,14 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       next_batch();
     },
   };
+}
+
+actor_report evaluator_state::report() const {
+  auto out = activity_.report("evaluator", 0, self_->mailbox().size());
+  if (collecting_)
+    for (auto worker : collecting_->missing)
+      out.waits_for.push_back("worker " + std::to_string(worker.value));
+  return out;
 }
 
 void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {

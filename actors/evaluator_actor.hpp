@@ -56,6 +56,7 @@ private:
     kernels::buffer parameters; ///< empty: it has none
   };
 
+  actor_report report() const;
   void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
   void collect();
   kernels::buffer average();

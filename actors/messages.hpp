@@ -172,6 +172,40 @@ struct waiting_query {};
 /// Coordinator to every role: training time stands still from now on; `resume_order` ends it.
 struct pause_order {};
 
+/// To a role: stand still until another says that it may go on (standing_still.hpp).
+struct stand_still {
+  bool on = true;
+};
+/// What a person may do to a role while its job runs.
+enum class role_verb : std::uint8_t {
+  pause,   ///< it does nothing more; what is sent to it waits in its mailbox
+  resume,
+  kill,    ///< as if it had died by itself
+  restart, ///< a worker: a new life of it takes the place of the old one
+};
+/// To a role's node: answered once it is done.
+struct role_order {
+  role_verb what{};
+  std::string role; ///< as in actor_report
+  std::uint32_t index = 0;
+  std::uint32_t life = 0; ///< of the worker that is started
+};
+/// What a person asks of a job: answered, in words, with what came of it.
+struct actor_order {
+  std::uint64_t number = 0; ///< of the job
+  role_verb what{};
+  std::string actor; ///< "worker 2"
+};
+struct change_order {
+  std::uint64_t number = 0;
+  std::string key, value; ///< "optimizer.lr", "protocol.steps" or "log.level"
+};
+/// Record what every role does, from now on; or end that.
+struct record_order {
+  std::uint64_t number = 0;
+  bool on = true;
+  std::string file; ///< where the trace shall go: whoever ends the recording writes it
+};
 /// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
 struct evaluation {
   protocols::version ver;
@@ -224,6 +258,7 @@ using holder_control = holder_actor::extend<
   caf::result<void>(protocols::fetch_order),
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<actor_report>(inspect_query),
+  caf::result<void>(stand_still),
   caf::result<void>(protocols::expired),
   caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
   caf::result<void>(device_check),       ///< to itself
@@ -248,6 +283,7 @@ using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 using worker_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
   caf::result<actor_report>(inspect_query),
+  caf::result<void>(stand_still),
   caf::result<void>(protocols::plan),
   caf::result<void>(pause_order),
   caf::result<void>(protocols::resume_order),
@@ -260,9 +296,13 @@ using worker_actor = params_actor::extend<
 using evaluator_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
   caf::result<actor_report>(inspect_query),
+  caf::result<void>(stand_still),
   caf::result<void>(protocols::plan),
   caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it, the plan whose workers will send
   caf::result<void>(compute_finished)>;
+
+/// What the nodes have recorded, in one piece of memory.
+using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
 using coordinator_actor = caf::typed_actor<
@@ -272,8 +312,13 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(protocols::expired),
   caf::result<void>(stop_job)>;
 /// The same, as the cluster that it runs on sees it.
-using coordinator_control =
-  coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves), caf::result<actor_report>(inspect_query)>;
+using coordinator_control = coordinator_actor::extend<
+  caf::result<void>(node_back),
+  caf::result<bool>(node_leaves),
+  caf::result<actor_report>(inspect_query),
+  caf::result<std::string>(actor_order),
+  caf::result<std::string>(change_order),
+  caf::result<traces_ptr>(record_order)>; ///< null where it begins
 
 /// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
 struct prepare_job {
@@ -314,6 +359,8 @@ using node_actor = caf::typed_actor<
   caf::result<std::vector<std::uint32_t>>(waiting_query),
   caf::result<node_totals>(totals_query),
   caf::result<node_report>(inspect_query),
+  caf::result<void>(role_order),
+  caf::result<void>(record_order),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<void>(stop_job)>;
 

@@ -94,6 +94,11 @@ node_control::behavior_type node_state::make_behavior() {
       return totals;
     },
     [this](inspect_query) { return inspect_roles(); },
+    [this](const role_order& msg) { return carry_out(msg); },
+    [this](const record_order& msg) {
+      if (trace_ && msg.on)
+        trace_->begin();
+    },
     [this](trace_query) { return trace_ ? trace_->take(trace_chunk_events) : trace_chunk{}; },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
@@ -107,7 +112,8 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   number_ = msg.self;
   life_ = msg.life;
   coordinator_ = msg.coordinator;
-  trace_ = msg.trace ? std::make_shared<tracer>() : nullptr;
+  trace_ = std::make_shared<tracer>(msg.trace);
+  traces_devices_ = msg.trace;
   try {
     if (job_.cluster.nodes > 1)
       open_lanes(msg.job_key);
@@ -289,6 +295,35 @@ caf::result<node_report> node_state::inspect_roles() {
   return all->promise;
 }
 
+/// What a person wants of one role.
+caf::result<void> node_state::carry_out(const role_order& msg) {
+  const auto refuse = [&](const std::string& why) { return caf::make_error(caf::sec::runtime_error, fmt::format("{} {} {}", msg.role, msg.index, why)); };
+  if (msg.what == role_verb::restart) {
+    if (msg.role != "worker")
+      return refuse("cannot be started anew");
+    try {
+      restart_worker(msg.index, msg.life);
+    } catch (const std::exception& e) {
+      return caf::make_error(caf::sec::runtime_error, e.what());
+    }
+    return caf::unit;
+  }
+  auto obeys = [&](const auto& role) {
+    if (msg.what == role_verb::kill)
+      self_->send_exit(role, caf::make_error(caf::sec::runtime_error, "killed by a person"));
+    else
+      self_->send(role, stand_still{msg.what == role_verb::pause});
+    return caf::unit;
+  };
+  if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
+    return obeys(worker->second);
+  if (const auto holder = roles_.holders.find(msg.index); (msg.role == "shard" || msg.role == "aggregator") && holder != roles_.holders.end())
+    return obeys(holder->second);
+  if (msg.role == "evaluator" && roles_.evaluator)
+    return obeys(roles_.evaluator);
+  return refuse("is not here");
+}
+
 void node_state::stop() {
   auto end = [this](const auto& actor) {
     self_->demonitor(actor);
@@ -301,6 +336,9 @@ void node_state::stop() {
   if (roles_.evaluator)
     end(roles_.evaluator);
   roles_ = {};
+  landings_.clear();
+  near_holders_.clear();
+  near_workers_.clear();
   if (router_)
     router_->clear();
   router_ = nullptr;
@@ -314,7 +352,7 @@ void node_state::stop() {
 std::shared_ptr<kernels::backend> node_state::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {
   kernels::backend_options options{.device = device, .threads = job_.compute.threads, .products = precision_of(job_.compute.precision)};
   if (role)
-    options.on_span = device_recorder(trace_, *role);
+    options.on_span = device_recorder(traces_devices_ ? trace_ : nullptr, *role);
   return kernels::open_backend(options);
 }
 

@@ -45,6 +45,7 @@ private:
   caf::result<node_prepared> prepare(const prepare_job& msg);
   caf::result<void> start(const job_places& msg);
   caf::result<node_report> inspect_roles();
+  caf::result<void> carry_out(const role_order& msg);
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
@@ -56,7 +57,8 @@ private:
   void spawn_roles();
   kernels::buffer first_parameters(kernels::backend& queue) const;
   void spawn_holders(const std::vector<protocols::holder_place>& tree);
-  void spawn_workers(const std::vector<protocols::holder_place>& tree);
+  void spawn_worker(std::uint32_t index, std::uint32_t life, const std::vector<protocols::holder_place>& tree);
+  void restart_worker(std::uint32_t index, std::uint32_t life);
   void spawn_evaluator();
   void introduce();
   bool lanes_ready() const;
@@ -102,7 +104,7 @@ private:
   std::vector<flat_range> shard_ranges_;
   job_places places_;
   roles roles_;
-  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers, until they are introduced
+  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers
   std::map<protocols::holder_id, near_holder> near_holders_; ///< as landings_
   std::map<protocols::worker_id, near_worker> near_workers_;
   std::shared_ptr<lane_router> router_;
@@ -111,6 +113,7 @@ private:
   std::set<std::uint32_t> renewed_; ///< whose old lane is being closed for a new one
   std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
   tracer_ptr trace_;
+  bool traces_devices_ = false; ///< that costs, and is for the whole of a job
   caf::typed_response_promise<node_prepared> preparing_;
   caf::typed_response_promise<void> starting_;
 };

@@ -48,7 +48,10 @@ void node_state::spawn_roles() {
   shard_ranges_ = cut_into_shards(layout.floats(), static_cast<int>(job_.cluster.shards));
   auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
   spawn_holders(tree);
-  spawn_workers(tree);
+  meter_ = std::make_shared<emulation_meter>();
+  for (const auto& where : places_.workers)
+    if (where.node == number_)
+      spawn_worker(where.index, life_, tree);
   if (number_ == 0)
     spawn_evaluator();
   introduce();
@@ -112,60 +115,66 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
     if (router_)
       router_->add(place.self, holder_actor{actor}, landing);
     if (!queue->on_host())
-      near_holders_.emplace(place.self, actor);
+      near_holders_.insert_or_assign(place.self, actor);
     roles_.holders.emplace(where.index, actor);
   }
 }
 
-void node_state::spawn_workers(const std::vector<protocols::holder_place>& tree) {
+void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std::vector<protocols::holder_place>& tree) {
   auto floats = net_->layout().floats();
   auto entry = entry_of(job_.protocol.name);
-  meter_ = std::make_shared<emulation_meter>();
-  for (const auto& where : places_.workers) {
-    if (where.node != number_)
-      continue;
-    protocols::worker_id id{where.index};
-    const auto name = fmt::format("worker {}", where.index);
-    auto queue = for_role(name, job_.compute.device, [&] { return open_queue(job_.compute.device, where.index); });
-    auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-    worker_setup setup;
-    setup.self = id;
-    setup.seed = job_.seed;
-    setup.batch = job_.data.batch;
-    setup.data_size = data_.train->size();
-    setup.dealt = dealing_for(job_.data, static_cast<int>(where.index), static_cast<int>(job_.cluster.workers));
-    setup.net = net_;
-    for (const auto& holder : tree)
-      if (holder.workers.contains(id))
-        setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
-                                                                  partition_bytes)});
-    setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
-    setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-    setup.optimizer = job_.optimizer;
-    setup.inject = job_.inject;
-    setup.meter = meter_;
-    setup.trace = trace_;
-    setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life_}}, job_.seed);
-    auto compute = for_role(name, job_.compute.device, [&] {
-      return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
-    });
-    setup.compute = compute;
-    if (!queue->on_host()) {
-      setup.device = queue;
-      setup.device_compute = compute;
-    }
-    setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
-    auto landing = setup.landing;
-    auto from_peers = setup.from_peers;
-    auto actor = self_->spawn<worker_impl>(std::move(setup));
-    self_->monitor(actor);
-    if (router_)
-      router_->add(id, params_actor{actor}, landing, from_peers);
-    landings_.emplace(id, landing);
-    if (!queue->on_host())
-      near_workers_.emplace(id, actor);
-    roles_.workers.emplace(where.index, actor);
+  protocols::worker_id id{index};
+  const auto name = fmt::format("worker {}", index);
+  auto queue = for_role(name, job_.compute.device, [&] { return open_queue(job_.compute.device, index); });
+  auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
+  worker_setup setup;
+  setup.self = id;
+  setup.seed = job_.seed;
+  setup.batch = job_.data.batch;
+  setup.data_size = data_.train->size();
+  setup.dealt = dealing_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
+  setup.net = net_;
+  for (const auto& holder : tree)
+    if (holder.workers.contains(id))
+      setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
+                                                                partition_bytes)});
+  setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
+  setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
+  setup.optimizer = job_.optimizer;
+  setup.inject = job_.inject;
+  setup.meter = meter_;
+  setup.trace = trace_;
+  setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life}}, job_.seed);
+  auto compute = for_role(name, job_.compute.device, [&] {
+    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
+  });
+  setup.compute = compute;
+  if (!queue->on_host()) {
+    setup.device = queue;
+    setup.device_compute = compute;
   }
+  setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
+  auto landing = setup.landing;
+  auto from_peers = setup.from_peers;
+  auto actor = self_->spawn<worker_impl>(std::move(setup));
+  self_->monitor(actor);
+  if (router_)
+    router_->add(id, params_actor{actor}, landing, from_peers);
+  landings_.insert_or_assign(id, landing);
+  if (!queue->on_host())
+    near_workers_.insert_or_assign(id, actor);
+  roles_.workers.insert_or_assign(index, actor);
+}
+
+/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number.
+void node_state::restart_worker(std::uint32_t index, std::uint32_t life) {
+  if (auto old = roles_.workers.find(index); old != roles_.workers.end()) {
+    self_->demonitor(old->second);
+    self_->send_exit(old->second, caf::exit_reason::user_shutdown);
+    roles_.workers.erase(old);
+  }
+  spawn_worker(index, life, protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in));
+  introduce();
 }
 
 /// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than training it.
@@ -219,9 +228,9 @@ void node_state::introduce() {
                                   : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
   // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
-    peers->landings = std::move(landings_);
-  peers->near_holders = std::move(near_holders_);
-  peers->near_workers = std::move(near_workers_);
+    peers->landings = landings_;
+  peers->near_holders = near_holders_;
+  peers->near_workers = near_workers_;
   peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;

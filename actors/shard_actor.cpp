@@ -4,6 +4,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
+#include "actors/standing_still.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -105,6 +106,7 @@ holder_control::behavior_type shard_state::make_behavior() {
         perform_as_lead(setup_.lead->on(msg));
     },
     [this](inspect_query) { return report(); },
+    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](waiting_query) {
       std::vector<std::uint32_t> names;
       if (leads())

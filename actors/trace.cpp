@@ -45,7 +45,7 @@ const std::vector<std::string_view>& arguments_of(span_kind kind) {
 
 void tracer::add(trace_event event) {
   std::lock_guard guard{mutex_};
-  if (closed_)
+  if (!records_)
     return;
   if (events_.size() == capacity_) {
     ++dropped_;
@@ -57,9 +57,17 @@ void tracer::add(trace_event event) {
   events_.push_back(event);
 }
 
+void tracer::begin() {
+  std::lock_guard guard{mutex_};
+  events_.clear();
+  free_.clear();
+  dropped_ = 0;
+  records_ = true;
+}
+
 trace_chunk tracer::take(std::size_t most) {
   std::lock_guard guard{mutex_};
-  closed_ = true;
+  records_ = false;
   auto end = events_.begin() + static_cast<std::ptrdiff_t>(std::min(most, events_.size()));
   trace_chunk chunk{{events_.begin(), end}, dropped_, end == events_.end()};
   events_.erase(events_.begin(), end);
@@ -78,6 +86,8 @@ std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, 
 }
 
 open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args) : to_(std::move(to)) {
+  if (to_ && !to_->records())
+    to_ = nullptr;
   if (to_)
     event_ = {what, role, steady_ns(), 0, args, {}};
 }
@@ -88,6 +98,14 @@ void open_span::end() const {
   auto event = event_;
   event.end_ns = steady_ns();
   to_->add(event);
+}
+
+/// What is open when nobody records any more never ends.
+bool worker_track::records() {
+  if (to_ && to_->records())
+    return true;
+  open_.reset();
+  return false;
 }
 
 void worker_track::begin(span_kind what) {
@@ -102,15 +120,15 @@ void worker_track::end(const std::array<std::int64_t, 6>& args) {
 }
 
 void worker_track::adopts(protocols::version ver) {
-  if (!to_)
-    return;
   version_ = ver;
+  if (!records())
+    return;
   if (open_ && open_->what == span_kind::wait)
     end({signed_of(ver)});
 }
 
 void worker_track::computes(protocols::nanoseconds training_now) {
-  if (!to_)
+  if (!records())
     return;
   if (open_ && open_->what == span_kind::push) // a sum is still computed of what it sends; parameters were there already
     end({0});
@@ -124,17 +142,17 @@ void worker_track::took(protocols::nanoseconds real, protocols::nanoseconds emul
 }
 
 void worker_track::computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now) {
-  if (to_ && open_ && open_->what == span_kind::compute)
+  if (records() && open_ && open_->what == span_kind::compute)
     end({static_cast<std::int64_t>(step), signed_of(version_), samples, training_now - training_begin_, real_, emulated_});
 }
 
 void worker_track::pushes() {
-  if (to_)
+  if (records())
     begin(span_kind::push);
 }
 
 void worker_track::pushed(std::uint64_t bytes) {
-  if (!to_ || !open_ || open_->what != span_kind::push)
+  if (!records() || !open_ || open_->what != span_kind::push)
     return;
   end({static_cast<std::int64_t>(bytes)});
   begin(span_kind::wait);

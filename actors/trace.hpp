@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -72,8 +73,11 @@ struct trace_chunk {
 /// earliest (what a device's queue applies has waited there). Thread-safe.
 class tracer {
 public:
-  explicit tracer(std::size_t capacity = 1'000'000) : capacity_(capacity) {}
+  explicit tracer(bool records = true, std::size_t capacity = 1'000'000) : capacity_(capacity), records_(records) {}
 
+  bool records() const { return records_.load(std::memory_order_relaxed); }
+  /// From now on, with nothing in it.
+  void begin();
   void add(trace_event event);
   /// Hands over the oldest events that are left, at most so many. From the first call on nothing more is recorded.
   trace_chunk take(std::size_t most);
@@ -81,7 +85,7 @@ public:
 private:
   std::mutex mutex_;
   std::size_t capacity_;
-  bool closed_ = false;
+  std::atomic<bool> records_;
   std::deque<trace_event> events_;
   std::uint64_t dropped_ = 0;
   std::map<std::pair<std::string_view, std::uint32_t>, std::int64_t> free_; ///< by track: when its last span ended
@@ -105,7 +109,7 @@ private:
   trace_event event_;
 };
 
-/// A worker's track. Each call is a single branch where nothing is recorded.
+/// A worker's track. Each call is a look at a flag where nothing is recorded.
 class worker_track {
 public:
   worker_track(tracer_ptr to, protocols::worker_id self) : to_(std::move(to)), self_(self.value) {}
@@ -121,6 +125,7 @@ public:
   void pushed(std::uint64_t bytes);
 
 private:
+  bool records();
   void begin(span_kind what);
   void end(const std::array<std::int64_t, 6>& args);
 

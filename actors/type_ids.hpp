@@ -45,6 +45,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::stand_still))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::traces_ptr))
 
   // across hosts
   CAF_ADD_TYPE_ID(troupe, (troupe::protocols::plan))
@@ -68,6 +70,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::pause_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::change_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::record_order))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_description))
@@ -81,6 +87,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_piece))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::release_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::recording))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::inspect_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_report))
@@ -133,6 +140,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_back)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_leaves)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::stand_still)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::traces_ptr)
 
 // Inspection, found by argument-dependent lookup.
 
@@ -191,7 +200,8 @@ bool inspect(Inspector& f, inject_spec& x) {
 template <class Inspector>
 bool inspect(Inspector& f, plan& x) {
   return f.object(x).fields(f.field("epoch", x.epoch), f.field("workers", x.workers), f.field("protocol", x.protocol),
-                            f.field("period", x.period), f.field("batch", x.batch), f.field("data_size", x.data_size));
+                            f.field("period", x.period), f.field("batch", x.batch), f.field("data_size", x.data_size),
+                            f.field("lr_scale", x.lr_scale));
 }
 template <class Inspector>
 bool inspect(Inspector& f, worker_down& x) {
@@ -345,6 +355,26 @@ bool inspect(Inspector& f, pause_order& x) {
   return f.object(x).fields();
 }
 template <class Inspector>
+bool inspect(Inspector& f, role_verb& x) {
+  return protocols::inspect_enum(f, x, role_verb::restart);
+}
+template <class Inspector>
+bool inspect(Inspector& f, role_order& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("role", x.role), f.field("index", x.index), f.field("life", x.life));
+}
+template <class Inspector>
+bool inspect(Inspector& f, actor_order& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("what", x.what), f.field("actor", x.actor));
+}
+template <class Inspector>
+bool inspect(Inspector& f, change_order& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("key", x.key), f.field("value", x.value));
+}
+template <class Inspector>
+bool inspect(Inspector& f, record_order& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("on", x.on), f.field("file", x.file));
+}
+template <class Inspector>
 bool inspect(Inspector& f, node_description& x) {
   return f.object(x).fields(f.field("name", x.name), f.field("host", x.host), f.field("shard", x.shard),
                             f.field("worker", x.worker));
@@ -388,6 +418,10 @@ bool inspect(Inspector& f, node_trace_piece& x) {
 template <class Inspector>
 bool inspect(Inspector& f, release_job& x) {
   return f.object(x).fields(f.field("number", x.number));
+}
+template <class Inspector>
+bool inspect(Inspector& f, recording& x) {
+  return f.object(x).fields(f.field("what", x.what), f.field("file", x.file));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_query& x) {

@@ -4,6 +4,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
+#include "actors/standing_still.hpp"
 
 #include <stdexcept>
 
@@ -73,6 +74,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
     [this](inspect_query) { return report(); },
+    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](const protocols::plan& msg) {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
         return;
@@ -160,7 +162,7 @@ void worker_state::perform(const protocols::worker_effects& effects) {
                  [this](const protocols::compute& e) { begin(e, std::nullopt); },
                  [this](const protocols::local_step& e) {
                    auto epochs = static_cast<double>(e.what.position) / static_cast<double>(setup_.data_size);
-                   auto lr = learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
+                   auto lr = plan_.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
                    begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
                  },
                  [this](const protocols::adopt& e) { adopt(e); },

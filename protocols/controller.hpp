@@ -13,6 +13,7 @@ namespace troupe::protocols {
 struct decision {
   std::optional<std::uint32_t> period{};
   std::optional<protocol_spec> protocol{};
+  std::optional<double> lr_scale{}; ///< times the job's learning rate
   std::string why{}; ///< for people and logs, with the numbers that it was decided by
 };
 

@@ -135,7 +135,13 @@ coordinator_effects coordinator::on(const report& msg) {
                                                               : fmt::format("{} pushes", barren_pushes_)));
   if (!controls_ || msg.what != report::kind::round_closed)
     return {};
-  return follow(controls_->on(msg, options_.learning_rate ? options_.learning_rate(msg.samples) : 1));
+  return follow(controls_->on(msg, options_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)));
+}
+
+coordinator_effects coordinator::on(const decision& msg) {
+  if (stopped_ || !started())
+    return {};
+  return follow(msg);
 }
 
 coordinator_effects coordinator::follow(const std::optional<decision>& what) {
@@ -143,6 +149,7 @@ coordinator_effects coordinator::follow(const std::optional<decision>& what) {
     return {};
   options_.period = what->period.value_or(options_.period);
   options_.protocol = what->protocol.value_or(options_.protocol);
+  options_.lr_scale = what->lr_scale.value_or(options_.lr_scale);
   return {say{what->why}, next_plan()};
 }
 
@@ -201,6 +208,7 @@ send_plan coordinator::next_plan() {
   plan_.epoch = {plan_.epoch.value + 1};
   plan_.protocol = options_.protocol;
   plan_.period = options_.period;
+  plan_.lr_scale = options_.lr_scale;
   plan_.batch = options_.batch;
   plan_.data_size = options_.data_size;
   plan_.workers.clear();

@@ -19,6 +19,7 @@ struct coordinator_options {
   protocol_spec protocol{};
   std::int64_t batch = 1, data_size = 1;
   std::uint32_t period = 1;
+  double lr_scale = 1; ///< see plan
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
   nanoseconds evaluate_every_ns = 0;
   double stop_epochs = 0;
@@ -56,6 +57,8 @@ public:
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
   coordinator_effects on(const expired& msg);
+  /// A person's, while the job runs: takes effect as a controller's does.
+  coordinator_effects on(const decision& msg);
   /// The lead's; only `round_closed` matters here.
   coordinator_effects on(const report& msg);
 

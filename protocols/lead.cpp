@@ -157,6 +157,7 @@ close lead::as_close(const apply& step) {
             .workers = step.workers,
             .send_epoch = step.epoch,
             .compensate = step.compensate};
+  out.step.lr_scale *= plan_.lr_scale;
   for (const term& part : step.sum)
     if (const auto name = names_.find(part.what); name != names_.end())
       out.contributions.push_back({name->second, part.weight});

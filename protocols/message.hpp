@@ -35,6 +35,7 @@ struct plan {
   std::uint32_t period = 1;   ///< local steps between communications (H)
   std::int64_t batch = 1;     ///< samples per worker and step (B)
   std::int64_t data_size = 1; ///< samples of one epoch of the data (N)
+  double lr_scale = 1;        ///< times the job's learning rate: somebody has changed it
   friend bool operator==(const plan&, const plan&) = default;
 
   /// The position (samples handed out since the start) after the global batch that starts at `position`: n*B further,

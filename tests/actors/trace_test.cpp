@@ -55,13 +55,40 @@ TEST(Tracer, ASpanBeginsWhereTheLastOfItsTrackEnded) {
 }
 
 TEST(Tracer, WhatDoesNotFitIsCounted) {
-  tracer recorded{2};
+  tracer recorded{true, 2};
   for (std::int64_t i = 0; i < 5; ++i)
     recorded.add(span(span_kind::apply, 0, i, i + 1));
   const auto chunk = recorded.take(all);
   EXPECT_EQ(chunk.events.size(), 2U);
   EXPECT_EQ(chunk.events.back().begin_ns, 1) << "the first ones stay";
   EXPECT_EQ(chunk.dropped, 3U);
+}
+
+TEST(Tracer, RecordsFromItsBeginOnAndAnewFromTheNext) {
+  tracer recorded{false};
+  EXPECT_FALSE(recorded.records());
+  recorded.add(span(span_kind::apply, 0, 1, 2));
+  recorded.begin();
+  recorded.add(span(span_kind::apply, 0, 3, 4));
+  recorded.begin();
+  recorded.add(span(span_kind::apply, 0, 1, 2)); // no track is taken until 4 any more
+  EXPECT_THAT(recorded.take(all).events, ElementsAre(span(span_kind::apply, 0, 1, 2)));
+  EXPECT_FALSE(recorded.records());
+}
+
+TEST(WorkerTrack, WhatBeganBeforeARecordingIsNoPartOfIt) {
+  auto recorded = std::make_shared<tracer>(true);
+  worker_track track{recorded, protocols::worker_id{0}};
+  track.pushes(); // open when the first recording ends
+  recorded->take(all);
+  track.computes(0);
+  recorded->begin();
+  track.pushed(1); // of a push that nobody saw begin
+  track.computes(0);
+  track.computed(2, 3, 0);
+  const auto events = recorded->take(all).events;
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].what, span_kind::compute);
 }
 
 TEST(Tracer, ChunksHandEverythingOverOnceAndNothingIsAddedMeanwhile) {

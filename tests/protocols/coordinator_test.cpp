@@ -61,6 +61,21 @@ TEST(Coordinator, LaterJoinMakesTheNextPlan) {
   EXPECT_EQ(subject.on(join(2)), (coordinator_effects{send_plan{plan_of(2, {0, 1, 2}, 10, 100)}}));
 }
 
+TEST(Coordinator, WhatAPersonChangesComesWithTheNextPlanAndStays) {
+  coordinator subject{two_workers()};
+  EXPECT_EQ(subject.on(decision{.period = 5}), coordinator_effects{}) << "nothing runs yet";
+  subject.on(join(0));
+  subject.on(join(1));
+  plan next = plan_of(2, {0, 1}, 10, 100);
+  next.period = 5;
+  next.lr_scale = 0.25;
+  EXPECT_EQ(subject.on(decision{.period = 5, .lr_scale = 0.25, .why = "so"}), (coordinator_effects{say{"so"}, send_plan{next}}));
+  next.epoch = e(3);
+  next.lr_scale = 2;
+  EXPECT_EQ(subject.on(decision{.lr_scale = 2, .why = "else"}), (coordinator_effects{say{"else"}, send_plan{next}})) << "the period stays";
+  EXPECT_EQ(only<send_plan>(subject.on(join(2))).what.lr_scale, 2);
+}
+
 TEST(Coordinator, DeathTellsTheRulesThenMakesTheNextPlan) {
   coordinator subject = started(two_workers());
   EXPECT_EQ(subject.on(lost(0)), (coordinator_effects{send_worker_down{{w(0), {}}}, send_plan{plan_of(2, {1}, 10, 100)}}));

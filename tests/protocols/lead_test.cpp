@@ -79,6 +79,16 @@ TEST(Lead, NewPlanTravelsWithTheCloseOfTheOldRound) {
   EXPECT_EQ(closed.period, 4u);
 }
 
+TEST(Lead, LearningRateOfThePlanTravelsWithTheClose) {
+  lead subject = sync_lead(1);
+  plan slower = plan_of(1, {0});
+  slower.lr_scale = 0.5;
+  subject.on(slower);
+  EXPECT_EQ(only<close>(subject.on(arrived(0))).step.lr_scale, 0.5);
+  subject.on(plan_of(2, {0}));
+  EXPECT_EQ(only<close>(subject.on(arrived(0, 0, 2))).step.lr_scale, 1) << "not 0.5 of it";
+}
+
 TEST(Lead, DiscardBecomesADropOrderByName) {
   lead subject = sync_lead(1);
   subject.on(plan_of(1, {0, 1}));

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a person may ask of a running job: pauses, deaths and new lives of its roles, other settings, a trace.
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "actors/coordinator_actor.hpp"
+#include "actors/errors.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+constexpr std::chrono::seconds order_deadline{20};
+
+caf::error refusal(std::string why) { return caf::make_error(caf::sec::runtime_error, std::move(why)); }
+
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value{};
+  const auto end = text.data() + text.size();
+  const auto [at, wrong] = std::from_chars(text.data(), end, value);
+  return wrong == std::errc{} && at == end ? std::optional{value} : std::nullopt;
+}
+
+/// What came of it, for whoever asked and for those who watch.
+std::string_view done(role_verb what) {
+  switch (what) {
+  case role_verb::pause: return "stands still";
+  case role_verb::resume: return "goes on";
+  case role_verb::kill: return "is killed";
+  case role_verb::restart: break;
+  }
+  return "is started anew";
+}
+
+} // namespace
+
+caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
+  const auto blank = msg.actor.find(' ');
+  const auto role = msg.actor.substr(0, blank);
+  const auto index = number_in<std::uint32_t>(blank == std::string::npos ? "" : msg.actor.substr(blank + 1));
+  if (finishing_ || !machine_)
+    return refusal("the job does not run yet, or is about to end");
+  const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
+  const auto& places = worker ? places_.workers : places_.holders;
+  if (!index || (role != "evaluator" && !worker && !holder) || (role == "evaluator" ? *index != 0 : *index >= places.size()))
+    return refusal(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
+  if (msg.what == role_verb::restart)
+    return worker ? restart(*index)
+                  : caf::result<std::string>(refusal(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
+  if ((worker && lost_workers_.contains(*index)) || (holder && lost_holders_.contains(*index)))
+    return refusal(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` gives it a new life" : ""));
+  const auto node = role == "evaluator" ? 0 : places[*index].node;
+  auto promise = self_->make_response_promise<std::string>();
+  self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, *index, 0})
+    .then(
+      [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
+        setup_.observer->on_event(text + ", as a person wants it");
+        promise.deliver(text);
+      },
+      [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+/// As a node that comes back does with all of its workers.
+caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
+  if (setup_.what.protocol.fan_in != 0)
+    return refusal("a job with a tree of aggregators takes no worker back");
+  const auto node = places_.workers[worker].node;
+  if (lost_.contains(node))
+    return refusal(fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
+  const auto life = lives_[worker] + 1;
+  auto promise = self_->make_response_promise<std::string>();
+  self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
+    .then(
+      [this, promise, worker, node, life]() mutable {
+        if (finishing_ || life <= lives_[worker])
+          return promise.deliver(refusal("the job ends, or its node has come back meanwhile"));
+        lives_[worker] = life;
+        lost_workers_.erase(worker);
+        setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
+        if (!clock_.running())
+          self_->send(setup_.nodes[node].actor, pause_order{});
+        perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
+        promise.deliver(fmt::format("worker {} is started anew", worker));
+      },
+      [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+caf::result<std::string> coordinator_state::change(const change_order& msg) {
+  if (finishing_ || !machine_)
+    return refusal("the job does not run yet, or is about to end");
+  if (msg.key == "log.level") {
+    if (msg.value != "info" && msg.value != "debug")
+      return refusal(fmt::format("log.level = \"{}\" is neither \"info\" nor \"debug\"", msg.value));
+    says_all_ = msg.value == "debug";
+    return fmt::format("log.level is {}", msg.value);
+  }
+  protocols::decision what{.why = fmt::format("{} = {}, as a person wants it", msg.key, msg.value)};
+  if (msg.key == "optimizer.lr") {
+    const auto lr = number_in<double>(msg.value);
+    if (!lr || !std::isfinite(*lr) || *lr <= 0)
+      return refusal(fmt::format("optimizer.lr = {} is no number above 0", msg.value));
+    what.lr_scale = *lr / setup_.what.optimizer.lr;
+  } else if (msg.key == "protocol.steps") {
+    const auto& protocol = machine_->current().protocol.name;
+    if (protocol != "local" && protocol != "easgd")
+      return refusal(fmt::format("protocol {} has no protocol.steps that stay as they are set", protocol));
+    what.period = number_in<std::uint32_t>(msg.value);
+    if (!what.period || *what.period < 1 || *what.period > 1'000'000)
+      return refusal(fmt::format("protocol.steps = {} is no whole number from 1 to 1000000", msg.value));
+  } else {
+    return refusal(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
+  }
+  perform(machine_->on(what));
+  return fmt::format("{} is {} from the next round on", msg.key, msg.value);
+}
+
+caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
+  if (setup_.trace)
+    return refusal("this job is traced from its beginning to its end, for `run --trace`");
+  if (finishing_ || !machine_)
+    return refusal("the job does not run yet, or is about to end");
+  if (msg.on == trace_->records())
+    return refusal(msg.on ? "a trace is being recorded already" : "no trace is being recorded");
+  if (msg.on) {
+    trace_->begin();
+    tell(msg);
+    return traces_ptr{};
+  }
+  auto promise = self_->make_response_promise<traces_ptr>();
+  collect_traces([promise](std::vector<node_trace> all) mutable {
+    promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
+  });
+  return promise;
+}
+
+} // namespace troupe::actors

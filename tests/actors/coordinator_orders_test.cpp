@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a person may ask of a running job, and how its trace is gathered.
+#include "tests/actors/scripted_nodes.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// What a shard applied, from 10 * `number` on.
+trace_chunk chunk_of(int number, bool last, std::uint64_t dropped = 0) {
+  return {{{span_kind::apply, 0, 10 * number, 10 * number + 1, {}}}, dropped, last};
+}
+std::vector<std::int64_t> begins_of(const node_trace& of) {
+  std::vector<std::int64_t> begins;
+  for (const auto& event : of.events)
+    if (event.what == span_kind::apply)
+      begins.push_back(event.begin_ns);
+  return begins;
+}
+
+TEST_F(Coordinator, ATracedJobEndsWithWhatEveryNodeRecorded) {
+  traced = true;
+  scripts[0]->trace = {chunk_of(1, true)};
+  scripts[1]->trace = {chunk_of(2, false), chunk_of(3, false), chunk_of(4, true, 5)};
+  begin();
+  for (const auto& each : scripts)
+    EXPECT_TRUE(each->job->trace);
+  hold(2, 100);
+  evaluate(2);
+  ASSERT_EQ(seen->ends, 1);
+  ASSERT_EQ(seen->result.trace.size(), 3U);
+  EXPECT_EQ(seen->result.trace[1].name, "node-1");
+  EXPECT_EQ(seen->result.trace[0].events.front().what, span_kind::hold) << "the coordinator's own";
+  EXPECT_THAT(begins_of(seen->result.trace[0]), ElementsAre(10));
+  EXPECT_THAT(begins_of(seen->result.trace[1]), ElementsAre(20, 30, 40));
+  EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre());
+  EXPECT_EQ(seen->result.trace[1].dropped, 5U);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("the trace of node-1 is full: it lacks the last 5 events")));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, ATraceSaysWhichNodeItLacks) {
+  traced = true;
+  scripts[2]->trace = {chunk_of(1, true)};
+  begin();
+  kill(nodes[1]);
+  seen->events.clear();
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("the trace lacks what node-1 did")));
+  EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre(10));
+}
+
+TEST_F(Coordinator, AJobThatIsNotTracedAsksNobody) {
+  scripts[0]->trace = {chunk_of(1, true)};
+  begin();
+  EXPECT_FALSE(scripts[0]->job->trace);
+  say(stop_job{false, "interrupted"});
+  EXPECT_TRUE(seen->result.trace.empty());
+  EXPECT_EQ(scripts[0]->chunks_asked, 0U);
+}
+
+TEST_F(Coordinator, WhatIsRecordedForAWhileGoesToWhoeverEndsIt) {
+  scripts[1]->trace = {chunk_of(1, true)};
+  begin();
+  EXPECT_EQ(ask<traces_ptr>(record_order{.on = false, .file = {}}), nullptr) << "nothing is recorded";
+  EXPECT_EQ(ask<traces_ptr>(record_order{.file = {}}), nullptr);
+  EXPECT_THAT(scripts[2]->recordings, ElementsAre(true));
+  EXPECT_EQ(scripts[1]->chunks_asked, 0U);
+  const auto all = ask<traces_ptr>(record_order{.on = false, .file = {}});
+  ASSERT_TRUE(all && all->size() == 3);
+  EXPECT_THAT(begins_of((*all)[1]), ElementsAre(10));
+  say(stop_job{false, "interrupted"});
+  EXPECT_TRUE(seen->result.trace.empty()) << "that was for somebody else";
+}
+
+TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {
+  begin();
+  EXPECT_EQ(ask(actor_order{.what = role_verb::pause, .actor = "worker 2"}), "worker 2 stands still");
+  EXPECT_EQ(ask(actor_order{.what = role_verb::resume, .actor = "shard 0"}), "shard 0 goes on");
+  EXPECT_EQ(ask(actor_order{.what = role_verb::kill, .actor = "evaluator 0"}), "evaluator 0 is killed");
+  ASSERT_EQ(scripts[2]->orders.size(), 1U);
+  EXPECT_EQ(scripts[2]->orders[0].what, role_verb::pause);
+  EXPECT_EQ(scripts[2]->orders[0].index, 2U);
+  ASSERT_EQ(scripts[0]->orders.size(), 2U);
+  EXPECT_EQ(scripts[0]->orders[1].role, "evaluator");
+  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("worker 2 stands still")));
+  for (const auto* nobody : {"worker 4", "shard 1", "evaluator 1", "coordinator 0", "loader 1", "worker", "worker x", ""})
+    EXPECT_THAT(ask(actor_order{.what = role_verb::kill, .actor = nobody}), testing::StartsWith("no: ")) << nobody;
+  EXPECT_THAT(ask(actor_order{.what = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be started anew"));
+}
+
+TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
+  begin();
+  say(role_lost{.node = 1, .index = 1, .reason = "killed"});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
+  EXPECT_THAT(ask(actor_order{.what = role_verb::pause, .actor = "worker 1"}), HasSubstr("is dead"));
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew");
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(scripts[1]->orders.at(0).life, 1U);
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew") << "alive, too";
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].life.value, 2U);
+  kill(nodes[1]);
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[1]));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  EXPECT_EQ(scripts[1]->job->life, 3U) << "a new process is later than all lives of its workers";
+  EXPECT_THAT(planned_workers(2), ElementsAre(0, 1, 2, 3));
+  say(role_lost{.node = 1, .index = 1, .reason = "killed", .life = 3});
+  EXPECT_THAT(planned_workers(2), ElementsAre(0, 2, 3)) << "and its death is heard";
+}
+
+TEST_F(Coordinator, SettingsThatMayChangeDoAndOthersAreNamed) {
+  what.optimizer.lr = 0.1;
+  begin();
+  EXPECT_EQ(ask(change_order{.key = "optimizer.lr", .value = "0.05"}), "optimizer.lr is 0.05 from the next round on");
+  EXPECT_EQ(scripts[2]->all<protocols::plan>().back().lr_scale, 0.5);
+  for (const auto* wrong : {"0", "-1", "fast", "nan", "inf", "", "0.1x"})
+    EXPECT_THAT(ask(change_order{.key = "optimizer.lr", .value = wrong}), HasSubstr("no number above 0")) << wrong;
+  EXPECT_THAT(ask(change_order{.key = "protocol.steps", .value = "5"}), HasSubstr("protocol sync has no protocol.steps"));
+  EXPECT_THAT(ask(change_order{.key = "data.batch", .value = "5"}), HasSubstr("optimizer.lr, protocol.steps and log.level can"));
+  EXPECT_THAT(ask(change_order{.key = "log.level", .value = "loud"}), HasSubstr("neither"));
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2)) << "what is refused changes nothing";
+  EXPECT_EQ(ask(change_order{.key = "log.level", .value = "debug"}), "log.level is debug");
+  ask(change_order{.key = "optimizer.lr", .value = "0.2"});
+  EXPECT_THAT(seen->events.back(), HasSubstr("plan 3: 4 workers, sync, period 1, learning rate times 2"));
+}
+
+TEST_F(Coordinator, ThePeriodOfLocalStepsMayChange) {
+  what.protocol.name = "local";
+  begin();
+  EXPECT_EQ(ask(change_order{.key = "protocol.steps", .value = "7"}), "protocol.steps is 7 from the next round on");
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 7U);
+  for (const auto* wrong : {"0", "-2", "1.5", "1000001", ""})
+    EXPECT_THAT(ask(change_order{.key = "protocol.steps", .value = wrong}), HasSubstr("no whole number")) << wrong;
+}
+
+} // namespace
+} // namespace troupe::actors

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A coordinator among nodes that are scripts. CAF's testing scheduler runs every actor on this thread; its clock moves when a test
+// says so.
+#pragma once
+
+#include "actors/coordinator_actor.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/errors.hpp"
+#include "actors/system.hpp"
+
+namespace troupe::actors {
+
+using kind = protocols::report::kind;
+using control = std::variant<node_place, protocols::plan, protocols::worker_down, protocols::holder_down, protocols::hold_order,
+                             protocols::resume_order, protocols::fetch_order, stop_job>;
+
+/// What a scripted node does and what it has heard.
+struct script {
+  std::string cannot_prepare, cannot_start; ///< empty: it can
+  bool silent = false;                      ///< never says that it is prepared
+  std::optional<prepare_job> job;
+  std::optional<job_places> places;
+  std::vector<control> heard;
+  std::vector<trace_chunk> trace; ///< what it answers when it is asked for its events, one after the other
+  std::size_t chunks_asked = 0;
+  std::vector<role_order> orders;
+  std::vector<bool> recordings; ///< begun
+
+  template <class Message>
+  std::vector<Message> all() const {
+    std::vector<Message> found;
+    for (const auto& msg : heard)
+      if (const auto* one = std::get_if<Message>(&msg))
+        found.push_back(*one);
+    return found;
+  }
+};
+
+class scripted_node_state {
+public:
+  static inline const char* name = "test.node";
+
+  scripted_node_state(node_actor::stateful_pointer<scripted_node_state> self, std::shared_ptr<script> s)
+      : self_(self), script_(std::move(s)) {}
+
+  node_actor::behavior_type make_behavior() {
+    return {
+      [this](const prepare_job& msg) -> caf::result<node_prepared> {
+        script_->job = msg;
+        promise_ = self_->make_response_promise<node_prepared>();
+        if (!script_->cannot_prepare.empty())
+          promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
+        else if (!script_->silent)
+          promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100});
+        return promise_;
+      },
+      [this](const job_places& msg) -> caf::result<void> {
+        script_->places = msg;
+        if (!script_->cannot_start.empty())
+          return caf::make_error(caf::sec::runtime_error, script_->cannot_start);
+        return caf::unit;
+      },
+      [this](const node_place& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
+      [](pause_order) {},
+      [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
+      [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
+      [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
+      [](inspect_query) { return node_report{}; },
+      [this](const role_order& msg) { script_->orders.push_back(msg); },
+      [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
+      [this](trace_query) { return script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{}; },
+      [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
+    };
+  }
+
+private:
+  node_actor::stateful_pointer<scripted_node_state> self_;
+  std::shared_ptr<script> script_;
+  caf::typed_response_promise<node_prepared> promise_;
+};
+
+/// Remembers what a person would have seen.
+class watcher final : public run_observer {
+public:
+  void on_started(std::int64_t) override { started = true; }
+  void on_progress(const progress& p) override { steps.push_back(p.step); }
+  void on_evaluation(const evaluation_point& e) override { evaluations.push_back(e); }
+  void on_event(const std::string& text) override { events.push_back(text); }
+  void on_finished(job_result how) override {
+    ++ends;
+    result = std::move(how);
+  }
+
+  bool started = false;
+  int ends = 0;
+  std::vector<std::uint64_t> steps;
+  std::vector<evaluation_point> evaluations;
+  std::vector<std::string> events;
+  job_result result;
+};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() {
+    set("caf.scheduler.policy", "testing");
+    set("caf.logger.console.verbosity", "quiet");
+    set("caf.logger.file.verbosity", "quiet");
+  }
+};
+
+class Roles : public testing::Test {
+protected:
+  testing_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+
+  void run() { schedule.run(); }
+  template <class Actor>
+  void kill(const Actor& actor) {
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+    run();
+  }
+};
+
+/// Two nodes of two workers each beside the coordinator's own, which has the shard. 100 samples, batches of 10.
+class Coordinator : public Roles {
+protected:
+  job what;
+  std::vector<std::shared_ptr<script>> scripts;
+  std::vector<node_actor> nodes;
+  bool traced = false;
+  std::shared_ptr<watcher> seen = std::make_shared<watcher>();
+  coordinator_control coordinator;
+
+  Coordinator() {
+    what.cluster = {.nodes = 3, .workers = 4, .shards = 1};
+    what.data.batch = 10;
+    what.stop.epochs = 1;
+    for (int i = 0; i < 3; ++i)
+      scripts.push_back(std::make_shared<script>());
+  }
+
+  void TearDown() override {
+    for (const auto& node : nodes)
+      caf::anon_send_exit(node, caf::exit_reason::kill);
+    if (coordinator)
+      caf::anon_send_exit(coordinator, caf::exit_reason::kill);
+    run();
+  }
+
+  void begin() {
+    coordinator_setup setup{what, 77, {}, seen, traced};
+    for (std::size_t i = 0; i < scripts.size(); ++i) {
+      nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
+      setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});
+    }
+    coordinator = system.spawn<coordinator_impl>(std::move(setup));
+    run();
+  }
+
+  template <class Message>
+  void say(Message msg) {
+    caf::anon_send(coordinator, std::move(msg));
+    run();
+  }
+  /// What a person is told.
+  template <class Result = std::string, class Order>
+  Result ask(Order order) {
+    Result said{};
+    caf::scoped_actor person{system};
+    auto request = person->request(coordinator, caf::infinite, std::move(order));
+    run();
+    request.receive([&](Result& answer) { said = std::move(answer); },
+                    [&](const caf::error& e) {
+                      if constexpr (std::is_same_v<Result, std::string>)
+                        said = "no: " + explain(e);
+                    });
+    return said;
+  }
+  void close_round(std::uint64_t ver, std::uint64_t samples) {
+    say(protocols::report{.what = kind::round_closed, .ver = {ver}, .samples = samples, .contributions = 4});
+  }
+  void hold(std::uint64_t ver, std::uint64_t samples) {
+    say(protocols::report{.what = kind::held, .ver = {ver}, .samples = samples});
+  }
+  void evaluate(std::uint64_t ver, double accuracy = 0.5) {
+    say(evaluation{{ver}, 0.3, 0.4, accuracy, kernels::buffer{std::make_shared<float>(), nullptr, 4}});
+  }
+
+  template <class Message>
+  std::vector<std::size_t> told() const { ///< how many such messages each node has heard
+    std::vector<std::size_t> counts;
+    for (const auto& each : scripts)
+      counts.push_back(each->all<Message>().size());
+    return counts;
+  }
+  std::vector<std::uint32_t> planned_workers(std::size_t node = 0) const { ///< of the newest plan
+    std::vector<std::uint32_t> workers;
+    const auto plans = scripts[node]->all<protocols::plan>();
+    for (auto member : plans.back().workers)
+      workers.push_back(member.worker.value);
+    return workers;
+  }
+};
+
+} // namespace troupe::actors
