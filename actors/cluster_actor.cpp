@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds inspect_deadline{2500};
 constexpr std::chrono::seconds rest{1};
 /// Longer than the coordinator waits for a node's events.
 constexpr std::chrono::seconds record_deadline{30};
-constexpr std::uint64_t floats_per_piece = 128 * 1024, events_per_piece = 8192;
+constexpr std::uint64_t floats_per_piece = 128 * 1024;
 
 /// Of a job that was still waiting.
 job_result unstarted(const std::string& reason) {
@@ -119,11 +119,9 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       if (msg.node >= traces.size())
         return node_trace_piece{.nodes = static_cast<std::uint32_t>(traces.size())};
       const auto& of = traces[msg.node];
-      const auto begin = std::min<std::uint64_t>(msg.offset, of.events.size());
-      const auto end = std::min<std::uint64_t>(begin + events_per_piece, of.events.size());
-      trace_chunk chunk{{of.events.begin() + static_cast<std::ptrdiff_t>(begin), of.events.begin() + static_cast<std::ptrdiff_t>(end)},
-                        of.dropped,
-                        end == of.events.size()};
+      const auto begin = of.events.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(msg.offset, of.events.size()));
+      const auto end = begin + fitting(begin, of.events.end());
+      trace_chunk chunk{{begin, end}, of.dropped, end == of.events.end()};
       return node_trace_piece{of.name, std::move(chunk), static_cast<std::uint32_t>(traces.size())};
     },
     [this](const release_job& msg) { forget(msg.number); },

@@ -89,6 +89,7 @@ private:
   using traces_taker = std::function<void(std::vector<node_trace>)>;
   struct collection;
   void collect_traces(traces_taker take);
+  void read_clock(std::size_t node, const std::shared_ptr<collection>& into, int times);
   void collect_trace(std::size_t node, const std::shared_ptr<collection>& into);
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }

@@ -134,6 +134,7 @@ kernels::buffer evaluator_state::average() {
 void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
   activity_.again("evaluates");
   ver_ = ver;
+  span_ = open_span{setup_.trace, span_kind::evaluate, 0, {signed_of(ver)}};
   parameters_ = std::move(parameters);
   on_queue_ = parameters_;
   if (!setup_.queue->on_host()) {
@@ -167,6 +168,7 @@ void evaluator_state::next_batch() {
 
 void evaluator_state::finish() {
   activity_.enter("idle");
+  std::exchange(span_, {}).end();
   auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
   caf::anon_send(peers_->coordinator, evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
                                                  mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_});

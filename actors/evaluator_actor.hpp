@@ -25,6 +25,7 @@ struct evaluator_setup {
   std::shared_ptr<kernels::backend> queue;
   std::shared_ptr<params_assembler> landing;
   std::shared_ptr<peer_assembler> from_workers;
+  tracer_ptr trace{};
 };
 
 /// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
@@ -77,6 +78,7 @@ private:
   std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
   // the evaluation under way
   protocols::version ver_;
+  open_span span_; ///< of the evaluation under way
   kernels::buffer parameters_; ///< on the host
   kernels::buffer on_queue_;   ///< the same, in the queue's memory
   batch rows_;

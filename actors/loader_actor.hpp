@@ -17,14 +17,21 @@ public:
   static inline const char* name = "troupe.loader";
 
   loader_state(loader_actor::stateful_pointer<loader_state>, std::shared_ptr<const data_set> data, std::uint64_t seed,
-               batch_loader::host_allocator allocate, const dealing& how = {})
-      : loader_(std::move(data), seed, std::move(allocate), how) {}
+               batch_loader::host_allocator allocate, const dealing& how = {}, tracer_ptr trace = {}, std::uint32_t worker = 0)
+      : trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {}
 
   loader_actor::behavior_type make_behavior() {
-    return {[this](const slice& where) { return loaded_batch{where, loader_.load(where)}; }};
+    return {[this](const slice& where) {
+      const open_span span{trace_, span_kind::load, worker_, {where.size()}};
+      loaded_batch out{where, loader_.load(where)};
+      span.end();
+      return out;
+    }};
   }
 
 private:
+  tracer_ptr trace_;
+  std::uint32_t worker_; ///< whose
   batch_loader loader_;
 };
 

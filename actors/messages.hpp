@@ -146,6 +146,8 @@ struct node_totals {
 };
 /// What a node is asked at the end of a job that is traced: its events, in chunks that fit a message of the control plane.
 struct trace_query {};
+/// What its clock shows, in nanoseconds: monotonic, of its host.
+struct clock_query {};
 /// The job is over, or a person interrupts it.
 struct stop_job {
   bool failed = false;
@@ -361,6 +363,7 @@ using node_actor = caf::typed_actor<
   caf::result<node_report>(inspect_query),
   caf::result<void>(role_order),
   caf::result<void>(record_order),
+  caf::result<std::int64_t>(clock_query),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<void>(stop_job)>;
 

@@ -19,8 +19,6 @@ namespace {
 constexpr std::chrono::seconds lane_deadline{20};
 /// How long a role may take to say what it does.
 constexpr std::chrono::milliseconds inspect_deadline{1000};
-/// How many events fit a message of the control plane (system.cpp), with room to spare.
-constexpr std::size_t trace_chunk_events = 8192;
 
 /// Whatever goes wrong is said: the node waits for the answer.
 data_loaded load(const data_spec& spec, std::uint64_t seed) {
@@ -99,7 +97,8 @@ node_control::behavior_type node_state::make_behavior() {
       if (trace_ && msg.on)
         trace_->begin();
     },
-    [this](trace_query) { return trace_ ? trace_->take(trace_chunk_events) : trace_chunk{}; },
+    [](clock_query) { return steady_ns(); },
+    [this](trace_query) { return trace_ ? trace_->take() : trace_chunk{}; },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },

@@ -153,7 +153,7 @@ void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std
     setup.device = queue;
     setup.device_compute = compute;
   }
-  setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt);
+  setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt, trace_, index);
   auto landing = setup.landing;
   auto from_peers = setup.from_peers;
   auto actor = self_->spawn<worker_impl>(std::move(setup));
@@ -187,6 +187,7 @@ void node_state::spawn_evaluator() {
   setup.train_samples = job_.evaluate.train_samples;
   setup.net = net_;
   setup.queue = queue;
+  setup.trace = trace_;
   const flat_range all{0, net_->layout().floats()};
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);

@@ -200,8 +200,19 @@ void shard_state::broadcast(const Order& order) {
   perform(core_.machine.on(order));
 }
 
+/// With the pushes that are in it, so that a reader of the trace sees where they came from.
+open_span shard_state::span_of(const protocols::apply_round& what) const {
+  std::vector<std::int64_t> pushes;
+  if (setup_.trace && setup_.trace->records())
+    for (const auto& part : what.round.contributions) {
+      pushes.push_back(part.id.worker.value);
+      pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
+    }
+  return {setup_.trace, span_kind::apply, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}, std::move(pushes)};
+}
+
 void shard_state::apply(const protocols::apply_round& what) {
-  auto span = open_span{setup_.trace, span_kind::apply, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}};
+  auto span = span_of(what);
   auto [tensors, terms] = core_.take(what.sum, what.round.keep);
   pending_apply next;
   next.ver = what.round.ver;

@@ -71,6 +71,7 @@ private:
   void perform(const protocols::holder_effects& effects);
   void perform_as_lead(const protocols::lead_effects& effects);
   template <class Order> void broadcast(const Order& order);
+  open_span span_of(const protocols::apply_round& what) const;
   void apply(const protocols::apply_round& what);
   void enqueue_done(pending_apply what, open_span span);
   kernels::buffer place_for(const protocols::close& round) const;

@@ -3,6 +3,7 @@
 #include "actors/trace.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "actors/training_clock.hpp"
 #include "kernels/assert.hpp"
@@ -17,13 +18,15 @@ struct kind_words {
 };
 
 const kind_words& words_of(span_kind kind) {
-  static const std::array<kind_words, 9> words{{
+  static const std::array<kind_words, 11> words{{
       {"compute", "worker", {"step", "version", "samples", "training_ns", "real_ns", "emulated_ns"}},
-      {"push", "worker", {"bytes"}},
+      {"push", "worker", {"bytes", "clock"}},
       {"wait", "worker", {"version"}},
       {"apply", "shard", {"version", "contributions"}},
       {"sum", "aggregator", {"version", "contributions"}},
       {"hold", "coordinator", {"version"}},
+      {"evaluate", "evaluator", {"version"}},
+      {"load", "loader", {"samples"}},
       {"kernel", "kernels", {}},
       {"to_host", "copies to host", {"bytes"}},
       {"to_device", "copies to device", {"bytes"}},
@@ -65,13 +68,23 @@ void tracer::begin() {
   records_ = true;
 }
 
-trace_chunk tracer::take(std::size_t most) {
+trace_chunk tracer::take() {
   std::lock_guard guard{mutex_};
   records_ = false;
-  auto end = events_.begin() + static_cast<std::ptrdiff_t>(std::min(most, events_.size()));
-  trace_chunk chunk{{events_.begin(), end}, dropped_, end == events_.end()};
+  const auto end = events_.begin() + fitting(events_.begin(), events_.end());
+  trace_chunk chunk{{std::make_move_iterator(events_.begin()), std::make_move_iterator(end)}, dropped_, end == events_.end()};
   events_.erase(events_.begin(), end);
   return chunk;
+}
+
+std::vector<trace_event> tracer::take_all() {
+  std::vector<trace_event> all;
+  for (bool last = false; !last;) {
+    auto chunk = take();
+    std::ranges::move(chunk.events, std::back_inserter(all));
+    last = chunk.last;
+  }
+  return all;
 }
 
 std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, std::uint32_t role) {
@@ -81,15 +94,16 @@ std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, 
     using track = kernels::device_span::track;
     const auto what = span.where == track::compute ? span_kind::kernel
                       : span.where == track::to_host ? span_kind::to_host : span_kind::to_device;
-    to->add({what, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name});
+    to->add({what, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name, {}});
   };
 }
 
-open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args) : to_(std::move(to)) {
+open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args, std::vector<std::int64_t> pushes)
+    : to_(std::move(to)) {
   if (to_ && !to_->records())
     to_ = nullptr;
   if (to_)
-    event_ = {what, role, steady_ns(), 0, args, {}};
+    event_ = {what, role, steady_ns(), 0, args, {}, std::move(pushes)};
 }
 
 void open_span::end() const {
@@ -109,7 +123,7 @@ bool worker_track::records() {
 }
 
 void worker_track::begin(span_kind what) {
-  open_ = trace_event{what, self_, steady_ns(), 0, {}, {}};
+  open_ = trace_event{what, self_, steady_ns(), 0, {}, {}, {}};
 }
 
 void worker_track::end(const std::array<std::int64_t, 6>& args) {
@@ -131,7 +145,7 @@ void worker_track::computes(protocols::nanoseconds training_now) {
   if (!records())
     return;
   if (open_ && open_->what == span_kind::push) // a sum is still computed of what it sends; parameters were there already
-    end({0});
+    end({0, static_cast<std::int64_t>(clock_.value)});
   begin(span_kind::compute);
   training_begin_ = training_now;
 }
@@ -146,7 +160,8 @@ void worker_track::computed(std::uint64_t step, std::int64_t samples, protocols:
     end({static_cast<std::int64_t>(step), signed_of(version_), samples, training_now - training_begin_, real_, emulated_});
 }
 
-void worker_track::pushes() {
+void worker_track::pushes(protocols::clock_tick clock) {
+  clock_ = clock;
   if (records())
     begin(span_kind::push);
 }
@@ -154,7 +169,7 @@ void worker_track::pushes() {
 void worker_track::pushed(std::uint64_t bytes) {
   if (!records() || !open_ || open_->what != span_kind::push)
     return;
-  end({static_cast<std::int64_t>(bytes)});
+  end({static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(clock_.value)});
   begin(span_kind::wait);
 }
 

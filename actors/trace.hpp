@@ -25,11 +25,13 @@ namespace troupe::actors {
 /// Whose span it is follows from its kind.
 enum class span_kind : std::uint8_t {
   compute, ///< worker: a step; args: step, version, samples, training_ns, real_ns, emulated_ns
-  push,    ///< worker: from the end of its computing to the trailer sent; args: bytes
+  push,    ///< worker: from the end of its computing to the trailer sent; args: bytes, clock (of the push)
   wait,    ///< worker: from there to the next parameters; args: version
   apply,   ///< shard: a version is made; args: version, contributions
   sum,     ///< aggregator: of what its children pushed; args: version, contributions
   hold,    ///< coordinator: training time stands still; args: version
+  evaluate, ///< evaluator: of a version, from its parameters to the report; args: version
+  load,     ///< a worker's loader: a batch is gathered; args: samples
   // of a role's device, each with a name of its own ("gemm", "fetch"); args: bytes, of a copy
   kernel,
   to_host,
@@ -41,7 +43,7 @@ inline constexpr std::uint32_t of_holder = 0x8000'0000;
 
 /// The kind in one word, as the file has it.
 std::string_view name_of(span_kind kind);
-/// The track's role: "worker", "shard", "aggregator" or "coordinator"; of a device what it is busy with: "kernels", "copies to host" or
+/// The track's role: "worker", "shard", "aggregator", "evaluator", "loader" or "coordinator"; of a device what it is busy with: "kernels", "copies to host" or
 /// "copies to device".
 std::string_view role_of(span_kind kind);
 /// The names of a kind's arguments, in their order.
@@ -54,8 +56,21 @@ struct trace_event {
   std::int64_t begin_ns = 0, end_ns = 0;
   std::array<std::int64_t, 6> args{}; ///< see span_kind
   std::string name{};                 ///< of a device's
+  std::vector<std::int64_t> pushes{}; ///< of an `apply`: worker and clock of each push in it, one after the other
   friend bool operator==(const trace_event&, const trace_event&) = default;
 };
+
+/// How many of these events, the first ones, fit a message of the control plane (system.cpp), with room to spare.
+template <class Iterator>
+std::ptrdiff_t fitting(Iterator begin, Iterator end) {
+  constexpr std::size_t room = 768 * 1024, of_event = 96;
+  std::size_t used = 0;
+  auto at = begin;
+  for (; at != end; ++at)
+    if ((used += of_event + 8 * at->pushes.size()) > room && at != begin)
+      break;
+  return at - begin;
+}
 
 /// As an argument of an event.
 inline std::int64_t signed_of(protocols::version ver) {
@@ -79,8 +94,10 @@ public:
   /// From now on, with nothing in it.
   void begin();
   void add(trace_event event);
-  /// Hands over the oldest events that are left, at most so many. From the first call on nothing more is recorded.
-  trace_chunk take(std::size_t most);
+  /// Hands over the oldest events that are left, as many as fit a message. From the first call on nothing more is recorded.
+  trace_chunk take();
+  /// All that are left.
+  std::vector<trace_event> take_all();
 
 private:
   std::mutex mutex_;
@@ -101,7 +118,7 @@ class open_span {
 public:
   open_span() = default; ///< not recorded
   /// Begins now.
-  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args);
+  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args, std::vector<std::int64_t> pushes = {});
   void end() const;
 
 private:
@@ -120,7 +137,7 @@ public:
   void computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now);
   /// What the step under way took on the device, and what it is made to take (0: as long).
   void took(protocols::nanoseconds real, protocols::nanoseconds emulated);
-  void pushes();
+  void pushes(protocols::clock_tick clock);
   /// Everything is on its way, the trailers too.
   void pushed(std::uint64_t bytes);
 
@@ -132,6 +149,7 @@ private:
   tracer_ptr to_;
   std::uint32_t self_;
   protocols::version version_;
+  protocols::clock_tick clock_;
   std::optional<trace_event> open_;
   protocols::nanoseconds training_begin_ = 0, real_ = 0, emulated_ = 0;
 };

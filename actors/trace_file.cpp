@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/trace_flows.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -31,13 +33,14 @@ struct track {
   std::uint32_t number;
 
   auto order() const {
-    // The coordinator comes first, then shards, aggregators, workers; then devices.
-    static constexpr std::array<std::string_view, 7> roles{
-      "coordinator", "shard", "aggregator", "worker", "kernels", "copies to host", "copies to device"};
+    // The coordinator comes first, then shards, aggregators, workers with their loaders; then devices.
+    static constexpr std::array<std::string_view, 9> roles{"coordinator", "evaluator", "shard", "aggregator", "worker",
+                                                           "loader", "kernels", "copies to host", "copies to device"};
     return std::tuple{node, std::find(roles.begin(), roles.end(), role), number};
   }
   friend bool operator<(const track& a, const track& b) { return a.order() < b.order(); }
-  std::string name() const { return role == "coordinator" ? std::string{role} : fmt::format("{} {}", role, number); }
+  bool alone() const { return role == "coordinator" || role == "evaluator"; }
+  std::string name() const { return alone() ? std::string{role} : fmt::format("{} {}", role, number); }
 };
 
 bool is_device(const trace_event& event) { return event.what >= span_kind::kernel; }
@@ -81,10 +84,24 @@ public:
     for (std::size_t node = 0; ok && node < nodes_.size(); ++node)
       for (const auto& event : nodes_[node].events)
         item(text_of(node, event));
+    for (const auto& arrow : flows_of(what_, nodes_))
+      if (ok)
+        write_flow(arrow, item);
     return ok && line("\n]}\n");
   }
 
 private:
+  /// Two events of one number: viewers draw an arrow between the spans that these moments lie in.
+  template <class Item>
+  void write_flow(const flow& arrow, const Item& item) const {
+    const auto end_of = [&](const char* phase, const span_place& at) {
+      return fmt::format(R"({{"name":"{}","cat":"flow","ph":"{}","id":{},"bp":"e","pid":{},"tid":{},"ts":{}}})", arrow.name, phase, arrow.number,
+                         pid_of(at.node), tids_.at(track_of(at.node, *at.event)), microseconds(at.event->begin_ns - origin_));
+    };
+    item(end_of("s", arrow.from));
+    item(end_of("f", arrow.to));
+  }
+
   json::object about() const {
     std::uint64_t dropped = 0;
     for (const auto& node : nodes_)
@@ -120,9 +137,9 @@ private:
   std::string text_of(std::size_t node, const trace_event& event) const {
     const auto own = track_of(node, event);
     const bool device = is_device(event);
-    auto args = own.role == "coordinator" ? std::string{}
-                : device                  ? fmt::format(R"("of":"{}")", owner(own.number))
-                                          : fmt::format("\"{}\":{}", own.role, own.number);
+    auto args = own.alone() ? std::string{}
+                : device      ? fmt::format(R"("of":"{}")", owner(own.number))
+                              : fmt::format("\"{}\":{}", own.role, own.number);
     const auto& names = arguments_of(event.what);
     for (std::size_t i = 0; i < names.size(); ++i)
       args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", names[i], event.args[i]);

@@ -64,6 +64,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_place))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_chunk))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
@@ -331,7 +332,12 @@ bool inspect(Inspector& f, span_kind& x) {
 template <class Inspector>
 bool inspect(Inspector& f, trace_event& x) {
   return f.object(x).fields(f.field("what", x.what), f.field("role", x.role), f.field("begin_ns", x.begin_ns),
-                            f.field("end_ns", x.end_ns), f.field("args", x.args), f.field("name", x.name));
+                            f.field("end_ns", x.end_ns), f.field("args", x.args), f.field("name", x.name),
+                            f.field("pushes", x.pushes));
+}
+template <class Inspector>
+bool inspect(Inspector& f, clock_query& x) {
+  return f.object(x).fields();
 }
 template <class Inspector>
 bool inspect(Inspector& f, trace_chunk& x) {

@@ -336,7 +336,7 @@ actor_report worker_state::report() const {
 }
 
 void worker_state::push(const protocols::send_push& what) {
-  track_.pushes();
+  track_.pushes(what.what.id.clock);
   auto terms = resolve(what.sum);
   // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
   while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {

@@ -41,6 +41,21 @@ TEST_F(Coordinator, ATracedJobEndsWithWhatEveryNodeRecorded) {
   EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
 }
 
+TEST_F(Coordinator, TimesOfATraceAreOfOneClock) {
+  traced = true;
+  constexpr std::int64_t day = 86'400'000'000'000;
+  scripts[1]->trace = {{{{span_kind::apply, 0, day + 10, day + 20, {}}}, 0, true}};
+  scripts[1]->clock_ahead_ns = day; // another host
+  scripts[2]->trace = {chunk_of(1, true)};
+  begin();
+  say(stop_job{false, "interrupted"});
+  const auto& events = seen->result.trace[1].events;
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(events[0].begin_ns), 10, 5e6) << "as well as a message's way there and back can tell";
+  EXPECT_EQ(events[0].end_ns - events[0].begin_ns, 10);
+  EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre(10)) << "this host's own clock stays as it is";
+}
+
 TEST_F(Coordinator, ATraceSaysWhichNodeItLacks) {
   traced = true;
   scripts[2]->trace = {chunk_of(1, true)};

@@ -38,6 +38,7 @@ struct script {
   std::vector<control> heard;
   std::vector<trace_chunk> trace; ///< what it answers when it is asked for its events, one after the other
   std::size_t chunks_asked = 0;
+  std::int64_t clock_ahead_ns = 0; ///< its host's
   std::vector<role_order> orders;
   std::vector<bool> recordings; ///< begun
 
@@ -88,6 +89,7 @@ public:
       [](inspect_query) { return node_report{}; },
       [this](const role_order& msg) { script_->orders.push_back(msg); },
       [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
+      [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },
       [this](trace_query) { return script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{}; },
       [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
     };

@@ -29,7 +29,6 @@ using protocols::worker_id;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::size_t all = 1000;
 
 trace_event span(span_kind what, std::uint32_t role, std::int64_t begin_ns, std::int64_t end_ns) {
   return {what, role, begin_ns, end_ns, {}};
@@ -49,7 +48,7 @@ TEST(Tracer, ASpanBeginsWhereTheLastOfItsTrackEnded) {
   recorded.add(span(span_kind::apply, 1, 150, 300));   // another track
   recorded.add(span(span_kind::compute, 0, 150, 300)); // and another
   recorded.add(span(span_kind::wait, 0, 250, 260));    // the track of the one before, and over before it
-  EXPECT_THAT(recorded.take(all).events, ElementsAre(span(span_kind::apply, 0, 100, 200), span(span_kind::apply, 0, 200, 300),
+  EXPECT_THAT(recorded.take_all(), ElementsAre(span(span_kind::apply, 0, 100, 200), span(span_kind::apply, 0, 200, 300),
                                                      span(span_kind::apply, 1, 150, 300), span(span_kind::compute, 0, 150, 300),
                                                      span(span_kind::wait, 0, 300, 300)));
 }
@@ -58,7 +57,7 @@ TEST(Tracer, WhatDoesNotFitIsCounted) {
   tracer recorded{true, 2};
   for (std::int64_t i = 0; i < 5; ++i)
     recorded.add(span(span_kind::apply, 0, i, i + 1));
-  const auto chunk = recorded.take(all);
+  const auto chunk = recorded.take();
   EXPECT_EQ(chunk.events.size(), 2U);
   EXPECT_EQ(chunk.events.back().begin_ns, 1) << "the first ones stay";
   EXPECT_EQ(chunk.dropped, 3U);
@@ -72,32 +71,35 @@ TEST(Tracer, RecordsFromItsBeginOnAndAnewFromTheNext) {
   recorded.add(span(span_kind::apply, 0, 3, 4));
   recorded.begin();
   recorded.add(span(span_kind::apply, 0, 1, 2)); // no track is taken until 4 any more
-  EXPECT_THAT(recorded.take(all).events, ElementsAre(span(span_kind::apply, 0, 1, 2)));
+  EXPECT_THAT(recorded.take_all(), ElementsAre(span(span_kind::apply, 0, 1, 2)));
   EXPECT_FALSE(recorded.records());
 }
 
 TEST(WorkerTrack, WhatBeganBeforeARecordingIsNoPartOfIt) {
   auto recorded = std::make_shared<tracer>(true);
   worker_track track{recorded, protocols::worker_id{0}};
-  track.pushes(); // open when the first recording ends
-  recorded->take(all);
+  track.pushes(protocols::clock_tick{6}); // open when the first recording ends
+  recorded->take();
   track.computes(0);
   recorded->begin();
   track.pushed(1); // of a push that nobody saw begin
   track.computes(0);
   track.computed(2, 3, 0);
-  const auto events = recorded->take(all).events;
+  const auto events = recorded->take_all();
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].what, span_kind::compute);
 }
 
 TEST(Tracer, ChunksHandEverythingOverOnceAndNothingIsAddedMeanwhile) {
   tracer recorded;
-  for (std::int64_t i = 0; i < 5; ++i)
-    recorded.add(span(span_kind::apply, 0, i, i + 1));
+  for (std::int64_t i = 0; i < 5; ++i) {
+    auto large = span(span_kind::apply, 0, i, i + 1);
+    large.pushes.resize(40'000); // two of them fit a message
+    recorded.add(large);
+  }
   std::vector<std::int64_t> begins;
   for (bool last = false; !last;) {
-    const auto chunk = recorded.take(2);
+    const auto chunk = recorded.take();
     EXPECT_LE(chunk.events.size(), 2U);
     for (const auto& event : chunk.events)
       begins.push_back(event.begin_ns);
@@ -107,14 +109,12 @@ TEST(Tracer, ChunksHandEverythingOverOnceAndNothingIsAddedMeanwhile) {
   EXPECT_THAT(begins, ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(Tracer, AFullChunkFitsAMessageOfTheControlPlane) {
-  constexpr std::int64_t most = 0x7fff'ffff'ffff'ffff;
-  trace_chunk sent{
-      std::vector<trace_event>(8192, {span_kind::hold, 0xffff'ffff, most, most, {most, most, most, most, most, most}}), 7, false};
+void travels(const trace_chunk& sent) {
   caf::byte_buffer bytes;
   caf::binary_serializer out{nullptr, bytes};
   ASSERT_TRUE(out.apply(sent));
   EXPECT_LT(bytes.size(), 1U << 20U);
+  EXPECT_GT(bytes.size(), 1U << 18U) << "much of it is used";
   trace_chunk arrived;
   caf::binary_deserializer in{nullptr, bytes};
   ASSERT_TRUE(in.apply(arrived));
@@ -123,13 +123,24 @@ TEST(Tracer, AFullChunkFitsAMessageOfTheControlPlane) {
   EXPECT_FALSE(arrived.last);
 }
 
+TEST(Tracer, AFullChunkFitsAMessageOfTheControlPlane) {
+  constexpr std::int64_t most = 0x7fff'ffff'ffff'ffff;
+  for (const std::size_t pushes : {0U, 2U, 2048U}) {
+    std::vector<trace_event> events(20'000, {span_kind::hold, 0xffff'ffff, most, most, {most, most, most, most, most, most}, {},
+                                             std::vector<std::int64_t>(pushes, most)});
+    events.resize(static_cast<std::size_t>(fitting(events.begin(), events.end())));
+    EXPECT_LT(events.size(), 20'000U);
+    travels({std::move(events), 7, false});
+  }
+}
+
 /// A worker that has computed one step against version 3 and pushed it.
 void one_step(worker_track& track) {
   track.adopts(version{3});
   track.computes(1000);
   track.took(20, 30);
   track.computed(5, 64, 1031);
-  track.pushes();
+  track.pushes(protocols::clock_tick{6});
   track.pushed(4096);
 }
 
@@ -138,7 +149,7 @@ TEST(WorkerTrack, AStepIsComputedPushedAndWaitedFor) {
   worker_track track{recorded, worker_id{2}};
   one_step(track);
   track.adopts(version{4});
-  const auto events = recorded->take(all).events;
+  const auto events = recorded->take_all();
   ASSERT_THAT(kinds_of(events), ElementsAre("compute", "push", "wait"));
   for (const auto& event : events)
     EXPECT_EQ(event.role, 2U);
@@ -150,12 +161,12 @@ TEST(WorkerTrack, AStepIsComputedPushedAndWaitedFor) {
 TEST(WorkerTrack, APushThatIsStillSummedGivesWayToTheNextStep) {
   auto recorded = std::make_shared<tracer>();
   worker_track track{recorded, worker_id{0}};
-  track.pushes();
+  track.pushes(protocols::clock_tick{6});
   track.adopts(version{4});
   track.computes(0);
   track.pushed(4096); // its sum is there now
   track.computed(6, 64, 10);
-  EXPECT_THAT(kinds_of(recorded->take(all).events), ElementsAre("push", "compute"));
+  EXPECT_THAT(kinds_of(recorded->take_all()), ElementsAre("push", "compute"));
 }
 
 TEST(WorkerTrack, LocalStepsFollowEachOtherWithoutAWait) {
@@ -166,7 +177,7 @@ TEST(WorkerTrack, LocalStepsFollowEachOtherWithoutAWait) {
     track.computes(0);
     track.computed(step, 64, 10);
   }
-  EXPECT_THAT(kinds_of(recorded->take(all).events), ElementsAre("compute", "compute"));
+  EXPECT_THAT(kinds_of(recorded->take_all()), ElementsAre("compute", "compute"));
 }
 
 TEST(WorkerTrack, WithoutATracerNothingHappens) {
@@ -220,6 +231,7 @@ TEST_F(TraceFile, ViewersFindAProcessForEachNodeAndAThreadForEachRole) {
   const auto events = json::parse(text("t.json")).at("traceEvents").as_array();
   std::map<std::int64_t, std::string> processes, threads;
   std::map<std::string, std::vector<std::string>> spans; // by process and thread
+  std::vector<std::string> arrow;
   for (const auto& event : events) {
     const auto pid = event.at("pid").as_int64(), tid = event.at("tid").as_int64();
     if (event.at("name") == "process_name")
@@ -227,6 +239,8 @@ TEST_F(TraceFile, ViewersFindAProcessForEachNodeAndAThreadForEachRole) {
     else if (event.at("name") == "thread_name")
       EXPECT_TRUE(threads.emplace(tid, event.at("args").at("name").as_string()).second)
           << "thread numbers are unique in the file";
+    else if (event.at("ph") != "X")
+      arrow.push_back(fmt::format("{} {}", std::string_view{event.at("ph").as_string()}, threads.at(tid)));
     else
       spans[processes.at(pid) + ", " + threads.at(tid)].emplace_back(event.at("name").as_string());
   }
@@ -235,6 +249,7 @@ TEST_F(TraceFile, ViewersFindAProcessForEachNodeAndAThreadForEachRole) {
                                                  {"node-0, shard 0", {"apply"}},
                                                  {"node-1, worker 0", {"compute"}},
                                                  {"node-1, worker 1", {"compute"}}}));
+  EXPECT_THAT(arrow, ElementsAre("s shard 0", "f worker 0")) << "of the one version that was made and used";
   EXPECT_LT(threads.begin()->second, threads.rbegin()->second) << "coordinator, shards, workers";
 }
 

@@ -172,14 +172,26 @@ class Traces(ClusterTest):
         for event in trace["traceEvents"]:
             if event["ph"] == "M":
                 names[event["pid"], event["tid"]] = event["args"]["name"]
-            else:
-                self.assertEqual(event["ph"], "X")
+            elif event["ph"] == "X":
                 tracks.setdefault(names[event["pid"], event["tid"]], []).append(event)
         for name, spans in tracks.items():
             spans.sort(key=lambda span: (span["ts"], span["dur"]))
             for before, after in zip(spans, spans[1:]):
                 self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1e-3, f"{name}: {before}, {after}")
+        self.arrows = self.arrows_of(trace["traceEvents"], names, tracks)
         return tracks
+
+    def arrows_of(self, events, names, tracks):
+        """(name, from, to): roles with the span that each end lies in."""
+        ends = {}
+        for event in events:
+            if event["ph"] not in "sf":
+                self.assertIn(event["ph"], "MX")
+                continue
+            role = names[event["pid"], event["tid"]]
+            span = next(span for span in tracks[role] if span["ts"] <= event["ts"] <= span["ts"] + span["dur"])
+            ends.setdefault((event["id"], event["name"]), {})[event["ph"]] = (role, span)
+        return [(name, both["s"], both["f"]) for (_, name), both in ends.items()]
 
     @staticmethod
     def count(spans, kind):
@@ -190,8 +202,14 @@ class Traces(ClusterTest):
         traced = self.run_job("--nodes", "3", "--trace", path)
         self.assertEqual(traced["weights_digest"], self.run_job("--nodes", "3")["weights_digest"])
         tracks = self.tracks(path)
-        self.assertEqual(sorted(tracks), ["coordinator", "shard 0", "worker 0", "worker 1", "worker 2", "worker 3"])
+        self.assertEqual(sorted(tracks), ["coordinator", "evaluator", "loader 0", "loader 1", "loader 2", "loader 3", "shard 0",
+                                          "worker 0", "worker 1", "worker 2", "worker 3"])
         steps = traced["steps"]
+        self.assertEqual([span["name"] for span in tracks["evaluator"]], ["evaluate"] * 2)
+        gradients = [(source[0], to[1]["args"]["version"]) for name, source, to in self.arrows if name == "gradient"]
+        self.assertEqual(sorted(gradients), sorted((f"worker {i}", version) for i in range(4) for version in range(1, steps + 1)))
+        parameters = [(source[1]["args"]["version"], to[0], to[1]["args"]["version"]) for name, source, to in self.arrows if name == "parameters"]
+        self.assertEqual(sorted(parameters), sorted((version, f"worker {i}", version) for i in range(4) for version in range(1, steps)))
         self.assertEqual([span["args"]["version"] for span in tracks["shard 0"]], list(range(1, steps + 1)))
         self.assertEqual([span["name"] for span in tracks["coordinator"]], ["hold"] * 2, "one for each evaluation")
         held = {0} | {span["args"]["version"] for span in tracks["coordinator"]}
