@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "actors/net/web_server.hpp"
 #include "apps/config/suggest.hpp"
 
 namespace troupe::apps {
@@ -35,6 +36,7 @@ struct arguments {
   certs_options certs;
   std::string workers;
   console_options console;
+  CLI::Option* web = nullptr;
 };
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& example) {
@@ -69,7 +71,7 @@ void add_inject(CLI::App* command, arguments& a) {
 void add_run(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "run", "Run a job on a cluster of processes",
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
-  add_job(c, a)->required();
+  add_job(c, a);
   c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
   c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml");
   c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
@@ -78,6 +80,9 @@ void add_run(CLI::App& app, arguments& a) {
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
   c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE");
   c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT");
+  a.web = c->add_option("--web", a.run.web, "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
+            ->type_name("[ADDRESS]")
+            ->expected(0, 1);
   c->add_flag("--quiet", a.run.quiet, "no progress");
   add_json(c, a.run.json);
 }
@@ -232,6 +237,11 @@ exit_code refuse_usage(const std::string& what, const std::string& command) {
 }
 
 std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
+  a.run.has_web = a.web->count() > 0;
+  if (name == "run" && a.job.empty() && !actors::net::parse_web_address(a.run.web)) // run --web JOB.toml: it took the wrong one
+    a.job = std::exchange(a.run.web, {});
+  if (name == "run" && a.job.empty())
+    return refuse_usage("job is required", name);
   const auto job = job_of(a);
   if (!job) {
     fmt::print(stderr, "{}", job.error().text());

@@ -30,6 +30,8 @@ struct run_options {
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string save, log, trace; ///< files to write; empty: none
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
+  bool has_web = false;
+  std::string web; ///< where the web page is served; empty: the usual place
   bool json = false, quiet = false;
 };
 

@@ -5,11 +5,13 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "actors/net/web_server.hpp"
 #include "actors/trace_file.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
 #include "apps/run_cluster.hpp"
 #include "apps/run_job.hpp"
+#include "apps/web/feed.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
@@ -37,6 +39,9 @@ int run_command(const run_options& options) {
       return refuse({{{"--trace", why}}});
   if (options.listen && !options.cluster.empty())
     return refuse({{{"--listen", "is for a run of its own; the console reaches a cluster by --cluster"}}});
+  auto where = actors::net::parse_web_address(options.web);
+  if (!where)
+    return refuse({{{"--web", where.error().what}}});
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
@@ -49,7 +54,16 @@ int run_command(const run_options& options) {
 
   signal_waiter signals;
   const model& network = prepared->network;
-  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen};
+  std::unique_ptr<actors::net::web_server> web;
+  if (options.has_web) {
+    auto opened = actors::net::open_web_server({.address = *where, .page = web::page});
+    if (!opened)
+      return refuse({{{"--web", opened.error().what}}});
+    web = std::move(*opened);
+    where->port = web->port();
+    fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));
+  }
+  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, web.get()};
   const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, network, view, signals)
                                                 : run_job(prepared->config, network, view, signals);
   const actors::job_result& result = outcome.result;

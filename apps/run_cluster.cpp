@@ -18,7 +18,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
     return outcome;
   }
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
-  auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display,
+  auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .page = view.web,
                                              .floats = network.layout().floats()});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;

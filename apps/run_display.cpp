@@ -2,7 +2,6 @@
 // Drawing and logging a run.
 #include "apps/run_display.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -11,6 +10,8 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "apps/run_progress.hpp"
 
 namespace troupe::apps {
 
@@ -124,19 +125,7 @@ void run_display::write_log(const std::string& line) {
   }
 }
 
-/// Of the limit that will be met first, as far as can be told; 0 where the job names none.
-double run_display::fraction_done() const {
-  double done = 0;
-  auto consider = [&](double value, double limit) {
-    if (limit > 0)
-      done = std::max(done, value / limit);
-  };
-  consider(progress_->epoch, job_.stop.epochs);
-  consider(static_cast<double>(progress_->step), static_cast<double>(job_.stop.steps));
-  consider(static_cast<double>(progress_->samples), static_cast<double>(job_.stop.samples));
-  consider(progress_->seconds, job_.stop.seconds);
-  return std::min(done, 1.0);
-}
+double run_display::fraction_done() const { return apps::fraction_done(job_, *progress_); }
 
 std::string run_display::bar() const {
   constexpr int width = 32;

@@ -41,7 +41,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port}};
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
-  auto client = submit(system, {.cluster = cluster.actor(), .what = {job, view.trace}, .display = display,
+  auto client = submit(system, {.cluster = cluster.actor(), .what = {job, view.trace}, .display = display, .page = view.web,
                                 .floats = network.layout().floats(), .begins_within = join_timeout});
   auto result = await_result(
     *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },

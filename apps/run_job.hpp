@@ -8,6 +8,7 @@
 
 #include <boost/json/fwd.hpp>
 
+#include "actors/net/web_server.hpp"
 #include "actors/run_observer.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/curve.hpp"
@@ -23,6 +24,7 @@ struct run_view {
   bool trace = false; ///< the result has what every role was busy with
   /// Where consoles may look at an embedded run; none: a free port, where the run has several processes.
   std::optional<std::uint16_t> port{};
+  actors::net::web_server* web = nullptr; ///< is told about the run, where there is one; outlives it
 };
 
 /// How a run ended. One whose cluster did not come together has failed, with the reason.

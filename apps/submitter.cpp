@@ -10,6 +10,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/type_ids.hpp"
+#include "apps/web/cluster_watch.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::apps {
@@ -26,15 +27,25 @@ public:
   static inline const char* name = "troupe.submitter";
 
   submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission what)
-      : self_(self), setup_(std::move(what)), host_(kernels::open_backend({})) {
+      : self_(self), setup_(std::move(what)), observer_(setup_.display), host_(kernels::open_backend({})) {
     self->set_down_handler([this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
     self->monitor(setup_.cluster);
+    if (setup_.page != nullptr) {
+      feed_ = web::feed_for(*setup_.page, setup_.what.what, setup_.display);
+      watch_.emplace(self->home_system(), setup_.cluster, feed_);
+      observer_ = feed_;
+    }
   }
 
   submitter_actor::behavior_type make_behavior() {
     self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
-      .then([this](std::uint64_t number) { number_ = number; },
-            [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
+      .then(
+        [this](std::uint64_t number) {
+          number_ = number;
+          if (feed_)
+            feed_->follow(number);
+        },
+        [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
     if (setup_.begins_within)
       self_->run_delayed(*setup_.begins_within, [this] {
         if (!waits_for_.empty())
@@ -44,15 +55,15 @@ public:
       [this](const actors::job_waits& msg) {
         waits_for_ = msg.reason;
         if (!setup_.begins_within && !msg.reason.empty())
-          setup_.display->on_event("waits: " + msg.reason);
+          observer_->on_event("waits: " + msg.reason);
       },
       [this](const actors::job_begins& msg) {
         begun_ = true;
-        setup_.display->on_started(msg.data_size);
+        observer_->on_started(msg.data_size);
       },
-      [this](const actors::progress& msg) { setup_.display->on_progress(msg); },
-      [this](const actors::evaluation_point& msg) { setup_.display->on_evaluation(msg); },
-      [this](const actors::job_says& msg) { setup_.display->on_event(msg.text); },
+      [this](const actors::progress& msg) { observer_->on_progress(msg); },
+      [this](const actors::evaluation_point& msg) { observer_->on_evaluation(msg); },
+      [this](const actors::job_says& msg) { observer_->on_event(msg.text); },
       [this](const actors::job_result& msg) {
         result_ = msg;
         if (setup_.cluster.node() == self_->node())
@@ -66,7 +77,7 @@ public:
         if (!msg.failed)
           self_->send(setup_.cluster, actors::cancel_job{number_});
         else if (begun_)
-          setup_.display->on_event(msg.reason);
+          observer_->on_event(msg.reason);
         else
           fail(msg.reason + " before the job began");
       },
@@ -112,19 +123,22 @@ private:
 
   void finish() {
     self_->send(setup_.cluster, actors::release_job{number_});
-    setup_.display->on_finished(std::move(result_));
+    observer_->on_finished(std::move(result_));
     self_->quit();
   }
 
   void fail(const std::string& reason) {
     result_.failed = true;
     result_.reason = reason;
-    setup_.display->on_finished(std::move(result_));
+    observer_->on_finished(std::move(result_));
     self_->quit();
   }
 
   submitter_actor::stateful_pointer<submitter_state> self_;
   submission setup_;
+  std::shared_ptr<actors::run_observer> observer_; ///< the display, or the page's feed, which tells it
+  std::shared_ptr<web::feed> feed_;
+  std::optional<web::cluster_watch> watch_;
   std::unique_ptr<kernels::backend> host_;
   std::uint64_t number_ = 0;
   bool begun_ = false;

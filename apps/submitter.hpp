@@ -10,6 +10,7 @@
 #include <caf/actor_system.hpp>
 
 #include "actors/cluster_messages.hpp"
+#include "actors/net/web_server.hpp"
 #include "apps/run_display.hpp"
 
 namespace troupe::apps {
@@ -22,6 +23,7 @@ struct submission {
   actors::cluster_actor cluster;
   actors::submit_job what;
   std::shared_ptr<run_display> display; ///< is given the result, however the job ends
+  actors::net::web_server* page = nullptr; ///< is told about the run, where there is one; outlives it
   std::int64_t floats = 0;              ///< of the model
   /// Of a cluster that comes together for this job alone: so long may that take, and nobody is told that it has not yet.
   std::optional<std::chrono::seconds> begins_within{};

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What actors have been doing lately: a step takes milliseconds, and somebody who looks once a second wants to see more than chance.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <boost/json.hpp>
+
+#include "apps/console/snapshot.hpp"
+
+namespace troupe::apps::web {
+
+/// Shares of the recent looks at a cluster, the latest counting most: with what each actor was busy, for whom it waited, how long its
+/// steps took, and how fast each lane was. Actors and lanes that are gone are forgotten.
+class habits {
+public:
+  /// `at_s`: when this was seen; later than what was seen before.
+  void see(const console::snapshot& at, double at_s);
+
+  /// Each actor as it is now, with `kind` ("works", "waits", "idle", "stuck") and the shares of each kind; the first `most`.
+  boost::json::array actors(const console::snapshot& at, std::size_t most) const;
+  /// `{from, to, share}`: who has been waiting for whom; the first `most`.
+  boost::json::array waits(std::size_t most) const;
+  /// Workers by the time of their steps, with the console's verdict where it holds for most of the time, and the median.
+  boost::json::object stragglers(const console::snapshot& at, std::size_t most) const;
+  /// Lanes with bytes a second, the busiest first.
+  boost::json::array lanes(std::size_t most) const;
+
+private:
+  /// The mean of what was seen, weighted by 0.9 for each look since.
+  struct faded {
+    double sum = 0, weight = 0;
+    void see(double value);
+    double mean() const { return weight > 0 ? sum / weight : 0; }
+  };
+  struct actor_habits {
+    std::map<std::string, faded> kinds, waits;
+    faded compute_ms, slow;
+  };
+  struct lane_habits {
+    actors::link_report last;
+    faded sent_per_s;
+  };
+
+  std::map<std::string, actor_habits> actors_;
+  std::map<std::pair<std::string, std::string>, lane_habits> lanes_;
+  double seen_s_ = 0;
+};
+
+} // namespace troupe::apps::web
