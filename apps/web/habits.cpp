@@ -52,7 +52,8 @@ void habits::see(const console::snapshot& at, double at_s) {
       share.see(std::ranges::count(actor.waits_for, whom) > 0 ? 1 : 0);
     std::erase_if(known.waits, [](const auto& each) { return each.second.mean() < 0.01; });
     if (const auto ms = actor.fields.find("compute_ms"); ms != actor.fields.end())
-      known.compute_ms.see(std::strtod(ms->second.c_str(), nullptr));
+      if (const auto value = std::strtod(ms->second.c_str(), nullptr); value > 0) // else it has made no step yet
+        known.compute_ms.see(value);
   }
   std::erase_if(actors_, [&](const auto& each) { return !here.contains(each.first); });
   const auto judged = console::stragglers(at);

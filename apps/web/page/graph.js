@@ -77,11 +77,12 @@ class Graph {
       if (!tier.length) continue;
       const small = tier.length > 24, tight = room < 480, gap = small || tight ? 8 : 14, least = small ? 38 : tight ? 78 : 140;
       const most = Math.max(1, Math.min(tier.length, Math.floor((room - 2 + gap) / (least + gap))));
-      const rows = Math.ceil(tier.length / most), columns = Math.ceil(tier.length / rows), width = Math.min((room - 2 + gap) / columns - gap, small ? 38 : 190), height = small ? 26 : 46;
+      const rows = Math.ceil(tier.length / most), columns = Math.ceil(tier.length / rows), gutter = rows > 1 ? gap : 0;
+      const width = Math.min((room - gutter - 2 + gap) / columns - gap, small ? 38 : 190), height = small ? 26 : 46;
       for (const [i, actor] of tier.entries()) {
         const row = Math.floor(i / columns), inRow = row === rows - 1 ? tier.length - row * columns : columns;
-        const left = (room - (inRow * (width + gap) - gap)) / 2 + (i % columns) * (width + gap);
-        places.set(actor.id, {left, top: top + row * (height + gap), width, height, tier: number, small, tight});
+        const left = (room + gutter - (inRow * (width + gap) - gap)) / 2 + (i % columns) * (width + gap);
+        places.set(actor.id, {left, top: top + row * (height + gap), width, height, tier: number, tierTop: top, row, small, tight});
       }
       top += rows * (height + gap) - gap + 52;
     }
@@ -133,10 +134,18 @@ class Graph {
       const y = Math.min(from.top, to.top);
       d = `M${middle(from)} ${from.top}C${middle(from)} ${y - 34} ${middle(to)} ${y - 34} ${middle(to)} ${to.top - 1}`;
     } else {
-      const up = from.tier > to.tier, side = up ? 7 : -7;
-      const x1 = middle(from) + side, y1 = up ? from.top : from.top + from.height;
-      const x2 = middle(to) + side + lean, y2 = up ? to.top + to.height + 1 : to.top - 1;
-      d = `M${x1.toFixed(1)} ${y1}C${x1.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${y2}`;
+      const up = from.tier > to.tier, side = up ? 7 : -7, low = up ? from : to, aside = low.row > 0;
+      let x1 = middle(from) + side, y1 = up ? from.top : from.top + from.height, x2 = middle(to) + side + lean, y2 = up ? to.top + to.height + 1 : to.top - 1;
+      let before = `M${x1.toFixed(1)} ${y1}`, after = "";
+      // From beyond the first row the way leads along the gap beside the boxes, so that nothing runs behind them.
+      if (aside && up) {
+        [x1, y1] = [low.left - 3, low.tierTop - 10];
+        before = `M${low.left.toFixed(1)} ${low.top + low.height * 0.35}H${x1.toFixed(1)}V${y1}`;
+      } else if (aside) {
+        [x2, y2] = [low.left - 7, low.tierTop - 10];
+        after = `V${low.top + low.height * 0.6}H${(low.left - 1).toFixed(1)}`;
+      }
+      d = `${before}C${x1.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${y2}${after}`;
     }
     const whom = this.actors.find(actor => actor.id === wait.to);
     const why = whom ? mood(whom, this.slow) : "";

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the web page is told.
+#include "apps/web/feed.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/web/habits.hpp"
+#include "apps/web/thinned_curve.hpp"
+
+namespace troupe::apps::web {
+namespace {
+
+using testing::ElementsAre;
+using point = thinned_curve::point;
+
+actors::actor_report actor(const std::string& id, const std::string& state, std::vector<std::string> waits_for = {}) {
+  return {.id = id, .role = id.substr(0, id.find(' ')), .node = "b", .job = 1, .state = state, .waits_for = std::move(waits_for)};
+}
+
+console::snapshot of(std::vector<actors::actor_report> all, std::vector<actors::link_report> links = {}) {
+  console::snapshot at;
+  at.reports.nodes.push_back({.node = "b", .job = 1, .pid = 7, .actors = std::move(all), .links = std::move(links)});
+  return at;
+}
+
+TEST(ThinnedCurve, KeepsEveryValueWhileTheyAreFew) {
+  thinned_curve curve{4};
+  curve.add(0, 3);
+  curve.add(1, std::numeric_limits<double>::quiet_NaN()); // no value
+  curve.add(2, 1);
+  EXPECT_THAT(curve.points(), ElementsAre(point{0, 3, 3, 3, 1}, point{2, 1, 1, 1, 1}));
+}
+
+TEST(ThinnedCurve, MakesTwoPointsOneWhereTheyAreMany) {
+  thinned_curve curve{4};
+  for (int i = 0; i < 7; ++i)
+    curve.add(i, i);
+  // The fifth value found four points; from then on each has two values.
+  EXPECT_THAT(curve.points(), ElementsAre(point{0, 0.5, 0, 1, 2}, point{2, 2.5, 2, 3, 2}, point{4, 4.5, 4, 5, 2}, point{6, 6, 6, 6, 1}));
+}
+
+TEST(ThinnedCurve, NeverGrowsBeyondItsBound) {
+  thinned_curve curve{8};
+  for (int i = 0; i < 10'000; ++i) {
+    curve.add(i, 1);
+    ASSERT_LE(curve.points().size(), 8U);
+  }
+  EXPECT_EQ(curve.points().front().at, 0);
+  std::uint64_t values = 0;
+  for (const auto& each : curve.points())
+    values += each.values;
+  EXPECT_EQ(values, 10'000U);
+}
+
+TEST(Habits, AreSharesOfTheLastLooks) {
+  habits seen;
+  const auto busy = of({actor("worker 0", "computes")}), waiting = of({actor("worker 0", "waits for parameters", {"shard 0"})});
+  seen.see(busy, 1);
+  EXPECT_EQ(seen.waits(9), boost::json::array{});
+  seen.see(waiting, 2);
+  // The look before counts 0.9: 1 / 1.9 of the time it waited.
+  EXPECT_EQ(boost::json::serialize(seen.waits(9)), R"([{"from":"worker 0","to":"shard 0","share":5.26E-1}])");
+  const auto now = seen.actors(waiting, 9).at(0).as_object();
+  EXPECT_EQ(now.at("kind"), "waits");
+  EXPECT_EQ(boost::json::serialize(now.at("shares")), R"({"idle":0E0,"stuck":0E0,"waits":5.26E-1,"works":4.74E-1})");
+}
+
+TEST(Habits, WhoeverWaitsForNobodyAndDoesNothingIsIdle) {
+  for (const auto* state : {"idle", "collects", "holds", "held, waits for a plan"})
+    EXPECT_EQ(habits{}.actors(of({actor("shard 0", state)}), 9).at(0).at("kind"), "idle") << state;
+  for (const auto* state : {"computes", "loads a batch", "applies", "sums", "evaluates"})
+    EXPECT_EQ(habits{}.actors(of({actor("shard 0", state)}), 9).at(0).at("kind"), "works") << state;
+}
+
+TEST(Habits, WhoeverIsGoneIsForgotten) {
+  habits seen;
+  seen.see(of({actor("worker 0", "waits for parameters", {"shard 0"})}, {{"c", 10, 10, 0}}), 1);
+  seen.see(of({}), 2);
+  EXPECT_TRUE(seen.waits(9).empty());
+  EXPECT_TRUE(seen.lanes(9).empty());
+}
+
+TEST(Habits, ALaneHasTheBytesOfASecond) {
+  habits seen;
+  seen.see(of({}, {{"c", 1000, 0, 0}}), 1);
+  EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 0); // seen but once
+  seen.see(of({}, {{"c", 5000, 0, 7}}), 3);
+  EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 2000);
+  seen.see(of({}, {{"c", 100, 0, 0}}), 4); // a new life of the node: no negative rate
+  EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 2000);
+}
+
+TEST(Habits, AStepThatWasNotMadeYetIsNoFastOne) {
+  auto at = of({actor("worker 0", "loads a batch")});
+  habits seen;
+  for (const auto* ms : {"0.000", "8.000"}) {
+    at.reports.nodes[0].actors[0].fields["compute_ms"] = ms;
+    seen.see(at, 1);
+  }
+  EXPECT_EQ(seen.stragglers(at, 9).at("workers").at(0).at("compute_ms").as_double(), 8);
+}
+
+TEST(Habits, OfManyWorkersTheSlowestAreShown) {
+  auto at = of({actor("worker 0", "computes"), actor("worker 1", "computes"), actor("worker 2", "computes")});
+  for (int i = 0; i < 3; ++i)
+    at.reports.nodes[0].actors[static_cast<std::size_t>(i)].fields["compute_ms"] = std::to_string(10 * (i == 1 ? 9 : 1));
+  habits seen;
+  seen.see(at, 1);
+  const auto out = seen.stragglers(at, 1);
+  EXPECT_EQ(out.at("left_out").to_number<int>(), 2);
+  EXPECT_EQ(out.at("workers").at(0).at("id"), "worker 1");
+  EXPECT_EQ(out.at("workers").at(0).at("slow"), true);
+}
+
+class Feed : public testing::Test {
+protected:
+  const boost::json::object& said() {
+    last_ = boost::json::parse(lines_.back()).as_object();
+    return last_;
+  }
+  std::vector<std::string> lines_;
+  boost::json::object last_;
+  static actors::job job() {
+    actors::job what;
+    what.name = "x";
+    return what;
+  }
+  static actors::progress at(double seconds, double train_loss) {
+    actors::progress now;
+    now.seconds = seconds;
+    now.train_loss = train_loss;
+    return now;
+  }
+  feed feed_{job(), nullptr, [this](std::string line) { lines_.push_back(std::move(line)); }};
+};
+
+TEST_F(Feed, SaysFromTheBeginningWhatItKnows) {
+  EXPECT_EQ(said().at("state"), "starts");
+  EXPECT_EQ(said().at("job").at("name"), "x");
+  EXPECT_TRUE(said().at("progress").is_null());
+}
+
+TEST_F(Feed, ALossThatIsNoNumberIsNoJsonEither) {
+  feed_.on_progress(at(1, std::numeric_limits<double>::infinity()));
+  feed_.on_evaluation({.test_loss = std::nan("")});
+  feed_.on_silence("nobody is there");
+  EXPECT_TRUE(said().at("progress").at("train_loss").is_null());
+  EXPECT_TRUE(said().at("curves").at("evaluations").at(0).at("test_loss").is_null());
+  EXPECT_TRUE(said().at("curves").at("losses").as_array().empty());
+  EXPECT_EQ(said().at("cluster").at("silent"), "nobody is there");
+}
+
+TEST_F(Feed, ActorsOfANodeThatIsSilentAreStuck) {
+  feed_.on_snapshot(of({actor("worker 0", "computes")}));
+  auto silent = of({});
+  silent.reports.nodes[0] = {.node = "b", .job = 1, .silent = "no answer in time"};
+  feed_.on_snapshot(silent);
+  const auto& actors = said().at("cluster").at("actors").as_array();
+  ASSERT_EQ(actors.size(), 1U);
+  EXPECT_EQ(actors[0].at("kind"), "stuck");
+  EXPECT_EQ(actors[0].at("state"), "no answer in time");
+}
+
+TEST_F(Feed, OtherJobsAreNotShown) {
+  feed_.follow(2);
+  feed_.on_snapshot(of({actor("worker 0", "computes")})); // of job 1
+  EXPECT_TRUE(said().at("cluster").at("actors").as_array().empty());
+}
+
+TEST_F(Feed, WhatComesAfterTheEndChangesNothing) {
+  feed_.on_snapshot(of({actor("worker 0", "computes")}));
+  actors::job_result result;
+  result.failed = result.interrupted = true; // as coordinators have it
+  result.steps = 5;
+  feed_.on_finished(std::move(result));
+  EXPECT_EQ(said().at("state"), "interrupted");
+  EXPECT_EQ(said().at("result").at("steps").to_number<int>(), 5);
+  EXPECT_EQ(said().at("cluster").at("actors").as_array().size(), 1U);
+  const auto count = lines_.size();
+  feed_.on_snapshot(of({}));
+  feed_.on_silence("gone");
+  EXPECT_EQ(lines_.size(), count);
+}
+
+TEST_F(Feed, KeepsNoMoreThanAPageCanShow) {
+  for (int i = 0; i < 5000; ++i) {
+    feed_.on_evaluation({.seconds = static_cast<double>(i)});
+    feed_.on_event("again");
+    feed_.on_progress(at(i, 1));
+  }
+  feed_.on_silence("");
+  const auto& evaluations = said().at("curves").at("evaluations").as_array();
+  EXPECT_LE(evaluations.size(), 1000U);
+  EXPECT_EQ(evaluations.front().at("seconds").to_number<double>(), 0);
+  EXPECT_EQ(evaluations.back().at("seconds").to_number<double>(), 4999);
+  EXPECT_EQ(said().at("events").as_array().size(), 200U);
+  EXPECT_LE(said().at("curves").at("losses").as_array().size(), 400U);
+}
+
+} // namespace
+} // namespace troupe::apps::web
