@@ -3,13 +3,16 @@
 #include "actors/cluster_actor.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/metrics.hpp"
+#include "actors/overloaded.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {
@@ -29,6 +32,10 @@ job_result unstarted(const std::string& reason) {
   out.interrupted = true;
   out.reason = reason;
   return out;
+}
+
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 caf::error refusal(std::string why) { return caf::make_error(caf::sec::runtime_error, std::move(why)); }
@@ -52,13 +59,18 @@ public:
     if (const auto now = steady_ns(); now - told_ns_ >= 50'000'000) {
       told_ns_ = now;
       caf::anon_send(client_, p);
+      caf::anon_send(owner_, job_news{number_, p});
     }
   }
   void on_evaluation(const evaluation_point& e) override {
     metrics_.on_evaluation(e);
     caf::anon_send(client_, e);
+    caf::anon_send(owner_, job_news{number_, e});
   }
-  void on_event(const std::string& text) override { caf::anon_send(client_, job_says{text}); }
+  void on_event(const std::string& text) override {
+    caf::anon_send(client_, job_says{text});
+    caf::anon_send(owner_, job_news{number_, text});
+  }
   void on_finished(job_result result) override {
     caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
   }
@@ -125,7 +137,13 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const release_job& msg) { forget(msg.number); },
     [this](cluster_query) { return view(); },
     [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
+    [this](const history_query& query) { return history_of(query.job); },
     [this](const job_finished& msg) { finished(msg); },
+    [this](const job_news& msg) {
+      std::visit(overloaded{[&](const std::string& text) { history_.say(msg.number, text, wall_ms()); },
+                            [&](const auto& point) { history_.add(msg.number, point); }},
+                 msg.what);
+    },
   };
 }
 
@@ -142,7 +160,7 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
   at->pid = hello.pid;
   at->leaving = false;
   self_->monitor(node);
-  setup_.say(fmt::format("node {} has joined", hello.name));
+  say(fmt::format("node {} has joined", hello.name));
   for (auto& [id, job] : jobs_)
     if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
       at->job = id; // it was lost, and what it had is still wanted
@@ -158,7 +176,7 @@ caf::result<void> cluster_state::leave(const std::string& node) {
     return refusal(fmt::format("no node \"{}\" is here", node));
   at->leaving = true;
   at->may_leave = self_->make_response_promise<void>();
-  setup_.say(fmt::format("node {} wants to leave", node));
+  say(fmt::format("node {} wants to leave", node));
   auto* job = find(at->job);
   if (job == nullptr) {
     let_go(*at);
@@ -190,7 +208,8 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   const auto number = ++last_number_;
   jobs_.emplace(number, entry{.number = number, .what = what, .client = client});
   self_->monitor(client);
-  setup_.say(fmt::format("job {} ({}) is submitted", number, what.what.name));
+  history_.open(number, what.what.name, what.what.protocol.name);
+  say(number, fmt::format("is submitted, as {}", what.what.name));
   start_what_fits();
   return number;
 }
@@ -255,7 +274,7 @@ void cluster_state::start_what_fits() {
     }
     if (std::exchange(job.waits_for, reason) != reason) {
       self_->send(job.client, job_waits{reason});
-      setup_.say(fmt::format("job {} waits: {}", number, reason));
+      say(number, "waits: " + reason);
     }
     if (ahead.empty())
       ahead = fmt::format("job {} is before it", number);
@@ -277,7 +296,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
     seats_[job.gang[worker.node]].job = job.number;
   for (std::size_t i = 1; i < job.gang.size(); ++i)
     seats_[job.gang[i]].job = job.number;
-  setup_.say(fmt::format("job {} starts on {}", job.number, fmt::join(names, ", ")));
+  say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
   auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
@@ -291,7 +310,7 @@ void cluster_state::finished(const job_finished& msg) {
   if (job == nullptr)
     return;
   if (msg.result->lost_before_start && job->client) { // nothing is lost but time
-    setup_.say(fmt::format("job {} begins anew: {}", msg.number, msg.result->reason));
+    say(msg.number, "begins anew: " + msg.result->reason);
     self_->send(job->client, job_says{"the job begins anew: " + msg.result->reason});
     free_nodes_of(msg.number);
     job->coordinator = nullptr;
@@ -306,7 +325,9 @@ void cluster_state::finished(const job_finished& msg) {
   }
   job->ended = true;
   job->result = std::move(*msg.result);
-  setup_.say(fmt::format("job {} has ended{}{}", msg.number, job->result.reason.empty() ? "" : ": ", job->result.reason));
+  const auto how = job->result.reason.empty() ? "has ended" : "has ended: " + job->result.reason;
+  say(msg.number, how);
+  history_.close(msg.number, how);
   free_nodes_of(msg.number);
   if (job->client)
     report_to_client(*job);
@@ -351,7 +372,7 @@ void cluster_state::forget(std::uint64_t number) {
 void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
-      setup_.say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
+      say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
       at = seat{.what = at.what};
     }
   for (auto& [number, job] : jobs_)
@@ -366,6 +387,28 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   start_what_fits();
 }
 
+void cluster_state::say(const std::string& text) {
+  history_.say(0, text, wall_ms());
+  setup_.say(text);
+}
+
+void cluster_state::say(std::uint64_t job, const std::string& text) {
+  history_.say(job, text, wall_ms());
+  setup_.say(fmt::format("job {} {}", job, text));
+}
+
+caf::result<history> cluster_state::history_of(std::uint64_t job) const {
+  if (!history_.knows(job))
+    return refusal(fmt::format("there is no job {}", job));
+  auto out = history_.of(job);
+  for (auto& title : out.jobs)
+    if (const auto live = jobs_.find(title.number); title.state.empty() && live != jobs_.end())
+      title.state = state_of(live->second);
+  return out;
+}
+
+std::string cluster_state::state_of(const entry& job) { return job.coordinator ? "runs" : "waits: " + job.waits_for; }
+
 std::vector<member_view> cluster_state::members() const {
   std::vector<member_view> out;
   for (const auto& at : seats_)
@@ -379,12 +422,13 @@ cluster_view cluster_state::view() const {
     for (const auto& [number, job] : jobs_) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
         continue;
-      job_view shown{number, job.what.what.name, job.what.what.protocol.name, running ? "runs" : "waits: " + job.waits_for};
+      job_view shown{number, job.what.what.name, job.what.what.protocol.name, state_of(job)};
       for (auto node : job.gang)
         shown.nodes.push_back(seats_[node].what.name);
       if (job.meter) {
         shown.steps = job.meter->steps;
-        shown.epochs = static_cast<double>(job.meter->samples) / static_cast<double>(job.meter->data_size);
+        shown.samples = job.meter->samples;
+        shown.epochs = static_cast<double>(shown.samples) / static_cast<double>(job.meter->data_size);
       }
       out.jobs.push_back(std::move(shown));
     }

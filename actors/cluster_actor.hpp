@@ -15,6 +15,7 @@
 
 #include "actors/cluster_messages.hpp"
 #include "actors/gang.hpp"
+#include "actors/history.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/type_ids.hpp"
 
@@ -85,6 +86,11 @@ private:
   void on_down(const caf::down_msg& msg);
   caf::result<cluster_report> inspect_all();
   caf::result<cluster_report> inspect_page(const inspect_query& query);
+  /// To the log and to whoever asks later.
+  void say(const std::string& text);
+  void say(std::uint64_t job, const std::string& text);
+  caf::result<history> history_of(std::uint64_t job) const;
+  static std::string state_of(const entry& job);
   std::vector<member_view> members() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);
@@ -94,6 +100,7 @@ private:
   std::vector<seat> seats_;
   std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;
+  history_book history_;
 };
 
 using cluster_impl = cluster_control::stateful_impl<cluster_state>;

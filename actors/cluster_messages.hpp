@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <caf/typed_actor.hpp>
 
+#include "actors/history.hpp"
 #include "actors/messages.hpp"
 #include "actors/run_observer.hpp"
 
@@ -91,7 +93,7 @@ struct job_view {
   std::uint64_t number = 0;
   std::string name, protocol, state; ///< "waits: node c has not joined", "runs"
   std::vector<std::string> nodes{};  ///< while it runs
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0, samples = 0;
   double epochs = 0;
 };
 struct cluster_view {
@@ -118,13 +120,19 @@ using cluster_actor = caf::typed_actor<
   caf::result<node_trace_piece>(node_trace_query),
   caf::result<void>(release_job),
   caf::result<cluster_view>(cluster_query),
-  caf::result<cluster_report>(inspect_query)>;
+  caf::result<cluster_report>(inspect_query),
+  caf::result<history>(history_query)>;
 
 /// To itself, from a job's coordinator: it is over.
 struct job_finished {
   std::uint64_t number = 0;
   std::shared_ptr<job_result> result;
 };
-using cluster_control = cluster_actor::extend<caf::result<void>(job_finished)>;
+/// To itself, likewise: what shall be remembered.
+struct job_news {
+  std::uint64_t number = 0;
+  std::variant<progress, evaluation_point, std::string> what;
+};
+using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
 
 } // namespace troupe::actors

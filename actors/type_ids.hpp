@@ -45,6 +45,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::shown_actor))
   CAF_ADD_TYPE_ID(troupe, (std::vector<troupe::actors::actor_report>))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_news))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::stand_still))
@@ -101,6 +102,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::history_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::history))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::progress))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation_point))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_result))
@@ -142,6 +145,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::shown_actor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_news)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_back)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_leaves)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::stand_still)
@@ -445,7 +449,7 @@ template <class Inspector>
 bool inspect(Inspector& f, job_view& x) {
   return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol),
                             f.field("state", x.state), f.field("nodes", x.nodes), f.field("steps", x.steps),
-                            f.field("epochs", x.epochs));
+                            f.field("samples", x.samples), f.field("epochs", x.epochs));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_view& x) {
@@ -466,6 +470,23 @@ bool inspect(Inspector& f, evaluation_point& x) {
   return f.object(x).fields(f.field("step", x.step), f.field("samples", x.samples), f.field("seconds", x.seconds),
                             f.field("train_loss", x.train_loss), f.field("test_loss", x.test_loss),
                             f.field("test_accuracy", x.test_accuracy));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_event& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("at_ms", x.at_ms), f.field("job", x.job), f.field("text", x.text));
+}
+template <class Inspector>
+bool inspect(Inspector& f, job_title& x) {
+  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol), f.field("state", x.state));
+}
+template <class Inspector>
+bool inspect(Inspector& f, history_query& x) {
+  return f.object(x).fields(f.field("job", x.job));
+}
+template <class Inspector>
+bool inspect(Inspector& f, history& x) {
+  return f.object(x).fields(f.field("jobs", x.jobs), f.field("steps", x.steps), f.field("evaluations", x.evaluations),
+                            f.field("events", x.events));
 }
 /// Without parameters and trace: they follow in pieces.
 template <class Inspector>

@@ -28,18 +28,22 @@ void print_json(const boost::json::object& object) {
   std::fflush(stdout);
 }
 
+std::size_t letters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], letters(row[i]));
   }
   std::string text;
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i)
-      line += fmt::format("{:<{}}", row[i], widths[i] + 2);
+      line += row[i] + std::string(widths[i] + 2 - letters(row[i]), ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }

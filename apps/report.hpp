@@ -2,7 +2,9 @@
 // What subcommands print: refusals, tables, and the one line of JSON.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/json/fwd.hpp>
@@ -19,6 +21,9 @@ boost::json::array errors_json(const config::refusal& why);
 
 /// One object on a line of its own: the last thing that goes to stdout.
 void print_json(const boost::json::object& object);
+
+/// How many letters a text in UTF-8 has.
+std::size_t letters(std::string_view text);
 
 /// Rows as columns with two blanks between; the first row is the head.
 std::string table(const std::vector<std::vector<std::string>>& rows);

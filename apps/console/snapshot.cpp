@@ -9,16 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "actors/errors.hpp"
 #include "apps/config/suggest.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps::console {
 
 namespace {
-
-std::string seconds_text(double seconds) {
-  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
-}
 
 int number_of(const std::string& id) {
   const auto blank = id.rfind(' ');
@@ -31,6 +28,12 @@ double median_of(std::vector<double> values) {
   std::ranges::sort(values);
   const auto half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+} // namespace
+
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 boost::json::object json_of(const actors::actor_report& actor, const snapshot& at) {
@@ -57,6 +60,24 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"ended", actor.ended},
           {"fields", std::move(fields)}};
 }
+
+answer no_such(const snapshot& at, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& actor : at.actors())
+    names.push_back(name_of(actor, at));
+  const auto likely = config::nearest(name, names);
+  auto text = names.empty() ? "no job runs, so there are no actors"
+                            : fmt::format("there is no actor \"{}\"{}; `ps` lists them", name,
+                                          likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
+  for (const auto& node : at.reports.nodes)
+    if (!node.silent.empty())
+      text += fmt::format("\nnode {} does not answer ({}), so what it holds is not to be seen", node.node, node.silent);
+  return wrong(text);
+}
+
+answer no_answer(const caf::error& why) { return wrong("the cluster does not answer: " + actors::explain(why)); }
+
+namespace {
 
 /// ", waits for worker 1: gradients of round 12"; empty: for nobody.
 std::string waits_text(const actors::actor_report& actor) {
@@ -152,20 +173,6 @@ private:
   std::vector<const actors::actor_report*> chain_;
   std::vector<std::string> causes_;
 };
-
-answer no_such(const snapshot& at, const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& actor : at.actors())
-    names.push_back(name_of(actor, at));
-  const auto likely = config::nearest(name, names);
-  auto text = names.empty() ? "no job runs, so there are no actors\n"
-                            : fmt::format("there is no actor \"{}\"{}; `ps` lists them\n", name,
-                                          likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
-  for (const auto& node : at.reports.nodes)
-    if (!node.silent.empty())
-      text += fmt::format("node {} does not answer ({}), so what it holds is not to be seen\n", node.node, node.silent);
-  return {text, {{"error", text}}, true};
-}
 
 } // namespace
 
@@ -321,6 +328,7 @@ answer jobs(const snapshot& at) {
                     {"protocol", job.protocol},
                     {"state", job.state},
                     {"steps", job.steps},
+                    {"samples", job.samples},
                     {"epochs", job.epochs},
                     {"nodes", boost::json::value_from(job.nodes)}});
   }

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include <boost/json.hpp>
+#include <caf/error.hpp>
 
 #include "actors/cluster_messages.hpp"
+#include "apps/console/answer.hpp"
 
 namespace troupe::apps::console {
 
@@ -15,6 +17,7 @@ namespace troupe::apps::console {
 struct snapshot {
   actors::cluster_view cluster;
   actors::cluster_report reports;
+  double at_s = 0; ///< when it was taken, by a clock of the console's own
 
   /// All actors, sorted by job, role and number.
   std::vector<actors::actor_report> actors() const;
@@ -25,12 +28,14 @@ std::string name_of(const actors::actor_report& actor, const snapshot& at);
 /// Finds an actor by its name, which may lack the job where only one runs, and may be written "worker:2". Null: none.
 const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name);
 
-/// What a command prints: text for people, one object for machines. With `wrong` set the command could not be carried out.
-struct answer {
-  std::string text;
-  boost::json::object json;
-  bool wrong = false;
-};
+/// An actor as JSON, of which every command that names one shows the same.
+boost::json::object json_of(const actors::actor_report& actor, const snapshot& at);
+/// There is none of that name; perhaps another was meant.
+answer no_such(const snapshot& at, const std::string& name);
+/// The cluster does not answer, or refuses.
+answer no_answer(const caf::error& why);
+/// "7.5 s", "75 s".
+std::string seconds_text(double seconds);
 
 /// One line about each actor; `only`: a role or a node, empty: all.
 answer ps(const snapshot& at, const std::string& only);

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -26,6 +27,62 @@ from cluster_test import DEADLINE_S, ENDLESS
 ROLES_OF_FOUR = ({("coordinator 0", "a", 1), ("evaluator 0", "a", 1), ("shard 0", "a", 1), ("shard 1", "a", 1)}
                  | {(f"node {x}", x, 1) for x in "abcd"}
                  | {(f"{role} {i}", node, 1) for i, node in enumerate("bbcd") for role in ("worker", "compute", "loader")})
+
+
+def promised(text):
+    """The keys that `help` promises: a dict, whose values are None (anything), a dict, or a list of one dict; {} has any keys."""
+    tokens = re.findall(r"\w+|[:\[\]{}]", text)
+
+    def keys(end):
+        found = {}
+        while tokens and tokens[0] != end:
+            name = tokens.pop(0)
+            found[name] = value() if tokens and tokens[0] == ":" else None
+        if end:
+            tokens.pop(0)
+        return found
+
+    def value():
+        opening = "".join(tokens.pop(0) for _ in range(3 if tokens[1] == "[" else 2))
+        inner = keys("}")
+        return [inner] if opening == ":[{" and tokens.pop(0) == "]" else inner
+
+    return keys(None)
+
+
+class Terminal:
+    """The console as a person has it: at a pseudo-terminal of that size."""
+
+    def __init__(self, test, *arguments, columns=80, rows=24):
+        self.test, self.said = test, ""
+        self.keys, terminal = pty.openpty()
+        test.addCleanup(os.close, self.keys)
+        termios.tcsetwinsize(self.keys, (rows, columns))
+        self.before = termios.tcgetattr(self.keys)
+        self.process = subprocess.Popen([cluster_test.TROUPE, "console", *arguments], stdin=terminal, stdout=terminal, stderr=terminal,
+                                        start_new_session=True,
+                                        env={**os.environ, "HOME": test.folder.name, "TERM": "xterm", "LC_ALL": "C.UTF-8"})
+        os.close(terminal)
+        test.addCleanup(self.process.wait)
+        test.addCleanup(self.process.kill)
+        self.until("troupe> ")
+
+    def press(self, keys):
+        os.write(self.keys, keys.encode())
+
+    def resize(self, columns, rows):
+        termios.tcsetwinsize(self.keys, (rows, columns))
+        os.killpg(self.process.pid, signal.SIGWINCH)  # the terminal is nobody's own, so the system does not
+
+    def until(self, pattern):
+        """All that was said since the last time, up to this."""
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, self.said, re.S):
+            self.test.assertLess(time.monotonic(), deadline, self.said)
+            if select.select([self.keys], [], [], 1)[0]:
+                self.said += os.read(self.keys, 4096).decode(errors="replace")
+        said, self.said = self.said, ""
+        return said
 
 
 class Console(BootstrapTest):
@@ -169,50 +226,108 @@ class Console(BootstrapTest):
     def test_what_is_mistyped_gets_an_answer_and_harms_nothing(self):
         run = self.running()
         for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),
-                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch ps", "wants a terminal")]:
+                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
+                                ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
+                                ("mailbox", "wants an actor")]:
             self.assertIn(reason, self.ask(command, code=1)[0]["error"])
         self.wait_for_line(run, "^step ")
 
     def test_a_person_talks_to_it_and_is_asked_before_anything_ends(self):
         run = self.running()
-        person, terminal = pty.openpty()
-        talk = subprocess.Popen([cluster_test.TROUPE, "console", "--cluster", self.file], stdin=terminal, stdout=terminal, stderr=terminal,
-                                start_new_session=True, env={**os.environ, "HOME": self.folder.name, "TERM": "xterm"})
-        os.close(terminal)
-        self.addCleanup(talk.wait)
-        self.addCleanup(talk.kill)
-        said = ""
-
-        def until(pattern):
-            nonlocal said
-            deadline = time.monotonic() + 60
-            while not re.search(pattern, said, re.S):
-                self.assertLess(time.monotonic(), deadline, said)
-                if select.select([person], [], [], 1)[0]:
-                    said += os.read(person, 4096).decode(errors="replace")
-            said = ""
-
-        until("troupe> ")
-        os.write(person, b"ps worker\n")
-        until(r"worker 3 .*troupe> ")
-        os.write(person, b"sho\t shard:0\n")  # Tab completes the command
-        until(r"shard 0 on node a: .*troupe> ")
-        os.write(person, b"watch stragglers\n")
-        until(r"median .*press Enter")
-        os.write(person, b"\n")
-        until("troupe> ")
-        os.write(person, b"stop 1\n")
-        until(r"stop job 1 .*\[y/N\] ")
-        os.write(person, b"n\n")
-        until(r"nothing was done.*troupe> ")
+        talk = Terminal(self, "--cluster", self.file)
+        talk.press("ps worker\n")
+        talk.until(r"worker 3 .*troupe> ")
+        talk.press("sho\t shard:0\n")  # Tab completes the command
+        talk.until(r"shard 0 on node a: .*troupe> ")
+        talk.press("show wor\t3\n")  # as far as the names are one
+        talk.until(r"worker 3 on node d: .*troupe> ")
+        talk.press("mailbox coo\t\n")
+        talk.until(r"coordinator 0 on node a: .*troupe> ")
+        talk.press("stop 1\n")
+        talk.until(r"stop job 1 .*\[y/N\] ")
+        talk.press("n\n")
+        talk.until(r"nothing was done.*troupe> ")
         self.wait_for_line(run, "^step ")
-        os.write(person, b"stop 1\n")
-        until(r"\[y/N\] ")
-        os.write(person, b"y\n")
-        until(r"job 1 ends.*troupe> ")
+        talk.press("stop \t\n")  # there is but one job
+        talk.until(r"\[y/N\] ")
+        talk.press("y\n")
+        talk.until(r"job 1 ends.*troupe> ")
         self.finish(run)
-        os.write(person, b"quit\n")
-        self.assertEqual(talk.wait(60), 0)
+        talk.press("quit\n")
+        self.assertEqual(talk.process.wait(60), 0)
+
+    def test_live_views_redraw_in_place_until_a_key_and_leave_the_terminal_as_it_was(self):
+        self.running()
+        talk = Terminal(self, "--cluster", self.file)
+        for command, line in [("top mailbox", "worker 3"), ("watch links", "from +to"), ("watch worker 1", "worker 1 on node b"), ("loss", "training loss")]:
+            at_prompt = termios.tcgetattr(talk.keys)
+            talk.press(command + "\n")
+            first = talk.until(f"{command} .*any key ends this.*{line}")
+            self.assertIn("\x1b[?1049h", first)  # a screen of its own
+            again = talk.until(r"\x1b\[H.*any key ends this.*\x1b\[H.*any key")
+            self.assertNotIn("\x1b[2J", first + again)  # nothing is ever blank
+            talk.resize(40, 12)
+            talk.until(r"\x1b\[H\x1b\[7m(\x1b\[0m|.{40}\x1b\[0m)")
+            talk.press("\x03")  # Ctrl-C is a key like any other
+            last = talk.until(r"\x1b\[\?1049l.*troupe> ")
+            self.assertRegex(last, line)  # what was seen last stays
+            self.assertEqual(termios.tcgetattr(talk.keys), at_prompt)
+            talk.resize(80, 24)
+        talk.press("quit\n")
+        self.assertEqual(talk.process.wait(60), 0)
+        self.assertEqual(termios.tcgetattr(talk.keys), talk.before)
+
+    def test_a_live_view_that_is_ended_from_outside_gives_the_terminal_back(self):
+        self.running()
+        talk = Terminal(self, "--cluster", self.file)
+        talk.press("watch ps\n")
+        talk.until("any key ends this")
+        talk.process.terminate()
+        talk.until(r"\x1b\[\?1049l")
+        self.assertEqual(talk.process.wait(60), -signal.SIGTERM)
+        self.assertTrue(termios.tcgetattr(talk.keys)[3] & termios.ICANON)
+
+    def test_loss_and_events_tell_what_has_happened_after_the_end_too(self):
+        self.cluster()
+        self.result_of(self.submit("--json"))
+        past, events = self.ask("loss small", "events 1")
+        self.assertEqual([past[key] for key in ("job", "name", "protocol", "state")], [1, "small", "sync", "has ended: trained for 2 epochs"])
+        points = past["evaluations"]
+        self.assertEqual([point["step"] for point in points], [19, 38])
+        self.assertEqual(points, sorted(points, key=lambda point: point["seconds"]))
+        self.assertLess(points[-1]["train_loss"], points[0]["train_loss"])
+        self.assertEqual([each["text"] for each in events["events"]], ["is submitted, as small", "starts on a, b, c, d",
+                                                                       "has ended: trained for 2 epochs"])
+        for each in events["events"]:
+            self.assertRegex(each["at"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual([each["text"] for each in self.ask("events")[0]["events"]][:3], [f"node {x} has joined" for x in "bcd"])
+        drawn = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "-c", "loss"], capture_output=True, text=True, check=True,
+                               timeout=DEADLINE_S, env={**os.environ, "COLUMNS": "60", "LC_ALL": "C"}).stdout
+        self.assertEqual(drawn.count("o\n") + drawn.count("o "), 4, drawn)  # two evaluations in each of two panels
+        self.assertTrue(all(len(line) <= 60 for line in drawn.splitlines()[1:]), drawn)
+
+    def test_every_command_answers_what_its_help_promises(self):
+        self.running()
+        listed = self.ask("help")[0]["commands"]
+        for command in listed:
+            name = command["usage"].split()[0]
+            told = self.ask(f"help {name}")[0]["commands"]
+            self.assertEqual(told, [command])
+            keys = command["json"]
+            if same := re.match("as `(\\w+)", keys):
+                keys = next(each["json"] for each in listed if each["usage"].split()[0] == same[1])
+            with self.subTest(command=command["example"]):
+                self.assertEqual(command["example"].split()[0], name)
+                self.check(self.ask(command["example"])[0], promised(keys))
+
+    def check(self, said, keys):
+        if isinstance(keys, list):
+            for each in said:
+                self.check(each, keys[0])
+        elif keys:
+            self.assertEqual(set(said), set(keys))
+            for key, inner in keys.items():
+                self.check(said[key], inner)
 
     def test_a_run_of_its_own_can_be_looked_at_and_ended(self):
         for arguments, node in ((("--nodes", "2"), "node-1"), (("--nodes", "1", "--listen", "0"), "node-0")):

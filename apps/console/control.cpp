@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ending jobs, draining nodes.
+#include "apps/console/control.hpp"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+answer drain(session& with, const std::string& node) {
+  if (!with.agreed(fmt::format("take node {} out of its job?", node)))
+    return {"nothing was done\n", {{"done", false}, {"node", node}}};
+  const auto left = with.ask<void>(actors::leave_cluster{node});
+  if (left)
+    return {fmt::format("node {} is drained\n", node), {{"done", true}, {"node", node}}};
+  if (left.error() == caf::sec::request_timeout)
+    return {fmt::format("node {} holds what its job needs; it leaves when that ends\n", node), {{"done", false}, {"node", node}}};
+  return wrong(actors::explain(left.error()));
+}
+
+answer stop(session& with, const std::string& job) {
+  const auto at = with.look();
+  if (!at)
+    return no_answer(at.error());
+  for (const auto& each : at->cluster.jobs)
+    if (std::to_string(each.number) == job || each.name == job) {
+      if (!with.agreed(fmt::format("stop job {} ({}, step {})?", each.number, each.name, each.steps)))
+        return {"nothing was done\n", {{"done", false}, {"job", each.number}}};
+      with.tell(actors::cancel_job{each.number});
+      return {fmt::format("job {} ends\n", each.number), {{"done", true}, {"job", each.number}}};
+    }
+  return wrong(fmt::format("there is no job \"{}\"; `jobs` lists them", job));
+}
+
+} // namespace
+
+std::vector<command> control_commands() {
+  return {
+    {.usage = "drain NODE",
+     .meaning = "take a node's workers out of their job and place nothing there any more",
+     .example = "drain d",
+     .json = "done node",
+     .carry_out = drain,
+     .offers = node_names,
+     .changes = true},
+    {.usage = "stop JOB",
+     .meaning = "end a job in order; its results so far go to whoever submitted it",
+     .example = "stop 1",
+     .json = "done job",
+     .carry_out = stop,
+     .offers = job_numbers,
+     .changes = true},
+  };
+}
+
+} // namespace troupe::apps::console

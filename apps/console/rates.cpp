@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Differences by seconds.
+#include "apps/console/rates.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/report.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+std::string text_of(rate value) { return value ? fmt::format("{:.{}f}", *value, *value < 100 ? 1 : 0) : "-"; }
+std::string bytes_of(rate value) { return value ? bytes_text(*value) : "-"; }
+
+/// Of a count that only rises, but where it has begun anew.
+rate per_second(std::optional<std::uint64_t> before, std::uint64_t now, double seconds) {
+  if (!before || *before > now || seconds <= 0)
+    return {};
+  return static_cast<double>(now - *before) / seconds;
+}
+
+const actors::link_report* find(const snapshot& at, const actors::node_report& from, const actors::link_report& link) {
+  for (const auto& node : at.reports.nodes)
+    if (node.node == from.node && node.job == from.job)
+      for (const auto& each : node.links)
+        if (each.peer == link.peer)
+          return &each;
+  return nullptr;
+}
+
+std::string jobs_part(const snapshot& before, const snapshot& now, boost::json::array& list) {
+  std::vector<std::vector<std::string>> rows{{"job", "name", "steps/s", "samples/s"}};
+  for (const auto& job : now.cluster.jobs) {
+    const auto [steps, samples] = speed_of(job, before, now);
+    rows.push_back({std::to_string(job.number), job.name, text_of(steps), text_of(samples)});
+    list.push_back({{"number", job.number}, {"name", job.name}, {"steps_per_s", rate_json(steps)}, {"samples_per_s", rate_json(samples)}});
+  }
+  return rows.size() == 1 ? "no jobs\n" : table(rows);
+}
+
+const actors::actor_report* find(const std::vector<actors::actor_report>& all, const actors::actor_report& actor) {
+  const auto found = std::ranges::find_if(all, [&](const auto& a) { return a.job == actor.job && a.id == actor.id; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+rate handled(const actors::actor_report* before, const actors::actor_report& now, double seconds) {
+  return before == nullptr || before->stuck || now.stuck ? rate{} : per_second(before->messages, now.messages, seconds);
+}
+
+std::string actors_part(const snapshot& before, const snapshot& now, double seconds, boost::json::array& list) {
+  std::vector<std::vector<std::string>> rows{{"actor", "node", "messages/s"}};
+  const auto then = before.actors();
+  for (const auto& actor : now.actors()) {
+    const auto messages = handled(find(then, actor), actor, seconds);
+    rows.push_back({name_of(actor, now), actor.node, text_of(messages)});
+    list.push_back({{"id", name_of(actor, now)}, {"node", actor.node}, {"messages_per_s", rate_json(messages)}});
+  }
+  return rows.size() == 1 ? "" : fmt::format("\n{}", table(rows));
+}
+
+std::string lanes_part(const snapshot& before, const snapshot& now, double seconds, boost::json::array& list) {
+  std::vector<std::vector<std::string>> rows{{"from", "to", "sent/s", "received/s", "queued"}};
+  for (const auto& node : now.reports.nodes)
+    for (const auto& link : node.links) {
+      const auto* was = find(before, node, link);
+      const auto sent = per_second(was ? std::optional{was->bytes_sent} : std::nullopt, link.bytes_sent, seconds);
+      const auto received = per_second(was ? std::optional{was->bytes_received} : std::nullopt, link.bytes_received, seconds);
+      rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes))});
+      list.push_back({{"from", node.node},
+                      {"to", link.peer},
+                      {"sent_per_s", rate_json(sent)},
+                      {"received_per_s", rate_json(received)},
+                      {"bytes_queued", link.queued_bytes}});
+    }
+  return rows.size() == 1 ? "" : fmt::format("\n{}", table(rows));
+}
+
+} // namespace
+
+boost::json::value rate_json(rate value) { return value ? boost::json::value(*value) : boost::json::value(nullptr); }
+
+job_speed speed_of(const actors::job_view& job, const snapshot& before, const snapshot& now) {
+  const auto seconds = now.at_s - before.at_s;
+  const auto was = std::ranges::find(before.cluster.jobs, job.number, &actors::job_view::number);
+  if (was == before.cluster.jobs.end())
+    return {};
+  return {per_second(was->steps, job.steps, seconds), per_second(was->samples, job.samples, seconds)};
+}
+
+answer rates(const snapshot& before, const snapshot& now) {
+  const auto seconds = now.at_s - before.at_s;
+  boost::json::array actors, jobs, lanes;
+  auto text = jobs_part(before, now, jobs);
+  text += actors_part(before, now, seconds, actors);
+  text += lanes_part(before, now, seconds, lanes);
+  return {text, {{"seconds", seconds}, {"actors", std::move(actors)}, {"jobs", std::move(jobs)}, {"lanes", std::move(lanes)}}};
+}
+
+answer mailbox(const snapshot& before, const snapshot& now, const std::string& name) {
+  const auto then_all = before.actors(), all = now.actors();
+  const auto* actor = find_actor(all, now, name);
+  if (actor == nullptr)
+    return no_such(now, name);
+  const auto* was = find(then_all, *actor);
+  const auto then = was == nullptr ? actor->mailbox : was->mailbox;
+  const auto seconds = now.at_s - before.at_s;
+  const auto change = (static_cast<double>(actor->mailbox) - static_cast<double>(then)) / seconds;
+  rate empty_in;
+  if (actor->mailbox == 0)
+    empty_in = 0;
+  else if (change < 0)
+    empty_in = static_cast<double>(actor->mailbox) / -change;
+  auto text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, now), actor->node, actor->state, seconds_text(actor->since_s));
+  text += fmt::format("  {} in its mailbox, {} {} before\n", counted(actor->mailbox, "message"), then, seconds_text(seconds));
+  const auto done = handled(was, *actor, seconds);
+  if (done)
+    text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", text_of(done), 100 * actor->busy);
+  if (actor->handler_s > 0)
+    text += fmt::format("  it has been in one handler for {}\n", seconds_text(actor->handler_s));
+  if (actor->mailbox == 0)
+    text += "  nothing waits\n";
+  else if (empty_in)
+    text += fmt::format("  it becomes less, by {:.1f} a second: empty in {}\n", -change, seconds_text(*empty_in));
+  else
+    text += change > 0 ? fmt::format("  it becomes more, by {:.1f} a second\n", change) : "  it stays as it is\n";
+  return {text,
+          {{"id", name_of(*actor, now)},
+           {"node", actor->node},
+           {"seconds", seconds},
+           {"before", then},
+           {"mailbox", actor->mailbox},
+           {"change_per_s", change},
+           {"handled_per_s", rate_json(done)},
+           {"empty_in_s", rate_json(empty_in)},
+           {"state", actor->state},
+           {"since_s", actor->since_s},
+           {"busy", actor->busy},
+           {"handler_s", actor->handler_s}}};
+}
+
+} // namespace troupe::apps::console

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asking a cluster.
+#include "apps/console/session.hpp"
+
+#include <cstdlib>
+#include <thread>
+
+#include <editline/readline.h>
+
+#include "actors/cluster_inspection.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto patience = 10s;
+
+/// Two looks that are compared are so far apart: closer, a rate is chance; farther, it is history.
+constexpr double closest_s = 0.5, farthest_s = 5;
+
+bool comparable(const snapshot& before, const snapshot& now) {
+  const auto apart = now.at_s - before.at_s;
+  return apart >= closest_s && apart <= farthest_s;
+}
+
+} // namespace
+
+caf::expected<snapshot> session::look() {
+  snapshot at;
+  auto view = ask<actors::cluster_view>(actors::cluster_query{});
+  if (!view)
+    return view.error();
+  at.cluster = std::move(*view);
+  auto reports = actors::inspect_cluster(asker_, cluster_, patience);
+  if (!reports)
+    return reports.error();
+  at.reports = std::move(*reports);
+  at.at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  looks_.push_back(at);
+  if (looks_.size() > 2)
+    looks_.pop_front();
+  return at;
+}
+
+caf::expected<std::pair<snapshot, snapshot>> session::look_twice() {
+  auto now = look();
+  if (!now)
+    return now.error();
+  if (const auto* earlier = before())
+    return std::pair{*earlier, std::move(*now)};
+  std::this_thread::sleep_for(1s);
+  auto later = look();
+  if (!later)
+    return later.error();
+  return std::pair{std::move(*now), std::move(*later)};
+}
+
+const snapshot* session::before() const {
+  return looks_.size() == 2 && comparable(looks_.front(), looks_.back()) ? &looks_.front() : nullptr;
+}
+
+bool session::agreed(const std::string& question) const {
+  if (!person_)
+    return true;
+  char* line = readline((question + " [y/N] ").c_str());
+  const std::string said = line == nullptr ? "" : line;
+  std::free(line);
+  return said == "y" || said == "yes";
+}
+
+} // namespace troupe::apps::console

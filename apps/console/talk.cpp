@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lines and their completion, by libedit.
+#include "apps/console/talk.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <editline/readline.h>
+#include <fmt/format.h>
+
+#include "apps/console/commands.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+/// libedit asks through plain functions.
+session* completing = nullptr;
+words matches;
+
+char* next_match(const char*, int at) {
+  const auto i = static_cast<std::size_t>(at);
+  return i < matches.size() ? strdup(matches[i].c_str()) : nullptr;
+}
+
+char** complete(const char* text, int start, int) {
+  rl_attempted_completion_over = 1; // file names mean nothing here
+  matches.clear();
+  for (const auto& each : completions(*completing, std::string(rl_line_buffer, static_cast<std::size_t>(start))))
+    if (each.starts_with(text))
+      matches.push_back(each);
+  return matches.empty() ? nullptr : rl_completion_matches(text, next_match);
+}
+
+std::string history_file() {
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? "" : std::string{home} + "/.troupe_history";
+}
+
+} // namespace
+
+void talk(session& with) {
+  completing = &with;
+  rl_attempted_completion_function = complete;
+  using_history();
+  const auto file = history_file();
+  read_history(file.c_str());
+  while (char* read = readline("troupe> ")) {
+    const std::string line = read;
+    std::free(read);
+    if (line == "quit" || line == "exit")
+      break;
+    if (line.find_first_not_of(' ') == std::string::npos)
+      continue;
+    add_history(line.c_str());
+    fmt::print("{}", carry_out(with, line).text);
+    std::fflush(stdout);
+  }
+  write_history(file.c_str());
+}
+
+} // namespace troupe::apps::console

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Drawing in place, and giving the terminal back.
+#include "apps/console/terminal.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "apps/report.hpp"
+
+namespace troupe::apps::console {
+
+namespace {
+
+constexpr auto redraw_every = std::chrono::seconds{1};
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool shows_unicode(bool terminal) {
+  if (const auto kind = variable("TERM"); terminal && (kind == "linux" || kind == "dumb"))
+    return false;
+  for (const auto* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const auto locale = variable(name); !locale.empty())
+      return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+  return false;
+}
+
+/// The letters of a line, at most `width`, nothing that would move the cursor.
+std::string cut(std::string_view line, std::size_t width) {
+  std::string out;
+  for (std::size_t letters = 0; const char byte : line) {
+    const bool begins = (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+    if (begins && letters++ == width)
+      break;
+    out += static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f ? '?' : byte;
+  }
+  return out;
+}
+
+void put(std::string_view text) {
+  while (!text.empty()) {
+    const auto put = write(STDOUT_FILENO, text.data(), text.size());
+    if (put < 0 && errno != EINTR)
+      return; // the terminal is gone; reading from it will say so
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(put, 0)));
+  }
+}
+
+/// Signals arrive on any thread of the process: their handler writes here, so that the one that draws wakes.
+std::array<int, 2> woken{-1, -1};
+constexpr std::array watched{SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
+
+void wake(int signal) {
+  const auto before = errno;
+  const auto byte = static_cast<char>(signal);
+  [[maybe_unused]] const auto put = write(woken[1], &byte, 1);
+  errno = before;
+}
+
+/// A screen of its own, without cursor and echo, on which every key counts. What the terminal was comes back with the destructor;
+/// a signal that ends the process is carried out after that.
+class borrowed_terminal {
+public:
+  borrowed_terminal() {
+    if (pipe2(woken.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+      return;
+    struct sigaction ours {};
+    ours.sa_handler = wake;
+    ours.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < watched.size(); ++i)
+      sigaction(watched[i], &ours, &handlers_[i]);
+    tcgetattr(STDIN_FILENO, &before_);
+    auto raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+    put("\x1b[?1049h\x1b[?25l");
+  }
+  borrowed_terminal(const borrowed_terminal&) = delete;
+  borrowed_terminal& operator=(const borrowed_terminal&) = delete;
+  ~borrowed_terminal() {
+    if (woken[0] < 0)
+      return;
+    put("\x1b[?25h\x1b[?1049l");
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+    for (std::size_t i = 0; i < watched.size(); ++i)
+      sigaction(watched[i], &handlers_[i], nullptr);
+    close(woken[0]);
+    close(woken[1]);
+    woken = {-1, -1};
+    if (ends_ != 0)
+      raise(ends_);
+  }
+
+  /// Waits for a key until then; false when there is one, or the process shall end. A new size of the window ends the waiting.
+  bool rest_until(std::chrono::steady_clock::time_point then) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(then - std::chrono::steady_clock::now());
+    pollfd events[] = {{STDIN_FILENO, POLLIN, 0}, {woken[0], POLLIN, 0}};
+    const auto ready = poll(events, 2, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    for (char signal = 0; read(woken[0], &signal, 1) == 1;)
+      if (signal != SIGWINCH)
+        ends_ = signal;
+    if (ready <= 0 || events[0].revents == 0)
+      return ends_ == 0;
+    std::array<char, 64> keys{}; // one that is pressed may send several bytes
+    [[maybe_unused]] const auto taken = read(STDIN_FILENO, keys.data(), keys.size());
+    return false;
+  }
+
+private:
+  termios before_{};
+  std::array<struct sigaction, watched.size()> handlers_{};
+  int ends_ = 0;
+};
+
+/// Between the two as much as fits.
+std::string spread(const std::string& left, const std::string& right, std::size_t width) {
+  const auto used = letters(left) + letters(right);
+  return used < width ? left + std::string(width - used, ' ') + right : left;
+}
+
+} // namespace
+
+screen current_screen() {
+  screen out;
+  out.terminal = isatty(STDOUT_FILENO) == 1;
+  out.unicode = shows_unicode(out.terminal);
+  winsize size{};
+  if (out.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    out.width = size.ws_col;
+    out.height = size.ws_row;
+  } else if (const auto columns = std::atoi(std::string{variable("COLUMNS")}.c_str()); columns > 0) {
+    out.width = static_cast<std::size_t>(columns);
+  }
+  return out;
+}
+
+std::string frame(const std::string& title, const std::string& text, const screen& on) {
+  std::vector<std::string> lines;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    lines.push_back(cut(rest.substr(0, end), on.width));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  const auto room = std::max<std::size_t>(on.height, 2) - 1;
+  if (lines.size() > room) {
+    const auto hidden = lines.size() - room + 1;
+    lines.resize(room);
+    lines.back() = cut(fmt::format("({} more {})", hidden, hidden == 1 ? "line" : "lines"), on.width);
+  }
+  auto out = fmt::format("\x1b[H\x1b[7m{}\x1b[0m", cut(spread(title, "", on.width), on.width));
+  for (const auto& line : lines) // behind a full line the cursor still stands on its last letter
+    out += "\r\n" + line + (letters(line) < on.width ? "\x1b[K" : "");
+  return lines.size() < room ? out + "\r\n\x1b[J" : out;
+}
+
+answer redraw(const std::string& title, const std::function<answer()>& look) {
+  borrowed_terminal terminal;
+  for (;;) {
+    const auto next = std::chrono::steady_clock::now() + redraw_every;
+    auto now = look();
+    if (now.wrong)
+      return now;
+    const auto clock = fmt::format("{:%H:%M:%S}  any key ends this", fmt::localtime(std::time(nullptr)));
+    const auto on = current_screen();
+    put(frame(spread(title, clock, on.width), now.text, on));
+    if (!terminal.rest_until(next))
+      return now;
+  }
+}
+
+} // namespace troupe::apps::console
