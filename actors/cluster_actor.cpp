@@ -23,6 +23,8 @@ namespace {
 constexpr std::chrono::seconds rest{1};
 /// Longer than the coordinator waits for a node's events.
 constexpr std::chrono::seconds record_deadline{30};
+/// How long a node may take to say which shards it has.
+constexpr std::chrono::milliseconds shards_deadline{2500};
 /// What fits a message of the control plane, with room to spare (system.cpp).
 constexpr std::uint64_t floats_per_piece = 128 * 1024;
 
@@ -138,6 +140,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](cluster_query) { return view(); },
     [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
     [this](const history_query& query) { return history_of(query.job); },
+    [this](const shards_query& msg) { return shards_of(msg.job); },
     [this](const job_finished& msg) { finished(msg); },
     [this](const job_news& msg) {
       std::visit(overloaded{[&](const std::string& text) { history_.say(msg.number, text, wall_ms()); },
@@ -150,6 +153,9 @@ cluster_control::behavior_type cluster_state::make_behavior() {
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
   if (hello.version != version)
     return refusal(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
+  for (const auto& name : names_of(setup_.own.added))
+    if (std::ranges::find(hello.added, name) == hello.added.end())
+      return refusal(fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name, hello.name));
   const auto at = std::find_if(seats_.begin() + 1, seats_.end(), [&](const seat& s) { return s.what.name == hello.name; });
   if (at == seats_.end())
     return refusal(fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
@@ -202,6 +208,8 @@ void cluster_state::let_go(seat& at) {
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
+  if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
+    return refusal(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it", fmt::join(missing, ", no ")));
   const auto fits = choose_gang(what.what, members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return refusal(none->reason);
@@ -302,7 +310,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
                                               job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
                                               cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace});
+  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace, setup_.own.added.protocols});
 }
 
 void cluster_state::finished(const job_finished& msg) {
@@ -408,6 +416,53 @@ caf::result<history> cluster_state::history_of(std::uint64_t job) const {
 }
 
 std::string cluster_state::state_of(const entry& job) { return job.coordinator ? "runs" : "waits: " + job.waits_for; }
+
+/// Of all nodes of a job together.
+caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
+  const auto runs = [number](const auto& job) {
+    return !job.second.ended && job.second.coordinator && (number == 0 || job.first == number);
+  };
+  const auto found = std::ranges::find_if(jobs_, runs);
+  if (found == jobs_.end())
+    return refusal(number == 0 ? "no job runs here" : fmt::format("job {} does not run here", number));
+  struct gathering {
+    shards_view out;
+    std::size_t missing = 0;
+    caf::typed_response_promise<shards_view> promise;
+  };
+  const auto& job = found->second;
+  auto all = std::make_shared<gathering>();
+  all->promise = self_->make_response_promise<shards_view>();
+  all->out.job = job.number;
+  all->out.name = job.what.what.name;
+  all->missing = job.gang.size();
+  const auto one_less = [all] {
+    if (--all->missing != 0 || !all->promise.pending())
+      return;
+    std::ranges::sort(all->out.shards, {}, &shard_place::index);
+    all->promise.deliver(std::move(all->out));
+  };
+  for (auto member : job.gang) {
+    const auto actor = member == 0 ? job.own : seats_[member].actor;
+    if (!actor) { // it is gone, and so is a shard that it had: the job ends
+      one_less();
+      continue;
+    }
+    self_->request(actor, shards_deadline, shards_query{number})
+      .then(
+        [all, one_less](shards_view& said) {
+          std::ranges::move(said.shards, std::back_inserter(all->out.shards));
+          if (all->out.parameters.empty())
+            all->out.parameters = std::move(said.parameters);
+          one_less();
+        },
+        [all](const caf::error& e) {
+          if (all->promise.pending())
+            all->promise.deliver(e);
+        });
+  }
+  return all->promise;
+}
 
 std::vector<member_view> cluster_state::members() const {
   std::vector<member_view> out;

@@ -91,6 +91,7 @@ private:
   void say(std::uint64_t job, const std::string& text);
   caf::result<history> history_of(std::uint64_t job) const;
   static std::string state_of(const entry& job);
+  caf::result<shards_view> shards_of(std::uint64_t number);
   std::vector<member_view> members() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);

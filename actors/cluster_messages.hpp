@@ -121,6 +121,7 @@ using cluster_actor = caf::typed_actor<
   caf::result<void>(release_job),
   caf::result<cluster_view>(cluster_query),
   caf::result<cluster_report>(inspect_query),
+  caf::result<shards_view>(shards_query),
   caf::result<history>(history_query)>;
 
 /// To itself, from a job's coordinator: it is over.

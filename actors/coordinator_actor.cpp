@@ -148,7 +148,7 @@ void coordinator_state::start() {
 void coordinator_state::started() {
   if (finishing_)
     return;
-  auto entry = protocols::find_protocol(setup_.what.protocol.name);
+  auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, data_size_);
   options.centreless = centreless_ = entry && entry->centreless;
   machine_ = std::make_unique<protocols::coordinator>(

@@ -18,6 +18,7 @@
 #include "actors/run_observer.hpp"
 #include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
+#include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
 
 namespace troupe::actors {
@@ -36,6 +37,7 @@ struct coordinator_setup {
   std::vector<member_node> nodes; ///< the coordinator's own first
   std::shared_ptr<run_observer> observer;
   bool trace = false; ///< gather what every node was busy with
+  std::vector<protocols::catalog_entry> added = {}; ///< to the catalog, by this program
 };
 
 /// Names a job's lanes among all others, so that nodes of two runs cannot mix.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "protocols/inject.hpp"
@@ -51,11 +52,20 @@ struct stop_spec {
 /// `model.init`: every parameter starts at zero.
 inline constexpr const char* init_zeros = "zeros";
 
+/// A model or data source that the program has added, and its parameters, all of them: extensions.hpp. Without a name: none.
+struct own_spec {
+  std::string name{};
+  std::map<std::string, protocols::spec_value> parameters{};
+  friend bool operator==(const own_spec&, const own_spec&) = default;
+};
+
 struct job {
   std::string name = "job";
   std::uint64_t seed = 1;
   data_spec data;
+  own_spec own_data;
   model_spec model;
+  own_spec own_model;
   std::string init; ///< safetensors to start from, or init_zeros; empty: random
   optimizer_spec optimizer;
   compute_spec compute;

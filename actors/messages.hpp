@@ -131,6 +131,7 @@ struct node_hello {
   std::string name;
   std::string version;
   std::int32_t pid = 0;
+  std::vector<std::string> added{}; ///< what its program has besides Troupe's own: names_of
 };
 /// What a node answers to prepare_job.
 struct node_prepared {
@@ -171,6 +172,17 @@ struct node_leaves {
 };
 /// Whom the open round waits for.
 struct waiting_query {};
+
+/// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; the pieces that follow, for the same sender, are of
+/// that version, however long it takes. A reading that is not ended is forgotten once several others have begun.
+struct parameters_query {
+  std::uint64_t offset = 0; ///< in floats, within the shard's range
+};
+struct parameters_piece {
+  protocols::version ver;
+  std::vector<float> values;
+  bool last = false; ///< the range ends with these
+};
 /// Coordinator to every role: training time stands still from now on; `resume_order` ends it.
 struct pause_order {};
 
@@ -270,6 +282,42 @@ using holder_control = holder_actor::extend<
   caf::result<void>(wire::push_part, device_tensor),
   caf::result<void>(wire::partial_part, device_tensor)>;
 
+/// A shard as actors of other programs see it.
+using parameters_actor = caf::typed_actor<caf::result<parameters_piece>(parameters_query)>;
+/// A shard to itself, from the device: a piece is in host memory.
+struct piece_landed {
+  std::uint64_t number = 0;
+  protocols::version ver;
+  kernels::buffer values;
+  bool last = false;
+};
+using shard_control = holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_landed)>;
+
+/// Where one parameter of the model lies among the flat ones.
+struct parameter_place {
+  std::string name; ///< "linear1.weight"
+  std::vector<std::int64_t> dims;
+  std::uint64_t begin = 0; ///< in floats
+};
+/// A shard of a running job, and the flat parameters from `begin` to `end` that it keeps.
+struct shard_place {
+  std::uint32_t index = 0;
+  std::uint64_t begin = 0, end = 0;
+  std::string node{};
+  parameters_actor actor{};
+};
+/// A job's shards, by index, and its model's parameters, in their order. Between two parameters may be floats that belong to none.
+struct shards_view {
+  std::uint64_t job = 0;
+  std::string name{};
+  std::vector<parameter_place> parameters{};
+  std::vector<shard_place> shards{};
+};
+/// Which shards there are: of a node, those of its job that live there.
+struct shards_query {
+  std::uint64_t job = 0; ///< its number; 0: of those that run the first
+};
+
 /// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
 using compute_actor = caf::typed_actor<
   caf::result<compute_result>(compute_request),
@@ -351,7 +399,7 @@ struct role_peers {
   coordinator_actor coordinator; ///< on the coordinator's node only
 };
 
-/// One process of the cluster on the control plane: the only handle that crosses the network.
+/// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
 using node_actor = caf::typed_actor<
   caf::result<node_prepared>(prepare_job),
   caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
@@ -369,6 +417,7 @@ using node_actor = caf::typed_actor<
   caf::result<void>(role_order),
   caf::result<void>(record_order),
   caf::result<std::int64_t>(clock_query),
+  caf::result<shards_view>(shards_query),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<void>(stop_job)>;
 

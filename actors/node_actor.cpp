@@ -17,9 +17,9 @@ namespace {
 constexpr std::chrono::seconds lane_deadline{20};
 
 /// Whatever goes wrong is said: the node waits for the answer.
-data_loaded load(const node_options& where, const data_spec& spec, std::uint64_t seed) {
+data_loaded load(const job& what, const extensions& added) {
   try {
-    auto loaded = where.load(spec, seed);
+    auto loaded = load_data(what, added);
     return loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what};
   } catch (const std::exception& e) {
     return {{}, e.what()};
@@ -95,6 +95,7 @@ node_control::behavior_type node_state::make_behavior() {
     },
     [](clock_query) { return steady_ns(); },
     [this](trace_query) { return trace_ ? trace_->take() : trace_chunk{}; },
+    [this](shards_query) { return shards(); },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },
@@ -107,6 +108,8 @@ node_control::behavior_type node_state::make_behavior() {
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   stop(); // whatever ran here before
+  if (const auto missing = missing_names(msg.what, where_.added); !missing.empty())
+    return caf::make_error(caf::sec::runtime_error, fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   job_ = msg.what;
   number_ = msg.self;
   life_ = msg.life;
@@ -121,8 +124,8 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
     return caf::make_error(caf::sec::runtime_error, e.what());
   }
   // Reading or drawing the data takes seconds: not on this actor's thread.
-  self_->spawn<caf::detached>([me = node_control{self_}, where = where_, spec = job_.data, seed = job_.seed](caf::event_based_actor*) {
-    caf::anon_send(me, load(where, spec, seed));
+  self_->spawn<caf::detached>([me = node_control{self_}, what = job_, added = where_.added](caf::event_based_actor*) {
+    caf::anon_send(me, load(what, added));
   });
   preparing_ = self_->make_response_promise<node_prepared>();
   return preparing_;
@@ -149,7 +152,7 @@ void node_state::on_data(const data_loaded& msg) {
     return;
   }
   data_ = msg.data;
-  auto built = model::build(job_.model, data_.train->sample(), data_.train->classes());
+  auto built = build_model(job_, data_.train->sample(), data_.train->classes(), where_.added);
   if (!built) {
     preparing_.deliver(to_caf(built.error()));
     return;
@@ -285,6 +288,20 @@ caf::result<void> node_state::carry_out(const role_order& msg) {
   if (msg.role == "evaluator" && roles_.evaluator)
     return obeys(roles_.evaluator);
   return refuse("is not here");
+}
+
+/// Those that live here, and what the model is made of.
+shards_view node_state::shards() const {
+  shards_view out;
+  if (!net_)
+    return out;
+  for (const auto& slot : net_->layout().slots)
+    out.parameters.push_back({slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+  for (const auto& [index, shard] : roles_.shards) {
+    const auto range = shard_ranges_[index];
+    out.shards.push_back({index, static_cast<std::uint64_t>(range.begin), static_cast<std::uint64_t>(range.end), places_.nodes[number_].name, shard});
+  }
+  return out;
 }
 
 void node_state::stop() {

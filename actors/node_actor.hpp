@@ -12,6 +12,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/extensions.hpp"
 #include "actors/lane_router.hpp"
 #include "actors/messages.hpp"
 #include "actors/worker_actor.hpp"
@@ -25,7 +26,7 @@ struct node_options {
   std::string host = "127.0.0.1";
   std::uint16_t lane_port = 0; ///< 0: any free port
   net::security security = {}; ///< with it lanes speak TLS
-  std::function<result<data_pair>(const data_spec&, std::uint64_t seed)> load = load_data; ///< thread-safe: where a job's data come from
+  extensions added = {};       ///< by this program
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
@@ -41,6 +42,7 @@ private:
   struct roles {
     std::map<std::uint32_t, worker_actor> workers;
     std::map<std::uint32_t, holder_control> holders;
+    std::map<std::uint32_t, parameters_actor> shards; ///< of the holders
     evaluator_actor evaluator;
   };
 
@@ -53,6 +55,7 @@ private:
   actor_report report() const;
   void note_end(const caf::down_msg& msg);
   std::string own_id() const;
+  shards_view shards() const;
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
@@ -61,6 +64,7 @@ private:
   void on_down(const caf::down_msg& msg);
   void stop();
 
+  protocols::catalog_entry protocol_entry() const;
   void spawn_roles();
   kernels::buffer first_parameters(kernels::backend& queue) const;
   void spawn_holders(const std::vector<protocols::holder_place>& tree);

@@ -13,6 +13,7 @@
 #include "actors/evaluator_actor.hpp"
 #include "actors/loader_actor.hpp"
 #include "actors/shard_actor.hpp"
+#include "kernels/assert.hpp"
 #include "protocols/catalog.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -21,14 +22,6 @@ namespace troupe::actors {
 namespace {
 
 std::size_t to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
-
-/// The catalog's entry; the job was checked against the same catalog before it came here.
-protocols::catalog_entry entry_of(const std::string& name) {
-  auto found = protocols::find_protocol(name);
-  if (!found)
-    throw std::runtime_error(fmt::format("protocol \"{}\" is not in this program's catalog", name));
-  return std::move(*found);
-}
 
 /// What `make` makes; where its device fails, it is said whose it was.
 template <class F>
@@ -42,9 +35,16 @@ auto for_role(const std::string& role, const std::string& device, F make) {
 
 } // namespace
 
+/// `prepare` has looked whether there is one.
+protocols::catalog_entry node_state::protocol_entry() const {
+  auto found = protocols::find_protocol(job_.protocol.name, where_.added.protocols);
+  TROUPE_ASSERT(found);
+  return *std::move(found);
+}
+
 void node_state::spawn_roles() {
   const auto& layout = net_->layout();
-  centreless_ = entry_of(job_.protocol.name).centreless;
+  centreless_ = protocol_entry().centreless;
   shard_ranges_ = cut_into_shards(layout.floats(), static_cast<int>(job_.cluster.shards));
   auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
   spawn_holders(tree);
@@ -71,7 +71,7 @@ kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
 }
 
 void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree) {
-  auto entry = entry_of(job_.protocol.name);
+  auto entry = protocol_entry();
   auto floats = net_->layout().floats();
   const auto here = own_id();
   kernels::buffer first;
@@ -105,7 +105,10 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
         setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
                                                        entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
                                                        entry.per_push);
-      actor = for_role(name, job_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+      const shard_control shard =
+        for_role(name, job_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+      roles_.shards.emplace(where.index, shard);
+      actor = shard;
     } else {
       aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_};
       for (auto parent : place.parents)
@@ -124,7 +127,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
 
 void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std::vector<protocols::holder_place>& tree) {
   auto floats = net_->layout().floats();
-  auto entry = entry_of(job_.protocol.name);
+  auto entry = protocol_entry();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
   auto queue = for_role(name, job_.compute.device, [&] { return open_queue(job_.compute.device, index); });

@@ -17,10 +17,12 @@ namespace {
 
 /// Not the rule's timers: the emulated links'.
 constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff'fffe};
+/// Each keeps a version alive.
+constexpr std::size_t most_readings = 8;
 
 } // namespace
 
-shard_state::shard_state(measured_pointer<holder_control> self, shard_setup setup)
+shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
@@ -51,13 +53,13 @@ void shard_state::enqueue_done(pending_apply what, open_span span) {
   const auto ver = what.ver;
   pending_.push_back(std::move(what));
   watch_.begin(&*self_, *setup_.queue);
-  setup_.queue->notify([me = holder_control{self_}, ver, span = std::move(span)] {
+  setup_.queue->notify([me = shard_control{self_}, ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
   });
 }
 
-holder_control::behavior_type shard_state::make_behavior() {
+shard_control::behavior_type shard_state::make_behavior() {
   return {
     // pushes
     [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
@@ -108,6 +110,8 @@ holder_control::behavior_type shard_state::make_behavior() {
     },
     [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+    [this](const parameters_query& msg) { return read(msg); },
+    [this](const piece_landed& msg) { deliver(msg); },
     [this](waiting_query) {
       std::vector<std::uint32_t> names;
       if (leads())
@@ -323,6 +327,49 @@ actor_report shard_state::report() const {
   }
   out.fields = {{"version", std::to_string(ready_version_.value)}, {"on_links", std::to_string(on_links_.size())}};
   return out;
+}
+
+/// Holding the version is enough: whoever holds one keeps it from being written over.
+caf::result<parameters_piece> shard_state::read(const parameters_query& what) {
+  const auto who = caf::actor_cast<caf::actor_addr>(self_->current_sender());
+  auto at = std::ranges::find(readings_, who, &reading::who);
+  if (what.offset == 0) {
+    if (at != readings_.end())
+      readings_.erase(at);
+    if (readings_.size() == most_readings)
+      readings_.pop_front();
+    readings_.push_back({who, ready_version_, ready_});
+    at = std::prev(readings_.end());
+  }
+  if (at == readings_.end())
+    return caf::make_error(caf::sec::runtime_error, "this reading was forgotten, or never begun; begin with offset 0");
+  const auto floats = at->parameters.bytes() / sizeof(float);
+  if (what.offset >= floats && floats != 0)
+    return caf::make_error(caf::sec::runtime_error, fmt::format("offset {} is beyond the shard's {} parameters", what.offset, floats));
+  const auto count = std::min<std::uint64_t>(floats - what.offset, setup_.floats_per_piece);
+  const auto part = at->parameters.slice(what.offset * sizeof(float), count * sizeof(float));
+  const auto ver = at->ver;
+  const bool last = what.offset + count == floats;
+  if (last)
+    readings_.erase(at);
+  auto promise = self_->make_response_promise<parameters_piece>();
+  const piece_landed piece{++last_piece_, ver, part, last};
+  unanswered_.emplace(piece.number, promise);
+  if (setup_.queue->on_host())
+    deliver(piece);
+  else
+    core_.fetch(part, [me = shard_control{self_}, piece](const kernels::buffer& landed) {
+      caf::anon_send(me, piece_landed{piece.number, piece.ver, landed, piece.last});
+    });
+  return promise;
+}
+
+void shard_state::deliver(const piece_landed& piece) {
+  auto asked = unanswered_.extract(piece.number);
+  if (!asked)
+    return;
+  const auto values = piece.values.span<const float>();
+  asked.mapped().deliver(parameters_piece{piece.ver, {values.begin(), values.end()}, piece.last});
 }
 
 void shard_state::serve(const protocols::send_order& order) {

@@ -35,6 +35,8 @@ struct shard_setup {
   bool per_push = false;
   protocols::link_spec link; ///< emulated
   tracer_ptr trace;
+  /// That a message to another host holds at most: what fits the control plane's (system.cpp), with room to spare.
+  std::uint64_t floats_per_piece = 128 * 1024;
 };
 
 /// The lead's clock stands still while it holds; the other shards' from `pause_order` to `resume_order`.
@@ -47,8 +49,8 @@ class shard_state {
 public:
   static inline const char* name = "troupe.shard";
 
-  shard_state(measured_pointer<holder_control> self, shard_setup setup);
-  holder_control::behavior_type make_behavior();
+  shard_state(measured_pointer<shard_control> self, shard_setup setup);
+  shard_control::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
@@ -68,6 +70,13 @@ private:
     kernels::buffer data;
   };
 
+  /// A version that somebody beyond this process is in the middle of reading.
+  struct reading {
+    caf::actor_addr who;
+    protocols::version ver;
+    kernels::buffer parameters;
+  };
+
   void begin();
   void perform(const protocols::holder_effects& effects);
   void perform_as_lead(const protocols::lead_effects& effects);
@@ -85,6 +94,8 @@ private:
   static wire::params_part head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
   void note(const protocols::report& what);
+  caf::result<parameters_piece> read(const parameters_query& what);
+  void deliver(const piece_landed& piece);
   void update_clock();
   void run_clock(bool running);
   actor_report report() const;
@@ -92,7 +103,7 @@ private:
   void arrive(const std::optional<protocols::push>& complete);
   void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);
 
-  measured_pointer<holder_control> self_;
+  measured_pointer<shard_control> self_;
   shard_setup setup_;
   holder_core core_;
   shard_step step_;
@@ -102,6 +113,9 @@ private:
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
   std::deque<pending_apply> pending_;
+  std::deque<reading> readings_; ///< the newest last
+  std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece
+  std::uint64_t last_piece_ = 0;
   activity& activity_;
   training_clock clock_;
   training_timers timers_;
@@ -110,6 +124,6 @@ private:
   device_watch watch_;
 };
 
-using shard_impl = measured_impl<holder_control, outliving<holder_control, shard_state, shard_setup>>;
+using shard_impl = measured_impl<shard_control, outliving<shard_control, shard_state, shard_setup>>;
 
 } // namespace troupe::actors

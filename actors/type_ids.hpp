@@ -44,6 +44,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::shown_actor))
   CAF_ADD_TYPE_ID(troupe, (std::vector<troupe::actors::actor_report>))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::piece_landed))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_news))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
@@ -109,6 +110,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_result))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::client_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_piece))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_view))
 
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -144,6 +150,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::peers_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::shown_actor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::piece_landed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_news)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_back)
@@ -286,8 +293,13 @@ bool inspect(Inspector& f, stop_spec& x) {
                             f.field("samples", x.samples), f.field("target_accuracy", x.target_accuracy));
 }
 template <class Inspector>
+bool inspect(Inspector& f, own_spec& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("parameters", x.parameters));
+}
+template <class Inspector>
 bool inspect(Inspector& f, job& x) {
-  return f.object(x).fields(f.field("name", x.name), f.field("seed", x.seed), f.field("data", x.data), f.field("model", x.model),
+  return f.object(x).fields(f.field("name", x.name), f.field("seed", x.seed), f.field("data", x.data),
+                            f.field("own_data", x.own_data), f.field("model", x.model), f.field("own_model", x.own_model),
                             f.field("init", x.init), f.field("optimizer", x.optimizer), f.field("compute", x.compute),
                             f.field("protocol", x.protocol), f.field("cluster", x.cluster), f.field("evaluate", x.evaluate),
                             f.field("stop", x.stop), f.field("inject", x.inject));
@@ -307,7 +319,8 @@ bool inspect(Inspector& f, job_places& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_hello& x) {
-  return f.object(x).fields(f.field("name", x.name), f.field("version", x.version), f.field("pid", x.pid));
+  return f.object(x).fields(f.field("name", x.name), f.field("version", x.version), f.field("pid", x.pid),
+                            f.field("added", x.added));
 }
 template <class Inspector>
 bool inspect(Inspector& f, prepare_job& x) {
@@ -386,6 +399,32 @@ bool inspect(Inspector& f, change_order& x) {
 template <class Inspector>
 bool inspect(Inspector& f, record_order& x) {
   return f.object(x).fields(f.field("number", x.number), f.field("on", x.on), f.field("file", x.file));
+}
+template <class Inspector>
+bool inspect(Inspector& f, parameters_query& x) {
+  return f.object(x).fields(f.field("offset", x.offset));
+}
+template <class Inspector>
+bool inspect(Inspector& f, parameters_piece& x) {
+  return f.object(x).fields(f.field("ver", x.ver), f.field("values", x.values), f.field("last", x.last));
+}
+template <class Inspector>
+bool inspect(Inspector& f, parameter_place& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("dims", x.dims), f.field("begin", x.begin));
+}
+template <class Inspector>
+bool inspect(Inspector& f, shard_place& x) {
+  return f.object(x).fields(f.field("index", x.index), f.field("begin", x.begin), f.field("end", x.end),
+                            f.field("node", x.node), f.field("actor", x.actor));
+}
+template <class Inspector>
+bool inspect(Inspector& f, shards_query& x) {
+  return f.object(x).fields(f.field("job", x.job));
+}
+template <class Inspector>
+bool inspect(Inspector& f, shards_view& x) {
+  return f.object(x).fields(f.field("job", x.job), f.field("name", x.name), f.field("parameters", x.parameters),
+                            f.field("shards", x.shards));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_description& x) {

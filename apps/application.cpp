@@ -32,7 +32,11 @@ struct dispatch {
 
 int application::main(int argc, const char* const* argv) const {
   try {
-    const auto parsed = apps::parse_command_line(argc, argv);
+    if (const auto wrong = config::check_extensions(added_); !wrong.empty()) {
+      fmt::print(stderr, "troupe: {}\n", fmt::join(wrong, "\ntroupe: "));
+      return apps::exit_usage;
+    }
+    const auto parsed = apps::parse_command_line(argc, argv, added_);
     if (const auto* code = std::get_if<apps::exit_code>(&parsed))
       return *code;
     return std::visit(dispatch{}, std::get<apps::command_options>(parsed));

@@ -149,7 +149,7 @@ int refuse_check(const config::refusal& why, bool json) {
 
 int check_command(const check_options& options) {
   if (options.keys) {
-    fmt::print("The keys of a job file, section by section.\n{}", config::describe_keys());
+    fmt::print("The keys of a job file, section by section.\n{}", config::describe_keys(options.job.added));
     return exit_done;
   }
   const auto prepared = prepare_job(options.job, options.cluster);

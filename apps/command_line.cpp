@@ -206,7 +206,7 @@ void add_certs(CLI::App& app, arguments& a) {
 
 /// Flags that change the job as settings, those with a name of their own last: they are meant more.
 config::checked<job_options> job_of(const arguments& a) {
-  job_options job{a.job, {}};
+  job_options job{a.job, {}, a.node.added};
   config::refusal wrong;
   for (const std::string& argument : a.sets) {
     auto set = config::parse_setting(argument);
@@ -291,12 +291,15 @@ std::string likely_name(const CLI::App& app, const std::string& unexpected) {
 
 } // namespace
 
-std::variant<command_options, exit_code> parse_command_line(int argc, const char* const* argv) {
+std::variant<command_options, exit_code> parse_command_line(int argc, const char* const* argv, const actors::extensions& added) {
   CLI::App app("Trains models on a cluster of actors.", "troupe");
   app.footer(
       "Example:\n  troupe run config/quickstart.toml --nodes 3\n\n`troupe COMMAND --help` has an example for each command.");
   app.require_subcommand(1);
   arguments a;
+  a.node.added = added;
+  a.protocols.added = added.protocols;
+  a.version.added = names_of(added);
   add_run(app, a);
   add_compare(app, a);
   add_simulate(app, a);

@@ -23,6 +23,7 @@ enum exit_code : int {
 struct job_options {
   std::string file;
   std::vector<config::setting> sets;
+  actors::extensions added; ///< by this program: what a job may name besides Troupe's own
 };
 
 struct run_options {
@@ -48,6 +49,7 @@ struct node_options {
   std::string run;    ///< with slurm: job file that the first task submits; all end with it
   std::string certs;  ///< with slurm: folder of ca.pem, NAME.pem, NAME.key
   bool insecure = false; ///< with slurm: no certificates
+  actors::extensions added; ///< by this program
 };
 
 struct check_options {
@@ -62,10 +64,12 @@ struct devices_options {
 };
 
 struct protocols_options {
+  std::vector<protocols::catalog_entry> added; ///< by this program
   bool json = false;
 };
 
 struct version_options {
+  std::vector<std::string> added; ///< by this program: names_of
   bool json = false;
 };
 

@@ -92,14 +92,14 @@ config::checked<std::vector<contestant>> contestants_of(const compare_options& o
   const auto labels = labels_of(options.protocols);
   if (!labels)
     return labels.error();
-  if (auto own = config::load_job(options.job.file, options.job.sets); !own)
+  if (auto own = config::load_job(options.job.file, options.job.sets, {}, options.job.added); !own)
     return own.error(); // once, and not again for each protocol
   else if (auto wrong = config::only_simulated(*own); !wrong.empty() && !options.simulate)
     return config::refusal{std::move(wrong)};
   std::vector<contestant> all;
   config::refusal wrong;
   for (const std::string& label : *labels)
-    if (auto loaded = config::load_job(options.job.file, options.job.sets, label)) {
+    if (auto loaded = config::load_job(options.job.file, options.job.sets, label, options.job.added)) {
       all.push_back({label, std::move(*loaded)});
     } else {
       const config::refusal why = loaded.error();

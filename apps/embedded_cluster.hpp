@@ -10,6 +10,7 @@
 #include <caf/actor_system.hpp>
 
 #include "actors/cluster_messages.hpp"
+#include "actors/extensions.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 
@@ -20,6 +21,7 @@ struct embedded_options {
   std::string name;        ///< the cluster's
   /// Where others may look at it, on loopback (0: any free port). None: with one node nothing listens.
   std::optional<std::uint16_t> port{};
+  actors::extensions added{}; ///< by this program, and so by its children
 };
 
 /// A cluster as `troupe node` makes one, whose other nodes are children of this process: they join by themselves, and end with it.

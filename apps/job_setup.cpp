@@ -17,7 +17,7 @@
 namespace troupe::apps {
 
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster) {
-  auto own = config::load_job(options.file, options.sets);
+  auto own = config::load_job(options.file, options.sets, {}, options.added);
   if (!cluster || !own)
     return own;
   // As many of the cluster's nodes as have something to do, where the job says how many workers it has; --nodes is meant more.
@@ -30,11 +30,11 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
                                                                              : wants.workers + 1U;
   std::vector<config::setting> sets = options.sets;
   sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", std::min(cluster->nodes.size(), useful)), "--cluster"});
-  return config::load_job(options.file, sets);
+  return config::load_job(options.file, sets, {}, options.added);
 }
 
 config::checked<data_pair> load_data(const config::loaded_job& job) {
-  auto data = troupe::load_data(job.job.data, job.job.seed);
+  auto data = actors::load_data(job.job, job.added);
   if (!data)
     return config::refusal{{{where_of(job, job.job.data.path.empty() ? "data.source" : "data.path"), data.error().what}}};
   return std::move(*data);
@@ -42,7 +42,7 @@ config::checked<data_pair> load_data(const config::loaded_job& job) {
 
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes) {
   complete_model(job, classes);
-  auto network = model::build(job.job.model, sample, classes);
+  auto network = actors::build_model(job.job, sample, classes, job.added);
   if (!network)
     return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().what}}};
   return std::move(*network);

@@ -68,10 +68,10 @@ bool serves_metrics(caf::actor_system& system, const config::cluster_node& self)
 /// A node that joins: as often as its coordinator comes back.
 class member {
 public:
-  member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
-      : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
+  member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once, signal_waiter& signals)
+      : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
         config_(options_for(cluster, self)), system_(config_),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files()})) {}
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added})) {}
 
   int run() {
     int code = serves_metrics(system_, self_) ? exit_done : exit_failed;
@@ -133,7 +133,7 @@ private:
     std::string why;
     caf::scoped_actor asker{system_};
     asker
-      ->request(cluster_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid())},
+      ->request(cluster_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), added_},
                 actors::node_actor{node_})
       .receive([](std::uint32_t) {},
                [&](const caf::error& e) {
@@ -175,6 +175,7 @@ private:
     caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
   }
 
+  std::vector<std::string> added_;
   const config::cluster_node& coordinator_;
   const config::cluster_node& self_;
   bool once_;
@@ -189,12 +190,13 @@ private:
 
 /// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process would,
 /// and the end of it is the end.
-int serve(const config::cluster& cluster, const config::cluster_node& self, signal_waiter& signals, const std::string& job = {}) {
+int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added, signal_waiter& signals,
+          const std::string& job = {}) {
   actors::system_config config{options_for(cluster, self)};
   caf::actor_system system{config};
   if (!serves_metrics(system, self))
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files()},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)
@@ -275,14 +277,14 @@ int slurm_node(const node_options& options) {
   signal_waiter signals;
   actors::init_message_types();
   if (!self.coordinator)
-    return member{step->nodes, self, true, signals}.run();
+    return member{step->nodes, self, options, true, signals}.run();
   const auto file = fmt::format("{}.toml", step->nodes.name);
   std::ofstream out{file};
   out << config::to_toml(step->nodes);
   out.close();
   if (!out)
     return refuse({{{file, "cannot be written; run and console find the cluster by it"}}});
-  const int code = serve(step->nodes, self, signals, options.run);
+  const int code = serve(step->nodes, self, options.added, signals, options.run);
   std::remove(file.c_str());
   return code;
 }
@@ -300,7 +302,7 @@ int node_command(const node_options& options) {
     return refuse({{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
   signal_waiter signals;
   actors::init_message_types();
-  return self->coordinator ? serve(*cluster, *self, signals) : member{*cluster, *self, options.once, signals}.run();
+  return self->coordinator ? serve(*cluster, *self, options.added, signals) : member{*cluster, *self, options, options.once, signals}.run();
 }
 
 } // namespace troupe::apps

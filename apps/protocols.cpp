@@ -43,7 +43,8 @@ void print(const protocols::catalog_entry& entry) {
 } // namespace
 
 int protocols_command(const protocols_options& options) {
-  const auto catalog = protocols::catalog();
+  auto catalog = protocols::catalog();
+  catalog.insert(catalog.end(), options.added.begin(), options.added.end());
   const auto announced = protocols::announced();
   if (options.json) {
     boost::json::array entries;

@@ -38,7 +38,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   actors::init_message_types();
   actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port, .cluster_key = name, .listens = true}};
   caf::actor_system system{config};
-  embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port}};
+  embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added}};
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(), .what = {job, view.trace}, .display = display, .page = view.web,

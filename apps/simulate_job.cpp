@@ -22,10 +22,12 @@ namespace sim = protocols::sim;
 /// A job that makes no version for so long, with messages or without, has stopped for good.
 constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
 
-sim::options options_of(const actors::job& job, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
+sim::options options_of(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
+  const actors::job& job = loaded.job;
   sim::options out;
   out.job = actors::coordinator_options_of(job, data_size);
   out.protocol = job.protocol;
+  out.added = loaded.added.protocols;
   out.seed = job.seed;
   out.inject = job.inject;
   out.measured = measured;
@@ -57,7 +59,7 @@ simulation simulate_model(const config::loaded_job& loaded, const data_pair& dat
                           const sim::calibration& measured) {
   const auto bytes = static_cast<std::uint64_t>(network.layout().floats()) * sizeof(float);
   const auto maths = make_model_numerics(loaded.job, network, data);
-  return play(options_of(loaded.job, data.train->size(), bytes, measured), *maths);
+  return play(options_of(loaded, data.train->size(), bytes, measured), *maths);
 }
 
 simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration& measured) {
@@ -70,7 +72,7 @@ simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration&
                         .data_size = facts.size,
                         .lr = loaded.job.optimizer.lr,
                         .momentum = loaded.job.optimizer.momentum}};
-  return play(options_of(loaded.job, facts.size, bytes, measured), maths);
+  return play(options_of(loaded, facts.size, bytes, measured), maths);
 }
 
 boost::json::object to_json(const config::loaded_job& loaded, const simulation& how) {

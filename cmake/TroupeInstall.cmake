@@ -1,4 +1,4 @@
-# What `cmake --install` adds to the program and the libraries: headers, the package that find_package(Troupe) finds, jobs.
+# What `cmake --install` adds to the program and the libraries: headers, the package that find_package(Troupe) finds, examples.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY kernels tensor protocols actors apps DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe"
@@ -10,5 +10,5 @@ configure_package_config_file(cmake/TroupeConfig.cmake.in "${PROJECT_BINARY_DIR}
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/TroupeConfig.cmake" "${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake" DESTINATION "${troupe_package}")
 
-install(DIRECTORY config DESTINATION "${CMAKE_INSTALL_DATADIR}/troupe" PATTERN "*.svg" EXCLUDE)
+install(DIRECTORY config apps/examples DESTINATION "${CMAKE_INSTALL_DATADIR}/troupe" PATTERN "*.svg" EXCLUDE)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

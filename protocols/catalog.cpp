@@ -250,10 +250,12 @@ std::span<const std::string_view> announced() {
   return names;
 }
 
-std::optional<catalog_entry> find_protocol(const std::string& name) {
+std::optional<catalog_entry> find_protocol(const std::string& name, std::span<const catalog_entry> added) {
   auto entries = catalog();
-  const auto found = std::ranges::find(entries, name, &catalog_entry::name);
-  return found == entries.end() ? std::nullopt : std::optional{std::move(*found)};
+  if (const auto found = std::ranges::find(entries, name, &catalog_entry::name); found != entries.end())
+    return std::move(*found);
+  const auto found = std::ranges::find(added, name, &catalog_entry::name);
+  return found == added.end() ? std::nullopt : std::optional{*found};
 }
 
 protocol_spec initial_protocol(const protocol_spec& spec) {
@@ -292,7 +294,7 @@ std::vector<std::string> check(const catalog_entry& entry, const protocol_spec& 
   for (const auto& [name, value] : spec.parameters) {
     const auto known = std::ranges::find(entry.parameters, name, &parameter_info::name);
     if (known != entry.parameters.end()) {
-      if (const std::string wrong = known->check(value); !wrong.empty())
+      if (const std::string wrong = known->check ? known->check(value) : ""; !wrong.empty())
         problems.push_back(fmt::format("{} {}", name, wrong));
       continue;
     }

@@ -48,8 +48,8 @@ std::vector<catalog_entry> catalog();
 /// Names that are designed but not built yet, so that a job that asks for one is told so.
 std::span<const std::string_view> announced();
 
-/// The entry of this name, or nothing.
-std::optional<catalog_entry> find_protocol(const std::string& name);
+/// The entry of this name, of the catalog or among those that a program has added to it; or nothing.
+std::optional<catalog_entry> find_protocol(const std::string& name, std::span<const catalog_entry> added = {});
 
 /// What is wrong with a spec, as sentences with a remedy; empty: nothing.
 std::vector<std::string> check(const catalog_entry& entry, const protocol_spec& spec, std::uint32_t workers);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@
 
 namespace troupe::config {
 
-/// Every key of a job file but the protocols' parameters, which the catalog lists; in the order of the documentation.
-std::vector<key_info<loaded_job>> job_keys();
+/// Every key of a job file but the parameters of protocols, which the catalog lists, and of what was added; in the order of the documentation.
+std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added);
 /// Those of [inject].
 void add_inject_keys(std::vector<key_info<loaded_job>>& keys);
 /// One key in the list for people: two lines, with what it accepts.
@@ -55,8 +56,20 @@ struct job_draft {
 /// Reads assignments of the file and of the command line into the draft, each checked alone.
 void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets);
 
+/// Refuses a key that nobody knows, with a likely one or all there are.
+void refuse_key(job_draft& draft, const std::vector<key_info<loaded_job>>& keys, const assignment& a);
+
+/// The value of a parameter; where it is refused, nothing, and the draft says why.
+std::optional<protocols::spec_value> read_parameter_value(job_draft& draft, const protocols::parameter_info& parameter, const assignment& a);
+
+/// Reads the keys of [model] and [data] that job_keys does not have: parameters of what was added.
+void read_own(job_draft& draft, const std::vector<assignment>& unknown);
+
 /// The rules between keys, and values that are derived from others.
 void apply_rules(job_draft& draft);
+
+/// The catalog, and what was added to it.
+std::vector<protocols::catalog_entry> catalog_of(const actors::extensions& added);
 
 /// A protocol parameter's value as a key's.
 inline value as_value(const protocols::spec_value& v) {

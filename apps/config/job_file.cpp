@@ -16,11 +16,13 @@ checked<setting> parse_setting(const std::string& argument) {
   return setting{key, argument.substr(equals + 1), "--set " + key};
 }
 
-checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets, const std::string& protocol) {
+checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets, const std::string& protocol,
+                             const actors::extensions& added) {
   const auto document = parse_config_file(path);
   if (!document)
     return document.error();
   job_draft draft(path);
+  draft.out.added = added;
   read_assignments(draft, *document, sets);
   read_protocols(draft, protocol);
   apply_rules(draft);
@@ -31,7 +33,7 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
     return draft.problems.take();
   list_values(draft);
   constexpr int classes_unless_csv = 10;
-  if (draft.out.job.data.source != "csv")
+  if (draft.out.job.data.source != "csv" && draft.out.job.own_data.name.empty())
     complete_model(draft.out, classes_unless_csv);
   return std::move(draft.out);
 }

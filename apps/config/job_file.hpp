@@ -8,6 +8,7 @@
 
 #include <boost/json/fwd.hpp>
 
+#include "actors/extensions.hpp"
 #include "actors/job.hpp"
 #include "apps/config/problem.hpp"
 #include "apps/config/value.hpp"
@@ -43,7 +44,8 @@ struct injected {
 struct loaded_job {
   actors::job job;
   std::string file;
-  std::string model_kind;           ///< "mlp", or empty where the file lists layers
+  actors::extensions added;         ///< the program's own, which it was read with
+  std::string model_kind;           ///< "mlp", one that was added, or empty where the file lists layers
   std::vector<std::int64_t> hidden; ///< of kind = "mlp"
   std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
   std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
@@ -56,16 +58,22 @@ struct loaded_job {
 /// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
 /// `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow the name
 /// and win over those of the file's [protocol.NAME]; empty: the job's own.
-checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {}, const std::string& protocol = {});
+/// `added`: models, data sources and protocols that a job may name besides Troupe's own.
+checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {}, const std::string& protocol = {},
+                             const actors::extensions& added = {});
+
+/// What is wrong with what a program wants to add: names that are taken or no names, parameters that are keys already, functions that
+/// are missing; a sentence each. Empty: nothing.
+std::vector<std::string> check_extensions(const actors::extensions& added);
 
 /// What of a job only the simulator can play: faults other than a crash for good. Empty: a real run plays all of it.
 problems only_simulated(const loaded_job& loaded);
 
 /// The keys of a job file, for people: a line each with what it accepts, its default and its meaning.
-std::string describe_keys();
+std::string describe_keys(const actors::extensions& added = {});
 
 /// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
-/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv. Does nothing for a job that
+/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv and sources that were added. Does nothing for a job that
 /// lists its layers.
 void complete_model(loaded_job& loaded, int classes);
 

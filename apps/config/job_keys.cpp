@@ -15,10 +15,17 @@ using key_list = std::vector<key_info<loaded_job>>;
   keys.push_back(key_of<loaded_job>(                                                                                             \
       section, name, domain, [](auto& j) -> auto& { return j.field; }, __VA_ARGS__))
 
-void add_data(key_list& keys) {
+template <class Kind>
+std::vector<std::string> with_added(std::vector<std::string> names, const std::vector<Kind>& added) {
+  for (const Kind& kind : added)
+    names.push_back(kind.name);
+  return names;
+}
+
+void add_data(key_list& keys, const actors::extensions& added) {
   const std::string s = "data";
   TROUPE_KEY(
-      s, "source", (text{{"digits", "idx", "cifar10", "csv"}, {"text"}}), job.data.source,
+      s, "source", (text{with_added({"digits", "idx", "cifar10", "csv"}, added.sources), {"text"}}), job.data.source,
       "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label last");
   TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv), from the current directory", true);
   TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; without it the last tenth of path",
@@ -36,9 +43,9 @@ void add_data(key_list& keys) {
   TROUPE_KEY(s, "test_samples", (whole{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
 }
 
-void add_model(key_list& keys) {
+void add_model(key_list& keys, const actors::extensions& added) {
   const std::string s = "model";
-  TROUPE_KEY(s, "kind", (text{{"mlp"}, {}}), model_kind, "mlp: flatten, the hidden layers with relu, one output a class", true);
+  TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, added.models), {}}), model_kind, "mlp: flatten, the hidden layers with relu, one output a class", true);
   TROUPE_KEY(s, "hidden", (wholes{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
   TROUPE_KEY(s, "layers", texts{}, job.model.layers,
              "one text a layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
@@ -78,10 +85,8 @@ void add_compute(key_list& keys) {
   TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
 }
 
-void add_protocol(key_list& keys) {
-  text names;
-  for (const auto& entry : protocols::catalog())
-    names.choices.push_back(entry.name);
+void add_protocol(key_list& keys, const actors::extensions& added) {
+  text names{with_added({}, catalog_of(added)), {}};
   names.later.assign(protocols::announced().begin(), protocols::announced().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "who waits for whom; `troupe protocols` lists them and their parameters");
@@ -126,18 +131,18 @@ void add_ends(key_list& keys) {
 
 } // namespace
 
-std::vector<key_info<loaded_job>> job_keys() {
+std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   key_list keys;
   keys.push_back(key_of<loaded_job>(
       "", "name", text{}, [](auto& j) -> auto& { return j.job.name; }, "what results are called; without it the file's name"));
   keys.push_back(key_of<loaded_job>(
       "", "seed", whole{0}, [](auto& j) -> auto& { return j.job.seed; },
       "of everything random: the same seed, the same weights"));
-  add_data(keys);
-  add_model(keys);
+  add_data(keys, added);
+  add_model(keys, added);
   add_optimizer(keys);
   add_compute(keys);
-  add_protocol(keys);
+  add_protocol(keys, added);
   add_cluster(keys);
   add_ends(keys);
   keys.push_back(later_key<loaded_job>("checkpoint", "", "every_s, dir, keep"));

@@ -30,15 +30,19 @@ void list_values(job_draft& draft) {
     std::string from = origin(draft, key, std::holds_alternative<std::monostate>(what));
     draft.out.values.push_back({key, std::move(what), std::move(from), draft.problems.where(draft.place_of(key))});
   };
-  for (const auto& key : job_keys()) {
+  for (const auto& key : job_keys(draft.out.added)) {
     if (std::holds_alternative<later>(key.accepts))
       continue;
     const std::string name = key.full_name();
     const bool nothing = draft.idle.contains(name) || (key.optional && !draft.has(name) && !draft.from.contains(name));
     add(name, nothing ? value{} : key.get(draft.out));
-    if (name == "protocol.fan_in")
-      for (const auto& [parameter, v] : draft.out.job.protocol.parameters)
-        add("protocol." + parameter, as_value(v));
+    const auto* own = name == "protocol.fan_in" ? &draft.out.job.protocol.parameters
+                      : name == "data.source"   ? &draft.out.job.own_data.parameters
+                      : name == "model.kind"    ? &draft.out.job.own_model.parameters
+                                                : nullptr;
+    if (own != nullptr)
+      for (const auto& [parameter, v] : *own)
+        add(key.section + "." + parameter, as_value(v));
   }
 }
 
@@ -67,11 +71,28 @@ std::string describe_key(const std::string& name, const std::string& accepts, co
   return fmt::format("  {:<20} {}\n  {:<20} {}\n", name, accepts, "", meaning);
 }
 
-std::string describe_keys() {
+namespace {
+
+/// What a program has added to a section: a line each, and its keys.
+template <class Kind>
+std::string describe_added(const char* key, const std::vector<Kind>& added) {
+  std::string lines;
+  for (const Kind& kind : added) {
+    lines += fmt::format("  with {} = \"{}\": {}\n", key, kind.name, kind.summary);
+    for (const auto& p : kind.parameters)
+      lines += describe_key(p.name, fmt::format("default {}", to_text(as_value(p.default_value))), p.meaning);
+  }
+  return lines;
+}
+
+} // namespace
+
+std::string describe_keys(const actors::extensions& added) {
   const loaded_job defaults{};
   std::string lines, section;
-  for (const auto& key : job_keys()) {
+  for (const auto& key : job_keys(added)) {
     if (key.section != section) {
+      lines += section == "data" ? describe_added("source", added.sources) : section == "model" ? describe_added("kind", added.models) : "";
       section = key.section;
       lines += fmt::format("\n[{}]\n", section);
     }

@@ -78,6 +78,28 @@ std::string unknown_parameter(const std::vector<catalog_entry>& catalog, const c
                      : fmt::format("unknown key {}; {} takes {}", a.full_name(), entry.name, fmt::join(own, ", "));
 }
 
+} // namespace
+
+std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter_info& parameter, const assignment& a) {
+  const auto read = as_spec_value(a.what, parameter.default_value);
+  const std::string wrong = !read             ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
+                                                            kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
+                            : parameter.check ? parameter.check(*read)
+                                              : "";
+  if (wrong.empty())
+    return read;
+  draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+  return std::nullopt;
+}
+
+std::vector<catalog_entry> catalog_of(const actors::extensions& added) {
+  auto all = protocols::catalog();
+  all.insert(all.end(), added.protocols.begin(), added.protocols.end());
+  return all;
+}
+
+namespace {
+
 void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry& entry,
                     protocols::protocol_spec& spec, const assignment& a) {
   if (a.name == "fan_in" && entry.takes_fan_in) {
@@ -95,15 +117,9 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
     draft.problems.add(a.key_at, unknown_parameter(catalog, entry, a));
     return;
   }
-  const auto read = as_spec_value(a.what, parameter->default_value);
-  const std::string wrong = !read              ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
-                                                             kind_name(parameter->default_value), to_text(as_value(parameter->default_value)))
-                            : parameter->check ? parameter->check(*read)
-                                               : "";
-  if (!wrong.empty()) {
-    draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+  const auto read = read_parameter_value(draft, *parameter, a);
+  if (!read)
     return;
-  }
   if (spec.parameters.emplace(a.name, *read).second && &spec == &draft.out.job.protocol)
     draft.given.emplace("protocol." + a.name, a.value_at);
 }
@@ -188,7 +204,7 @@ const catalog_entry* choose(job_draft& draft, const std::vector<catalog_entry>& 
 } // namespace
 
 void read_protocols(job_draft& draft, const std::string& asked) {
-  const std::vector<catalog_entry> catalog = protocols::catalog();
+  const std::vector<catalog_entry> catalog = catalog_of(draft.out.added);
   protocols::protocol_spec& own = draft.out.job.protocol;
   const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
   read_given(draft, catalog, chosen);
@@ -203,7 +219,7 @@ void read_protocols(job_draft& draft, const std::string& asked) {
 }
 
 void check_protocol(job_draft& draft) {
-  const std::vector<catalog_entry> catalog = protocols::catalog();
+  const std::vector<catalog_entry> catalog = catalog_of(draft.out.added);
   protocols::protocol_spec& own = draft.out.job.protocol;
   const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
   if (chosen == nullptr)

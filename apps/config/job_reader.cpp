@@ -126,6 +126,8 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
   }
 }
 
+} // namespace
+
 void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (a.section.empty() && is_section(keys, a.name)) {
     draft.problems.add(a.key_at, fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name));
@@ -146,21 +148,20 @@ void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   draft.problems.add(a.key_at, fmt::format("unknown key {}; {}", a.full_name(), remedy));
 }
 
-void apply(job_draft& draft, const key_list& keys, const assignment& a) {
-  const auto* key = find_key(keys, a.section, a.name);
-  if (key == nullptr)
-    return refuse_key(draft, keys, a);
-  if (std::holds_alternative<later>(key->accepts)) {
+namespace {
+
+void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& a) {
+  if (std::holds_alternative<later>(key.accepts)) {
     draft.problems.add(a.key_at, fmt::format("{} is not there yet, it comes later; leave it out", a.full_name()));
     return;
   }
-  const reading read = read_value(a.what, key->accepts);
+  const reading read = read_value(a.what, key.accepts);
   if (!read.wrong.empty()) {
     draft.refused.insert(a.full_name());
     draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
     return;
   }
-  key->set(draft.out, read.what);
+  key.set(draft.out, read.what);
   draft.given.emplace(a.full_name(), a.value_at);
 }
 
@@ -174,21 +175,26 @@ place job_draft::place_of(const std::string& key) const {
 }
 
 void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets) {
-  const key_list keys = job_keys();
+  const key_list keys = job_keys(draft.out.added);
   assignment_list list;
   take_file(draft, keys, list, document);
   take_settings(draft, keys, list, sets);
   constexpr std::string_view prefix = "protocol.";
+  std::vector<assignment> unknown;
   for (assignment& a : list.take()) {
+    const auto* key = find_key(keys, a.section, a.name);
     if (a.section.starts_with(prefix))
       draft.parameters[a.section.substr(prefix.size())].push_back(std::move(a));
-    else if (a.section == "protocol" && find_key(keys, a.section, a.name) == nullptr)
+    else if (a.section == "protocol" && key == nullptr)
       draft.parameters[""].push_back(std::move(a));
-    else if (const auto* key = find_key(keys, a.section, a.name); key != nullptr && std::holds_alternative<tables>(key->accepts))
+    else if (key == nullptr)
+      unknown.push_back(std::move(a));
+    else if (std::holds_alternative<tables>(key->accepts))
       draft.injected.push_back(std::move(a));
     else
-      apply(draft, keys, a);
+      apply(draft, *key, a);
   }
+  read_own(draft, unknown);
 }
 
 } // namespace troupe::config

@@ -22,6 +22,8 @@ struct belonging {
 std::vector<belonging> belongings() {
   return {
       {"data.path", "data.source", {"idx", "cifar10", "csv"}},
+      {"data.scale", "data.source", {"digits", "idx", "cifar10", "csv"}},
+      {"data.label_noise", "data.source", {"digits", "idx", "cifar10", "csv"}},
       {"data.test_path", "data.source", {"csv"}},
       {"data.train_samples", "data.source", {"digits"}},
       {"data.test_samples", "data.source", {"digits"}},
@@ -67,7 +69,7 @@ void check_belongings(job_draft& draft) {
 
 void check_data(job_draft& draft) {
   const data_spec& data = draft.out.job.data;
-  if (data.source != "digits" && data.path.empty() && !draft.unclear("data.path") && !draft.unclear("data.source"))
+  if (data.source != "digits" && draft.out.job.own_data.name.empty() && data.path.empty() && !draft.unclear("data.path") && !draft.unclear("data.source"))
     draft.refuse("data.source",
                  fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"", data.source,
                              data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
@@ -77,6 +79,12 @@ void check_model(job_draft& draft) {
   const bool listed = draft.has("model.layers"), kind = draft.has("model.kind"), hidden = draft.has("model.hidden");
   if (draft.unclear("model") || draft.unclear("model.layers") || draft.unclear("model.kind") || draft.unclear("model.hidden"))
     return;
+  if (const std::string& own = draft.out.job.own_model.name; !own.empty()) {
+    if (listed || hidden)
+      draft.refuse(listed ? "model.layers" : "model.hidden",
+                   fmt::format("the model is given twice, as kind = \"{}\" and as {}; keep one of them", own, listed ? "a list of layers" : "an mlp"));
+    return;
+  }
   if (listed && (kind || hidden))
     draft.refuse(kind ? "model.kind" : "model.hidden",
                  "the model is given twice, as a list of layers and as an mlp; keep one of them");
@@ -169,12 +177,11 @@ void check_ends(job_draft& draft) {
 }
 
 /// Why the workers of a protocol cannot keep their samples to themselves; empty: they can.
-std::string shares_samples(const std::string& protocol) {
+std::string shares_samples(const std::string& protocol, const actors::extensions& added) {
   if (protocol == "coded")
     return "whose workers compute each other's parts";
-  for (const auto& entry : protocols::catalog())
-    if (entry.name == protocol && entry.per_push)
-      return "whose shards hand the next slice to whoever pushes";
+  if (const auto entry = protocols::find_protocol(protocol, added.protocols); entry && entry->per_push)
+    return "whose shards hand the next slice to whoever pushes";
   return "";
 }
 
@@ -193,7 +200,7 @@ void apply_protocol_rules(job_draft& draft) {
   if (draft.out.job.data.partition != "by-worker" || draft.unclear("protocol.name"))
     return;
   for (const std::string& name : protocols_of(draft.out.job.protocol))
-    if (const std::string why = shares_samples(name); !why.empty())
+    if (const std::string why = shares_samples(name, draft.out.added); !why.empty())
       draft.refuse("data.partition",
                    fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", name, why));
 }

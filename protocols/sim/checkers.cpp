@@ -110,7 +110,7 @@ void each_push_ends_once::finished(const aftermath& what) {
 // -- rounds are sound
 
 rounds_are_sound::rounds_are_sound(const options& job) {
-  if (const auto entry = find_protocol(job.protocol.name))
+  if (const auto entry = find_protocol(job.protocol.name, job.added))
     per_push_ = entry->per_push;
 }
 
@@ -199,7 +199,7 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
 // -- limits are exact
 
 limits_are_exact::limits_are_exact(const options& job) {
-  const auto entry = find_protocol(job.protocol.name);
+  const auto entry = find_protocol(job.protocol.name, job.added);
   centreless_ = entry && entry->centreless;
 }
 

@@ -14,8 +14,8 @@ namespace troupe::protocols::sim {
 
 namespace {
 
-catalog_entry entry_of(const protocol_spec& spec) {
-  auto found = find_protocol(spec.name);
+catalog_entry entry_of(const options& job) {
+  auto found = find_protocol(job.protocol.name, job.added);
   TROUPE_ASSERT(found);
   return *std::move(found);
 }
@@ -24,7 +24,7 @@ coordinator_options first_plan_of(const options& job) {
   coordinator_options out = job.job;
   out.protocol = initial_protocol(job.protocol);
   out.period = initial_period(job.protocol);
-  out.centreless = entry_of(job.protocol).centreless;
+  out.centreless = entry_of(job).centreless;
   return out;
 }
 
@@ -44,7 +44,7 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 }
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
-    : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), protocol_(entry_of(job.protocol)),
+    : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), protocol_(entry_of(job)),
       tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)), network_(job.inject.link),
       control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency), dice_(dice::keyed(job.seed, 0x5157)),
       timers_(clock_,

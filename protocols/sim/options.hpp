@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
 #include "protocols/inject.hpp"
 
@@ -40,8 +41,9 @@ struct disorder {
 struct options {
   /// Of these the simulator sets `protocol`, `period` and `centreless` by `protocol`.
   coordinator_options job{};
-  /// As in the job file, checked (catalog.hpp).
+  /// As in the job file, checked (catalog.hpp); of the catalog or of what the program has added to it.
   protocol_spec protocol{};
+  std::vector<catalog_entry> added{};
   std::uint64_t seed = 1;
   inject_spec inject{};
   calibration measured{};

@@ -13,6 +13,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,6 +136,17 @@ public:
       std::ranges::copy(data.span<const float>(), all.begin() + where.begin);
     return all;
   }
+
+  /// A piece of a shard's parameters, as an actor of another program gets it.
+  caf::expected<parameters_piece> read(caf::scoped_actor& reader, std::size_t shard, std::uint64_t offset) {
+    auto asked = reader->request(caf::actor_cast<parameters_actor>(holders_.at(shard)), caf::infinite, parameters_query{offset});
+    run_until([&] { return !reader->mailbox().empty(); });
+    caf::expected<parameters_piece> answer{caf::sec::runtime_error};
+    asked.receive([&](parameters_piece& piece) { answer = std::move(piece); }, [&](caf::error& e) { answer = std::move(e); });
+    return answer;
+  }
+  caf::actor_system& system() { return system_; }
+  flat_range range(std::size_t shard) const { return shards_.at(shard); }
 
   template <class Done>
   bool run_until(Done done) {
@@ -259,6 +271,7 @@ private:
       setup.data_size = data_.train->size();
       setup.landing = landing;
       setup.per_push = entry_.per_push;
+      setup.floats_per_piece = 100;
       if (number == 0 || entry_.per_push)
         setup.lead = std::make_shared<protocols::lead>(entry_.make_rule(spec_, 1),
                                                        entry_.per_push || tree_.size() > what_.shards ? 1 : what_.shards, entry_.per_push);
@@ -355,6 +368,42 @@ TEST(DeviceRoles, ElasticAveraging) { expect_the_cpus_numbers({.protocol = "easg
 TEST(DeviceRoles, ProximalAndDualTerms) { expect_the_cpus_numbers(
     {.protocol = "admm", .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}, {"steps", std::int64_t{3}}}, .versions = 4}); }
 TEST(DeviceRoles, CodedSums) { expect_the_cpus_numbers({.protocol = "coded", .versions = 6}); }
+
+TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
+  for (const std::string device : {"cpu", "sim:0"}) {
+    arrangement what{.shards = 2, .versions = 30};
+    what.shard_device = device;
+    cluster run{what, 5};
+    caf::scoped_actor reader{run.system()}, other{run.system()};
+    EXPECT_FALSE(run.read(reader, 0, 100)) << "never begun";
+    run.begin();
+    run.run_until([&, steps = 0]() mutable { return ++steps > 1500; });
+    std::vector<parameters_piece> readings;
+    for (std::size_t shard : {0, 1})
+      readings.push_back(*run.read(reader, shard, 0));
+    run.drain(); // to the last version
+    EXPECT_EQ(run.read(other, 0, 0)->ver, protocols::version{30}) << "the newest, whatever others read";
+    for (std::size_t shard : {0, 1}) {
+      auto& all = readings[shard];
+      ASSERT_GT(all.ver, protocols::version{0});
+      ASSERT_LT(all.ver, protocols::version{30});
+      while (!all.last) {
+        const auto piece = run.read(reader, shard, all.values.size());
+        ASSERT_TRUE(piece);
+        EXPECT_EQ(piece->ver, all.ver);
+        EXPECT_LE(piece->values.size(), 100U);
+        all.values.insert(all.values.end(), piece->values.begin(), piece->values.end());
+        all.last = piece->last;
+      }
+      auto until_then = what;
+      until_then.versions = all.ver.value;
+      const auto expected = trained(until_then, 6);
+      const auto range = run.range(shard);
+      EXPECT_TRUE(std::equal(all.values.begin(), all.values.end(), expected.begin() + range.begin, expected.begin() + range.end)) << device;
+      EXPECT_FALSE(run.read(reader, shard, 100)) << "it has ended";
+    }
+  }
+}
 
 const arrangement all_on_devices{.worker_device = "sim:0", .shard_device = "sim:0"};
 

@@ -26,6 +26,16 @@ TEST(JobTravel, DataArrives) {
   EXPECT_EQ(arrival_of(sent).data, sent.data);
 }
 
+TEST(JobTravel, WhatAProgramHasAddedArrivesByName) {
+  job sent;
+  sent.own_data = {"spirals", {{"arms", std::int64_t{3}}, {"noise", 0.5}}};
+  sent.own_model = {"tapered", {{"steep", true}, {"shape", std::string{"cone"}}, {"parts", std::vector<std::string>{"a", "b"}}}};
+  const auto arrived = arrival_of(sent);
+  EXPECT_EQ(arrived.own_data, sent.own_data);
+  EXPECT_EQ(arrived.own_model, sent.own_model);
+  EXPECT_EQ(arrival_of(node_hello{"b", "1", 7, {"model \"tapered\""}}).added, std::vector<std::string>{"model \"tapered\""});
+}
+
 TEST(JobTravel, WhatIsInjectedArrives) {
   job sent;
   protocols::inject_spec& inject = sent.inject;

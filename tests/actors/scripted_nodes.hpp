@@ -87,6 +87,7 @@ public:
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
       [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
       [](inspect_query) { return node_report{}; },
+      [](shards_query) { return shards_view{}; },
       [this](const role_order& msg) { script_->orders.push_back(msg); },
       [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
       [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },

@@ -182,12 +182,16 @@ private:
   actors::node_options options_of(const std::string& node) {
     auto through = gates[node] = std::make_shared<gate>();
     actors::node_options options;
-    options.load = [through](const data_spec& spec, std::uint64_t seed) -> result<data_pair> {
-      auto real = load_data(spec, seed);
+    const auto load = [through](const actors::parameters&, std::uint64_t seed) -> result<data_pair> {
+      data_spec digits;
+      digits.train_samples = 300;
+      digits.test_samples = 50;
+      auto real = load_data(digits, seed);
       if (!real)
         return real;
       return data_pair{std::make_shared<gated_data>(real->train, through), std::make_shared<gated_data>(real->test, through)};
     };
+    options.added.sources = {{.name = "gated", .summary = "digits, when the node's gate is open", .load = load}};
     return options;
   }
 

@@ -32,8 +32,7 @@ struct stall {
 
 actors::job endless() {
   actors::job job;
-  job.data.train_samples = 300;
-  job.data.test_samples = 50;
+  job.own_data.name = "gated";
   job.data.batch = 16;
   job.model.layers = {"flatten", "linear 128 relu", "linear 10"};
   job.evaluate.every_s = 3600;

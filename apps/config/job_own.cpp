@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Models and data sources that a program has added: their parameters in a job file, and whether they may be added at all.
+#include "apps/config/job_draft.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "apps/config/suggest.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using key_list = std::vector<key_info<loaded_job>>;
+using parameter_list = std::vector<protocols::parameter_info>;
+
+/// The kind of this name, or null.
+template <class Kind>
+const Kind* find_kind(const std::vector<Kind>& kinds, const std::string& name) {
+  const auto at = std::ranges::find(kinds, name, &Kind::name);
+  return at == kinds.end() ? nullptr : &*at;
+}
+
+void refuse_parameter(job_draft& draft, const key_list& keys, const std::string& kind, const parameter_list& parameters, const assignment& a) {
+  std::vector<std::string> names, siblings;
+  for (const auto& p : parameters)
+    names.push_back(p.name);
+  for (const auto& key : keys)
+    if (key.section == a.section)
+      siblings.push_back(key.name);
+  siblings.insert(siblings.end(), names.begin(), names.end());
+  const std::string likely = nearest(a.name, siblings);
+  draft.problems.add(a.key_at, !likely.empty()  ? fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely)
+                               : names.empty() ? fmt::format("unknown key {}; {} takes no parameters", a.full_name(), kind)
+                                               : fmt::format("unknown key {}; {} takes {}", a.full_name(), kind, fmt::join(names, ", ")));
+}
+
+/// Every parameter of `kind`, given or not.
+template <class Kind>
+void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const std::string& section, const std::vector<assignment>& given,
+               actors::own_spec& into) {
+  into.name = kind.name;
+  for (const assignment& a : given) {
+    if (a.section != section)
+      continue;
+    const auto parameter = std::ranges::find(kind.parameters, a.name, &protocols::parameter_info::name);
+    if (parameter == kind.parameters.end())
+      refuse_parameter(draft, keys, kind.name, kind.parameters, a);
+    else if (auto read = read_parameter_value(draft, *parameter, a); read && into.parameters.emplace(a.name, std::move(*read)).second)
+      draft.given.emplace(a.full_name(), a.value_at);
+  }
+  for (const auto& parameter : kind.parameters)
+    into.parameters.emplace(parameter.name, parameter.default_value);
+}
+
+/// What is wrong with one name and its parameters; `what` says of what, "model \"tapered\"".
+void check_one(std::vector<std::string>& wrong, const std::string& what, const std::string& name, const std::vector<std::string>& taken,
+               const std::vector<std::string>& keys, const parameter_list& parameters) {
+  const auto plain = [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '-' || c == '_'; };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), plain))
+    wrong.push_back(fmt::format("{} cannot be added: a name is made of a-z, 0-9, - and _", what));
+  else if (const auto times = std::ranges::count(taken, name); times != 0)
+    wrong.push_back(fmt::format("{} cannot be added: there is one of that name already; give it another", what));
+  std::vector<std::string> seen = keys;
+  for (const auto& p : parameters) {
+    if (std::ranges::count(seen, p.name) != 0)
+      wrong.push_back(fmt::format("{} cannot have a parameter \"{}\": there is a key of that name already; give it another", what, p.name));
+    seen.push_back(p.name);
+  }
+}
+
+} // namespace
+
+void read_own(job_draft& draft, const std::vector<assignment>& unknown) {
+  const actors::extensions& added = draft.out.added;
+  const key_list keys = job_keys(added);
+  const auto* model = draft.unclear("model.kind") ? nullptr : find_kind(added.models, draft.out.model_kind);
+  const auto* source = draft.unclear("data.source") ? nullptr : find_kind(added.sources, draft.out.job.data.source);
+  if (model != nullptr)
+    read_kind(draft, keys, *model, "model", unknown, draft.out.job.own_model);
+  if (source != nullptr)
+    read_kind(draft, keys, *source, "data", unknown, draft.out.job.own_data);
+  // What stands beside a kind that was refused may be its: to refuse it, too, would be a second complaint about one mistake.
+  const bool model_read = model != nullptr || (!added.models.empty() && draft.unclear("model.kind"));
+  const bool data_read = source != nullptr || (!added.sources.empty() && draft.unclear("data.source"));
+  for (const assignment& a : unknown)
+    if (!(a.section == "model" && model_read) && !(a.section == "data" && data_read))
+      refuse_key(draft, keys, a);
+}
+
+std::vector<std::string> check_extensions(const actors::extensions& added) {
+  std::vector<std::string> wrong;
+  const auto check = [&](const char* what, const std::string& section, const std::string& chooser, const auto& kinds, const auto& complete) {
+    std::vector<std::string> keys, taken;
+    for (const auto& key : job_keys({})) {
+      if (key.section == section)
+        keys.push_back(key.name);
+      if (key.full_name() == chooser) {
+        const auto& names = std::get<text>(key.accepts);
+        taken = names.choices;
+        taken.insert(taken.end(), names.later.begin(), names.later.end());
+      }
+    }
+    for (const auto& kind : kinds) {
+      const std::string named = fmt::format("{} \"{}\"", what, kind.name);
+      check_one(wrong, named, kind.name, taken, keys, kind.parameters);
+      taken.push_back(kind.name);
+      if (const std::string missing = complete(kind); !missing.empty())
+        wrong.push_back(fmt::format("{} cannot be added without {}", named, missing));
+    }
+  };
+  check("model", "model", "model.kind", added.models, [](const actors::model_kind& k) { return k.build ? "" : "`build`"; });
+  check("data source", "data", "data.source", added.sources, [](const actors::data_source& s) { return s.load ? "" : "`load`"; });
+  check("protocol", "protocol", "protocol.name", added.protocols,
+        [](const protocols::catalog_entry& e) { return e.make_rule && e.make_worker ? "" : "`make_rule` and `make_worker`"; });
+  return wrong;
+}
+
+} // namespace troupe::config

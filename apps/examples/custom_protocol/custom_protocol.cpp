@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A protocol of one's own: a round closes once enough of its samples have come, whoever's they are.
+#include "apps/application.hpp"
+
+#include "protocols/parameters.hpp"
+#include "protocols/params_worker.hpp"
+#include "protocols/round_rule.hpp"
+
+namespace {
+
+using namespace troupe::protocols;
+
+/// One step on the mean gradient over the samples that have come when they are `share` of the round's. Unlike a quorum of workers, it
+/// weighs a worker by what it does: one with half a batch counts half.
+class portion final : public round_policy {
+public:
+  explicit portion(double share) : share_(share) {}
+
+  std::optional<closing> close(const open_round& round) override {
+    std::int64_t come = 0;
+    for (const auto& [who, part] : round.pushed)
+      come += part.samples;
+    const bool enough = static_cast<double>(come) >= share_ * static_cast<double>(round.samples());
+    return enough || round.full() ? std::optional{by_samples(round)} : std::nullopt;
+  }
+
+private:
+  double share_;
+};
+
+catalog_entry portion_entry() {
+  return {.name = "portion",
+          .summary = "one step on the gradients of whoever brings the first share of a round's samples",
+          .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
+          .who_gets = "those that wait; a late one at its late push",
+          .takes_fan_in = true,
+          .parameters = {real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough")},
+          .make_rule =
+              [](const protocol_spec&, std::uint64_t seed) {
+                const auto policy = [](const protocol_spec& spec, std::uint64_t) { return std::make_unique<portion>(real_of(spec, "share", 0.75)); };
+                return std::make_unique<round_rule>(policy, seed);
+              },
+          .make_worker =
+              [](const protocol_spec&, member self, std::uint64_t) {
+                return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
+              }};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  troupe::application app;
+  app.add_protocol(portion_entry());
+  return app.main(argc, argv);
+}
