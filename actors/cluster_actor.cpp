@@ -127,6 +127,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const release_job& msg) { forget(msg.number); },
     [this](cluster_query) { return view(); },
     [this](inspect_query) { return inspect_all(); },
+    [this](const probe_query& what) { return probe(what); },
     [this](const job_finished& msg) { finished(msg); },
   };
 }
@@ -354,7 +355,7 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
       setup_.say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
-      at = seat{.what = at.what};
+      at = seat{.what = at.what, .last = at.leaving ? "has left" : "is gone: " + explain(msg.reason)};
     }
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {

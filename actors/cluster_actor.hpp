@@ -51,6 +51,7 @@ private:
     std::uint64_t job = 0;
     bool leaving = false;
     std::optional<caf::typed_response_promise<void>> may_leave{};
+    std::string last{}; ///< what became of it when it was here; empty: it never was
   };
   struct entry {
     std::uint64_t number = 0;
@@ -84,6 +85,8 @@ private:
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);
   caf::result<cluster_report> inspect_all();
+  struct probing;
+  caf::result<cluster_probe> probe(const probe_query& what); ///< cluster_probe.cpp
   std::vector<member_view> members() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);

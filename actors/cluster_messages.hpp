@@ -118,7 +118,8 @@ using cluster_actor = caf::typed_actor<
   caf::result<node_trace_piece>(node_trace_query),
   caf::result<void>(release_job),
   caf::result<cluster_view>(cluster_query),
-  caf::result<cluster_report>(inspect_query)>;
+  caf::result<cluster_report>(inspect_query),
+  caf::result<cluster_probe>(probe_query)>;
 
 /// To itself, from a job's coordinator: it is over.
 struct job_finished {

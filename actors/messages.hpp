@@ -20,6 +20,7 @@
 #include "actors/device.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
+#include "actors/probe.hpp"
 #include "actors/replica.hpp"
 #include "actors/trace.hpp"
 #include "kernels/backend.hpp"
@@ -365,6 +366,8 @@ using node_actor = caf::typed_actor<
   caf::result<void>(record_order),
   caf::result<std::int64_t>(clock_query),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
+  caf::result<clock_reading>(wall_clock_query),
+  caf::result<node_probe>(probe_query),
   caf::result<void>(stop_job)>;
 
 /// What a node hears from itself: its data are loaded, a lane opened or closed.

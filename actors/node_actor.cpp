@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
+#include "actors/net/ports.hpp"
 #include "actors/process.hpp"
 
 namespace troupe::actors {
@@ -99,10 +100,29 @@ node_control::behavior_type node_state::make_behavior() {
     },
     [](clock_query) { return steady_ns(); },
     [this](trace_query) { return trace_ ? trace_->take() : trace_chunk{}; },
+    [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
+    [this](const probe_query& what) { return probe(what); },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },
   };
+}
+
+/// Looking takes seconds: not on this actor's thread.
+caf::result<node_probe> node_state::probe(const probe_query& what) {
+  using looker = caf::typed_actor<caf::result<node_probe>(probe_query)>;
+  const bool lanes_open = hub_ != nullptr; // this job has the port
+  auto once = self_->spawn<caf::detached>([where = where_, lanes_open](looker::pointer me) -> looker::behavior_type {
+    return {[=](const probe_query& query) {
+      me->quit();
+      node_probe seen = look_around(query);
+      seen.lane_port = where.lane_port;
+      if (where.lane_port != 0 && !lanes_open)
+        seen.lane_port_wrong = net::cannot_listen(where.host, where.lane_port);
+      return seen;
+    }};
+  });
+  return self_->delegate(once, what);
 }
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {

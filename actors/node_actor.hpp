@@ -46,6 +46,7 @@ private:
   caf::result<void> start(const job_places& msg);
   caf::result<node_report> inspect_roles();
   caf::result<void> carry_out(const role_order& msg);
+  caf::result<node_probe> probe(const probe_query& what);
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);

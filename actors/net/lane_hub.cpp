@@ -84,18 +84,9 @@ private:
 
   // -- opening
 
-  void listen() try {
-    tcp::resolver resolver(io_);
-    const tcp::endpoint address =
-        resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive).begin()->endpoint();
-    acceptor_.open(address.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    set_congestion(acceptor_.native_handle(), options_.congestion);
-    acceptor_.bind(address);
-    acceptor_.listen();
+  void listen() {
+    listen_at(acceptor_, options_.host, options_.port, options_.congestion);
     port_ = acceptor_.local_endpoint().port();
-  } catch (const boost::system::system_error& e) {
-    throw std::system_error(e.code(), fmt::format("cannot listen for lanes on {}:{}", options_.host, options_.port));
   }
 
   void accept() {
