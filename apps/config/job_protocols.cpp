@@ -100,8 +100,9 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
                                                              kind_name(parameter->default_value), to_text(as_value(parameter->default_value)))
                             : parameter->check ? parameter->check(*read)
                                                : "";
-  if (!wrong.empty()) {
-    draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+  if (!wrong.empty()) { // some begin with the value, or the part of it, that is wrong
+    draft.problems.add(a.value_at, wrong.starts_with('"') ? fmt::format("{}: {}", a.full_name(), wrong)
+                                                          : fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
     return;
   }
   if (spec.parameters.emplace(a.name, *read).second && &spec == &draft.out.job.protocol)
