@@ -331,6 +331,7 @@ struct prepare_job {
   coordinator_actor coordinator; ///< hears of roles that die
   std::uint32_t life = 0;        ///< of your process in this job; of your workers, too
   bool trace = false;            ///< record what the roles do, and when
+  std::vector<std::string> names = {}; ///< of the job's nodes, by number
 };
 /// Local actors and proxies of remote ones alike.
 struct role_peers {

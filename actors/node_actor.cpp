@@ -135,7 +135,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   traces_devices_ = msg.trace;
   try {
     if (job_.cluster.nodes > 1)
-      open_lanes(msg.job_key);
+      open_lanes(msg.job_key, msg.names);
   } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
     return caf::make_error(caf::sec::runtime_error, e.what());
   }
@@ -147,7 +147,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   return preparing_;
 }
 
-void node_state::open_lanes(std::uint64_t job_key) {
+void node_state::open_lanes(std::uint64_t job_key, const std::vector<std::string>& names) {
   router_ = std::make_shared<lane_router>(node_control{self_});
   net::lane_options options;
   options.self = net::node_id{number_};
@@ -159,6 +159,7 @@ void node_state::open_lanes(std::uint64_t job_key) {
   hub_ = net::lane_hub::open(options, router_);
 }
 
+  options.names = names;
 void node_state::on_data(const data_loaded& msg) {
   if (!preparing_.pending())
     return;

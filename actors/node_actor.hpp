@@ -47,7 +47,9 @@ private:
   caf::result<node_report> inspect_roles();
   caf::result<void> carry_out(const role_order& msg);
   caf::result<node_probe> probe(const probe_query& what);
-  void open_lanes(std::uint64_t job_key);
+  void open_lanes(std::uint64_t job_key, const std::vector<std::string>& names);
+  void measure();
+  void measure_every_second();
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
   void on_back(const node_place& msg);

@@ -310,7 +310,8 @@ bool inspect(Inspector& f, node_hello& x) {
 template <class Inspector>
 bool inspect(Inspector& f, prepare_job& x) {
   return f.object(x).fields(f.field("job_key", x.job_key), f.field("self", x.self), f.field("what", x.what),
-                            f.field("coordinator", x.coordinator), f.field("life", x.life), f.field("trace", x.trace));
+                            f.field("coordinator", x.coordinator), f.field("life", x.life), f.field("trace", x.trace),
+                            f.field("names", x.names));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {

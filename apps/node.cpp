@@ -292,7 +292,7 @@ int slurm_node(const node_options& options) {
 int node_command(const node_options& options) {
   if (options.slurm)
     return slurm_node(options);
-  const auto cluster = config::load_cluster(options.cluster);
+  const auto cluster = config::load_cluster(options.cluster, options.name);
   if (!cluster)
     return refuse(cluster.error());
   const auto* self = cluster->find(options.name);

@@ -164,6 +164,10 @@ private:
     if (as.job_key != options_.job_key)
       return refuse(fmt::format("job key {:016x} of node {} met {:016x} of node {}: not the same run", options_.job_key,
                                 options_.self.value, as.job_key, peer.value));
+    if (const auto certified = by.certified_name(); certified && !options_.names.empty())
+      if (peer.value >= options_.names.size() || options_.names[peer.value] != *certified)
+        return refuse(fmt::format("its certificate was issued to \"{}\", and it says that it is node {}", *certified,
+                                  peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value)));
     const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
       if (as.as != wire::hello::role::accepts || mine->first != peer)

@@ -85,7 +85,7 @@ std::vector<key_info<cluster>> cluster_keys() {
 
 class cluster_reader {
 public:
-  explicit cluster_reader(const std::string& file) : problems_(file) {}
+  cluster_reader(const std::string& file, std::string reader) : problems_(file), reader_(std::move(reader)) {}
 
   checked<cluster> read(const toml_table& document) {
     toml_table top;
@@ -154,6 +154,9 @@ private:
   void read_security(const toml_entry& entry) {
     const place at{entry.key_at, "", 0};
     const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
+    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key})
+      if (const auto hole = file->find("{name}"); hole != std::string::npos)
+        file->replace(hole, 6, reader_);
     const auto files =
         std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });
     if (files != 0 && files != 3)
@@ -168,6 +171,11 @@ private:
   void check_files(const std::map<std::string, place>& given) {
     using file = apps::file_problem::file;
     const auto& [ca, certificate, key, insecure] = out_.security;
+    if (reader_ != client_name)
+      if (const auto own = apps::read_certificate(certificate); own && apps::name_of(own->get()) != reader_)
+        problems_.add(given.at("certificate"), fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
+                                                           "issue one with `troupe certs issue FOLDER --node {2}`", certificate,
+                                                           apps::name_of(own->get()), reader_));
     for (const auto& [which, what] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
       problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), what);
   }
@@ -230,6 +238,7 @@ private:
   }
 
   problem_list problems_;
+  std::string reader_;
   cluster out_;
   std::vector<node_draft> nodes_;
 };
@@ -249,11 +258,11 @@ const cluster_node& cluster::coordinator() const {
   return *std::find_if(nodes.begin(), nodes.end(), [](const cluster_node& n) { return n.coordinator; });
 }
 
-checked<cluster> load_cluster(const std::string& path) {
+checked<cluster> load_cluster(const std::string& path, const std::string& reader) {
   const auto document = parse_config_file(path);
   if (!document)
     return document.error();
-  return cluster_reader(path).read(*document);
+  return cluster_reader(path, reader).read(*document);
 }
 
 } // namespace troupe::config
