@@ -49,6 +49,10 @@ node_state::node_state(node_control::stateful_pointer<node_state> self, node_opt
     stop();
     self_->quit(msg.reason);
   });
+  if (where_.metrics) {
+    metrics_.emplace(self->home_system());
+    measure_every_second();
+  }
 }
 
 node_control::behavior_type node_state::make_behavior() {
@@ -155,11 +159,26 @@ void node_state::open_lanes(std::uint64_t job_key, const std::vector<std::string
   options.host = where_.host;
   options.port = where_.lane_port;
   options.security = where_.security;
+  options.names = names;
   options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
   hub_ = net::lane_hub::open(options, router_);
 }
 
-  options.names = names;
+void node_state::measure() {
+  if (!metrics_)
+    return;
+  metrics_->on_memory(resident_bytes());
+  if (hub_)
+    for (const auto& lane : hub_->stats())
+      if (lane.peer.value < places_.nodes.size()) // else one that is up before this node has heard of its peers
+        metrics_->on_lane(places_.nodes[lane.peer.value].name, lane);
+}
+
+void node_state::measure_every_second() {
+  measure();
+  self_->run_delayed(std::chrono::seconds{1}, [this] { measure_every_second(); });
+}
+
 void node_state::on_data(const data_loaded& msg) {
   if (!preparing_.pending())
     return;
@@ -362,6 +381,7 @@ void node_state::stop() {
   if (router_)
     router_->clear();
   router_ = nullptr;
+  measure();
   hub_ = nullptr;
   trace_ = nullptr;
   lanes_up_.clear();

@@ -13,6 +13,7 @@
 
 #include "actors/lane_router.hpp"
 #include "actors/messages.hpp"
+#include "actors/metrics.hpp"
 #include "actors/worker_actor.hpp"
 #include "actors/type_ids.hpp"
 #include "protocols/tree.hpp"
@@ -24,6 +25,7 @@ struct node_options {
   std::string host = "127.0.0.1";
   std::uint16_t lane_port = 0; ///< 0: any free port
   net::security security = {}; ///< with it lanes speak TLS
+  bool metrics = false;        ///< keep counts of its lanes for the exporter of its actor system
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
@@ -117,6 +119,7 @@ private:
   std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
   tracer_ptr trace_;
   bool traces_devices_ = false; ///< that costs, and is for the whole of a job
+  std::optional<lane_metrics> metrics_;
   caf::typed_response_promise<node_prepared> preparing_;
   caf::typed_response_promise<void> starting_;
 };

@@ -71,7 +71,7 @@ public:
   member(const config::cluster& cluster, const config::cluster_node& self, bool once, signal_waiter& signals)
       : coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
         config_(options_for(cluster, self)), system_(config_),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files()})) {}
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), self.metrics_port != 0})) {}
 
   int run() {
     int code = serves_metrics(system_, self_) ? exit_done : exit_failed;
@@ -194,7 +194,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, sign
   caf::actor_system system{config};
   if (!serves_metrics(system, self))
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files()},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), self.metrics_port != 0},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)
