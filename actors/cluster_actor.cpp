@@ -141,6 +141,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
     [this](const history_query& query) { return history_of(query.job); },
     [this](const shards_query& msg) { return shards_of(msg.job); },
+    [this](const probe_query& what) { return probe(what); },
     [this](const job_finished& msg) { finished(msg); },
     [this](const job_news& msg) {
       std::visit(overloaded{[&](const std::string& text) { history_.say(msg.number, text, wall_ms()); },
@@ -381,7 +382,7 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
       say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
-      at = seat{.what = at.what};
+      at = seat{.what = at.what, .last = at.leaving ? "has left" : "is gone: " + explain(msg.reason)};
     }
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {

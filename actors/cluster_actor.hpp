@@ -52,6 +52,7 @@ private:
     std::uint64_t job = 0;
     bool leaving = false;
     std::optional<caf::typed_response_promise<void>> may_leave{};
+    std::string last{}; ///< what became of it when it was here; empty: it never was
   };
   struct entry {
     std::uint64_t number = 0;
@@ -92,6 +93,8 @@ private:
   caf::result<history> history_of(std::uint64_t job) const;
   static std::string state_of(const entry& job);
   caf::result<shards_view> shards_of(std::uint64_t number);
+  struct probing;
+  caf::result<cluster_probe> probe(const probe_query& what); ///< cluster_probe.cpp
   std::vector<member_view> members() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);

@@ -122,7 +122,8 @@ using cluster_actor = caf::typed_actor<
   caf::result<cluster_view>(cluster_query),
   caf::result<cluster_report>(inspect_query),
   caf::result<shards_view>(shards_query),
-  caf::result<history>(history_query)>;
+  caf::result<history>(history_query),
+  caf::result<cluster_probe>(probe_query)>;
 
 /// To itself, from a job's coordinator: it is over.
 struct job_finished {

@@ -106,13 +106,20 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   };
 }
 
+std::vector<std::string> coordinator_state::names() const {
+  std::vector<std::string> all;
+  for (const auto& node : setup_.nodes)
+    all.push_back(node.name);
+  return all;
+}
+
 void coordinator_state::prepare() {
   places_ = place_roles(setup_.what, setup_.nodes);
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
     awaited_.insert(i);
   answers_missing_ = setup_.nodes.size();
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace})
+    self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace, names()})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;

@@ -66,6 +66,7 @@ public:
 
 private:
   actor_report report() const;
+  std::vector<std::string> names() const; ///< of the nodes
   void prepare();
   void start();
   void started();

@@ -28,7 +28,7 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   places_.nodes[node].life = next_life(node);
   returning_.insert(node);
   self_->request(actor, coordinator_deadlines::prepare,
-                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace})
+                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace, names()})
     .then(
       [this, node](const node_prepared& ready) {
         places_.nodes[node].lane_port = ready.lane_port;

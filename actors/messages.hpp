@@ -20,6 +20,7 @@
 #include "actors/device.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
+#include "actors/probe.hpp"
 #include "actors/replica.hpp"
 #include "actors/trace.hpp"
 #include "kernels/backend.hpp"
@@ -383,6 +384,7 @@ struct prepare_job {
   coordinator_actor coordinator; ///< hears of roles that die
   std::uint32_t life = 0;        ///< of your process in this job; of your workers, too
   bool trace = false;            ///< record what the roles do, and when
+  std::vector<std::string> names = {}; ///< of the job's nodes, by number
 };
 /// Local actors and proxies of remote ones alike.
 struct role_peers {
@@ -419,6 +421,8 @@ using node_actor = caf::typed_actor<
   caf::result<std::int64_t>(clock_query),
   caf::result<shards_view>(shards_query),
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
+  caf::result<clock_reading>(wall_clock_query),
+  caf::result<node_probe>(probe_query),
   caf::result<void>(stop_job)>;
 
 /// What a node hears from itself: its data are loaded, a lane opened or closed.

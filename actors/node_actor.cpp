@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
+#include "actors/net/ports.hpp"
 #include "actors/process.hpp"
 
 namespace troupe::actors {
@@ -44,6 +45,10 @@ node_state::node_state(measured_pointer<node_control> self, node_options where) 
     stop();
     self_->quit(msg.reason);
   });
+  if (where_.metrics) {
+    metrics_.emplace(self->home_system());
+    measure_every_second();
+  }
 }
 
 node_control::behavior_type node_state::make_behavior() {
@@ -96,6 +101,8 @@ node_control::behavior_type node_state::make_behavior() {
     [](clock_query) { return steady_ns(); },
     [this](trace_query) { return trace_ ? trace_->take() : trace_chunk{}; },
     [this](shards_query) { return shards(); },
+    [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
+    [this](const probe_query& what) { return probe(what); },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },
@@ -104,6 +111,23 @@ node_control::behavior_type node_state::make_behavior() {
       guests_.push_back(what);
     },
   };
+}
+
+/// Looking takes seconds: not on this actor's thread.
+caf::result<node_probe> node_state::probe(const probe_query& what) {
+  using looker = caf::typed_actor<caf::result<node_probe>(probe_query)>;
+  const bool lanes_open = hub_ != nullptr; // this job has the port
+  auto once = self_->spawn<caf::detached>([where = where_, lanes_open](looker::pointer me) -> looker::behavior_type {
+    return {[=](const probe_query& query) {
+      me->quit();
+      node_probe seen = look_around(query);
+      seen.lane_port = where.lane_port;
+      if (where.lane_port != 0 && !lanes_open)
+        seen.lane_port_wrong = net::cannot_listen(where.host, where.lane_port);
+      return seen;
+    }};
+  });
+  return self_->delegate(once, what);
 }
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
@@ -119,7 +143,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   self_->doing.enter("loads data");
   try {
     if (job_.cluster.nodes > 1)
-      open_lanes(msg.job_key);
+      open_lanes(msg.job_key, msg.names);
   } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
     return caf::make_error(caf::sec::runtime_error, e.what());
   }
@@ -131,7 +155,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   return preparing_;
 }
 
-void node_state::open_lanes(std::uint64_t job_key) {
+void node_state::open_lanes(std::uint64_t job_key, const std::vector<std::string>& names) {
   router_ = std::make_shared<lane_router>(node_control{self_});
   net::lane_options options;
   options.self = net::node_id{number_};
@@ -139,8 +163,24 @@ void node_state::open_lanes(std::uint64_t job_key) {
   options.host = where_.host;
   options.port = where_.lane_port;
   options.security = where_.security;
+  options.names = names;
   options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
   hub_ = net::lane_hub::open(options, router_);
+}
+
+void node_state::measure() {
+  if (!metrics_)
+    return;
+  metrics_->on_memory(resident_bytes());
+  if (hub_)
+    for (const auto& lane : hub_->stats())
+      if (lane.peer.value < places_.nodes.size()) // else one that is up before this node has heard of its peers
+        metrics_->on_lane(places_.nodes[lane.peer.value].name, lane);
+}
+
+void node_state::measure_every_second() {
+  measure();
+  self_->run_delayed(std::chrono::seconds{1}, [this] { measure_every_second(); });
 }
 
 void node_state::on_data(const data_loaded& msg) {
@@ -324,6 +364,7 @@ void node_state::stop() {
   if (router_)
     router_->clear();
   router_ = nullptr;
+  measure();
   hub_ = nullptr;
   trace_ = nullptr;
   lanes_up_.clear();

@@ -15,6 +15,7 @@
 #include "actors/extensions.hpp"
 #include "actors/lane_router.hpp"
 #include "actors/messages.hpp"
+#include "actors/metrics.hpp"
 #include "actors/worker_actor.hpp"
 #include "actors/type_ids.hpp"
 #include "protocols/tree.hpp"
@@ -27,6 +28,7 @@ struct node_options {
   std::uint16_t lane_port = 0; ///< 0: any free port
   net::security security = {}; ///< with it lanes speak TLS
   extensions added = {};       ///< by this program
+  bool metrics = false;        ///< keep counts of its lanes for the exporter of its actor system
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
@@ -56,7 +58,10 @@ private:
   void note_end(const caf::down_msg& msg);
   std::string own_id() const;
   shards_view shards() const;
-  void open_lanes(std::uint64_t job_key);
+  caf::result<node_probe> probe(const probe_query& what);
+  void open_lanes(std::uint64_t job_key, const std::vector<std::string>& names);
+  void measure();
+  void measure_every_second();
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
   void on_back(const node_place& msg);
@@ -129,6 +134,7 @@ private:
   std::shared_ptr<emulation_meter> meter_; ///< of this job's workers
   tracer_ptr trace_;
   bool traces_devices_ = false; ///< that costs, and is for the whole of a job
+  std::optional<lane_metrics> metrics_;
   caf::typed_response_promise<node_prepared> preparing_;
   caf::typed_response_promise<void> starting_;
 };

@@ -102,6 +102,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::member_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::wall_clock_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_reading))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::probe_query))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_probe))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_probe))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::history_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::history))
@@ -325,7 +330,8 @@ bool inspect(Inspector& f, node_hello& x) {
 template <class Inspector>
 bool inspect(Inspector& f, prepare_job& x) {
   return f.object(x).fields(f.field("job_key", x.job_key), f.field("self", x.self), f.field("what", x.what),
-                            f.field("coordinator", x.coordinator), f.field("life", x.life), f.field("trace", x.trace));
+                            f.field("coordinator", x.coordinator), f.field("life", x.life), f.field("trace", x.trace),
+                            f.field("names", x.names));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {
@@ -572,6 +578,41 @@ bool inspect(Inspector& f, node_report& x) {
 template <class Inspector>
 bool inspect(Inspector& f, cluster_report& x) {
   return f.object(x).fields(f.field("nodes", x.nodes));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, wall_clock_query& x) {
+  return f.object(x).fields();
+}
+template <class Inspector>
+bool inspect(Inspector& f, clock_reading& x) {
+  return f.object(x).fields(f.field("wall_ns", x.wall_ns));
+}
+template <class Inspector>
+bool inspect(Inspector& f, probe_query& x) {
+  return f.object(x).fields(f.field("data", x.data), f.field("accelerators", x.accelerators));
+}
+template <class Inspector>
+bool inspect(Inspector& f, device_probe& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("usable", x.usable), f.field("reason", x.reason),
+                            f.field("memory_bytes", x.memory_bytes), f.field("free_bytes", x.free_bytes));
+}
+template <class Inspector>
+bool inspect(Inspector& f, file_probe& x) {
+  return f.object(x).fields(f.field("path", x.path), f.field("bytes", x.bytes), f.field("sha256", x.sha256),
+                            f.field("wrong", x.wrong));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_probe& x) {
+  return f.object(x).fields(
+    f.field("node", x.node), f.field("host", x.host), f.field("here", x.here), f.field("silent", x.silent), f.field("job", x.job),
+    f.field("round_trip_s", x.round_trip_s), f.field("clock_ahead_s", x.clock_ahead_s), f.field("version", x.version),
+    f.field("lane_version", x.lane_version), f.field("pid", x.pid), f.field("lane_port", x.lane_port),
+    f.field("lane_port_wrong", x.lane_port_wrong), f.field("devices", x.devices), f.field("files", x.files));
+}
+template <class Inspector>
+bool inspect(Inspector& f, cluster_probe& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("nodes", x.nodes));
 }
 
 } // namespace troupe::actors

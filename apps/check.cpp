@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe check`: a job's configuration, data and model, and what it will cost, without starting anything.
+// `troupe check`: a job, its data, its model and its cost, without starting anything; with a cluster, what the nodes have.
+#include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include <boost/json.hpp>
+#include <caf/scoped_actor.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/net/ports.hpp"
+#include "apps/cluster_check.hpp"
+#include "apps/cluster_connection.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/memory_estimate.hpp"
 #include "apps/report.hpp"
@@ -102,6 +108,8 @@ boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
             {"shapes", layout_json(p.network)}}},
           {"flops_per_sample", cost.facts.step.flops_per_row},
           {"memory", memory_json(cost)},
+          {"cluster", nullptr},
+          {"nodes", nullptr},
           {"errors", boost::json::array{}}};
 }
 
@@ -139,10 +147,63 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
              counted(job.cluster.workers, "worker"), counted(job.cluster.shards, "shard"), counted(job.cluster.nodes, "node"));
 }
 
-int refuse_check(const config::refusal& why, bool json) {
+int refuse_check(const config::refusal& why, bool json, boost::json::value nodes = nullptr) {
   if (json)
-    print_json({{"ok", false}, {"errors", errors_json(why)}});
+    print_json({{"ok", false}, {"errors", errors_json(why)}, {"nodes", std::move(nodes)}});
   return refuse(why);
+}
+
+/// What a cluster's nodes say, or why there is nobody to ask.
+struct reached_nodes {
+  std::optional<actors::cluster_probe> said;
+  std::string why_not;
+};
+
+/// A node reads its data to say what it is: the cluster waits for that, and this for the cluster.
+constexpr std::chrono::seconds patience{90};
+
+reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
+  cluster_connection connection{where};
+  if (!connection)
+    return {{}, connection.why_not()};
+  bool accelerators = job.compute.device != "cpu" || job.compute.shard_device != "cpu";
+  for (const auto& node : where.nodes)
+    accelerators |= node.devices != std::vector<std::string>{"cpu"};
+  reached_nodes reached;
+  caf::scoped_actor asker{connection.system()};
+  asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators})
+    .receive([&](actors::cluster_probe& all) { reached.said = std::move(all); },
+             [&](const caf::error& e) { reached.why_not = "the cluster's coordinator does not answer: " + actors::explain(e); });
+  return reached;
+}
+
+/// A cluster that does not run is no mistake of the files; one that runs and does not answer, or does not let this in, is.
+int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const check_options& options) {
+  const config::cluster& file = *prepared.cluster;
+  const reached_nodes reached = ask_nodes(file, prepared.config.job);
+  const auto nodes = reached.said ? nodes_json(*reached.said, file) : boost::json::array{};
+  config::problems wrong;
+  if (reached.said)
+    for (auto& what : mismatches(*reached.said, {prepared.config.job, file, cost.roles}))
+      wrong.push_back({options.cluster, std::move(what)});
+  else if (actors::net::somebody_listens(file.coordinator().host, file.coordinator().port))
+    wrong.push_back({options.cluster, reached.why_not + "; somebody is there: look whether it is this cluster, of this version, and not stopped"});
+  else
+    fmt::print(stderr, "{}: the cluster does not run, so the files alone are checked: {}\n", options.cluster, reached.why_not);
+  if (reached.said && !options.json)
+    fmt::print("cluster {}\n{}\n", reached.said->name, nodes_table(*reached.said, file));
+  if (!wrong.empty())
+    return refuse_check({wrong}, options.json, nodes);
+  if (!options.json) {
+    print_for_people(prepared, cost);
+    return exit_done;
+  }
+  auto out = as_json(prepared, cost);
+  out["cluster"] = {{"name", file.name}, {"reached", reached.said.has_value()},
+                    {"reason", reached.said ? boost::json::value{} : boost::json::value(reached.why_not)}};
+  out["nodes"] = nodes;
+  print_json(out);
+  return exit_done;
 }
 
 } // namespace
@@ -158,9 +219,10 @@ int check_command(const check_options& options) {
   const auto cost = cost_of(*prepared);
   if (!cost)
     return refuse_check(cost.error(), options.json);
-  if (!prepared->cluster) // else other machines have to have it
-    if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())
-      return refuse_check({wrong}, options.json);
+  if (prepared->cluster)
+    return check_on_cluster(*prepared, *cost, options);
+  if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())
+    return refuse_check({wrong}, options.json);
   if (options.json)
     print_json(as_json(*prepared, *cost));
   else

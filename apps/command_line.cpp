@@ -148,11 +148,14 @@ void add_others(CLI::App& app, arguments& a) {
       ->allow_extra_args(false);
   add_json(console, a.console.json);
 
-  CLI::App* check = add_command(app, "check", "Check a job file, its data and its model; start nothing",
+  CLI::App* check = add_command(app, "check", "Check a job file, its data and its model, and the nodes of a cluster; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);
   add_inject(check, a);
-  check->add_option("--cluster", a.check.cluster, "check it against this cluster file")->type_name("CLUSTER.toml");
+  check->add_option("--cluster", a.check.cluster,
+                    "check it against this cluster file, and ask the cluster's nodes what they have; exits with 2 where one is missing, silent or "
+                    "differs, and with 0 where the files are right and no cluster runs")
+      ->type_name("CLUSTER.toml");
   check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
   add_json(check, a.check.json);
 

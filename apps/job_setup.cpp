@@ -153,6 +153,8 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
     auto early = build_model(job, *facts.sample, facts.classes);
     if (!early)
       return early.error();
+    if (config::problems wrong = wrong_init(job, *early); !wrong.empty())
+      return config::refusal{std::move(wrong)};
     if (!read_data)
       return prepared_job{std::move(job), std::move(cluster), {}, std::move(*early)};
   }

@@ -71,7 +71,7 @@ public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once, signal_waiter& signals)
       : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
         config_(options_for(cluster, self)), system_(config_),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added})) {}
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added, self.metrics_port != 0})) {}
 
   int run() {
     int code = serves_metrics(system_, self_) ? exit_done : exit_failed;
@@ -196,7 +196,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   caf::actor_system system{config};
   if (!serves_metrics(system, self))
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added, self.metrics_port != 0},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)
@@ -294,7 +294,7 @@ int slurm_node(const node_options& options) {
 int node_command(const node_options& options) {
   if (options.slurm)
     return slurm_node(options);
-  const auto cluster = config::load_cluster(options.cluster);
+  const auto cluster = config::load_cluster(options.cluster, options.name);
   if (!cluster)
     return refuse(cluster.error());
   const auto* self = cluster->find(options.name);

@@ -78,7 +78,7 @@ public:
     auto plane = output_plane(in_[0].dims, w[2], w[3], op.stride, op.padding);
     if (!plane)
       return misfit(
-          fmt::format("a {}x{} window with padding {} does not fit into {}", w[2], w[3], op.padding, in_[0].to_string()));
+          fmt::format("a {}x{} window with padding {} does not fit into {}; take a smaller one, or more padding", w[2], w[3], op.padding, in_[0].to_string()));
     return {{per_row({w[0], (*plane)[0], (*plane)[1]})}};
   }
 
@@ -153,7 +153,7 @@ private:
       return misfit(fmt::format("pooling needs images (rows, C, H, W), got {}", list_inputs()));
     auto plane = output_plane(in_[0].dims, size, size, stride, padding);
     if (!plane)
-      return misfit(fmt::format("a {0}x{0} window with padding {1} does not fit into {2}", size, padding, in_[0].to_string()));
+      return misfit(fmt::format("a {0}x{0} window with padding {1} does not fit into {2}; take a smaller one", size, padding, in_[0].to_string()));
     return shape{in_[0].dims[0], (*plane)[0], (*plane)[1]};
   }
 

@@ -88,7 +88,7 @@ private:
   result<any> read_linear() {
     auto units = extent(1);
     if (!units)
-      return wrong("needs a number of units from 1 on", "\"linear 128 relu\"");
+      return wrong(fmt::format("needs a number of units from 1 to {}", largest_extent), "\"linear 128 relu\"");
     return linear{*units, optional_activation()};
   }
 
@@ -96,7 +96,7 @@ private:
     conv layer;
     auto channels = extent(1);
     if (!channels)
-      return wrong("needs a number of channels from 1 on", conv_example);
+      return wrong(fmt::format("needs a number of channels from 1 to {}", largest_extent), conv_example);
     layer.channels = *channels;
     const auto kernel = take();
     const auto cross = kernel.find('x');

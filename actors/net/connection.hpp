@@ -52,6 +52,8 @@ public:
   node_id peer() const { return peer_; }
   bool is_open() const { return state_ == state::open; }
   const std::string& address() const { return address_; }
+  /// Whom the peer's certificate was issued to; nothing on a plain lane.
+  std::optional<std::string> certified_name() const { return tls_ ? std::optional{tls_->peer_name()} : std::nullopt; }
   lane_stats stats() const;
 
 private:

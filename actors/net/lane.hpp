@@ -50,6 +50,9 @@ struct lane_options {
   std::chrono::milliseconds handshake_timeout{5000};
   /// With certificates lanes speak TLS 1.3, to peers that show one of the same authority; without, plain TCP.
   net::security security;
+  /// What the nodes of the job are called, by id. With certificates a peer's has to be issued to the node that it says it is; without
+  /// names any of the authority's will do.
+  std::vector<std::string> names;
   /// Where payloads come from that nobody placed; thread-safe. Empty: the heap.
   std::function<kernels::buffer(std::size_t)> allocate;
 };

@@ -84,18 +84,9 @@ private:
 
   // -- opening
 
-  void listen() try {
-    tcp::resolver resolver(io_);
-    const tcp::endpoint address =
-        resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive).begin()->endpoint();
-    acceptor_.open(address.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    set_congestion(acceptor_.native_handle(), options_.congestion);
-    acceptor_.bind(address);
-    acceptor_.listen();
+  void listen() {
+    listen_at(acceptor_, options_.host, options_.port, options_.congestion);
     port_ = acceptor_.local_endpoint().port();
-  } catch (const boost::system::system_error& e) {
-    throw std::system_error(e.code(), fmt::format("cannot listen for lanes on {}:{}", options_.host, options_.port));
   }
 
   void accept() {
@@ -173,6 +164,10 @@ private:
     if (as.job_key != options_.job_key)
       return refuse(fmt::format("job key {:016x} of node {} met {:016x} of node {}: not the same run", options_.job_key,
                                 options_.self.value, as.job_key, peer.value));
+    if (const auto certified = by.certified_name(); certified && !options_.names.empty())
+      if (peer.value >= options_.names.size() || options_.names[peer.value] != *certified)
+        return refuse(fmt::format("its certificate was issued to \"{}\", and it says that it is node {}", *certified,
+                                  peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value)));
     const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
       if (as.as != wire::hello::role::accepts || mine->first != peer)

@@ -38,6 +38,19 @@ void set_congestion(int descriptor, const std::string& name) {
     throw std::system_error(errno, std::generic_category(), fmt::format("TCP congestion control \"{}\"", name));
 }
 
+void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port, const std::string& congestion) try {
+  using boost::asio::ip::tcp;
+  tcp::resolver resolver(acceptor.get_executor());
+  const tcp::endpoint address = resolver.resolve(host, std::to_string(port), tcp::resolver::passive).begin()->endpoint();
+  acceptor.open(address.protocol());
+  acceptor.set_option(tcp::acceptor::reuse_address(true));
+  set_congestion(acceptor.native_handle(), congestion);
+  acceptor.bind(address);
+  acceptor.listen();
+} catch (const boost::system::system_error& e) {
+  throw std::system_error(e.code(), fmt::format("cannot listen for lanes on {}:{}", host, port));
+}
+
 std::string remote_address(const boost::asio::ip::tcp::socket& socket) {
   boost::system::error_code failed;
   const auto end = socket.remote_endpoint(failed);

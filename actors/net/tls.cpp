@@ -3,6 +3,7 @@
 #include "actors/net/tls.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -262,6 +263,16 @@ tls_session::outcome tls_session::flush() {
     fault_ = std::strerror(errno);
   over_ = true;
   return outcome::ended;
+}
+
+std::string tls_session::peer_name() const {
+  const std::lock_guard lock(mutex_);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
+  if (!certificate)
+    return {};
+  std::array<char, 256> name{};
+  const int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
+  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // whole: a NUL in it ends no comparison
 }
 
 std::string tls_session::fault() const {

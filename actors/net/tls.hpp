@@ -79,6 +79,8 @@ public:
   result write(std::span<const std::span<const std::byte>> parts);
   /// Whether something that was taken waits for the socket: `write` again when it takes more.
   bool holds_back() const;
+  /// Whom the peer's certificate was issued to (its common name), once the handshake is done.
+  std::string peer_name() const;
   /// Why a call ended or was refused, as words that follow "connection from HOST: ".
   std::string fault() const;
 

@@ -3,6 +3,7 @@
 #include "apps/config/cluster_file.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <map>
 #include <set>
@@ -18,6 +19,24 @@ namespace {
 
 constexpr std::int64_t highest_port = 65535;
 
+/// What a name in a list of nodes may be: it stands in files' names and in labels of metrics.
+std::string wrong_name(const std::string& name) {
+  const bool fits = !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
+  return fits ? "" : "is no node's name; it takes letters, digits, \"-\", \"_\" and \".\", such as \"a\"";
+}
+
+/// One colon is a port's, several are an address of IPv6.
+std::string wrong_host(const std::string& host) {
+  if (const auto port = host.substr(host.find(':') + 1); std::ranges::count(host, ':') == 1 && port.find_first_not_of("0123456789") == std::string::npos)
+    return "holds a port; write that as port = " + port;
+  const bool fits = !host.empty() && std::ranges::all_of(host, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':' || c == '%';
+  });
+  return fits ? "" : "is no host's name or address; write one such as \"10.0.0.1\"";
+}
+
+std::string wrong_path(const std::string& path) { return path.empty() ? "is empty; it takes the path of a PEM file" : ""; }
+
 /// One [[node]] on its way; roles arrive as texts.
 struct node_draft {
   cluster_node out;
@@ -30,9 +49,9 @@ struct node_draft {
 std::vector<key_info<node_draft>> node_keys() {
   return {
       key_of<node_draft>(
-          "node", "name", text{}, [](auto& n) -> auto& { return n.out.name; }, "what troupe node --name asks for"),
+          "node", "name", text{{}, {}, wrong_name}, [](auto& n) -> auto& { return n.out.name; }, "what troupe node --name asks for"),
       key_of<node_draft>(
-          "node", "host", text{}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
+          "node", "host", text{{}, {}, wrong_host}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
       key_of<node_draft>(
           "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.port; },
           "of messages; 0: any, for a node that only joins"),
@@ -54,11 +73,11 @@ std::vector<key_info<cluster>> cluster_keys() {
       key_of<cluster>(
           "", "name", text{}, [](auto& c) -> auto& { return c.name; }, "what the cluster is called"),
       key_of<cluster>(
-          "security", "ca", text{}, [](auto& c) -> auto& { return c.security.ca; }, "PEM file of the authority"),
+          "security", "ca", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.ca; }, "PEM file of the authority"),
       key_of<cluster>(
-          "security", "certificate", text{}, [](auto& c) -> auto& { return c.security.certificate; }, "PEM file, this node's"),
+          "security", "certificate", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.certificate; }, "PEM file, this node's"),
       key_of<cluster>(
-          "security", "key", text{}, [](auto& c) -> auto& { return c.security.key; }, "PEM file, this node's"),
+          "security", "key", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.key; }, "PEM file, this node's"),
       key_of<cluster>(
           "security", "insecure", flag{}, [](auto& c) -> auto& { return c.security.insecure; }, "anybody may join"),
   };
@@ -66,7 +85,7 @@ std::vector<key_info<cluster>> cluster_keys() {
 
 class cluster_reader {
 public:
-  explicit cluster_reader(const std::string& file) : problems_(file) {}
+  cluster_reader(const std::string& file, std::string reader) : problems_(file), reader_(std::move(reader)) {}
 
   checked<cluster> read(const toml_table& document) {
     toml_table top;
@@ -75,7 +94,9 @@ public:
         read_nodes(entry);
       else if (entry.key == "security" && std::holds_alternative<toml_table>(entry.value.held))
         read_security(entry);
-      else if (std::holds_alternative<toml_table>(entry.value.held))
+      else if (entry.key == "security")
+        problems_.add({entry.key_at, "", 0}, "security is a section, not a value; write [security] and its keys below it");
+      else if (std::holds_alternative<toml_table>(entry.value.held) || is_list_of_tables(entry.value))
         refuse_section(entry);
       else
         top.push_back(entry);
@@ -89,6 +110,11 @@ public:
   }
 
 private:
+  static bool is_list_of_tables(const toml_value& value) {
+    const auto* items = std::get_if<toml_array>(&value.held);
+    return items != nullptr && !items->empty() && std::holds_alternative<toml_table>(items->front().held);
+  }
+
   void refuse_section(const toml_entry& entry) {
     const std::string likely = nearest(entry.key, {"node", "security"});
     problems_.add({entry.key_at, "", 0}, fmt::format("there is no section [{}]; {}", entry.key,
@@ -128,6 +154,9 @@ private:
   void read_security(const toml_entry& entry) {
     const place at{entry.key_at, "", 0};
     const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
+    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key})
+      if (const auto hole = file->find("{name}"); hole != std::string::npos)
+        file->replace(hole, 6, reader_);
     const auto files =
         std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });
     if (files != 0 && files != 3)
@@ -142,6 +171,11 @@ private:
   void check_files(const std::map<std::string, place>& given) {
     using file = apps::file_problem::file;
     const auto& [ca, certificate, key, insecure] = out_.security;
+    if (reader_ != client_name)
+      if (const auto own = apps::read_certificate(certificate); own && apps::name_of(own->get()) != reader_)
+        problems_.add(given.at("certificate"), fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
+                                                           "issue one with `troupe certs issue FOLDER --node {2}`", certificate,
+                                                           apps::name_of(own->get()), reader_));
     for (const auto& [which, what] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
       problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), what);
   }
@@ -196,14 +230,15 @@ private:
     };
     const place at = nodes_.front().at;
     if (const auto coordinators = count(&cluster_node::coordinator); coordinators != 1)
-      problems_.add(at, fmt::format("{} nodes have the role coordinator; exactly one has it", coordinators));
+      problems_.add(at, fmt::format("{} nodes have the role coordinator; exactly one has it, such as roles = [\"coordinator\", \"shard\"]", coordinators));
     if (count(&cluster_node::shard) == 0)
-      problems_.add(at, "no node has the role shard; at least one holds the parameters");
+      problems_.add(at, "no node has the role shard; at least one holds the parameters: write it into a node's roles");
     if (count(&cluster_node::worker) == 0)
-      problems_.add(at, "no node has the role worker; at least one computes");
+      problems_.add(at, "no node has the role worker; at least one computes: write it into a node's roles");
   }
 
   problem_list problems_;
+  std::string reader_;
   cluster out_;
   std::vector<node_draft> nodes_;
 };
@@ -223,11 +258,11 @@ const cluster_node& cluster::coordinator() const {
   return *std::find_if(nodes.begin(), nodes.end(), [](const cluster_node& n) { return n.coordinator; });
 }
 
-checked<cluster> load_cluster(const std::string& path) {
+checked<cluster> load_cluster(const std::string& path, const std::string& reader) {
   const auto document = parse_config_file(path);
   if (!document)
     return document.error();
-  return cluster_reader(path).read(*document);
+  return cluster_reader(path, reader).read(*document);
 }
 
 } // namespace troupe::config

@@ -48,7 +48,11 @@ struct cluster {
 /// Whether this name or address is of the own host alone.
 bool is_loopback(const std::string& host);
 
-/// Reads and checks a cluster file; every problem at once.
-checked<cluster> load_cluster(const std::string& path);
+/// Who reads a cluster file that is no node of it: a client, with a certificate of that name.
+inline constexpr const char* client_name = "client";
+
+/// Reads and checks a cluster file; every problem at once. `reader`: the node that reads it, whose name "{name}" in the paths of
+/// [security] stands for, so that all hosts have the same file.
+checked<cluster> load_cluster(const std::string& path, const std::string& reader = client_name);
 
 } // namespace troupe::config

@@ -88,7 +88,9 @@ std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter
                                               : "";
   if (wrong.empty())
     return read;
-  draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+  // Some begin with the value, or the part of it, that is wrong.
+  draft.problems.add(a.value_at, wrong.starts_with('"') ? fmt::format("{}: {}", a.full_name(), wrong)
+                                                        : fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
   return std::nullopt;
 }
 

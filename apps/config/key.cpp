@@ -52,6 +52,8 @@ bool is_device(const std::string& name) {
 
 /// What a domain's own check says of a value of the right type; empty: fine.
 std::string refuse(const std::string& s, const text& t) {
+  if (t.wrong != nullptr)
+    return t.wrong(s);
   if (t.choices.empty() || contains(t.choices, s))
     return {};
   if (contains(t.later, s))

@@ -31,6 +31,7 @@ struct real {
 /// A text: any, or one of `choices`; those in `later` are designed and not there yet.
 struct text {
   std::vector<std::string> choices, later;
+  std::string (*wrong)(const std::string&) = nullptr; ///< "is empty; it takes ...": what is wrong with one; empty: nothing
 };
 /// "cpu", "cuda" or "cuda:N".
 struct device {};

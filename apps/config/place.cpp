@@ -7,11 +7,52 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
 
 namespace troupe::config {
+
+namespace {
+
+/// Of a line: a dotted key as long as the file would be as many tables in each other.
+constexpr std::size_t longest_line = 16U << 10U;
+/// More than anybody reads at once.
+constexpr std::size_t most_problems = 50;
+
+/// What would be TOML, from how the parser says that something is not.
+std::string toml_remedy(const std::string& what) {
+  static const std::vector<std::pair<std::string_view, std::string_view>> remedies{
+      {"utf-8", "save the file as UTF-8 text"},
+      {"control characters", "a text ends on its line, with the quote that it began with"},
+      {"end-of-file", "what is opened has to be closed: quotes, brackets, braces"},
+      {"escape", R"(write a backslash twice, or the text in 'single' quotes)"},
+      {"cannot redefine", "each key and each section stands once; put what belongs together in one place"},
+      {"64 bits", "whole numbers go up to 9223372036854775807"},
+      {"leading zeroes", "write the number without zeroes before it"},
+      {"underscores", "one underscore may stand between two digits"},
+      {"expected digit", "a number is digits alone; the unit is that of its key"},
+      {"decimal digit", "a number is written 0.05 or 5e-2, and an address is a text, in quotes"},
+      {"nested", "nothing here is more than four brackets deep"},
+      {"month", "no key takes a date; a text stands in quotes"},
+      {"expected '='", "write key = value"},
+      {"expected value", "write the value behind the ="},
+      {"value type", "a text stands in quotes; else it is a number, true or false"},
+      {"boolean", "write true or false, in small letters"},
+      {"'nan'", "leave out a key that has no value"},
+      {"parsing array", "items stand in [ ], with a comma between two"},
+      {"inline table", "a table in braces stands in one line: {key = value, key = value}"},
+      {"comment or whitespace", "one key = value a line, and one [section] a line"},
+      {"table header", "a section is [name], a list of them [[name]]"},
+  };
+  for (const auto& [part, remedy] : remedies)
+    if (what.find(part) != std::string::npos)
+      return std::string{remedy};
+  return "a line is [section] or key = value, with texts in quotes";
+}
+
+} // namespace
 
 std::string problem_list::where(const place& p) const {
   return p.flag.empty() ? fmt::format("{}:{}:{}", file_, p.at.line, p.at.column) : p.flag;
@@ -22,8 +63,12 @@ refusal problem_list::take() {
     return std::tie(a.first.turn, a.first.at) < std::tie(b.first.turn, b.first.at);
   });
   refusal all;
+  const auto left_out = found_.size() - std::min(found_.size(), most_problems);
+  found_.resize(found_.size() - left_out);
   for (auto& [p, what] : found_)
     all.all.push_back({where(p), std::move(what)});
+  if (left_out != 0)
+    all.all.back().what += fmt::format(" (and {} more problems; mend these first)", left_out);
   found_.clear();
   return all;
 }
@@ -47,12 +92,19 @@ checked<toml_table> parse_config_file(const std::string& path) {
   const auto text = read_config_file(path);
   if (!text)
     return text.error();
-  auto parsed = parse_toml(*text);
-  if (!parsed) {
-    const auto& [at, what] = parsed.error();
-    return refusal{{{fmt::format("{}:{}:{}", path, at.line, at.column),
-                     fmt::format("this is not TOML: {}; a line is [section] or key = value, with texts in quotes", what)}}};
+  const auto refuse = [&](position at, std::string what) {
+    return refusal{{{fmt::format("{}:{}:{}", path, at.line, at.column), std::move(what)}}};
+  };
+  int line = 1;
+  for (std::size_t begin = 0; begin < text->size(); ++line) {
+    const auto end = std::min(text->find('\n', begin), text->size());
+    if (end - begin > longest_line)
+      return refuse({line, static_cast<int>(longest_line) + 1}, "this line is longer than 16 kB; break the list into lines, or look whether this is a configuration");
+    begin = end + 1;
   }
+  auto parsed = parse_toml(*text);
+  if (!parsed)
+    return refuse(parsed.error().at, fmt::format("this is not TOML: {}; {}", parsed.error().what, toml_remedy(parsed.error().what)));
   return std::move(*parsed);
 }
 

@@ -27,6 +27,7 @@ public:
   std::string where(const place& p) const;
   void add(const place& p, std::string what) { found_.emplace_back(p, std::move(what)); }
   bool empty() const { return found_.empty(); }
+  /// The first 50 of them, the last of which says how many there are beyond.
   refusal take();
 
 private:

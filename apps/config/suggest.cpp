@@ -34,7 +34,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view misspelt, const std::vector<std::string>& names) {
   // A name of a thousand letters is nobody's slip of the finger, and the table above is quadratic.
   constexpr std::size_t longest = 64;
-  if (misspelt.size() > longest)
+  if (misspelt.empty() || misspelt == "\"\"" || misspelt.size() > longest)
     return {};
   std::string best;
   std::size_t least = std::max<std::size_t>(1, misspelt.size() / 3) + 1;

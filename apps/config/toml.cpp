@@ -19,12 +19,37 @@ position begin_of(const toml::source_region& region) {
   return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
+/// Texts come from anywhere and go to a terminal, in lines.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  return out;
+}
+
+/// Cut short where it is long, and not in the middle of a UTF-8 character.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t longest = 60;
+  if (text.size() <= longest)
+    return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+    --end;
+  return text.substr(0, end) + "...";
+}
+
+/// What a key of ours is as it stands, and one that cannot be fit for a message.
+std::string key_text(std::string_view key) { return key.empty() ? "\"\"" : shortened(printable(key)); }
+
 toml_value convert(const toml::node& node);
 
 toml_table convert_table(const toml::table& table) {
   toml_table entries;
   for (const auto& [key, node] : table)
-    entries.push_back({std::string(key.str()), begin_of(key.source()), convert(node)});
+    entries.push_back({key_text(key.str()), begin_of(key.source()), convert(node)});
   // toml++ keeps its tables sorted by name; people read files from the top.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.key_at < b.key_at; });
   return entries;
@@ -83,9 +108,12 @@ std::string to_text(const toml_value& v) {
   struct writer {
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return fmt::format("{}", i); }
-    std::string operator()(double d) const { return fmt::format("{}", d); }
-    std::string operator()(const std::string& s) const { return '"' + s + '"'; }
-    std::string operator()(toml_date) const { return "a date"; }
+    std::string operator()(double d) const { // 64.0 is not the whole number 64
+      const auto digits = fmt::format("{}", d);
+      return digits.find_first_not_of("-0123456789") == std::string::npos ? digits + ".0" : digits;
+    }
+    std::string operator()(const std::string& s) const { return '"' + printable(s) + '"'; }
+    std::string operator()(toml_date) const { return "(date or time)"; }
     std::string operator()(const toml_table&) const { return "{...}"; }
     std::string operator()(const toml_array& items) const {
       std::string text = "[";
@@ -94,14 +122,7 @@ std::string to_text(const toml_value& v) {
       return text + "]";
     }
   };
-  constexpr std::size_t longest = 60;
-  std::string text = std::visit(writer{}, v.held);
-  if (text.size() <= longest)
-    return text;
-  std::size_t end = longest - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-    --end; // not in the middle of a UTF-8 character
-  return text.substr(0, end) + "...";
+  return shortened(std::visit(writer{}, v.held));
 }
 
 } // namespace troupe::config

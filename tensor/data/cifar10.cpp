@@ -35,15 +35,22 @@ result<void> append(const std::filesystem::path& path, labelled_images& images) 
 
 } // namespace
 
+std::vector<std::filesystem::path> cifar10_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (int i = 1; i <= 5; ++i)
+    files.push_back(folder / fmt::format("data_batch_{}.bin", i));
+  files.push_back(folder / "test_batch.bin");
+  return files;
+}
+
 result<image_halves> read_cifar10_folder(const std::filesystem::path& folder) {
   const labelled_images none{{channels, side, side}, classes, {}, {}};
-  image_halves files{none, none};
-  for (int i = 1; i <= 5; ++i)
-    if (auto done = append(folder / fmt::format("data_batch_{}.bin", i), files.train); !done)
+  image_halves halves{none, none};
+  const auto files = cifar10_files(folder);
+  for (const auto& file : files)
+    if (auto done = append(file, &file == &files.back() ? halves.test : halves.train); !done)
       return done.error();
-  if (auto done = append(folder / "test_batch.bin", files.test); !done)
-    return done.error();
-  return files;
+  return halves;
 }
 
 } // namespace troupe

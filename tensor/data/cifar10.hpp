@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "tensor/data/memory_set.hpp"
 
@@ -12,5 +13,7 @@ namespace troupe {
 /// 9) and 32 x 32 pixels of red, then green, then blue (Krizhevsky, "The CIFAR-10 dataset"). A file may hold any number of
 /// whole records but none.
 result<image_halves> read_cifar10_folder(const std::filesystem::path& folder);
+/// The files that it would read, the test's last.
+std::vector<std::filesystem::path> cifar10_files(const std::filesystem::path& folder);
 
 } // namespace troupe

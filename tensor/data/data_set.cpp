@@ -62,4 +62,17 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
   return make_image_pair(std::move(*images), spec.scale == "unit" ? pixel_scale::unit : pixel_scale::standard);
 }
 
+std::vector<std::filesystem::path> data_files(const data_spec& spec) {
+  if (spec.source == "idx")
+    return idx_files(spec.path);
+  if (spec.source == "cifar10")
+    return cifar10_files(spec.path);
+  if (spec.source != "csv")
+    return {};
+  std::vector<std::filesystem::path> files{spec.path};
+  if (!spec.test_path.empty())
+    files.emplace_back(spec.test_path);
+  return files;
+}
+
 } // namespace troupe

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tensor/error.hpp"
 #include "tensor/shape.hpp"
@@ -45,5 +47,7 @@ struct data_pair {
 /// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws and which labels are
 /// replaced. Errors name the file, the byte and what was expected.
 result<data_pair> load_data(const data_spec& spec, std::uint64_t seed);
+/// The files that it would read, there or not; empty: it draws its samples.
+std::vector<std::filesystem::path> data_files(const data_spec& spec);
 
 } // namespace troupe

@@ -31,14 +31,19 @@ std::uint64_t capped_product(const std::vector<std::uint32_t>& extents) {
 }
 
 /// `folder`/`name`, or with .gz behind it where only that is there.
+std::filesystem::path likely_file(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code ignored;
+  const auto plain = folder / name, packed = folder / (name + ".gz");
+  return !std::filesystem::exists(plain, ignored) && std::filesystem::exists(packed, ignored) ? packed : plain;
+}
+
 result<std::filesystem::path> find_file(const std::filesystem::path& folder, const std::string& name) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
     return error{errc::bad_data,
                  fmt::format("{}: no such folder (data.path is the folder that holds the IDX files)", folder.string())};
-  for (const auto* ending : {"", ".gz"})
-    if (auto path = folder / (name + ending); std::filesystem::exists(path, ignored))
-      return path;
+  if (auto path = likely_file(folder, name); std::filesystem::exists(path, ignored))
+    return path;
   return error{errc::bad_data, fmt::format("{}: neither {} nor {}.gz is in this folder", folder.string(), name, name)};
 }
 
@@ -108,6 +113,14 @@ result<idx_array> read_idx(const std::filesystem::path& path, int rank) {
     return source->fail(fmt::format("too long: {}, more follow it", claimed));
   array.bytes = std::move(*bytes);
   return array;
+}
+
+std::vector<std::filesystem::path> idx_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto* prefix : {"train", "t10k"})
+    for (const auto* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"})
+      files.push_back(likely_file(folder, std::string{prefix} + kind));
+  return files;
 }
 
 result<image_halves> read_idx_folder(const std::filesystem::path& folder) {

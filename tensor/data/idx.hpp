@@ -25,5 +25,7 @@ result<idx_array> read_idx(const std::filesystem::path& path, int rank);
 /// Reads `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, each plain or with `.gz` behind its
 /// name, from `folder`. Labels are 0 to 9.
 result<image_halves> read_idx_folder(const std::filesystem::path& folder);
+/// The files that it would read; where neither of a name is there, the plain one.
+std::vector<std::filesystem::path> idx_files(const std::filesystem::path& folder);
 
 } // namespace troupe

@@ -88,6 +88,8 @@ public:
       [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
       [](inspect_query) { return node_report{}; },
       [](shards_query) { return shards_view{}; },
+      [](wall_clock_query) { return clock_reading{}; },
+      [](const probe_query&) { return node_probe{}; },
       [this](const role_order& msg) { script_->orders.push_back(msg); },
       [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
       [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },

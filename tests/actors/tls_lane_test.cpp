@@ -139,6 +139,24 @@ TEST_F(LaneTls, AnotherJobIsRefusedAtBothEnds) {
     EXPECT_THAT(reason, HasSubstr("not the same run"));
 }
 
+TEST_F(LaneTls, ACertificateOpensALaneToTheNodeThatItNamesAlone) {
+  auto low = first(), high = second();
+  low.names = high.names = {"one", "two"};
+  {
+    node zero(0, low), one(1, high);
+    join(zero, one);
+  }
+  high.names = {"somebody", "two"}; // the end that is dialed looks at who dials
+  low.names = {"one", "elsewhere"}; // and the other way round
+  for (const auto& [dials, accepts] : {std::pair{first(), high}, std::pair{low, second()}}) {
+    node zero(0, dials), one(1, accepts);
+    zero.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+    ASSERT_TRUE(zero.seen->wait_down());
+    EXPECT_THAT(zero.seen->down[0].second, testing::MatchesRegex(".*its certificate was issued to \"(one|two)\", and it says that it is node (somebody|elsewhere).*"));
+    EXPECT_TRUE(one.hub->stats().empty());
+  }
+}
+
 TEST_F(LaneTls, AFileThatIsNoneIsNamedWhenTheHubOpens) {
   auto wrong = first();
   wrong.security.key = wrong.security.certificate;

@@ -4,10 +4,13 @@
 
 usage: bootstrap_test.py TROUPE [unittest arguments]
 """
+import hashlib
 import json
 import os
+import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -152,27 +155,52 @@ class Nodes(BootstrapTest):
         for name in "abcd":
             self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0, name)
 
-    def test_metrics_are_served_as_prometheus_takes_them(self):
-        metrics = free_port()
+    def metrics(self):
+        """What the coordinator's node and another serve while a job runs."""
+        ports = {name: free_port() for name in "ab"}
         with open(self.file, encoding="utf-8") as file:
             text = file.read()
-        self.file = self.path("lab.toml", text.replace(f"port = {self.port}\n", f"port = {self.port}\nmetrics_port = {metrics}\n", 1))
+        for name, port in ports.items():
+            text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nmetrics_port = {port}\n', 1)
+        self.file = self.path("lab.toml", text)
         self.cluster()
         run = self.submit(job=ENDLESS)
         self.wait_for_line(run, "^step ")
         deadline = time.monotonic() + 60
         while True:
-            with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=30) as answer:
-                text = answer.read().decode()
-            steps = re.search(r'^troupe_job_steps\{job="1 small"\} (\S+)', text, re.M)
-            if steps and float(steps[1]) > 0:
-                break
-            self.assertLess(time.monotonic(), deadline, text)
-        for name in ("troupe_job_samples", "troupe_job_training_seconds", "troupe_job_test_accuracy_ratio", "caf_actor_mailbox_size",
-                     "caf_actor_processing_time_seconds_count"):
-            self.assertRegex(text, rf"(?m)^{name}\{{")
-        for line in text.splitlines():
+            texts = {}
+            for name, port in ports.items():
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                    texts[name] = answer.read().decode()
+            steps = re.search(r'^troupe_job_steps_total\{job="1 small"\} (\S+)', texts["a"], re.M)
+            lanes = re.search(r'^troupe_lane_sent_bytes_total\{peer="a"\} (\S+)', texts["b"], re.M)
+            if steps and float(steps[1]) > 0 and lanes and float(lanes[1]) > 0:
+                return texts
+            self.assertLess(time.monotonic(), deadline, texts)
+
+    def test_metrics_are_served_as_prometheus_takes_them(self):
+        texts = self.metrics()
+        for name in ("troupe_job_samples_total", "troupe_job_training_seconds_total", "troupe_job_test_accuracy_ratio", "caf_actor_mailbox_size",
+                     "caf_actor_processing_time_seconds_count", "troupe_lane_received_bytes_total", "troupe_lane_queued_bytes"):
+            self.assertRegex(texts["a"], rf"(?m)^{name}\{{")
+        for line in "".join(texts.values()).splitlines():
             self.assertRegex(line, r'^(# (HELP|TYPE) [a-z_]+ .*|[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? -?([0-9.e+-]+|NaN|Inf)( [0-9]+)?)$')
+        with self.subTest("the dashboard"):
+            board = (pathlib.Path(__file__).resolve().parents[2] / "config" / "grafana.json").read_text(encoding="utf-8")
+            asked = [target["expr"] for panel in json.loads(board)["panels"] for target in panel["targets"]]
+            self.assertGreater(len(asked), 10)
+            served = set(re.findall(r"(?m)^([a-z_]+)", texts["a"]))
+            for name in {name for expr in asked for name in re.findall(r"\b(?:troupe|caf)_[a-z_]+", expr)}:
+                self.assertIn(name, served)
+
+    def test_promtool_finds_nothing_wrong_with_our_metrics(self):
+        if shutil.which("promtool") is None:
+            self.skipTest("no promtool here (Debian's package prometheus)")
+        for name, text in self.metrics().items():
+            ours = "".join(line for line in text.splitlines(keepends=True) if re.match(r"(# (HELP|TYPE) )?troupe_", line))
+            self.assertIn("troupe_lane_sent_bytes_total", ours)
+            done = subprocess.run(["promtool", "check", "metrics"], input=ours, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), name)
 
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")
@@ -234,6 +262,138 @@ class Jobs(BootstrapTest):
         alone = self.submit("--nodes", "1")
         _, err = self.finish(alone)
         self.assertIn("may hold no workers", err)
+
+
+class Checks(BootstrapTest):
+    """`check --cluster`: what the nodes say before a job."""
+
+    def check(self, *arguments, job=JOB):
+        done = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", job), "--cluster", self.file, *arguments], capture_output=True,
+                              text=True, timeout=DEADLINE_S, check=False)
+        return done, json.loads(done.stdout.splitlines()[-1]) if "--json" in arguments else None
+
+    def csv_job(self, names="abcd", lacks=""):
+        """A job on a table by a relative path, and a working folder for each node, which has its own copy unless it `lacks` it."""
+        for name in names:
+            os.mkdir(self.path(name))
+            if name not in lacks:
+                with open(os.path.join(self.path(name), "table.csv"), "w", encoding="utf-8") as file:
+                    file.writelines(f"{i},{i * i % 7},{i % 2}\n" for i in range(100))
+        job = re.sub(r"(?s)\[data\].*?\n(?=\[)", '[data]\nsource = "csv"\npath = "table.csv"\nbatch = 8\n', JOB)
+        return re.sub("layers = .*", 'layers = ["linear 2"]', job)
+
+    def node(self, name, file=None, wait=None):
+        folder = self.path(name)
+        back = os.getcwd()
+        os.chdir(folder if os.path.isdir(folder) else back)
+        try:
+            return super().node(name, file, wait)
+        finally:
+            os.chdir(back)
+
+    def check_in(self, folder, *arguments, job):
+        back = os.getcwd()
+        os.chdir(self.path(folder))
+        try:
+            return self.check(*arguments, job=job)
+        finally:
+            os.chdir(back)
+
+    def test_every_node_says_what_it_is(self):
+        self.cluster()
+        done, said = self.check("--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(said["ok"] and said["cluster"]["reached"])
+        self.assertEqual([node["name"] for node in said["nodes"]], list("abcd"))
+        for node in said["nodes"]:
+            self.assertEqual((node["state"], node["lane_version"], node["job"], node["data"]), ("here", 1, None, []))
+            self.assertEqual(node["pid"], self.nodes[node["name"]].pid)
+            self.assertEqual(node["version"], said["nodes"][0]["version"])
+            self.assertEqual([(device["name"], device["usable"]) for device in node["devices"]], [("cpu", True)])
+            self.assertGreater(node["free_bytes"], 0)
+            self.assertLessEqual(abs(node["clock_offset_s"]), node["round_trip_s"] / 2 + 0.001)  # all have one clock
+        self.assertGreater(said["nodes"][1]["round_trip_s"], 0)
+        done, _ = self.check()
+        self.assertRegex(done.stdout, r"(?m)^d +127\.0\.0\.1 +any +here +\S+ +version 1 +cpu +\S+ GB +\S+ ms +[+-]\S+ ms +drawn$")
+
+    def test_a_stopped_node_and_an_absent_one_are_named(self):
+        self.cluster("abc")
+        os.kill(self.nodes["c"].pid, signal.SIGSTOP)
+        done, said = self.check("--json")
+        self.assertEqual(done.returncode, 2)
+        self.assertFalse(said["ok"])
+        self.assertEqual([node["state"] for node in said["nodes"]], ["here", "here", "silent", "absent"])
+        self.assertIn("node c: does not answer (no answer in time)", done.stderr)
+        self.assertIn("node d: it has not joined; the job needs 4 nodes and 3 are here", done.stderr)
+        os.kill(self.nodes["c"].pid, signal.SIGCONT)
+        self.node("d", wait="joined")
+        self.nodes["d"].kill()
+        self.wait_for_line(self.nodes["a"], "node d is gone")
+        done, _ = self.check("--set", "cluster.workers=2")
+        self.assertEqual(done.returncode, 0, done.stderr)  # three nodes will do
+        self.assertRegex(done.stdout, r"(?m)^d .* not here +is gone: ")
+
+    def test_data_that_a_node_lacks_is_named(self):
+        job = self.csv_job(lacks="c")
+        self.cluster()
+        done, said = self.check_in("a", "--json", job=job)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(said["errors"], [{"where": self.file, "what": "node c: table.csv: No such file or directory; every node reads the "
+                                                                        "data from the same path"}])
+        files = [node["data"][0] for node in said["nodes"]]
+        self.assertEqual([len(file["sha256"] or "") for file in files], [64, 64, 0, 64])
+        self.assertEqual(len({file["sha256"] for file in files}), 2)
+
+    def test_data_that_differs_by_a_byte_is_named(self):
+        job = self.csv_job()
+        with open(os.path.join(self.path("c"), "table.csv"), "r+b") as file:
+            file.seek(400)
+            byte = file.read(1)
+            file.seek(400)
+            file.write(b"9" if byte != b"9" else b"8")
+        self.cluster()
+        done, said = self.check_in("a", "--json", job=job)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(len(said["errors"]), 1)
+        self.assertRegex(said["errors"][0]["what"], "^node c: table.csv differs from node a's ")
+        with open(os.path.join(self.path("a"), "table.csv"), "rb") as file:
+            self.assertEqual(said["nodes"][0]["data"][0]["sha256"], hashlib.sha256(file.read()).hexdigest())
+
+    def test_a_port_that_somebody_has_and_a_gpu_that_is_not_there_are_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with open(self.file, encoding="utf-8") as file:
+                text = file.read()
+            self.file = self.path("lab.toml", text.replace('name = "b"', f'name = "b"\nlane_port = {taken.getsockname()[1]}')
+                                  .replace('name = "d"', 'name = "d"\ndevices = ["cuda:99"]'))
+            self.cluster()
+            done, _ = self.check()
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "node b: cannot listen for lanes on 127.0.0.1:[0-9]+: Address already in use")
+        self.assertRegex(done.stderr, 'node d: its device "cuda:99" of the cluster file cannot be used there: ')
+
+    def test_without_a_cluster_the_files_alone_are_checked(self):
+        done, said = self.check("--json")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual((said["cluster"]["reached"], said["nodes"]), (False, []))
+        self.assertIn("the cluster does not run, so the files alone are checked: cannot reach the cluster's coordinator, node a", done.stderr)
+
+    def test_a_coordinator_that_does_not_answer_is_a_mistake(self):
+        self.cluster("a")
+        os.kill(self.nodes["a"].pid, signal.SIGSTOP)
+        done, said = self.check("--json")
+        self.assertEqual((done.returncode, said["ok"], len(said["errors"])), (2, False, 1), done.stderr)
+        self.assertIn("cannot reach the cluster's coordinator, node a", done.stderr)
+
+    def test_a_job_that_runs_goes_on(self):
+        self.cluster()
+        run = self.submit(job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        done, said = self.check("--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([node["job"] for node in said["nodes"]][1:], [1, 1, 1])
+        self.wait_for_line(run, "^step ")
 
 
 if __name__ == "__main__":

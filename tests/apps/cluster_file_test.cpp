@@ -60,6 +60,20 @@ TEST(ClusterFile, FilesThatFitEachOtherAreAccepted) {
   EXPECT_EQ(loaded->security.key, files / "a.key");
 }
 
+TEST(ClusterFile, OneFileServesEveryNodeWithCertificatesNamedForThem) {
+  const lab files;
+  const temporary_file file(secured(files / "ca.pem", files / "{name}.pem", files / "{name}.key"));
+  for (const std::string node : {"a", "b"}) {
+    const auto loaded = load_cluster(file.path(), node);
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    EXPECT_EQ(loaded->security.certificate, files / (node + ".pem"));
+    EXPECT_EQ(loaded->security.key, files / (node + ".key"));
+  }
+  const auto client = load_cluster(file.path());
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().all.front().what, (files / "client.pem") + " cannot be read: No such file or directory; `troupe certs` makes such files");
+}
+
 TEST(ClusterFile, FilesThatMakeNoConnectionAreNamedAtTheirKeys) {
   const lab files, others;
   const temporary_file file(secured(others / "ca.pem", files / "a.pem", files / "b.key"));

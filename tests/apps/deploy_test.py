@@ -36,14 +36,11 @@ class Deploy(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "cluster.toml"
             file.write_text(cluster, encoding="utf-8")
-            done = subprocess.run([TROUPE, "check", SOURCE / "config/quickstart.toml", "--cluster", file], capture_output=True, text=True,
-                                  timeout=120, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            # Its command starts a node: with a name that the file lacks it says so, instead of not knowing an argument.
+            # Its command starts a node: with a name that the file lacks it says so alone, so the file and the arguments are fine.
             command = [TROUPE if word == "troupe" else str(file) if word.endswith(".toml") else word.replace("$(POD_NAME)", "troupe-9")
                        for word in container["command"]]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            self.assertIn('it has no node "troupe-9"', done.stderr)
+            self.assertRegex(done.stderr, r'^\S+: it has no node "troupe-9"; .*\n$')
 
     def test_systemd(self):
         unit = (SOURCE / "config/troupe.service").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@
 usage: secure_cluster_test.py TROUPE [unittest arguments]
 """
 import os
+import socket
 import subprocess
 import sys
 import unittest
@@ -55,6 +56,31 @@ class Secured(BootstrapTest):
                                  capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
             self.assertEqual(run.returncode, 1, run)
             self.assertIn("certificate", run.stderr)
+        self.node("d", file=self.secured("d"), wait="joined")
+        self.result_of(self.submit("--json"))
+
+    def test_a_node_with_another_nodes_certificate_does_not_start(self):
+        done = subprocess.run([cluster_test.TROUPE, "node", self.secured("d"), "--name", "c"], capture_output=True, text=True,
+                              timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertRegex(done.stderr, r':\d+:15: \S+/d\.pem was issued to "d" and this is node "c", whose peers would refuse it')
+
+    def test_one_file_serves_every_node(self):
+        self.certs("issue", self.path("ours"), "--node", "client")
+        self.file = self.secured("{name}")
+        for name in "abcd":
+            self.node(name, wait="coordinator of" if name == "a" else "joined")
+        self.assertEqual(self.result_of(self.submit("--json"))[0]["nodes"], 4)
+
+    def test_connections_that_say_nothing_keep_nobody_waiting(self):
+        self.cluster("abc")
+        silent = []
+        for _ in range(300):
+            connection = socket.create_connection(("127.0.0.1", self.port), timeout=cluster_test.DEADLINE_S)
+            self.addCleanup(connection.close)
+            silent.append(connection)
+        for connection in silent[::2]:
+            connection.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a TLS handshake
         self.node("d", file=self.secured("d"), wait="joined")
         self.result_of(self.submit("--json"))
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node says of itself before a job comes to it: what it is, what it has, and whether it has the job's data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/data/data_set.hpp"
+
+namespace troupe::actors {
+
+/// To a node: answered at once, so that the middle of the round trip is when it read its clock.
+struct wall_clock_query {};
+struct clock_reading {
+  std::int64_t wall_ns = 0; ///< since 1970
+};
+
+/// To a node, answered when it has looked, which takes as long as reading the data; to a cluster, which asks all of its nodes.
+struct probe_query {
+  data_spec data = {};
+  bool accelerators = false; ///< look for GPUs, whose library has to be loaded for that
+};
+
+struct device_probe {
+  std::string name = {};
+  bool usable = true;
+  std::string reason = {}; ///< why not
+  std::uint64_t memory_bytes = 0, free_bytes = 0;
+  friend bool operator==(const device_probe&, const device_probe&) = default;
+};
+
+/// A file of the job's data as the node sees it.
+struct file_probe {
+  std::string path = {};
+  std::uint64_t bytes = 0;
+  std::string sha256 = {}; ///< 64 hex digits
+  std::string wrong = {};  ///< why it cannot be read; empty: it can
+  friend bool operator==(const file_probe&, const file_probe&) = default;
+};
+
+struct node_probe {
+  std::string node = {}, host = {}; ///< of the cluster's file; these and the next five are filled in by the cluster
+  bool here = false;                ///< has joined
+  std::string silent = {};          ///< why nothing is known beyond that; empty: it answered
+  std::uint64_t job = 0;            ///< that it works for; 0: none
+  double round_trip_s = 0;          ///< the shortest of a few; 0 of the coordinator's own
+  double clock_ahead_s = 0;         ///< of the coordinator's; known to half the round trip
+  std::string version = {};         ///< of Troupe
+  std::uint32_t lane_version = 0;   ///< protocol version of lanes
+  std::int32_t pid = 0;
+  std::uint16_t lane_port = 0;     ///< 0: any
+  std::string lane_port_wrong = {}; ///< why a job could not have it
+  std::vector<device_probe> devices = {}; ///< the host first
+  std::vector<file_probe> files = {};     ///< in the order in which they are read; empty: the data is drawn
+  friend bool operator==(const node_probe&, const node_probe&) = default;
+};
+
+struct cluster_probe {
+  std::string name;
+  std::vector<node_probe> nodes; ///< in the file's order, the coordinator's first; those that are not here too
+};
+
+/// Now, since 1970.
+std::int64_t wall_clock_ns();
+
+/// What this process sees; the cluster's fields and the lane port are left out. Reads the data's files: takes seconds.
+node_probe look_around(const probe_query& what);
+
+} // namespace troupe::actors

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Nodes compared before a job.
+#include "apps/cluster_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/report.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+using actors::device_probe;
+using actors::file_probe;
+using actors::node_probe;
+
+/// What logs, traces and certificates put up with.
+constexpr double clock_tolerance_s = 1;
+
+bool answered(const node_probe& node) { return node.here && node.silent.empty(); }
+
+/// The device of that name; "cuda": any that can be used, else the first.
+const device_probe* find_device(const node_probe& node, const std::string& name) {
+  const device_probe* found = nullptr;
+  for (const auto& device : node.devices)
+    if (device.name == name || (name == "cuda" && device.name.starts_with(name)))
+      if (found == nullptr || (!found->usable && device.usable))
+        found = &device;
+  return found;
+}
+
+class comparison {
+public:
+  comparison(const actors::cluster_probe& probe, const node_needs& needs) : probe_(probe), needs_(needs) {}
+
+  std::vector<std::string> run() {
+    compare_presence();
+    for (const auto& node : probe_.nodes) {
+      if (!answered(node))
+        continue;
+      const auto& first = *std::ranges::find_if(probe_.nodes, answered);
+      if (node.version != first.version)
+        wrong(node, "runs Troupe {}, node {} {}; install the same on both", node.version, first.node, first.version);
+      if (node.lane_version != first.lane_version)
+        wrong(node, "speaks version {} of the lanes' protocol, node {} version {}; install the same Troupe on both", node.lane_version,
+              first.node, first.lane_version);
+      if (!node.lane_port_wrong.empty())
+        wrong(node, "{}; give it another lane_port, or end what has it", node.lane_port_wrong);
+      if (const auto off = std::abs(node.clock_ahead_s) - node.round_trip_s / 2; off > clock_tolerance_s)
+        wrong(node, "its clock is {:.1f} s {} the coordinator's; have both follow one time server", std::abs(node.clock_ahead_s),
+              node.clock_ahead_s > 0 ? "ahead of" : "behind");
+      check_devices(node);
+      compare_files(node);
+    }
+    return std::move(wrong_);
+  }
+
+private:
+  template <class... Args>
+  void wrong(const node_probe& node, fmt::format_string<Args...> what, Args&&... args) {
+    wrong_.push_back(fmt::format("node {}: {}", node.node, fmt::format(what, std::forward<Args>(args)...)));
+  }
+
+  void compare_presence() {
+    const auto here = static_cast<std::uint32_t>(std::ranges::count_if(probe_.nodes, &node_probe::here));
+    for (const auto& node : probe_.nodes)
+      if (!node.here && here < needs_.job.cluster.nodes)
+        wrong(node, "it {}; the job needs {} nodes and {} {} here. Start it: troupe node CLUSTER.toml --name {}", node.silent,
+              needs_.job.cluster.nodes, here, here == 1 ? "is" : "are", node.node);
+      else if (node.here && !node.silent.empty())
+        wrong(node, "does not answer ({}); look whether its process is stopped or its host out of reach", node.silent);
+  }
+
+  void check_devices(const node_probe& node) {
+    const auto* described = needs_.file.find(node.node);
+    if (described == nullptr) {
+      wrong(node, "this cluster file does not name it; use the one that its coordinator was started with");
+      return;
+    }
+    std::vector<std::string> asked;
+    const auto ask = [&](const std::string& device, const std::string& why) {
+      if (std::ranges::find(asked, device) != asked.end())
+        return;
+      asked.push_back(device);
+      const auto* found = find_device(node, device);
+      if (found == nullptr || !found->usable)
+        wrong(node, "{} cannot be used there: {}; `troupe devices` on its host lists what can", why,
+              found == nullptr ? "there is no such device" : found->reason);
+    };
+    const auto& compute = needs_.job.compute;
+    if (described->worker)
+      ask(compute.device, fmt::format("compute.device = \"{}\"", compute.device));
+    if (described->shard)
+      ask(compute.shard_device, fmt::format("compute.shard_device = \"{}\"", compute.shard_device));
+    for (const auto& device : described->devices)
+      ask(device, fmt::format("its device \"{}\" of the cluster file", device));
+    if (described->worker)
+      check_memory(node);
+  }
+
+  /// At least one worker has to fit: how many come is the coordinator's choice.
+  void check_memory(const node_probe& node) {
+    const auto worker = std::ranges::find(needs_.roles, "worker", &role_memory::role);
+    if (worker == needs_.roles.end())
+      return;
+    const auto fits = [&](const std::string& where, double bytes) {
+      const auto* device = find_device(node, where);
+      if (device != nullptr && device->free_bytes != 0 && bytes > static_cast<double>(device->free_bytes))
+        wrong(node, "its {} has {} free and a worker takes {}; a smaller data.batch takes less", where == "cpu" ? "host" : where,
+              bytes_text(static_cast<double>(device->free_bytes)), bytes_text(bytes));
+    };
+    const bool on_host = worker->device == "cpu";
+    fits("cpu", worker->host_bytes() + (on_host ? worker->device_bytes() : 0));
+    if (!on_host)
+      fits(worker->device, worker->device_bytes());
+  }
+
+  void compare_files(const node_probe& node) {
+    for (const auto& file : node.files) {
+      if (!file.wrong.empty()) {
+        wrong(node, "{}: {}; every node reads the data from the same path", file.path, file.wrong);
+        continue;
+      }
+      if (const auto* other = first_with(file.path); other != nullptr && other != &node)
+        if (const auto& same = *find_file(*other, file.path); same.sha256 != file.sha256)
+          wrong(node, "{} differs from node {}'s ({} bytes, SHA-256 {}..., there {} bytes, {}...); copy one of them to all nodes", file.path,
+                other->node, file.bytes, file.sha256.substr(0, 8), same.bytes, same.sha256.substr(0, 8));
+    }
+  }
+
+  static const file_probe* find_file(const node_probe& node, const std::string& path) {
+    const auto at = std::ranges::find(node.files, path, &file_probe::path);
+    return at == node.files.end() ? nullptr : &*at;
+  }
+  const node_probe* first_with(const std::string& path) const {
+    for (const auto& node : probe_.nodes)
+      if (const auto* file = find_file(node, path); file != nullptr && file->wrong.empty())
+        return &node;
+    return nullptr;
+  }
+
+  const actors::cluster_probe& probe_;
+  const node_needs& needs_;
+  std::vector<std::string> wrong_;
+};
+
+std::string state_of(const node_probe& node) {
+  return !node.here ? "not here" : !node.silent.empty() ? "silent" : node.job != 0 ? fmt::format("in job {}", node.job) : "here";
+}
+
+std::string milliseconds(double s) { return fmt::format("{:.3g} ms", s * 1e3); }
+
+std::string data_text(const node_probe& node) {
+  if (node.files.empty())
+    return "drawn";
+  double bytes = 0;
+  for (const auto& file : node.files) {
+    if (!file.wrong.empty())
+      return "incomplete";
+    bytes += static_cast<double>(file.bytes);
+  }
+  return fmt::format("{}, {}", counted(node.files.size(), "file"), bytes_text(bytes));
+}
+
+boost::json::object file_json(const file_probe& file) {
+  boost::json::object out{{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}, {"error", nullptr}};
+  if (!file.wrong.empty())
+    out["bytes"] = out["sha256"] = nullptr, out["error"] = file.wrong;
+  return out;
+}
+
+boost::json::object device_json(const device_probe& device) {
+  boost::json::object out{{"name", device.name}, {"usable", device.usable}, {"reason", nullptr}, {"memory_bytes", device.memory_bytes},
+                          {"free_bytes", device.free_bytes}};
+  if (!device.usable)
+    out["reason"] = device.reason;
+  return out;
+}
+
+} // namespace
+
+std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs) { return comparison{probe, needs}.run(); }
+
+std::string nodes_table(const actors::cluster_probe& probe, const config::cluster& file) {
+  std::vector<std::vector<std::string>> rows{{"node", "host", "port", "state", "Troupe", "lanes", "devices", "free", "round trip", "clock", "data"}};
+  for (const auto& node : probe.nodes) {
+    const auto* described = file.find(node.node);
+    const auto port = described == nullptr || described->port == 0 ? std::string{"any"} : fmt::format("{}", described->port);
+    std::vector<std::string> row{node.node, node.host, port, state_of(node)};
+    if (answered(node)) {
+      std::vector<std::string> devices;
+      for (const auto& device : node.devices)
+        devices.push_back(device.name + (device.usable ? "" : " (no)"));
+      const auto free = node.devices.empty() ? 0.0 : static_cast<double>(node.devices.front().free_bytes);
+      row.insert(row.end(), {node.version, fmt::format("version {}", node.lane_version), fmt::format("{}", fmt::join(devices, " ")),
+                             bytes_text(free), milliseconds(node.round_trip_s), fmt::format("{}{}", node.clock_ahead_s < 0 ? "" : "+",
+                             milliseconds(node.clock_ahead_s)), data_text(node)});
+    } else {
+      row.push_back(node.silent);
+    }
+    rows.push_back(std::move(row));
+  }
+  return table(rows);
+}
+
+boost::json::array nodes_json(const actors::cluster_probe& probe, const config::cluster& file) {
+  boost::json::array out;
+  for (const auto& node : probe.nodes) {
+    const auto* described = file.find(node.node);
+    boost::json::object one{{"name", node.node}, {"host", node.host}, {"state", !node.here ? "absent" : answered(node) ? "here" : "silent"}, {"reason", nullptr}};
+    one["port"] = described == nullptr ? 0 : described->port;
+    if (!answered(node)) {
+      one["reason"] = node.silent;
+      out.push_back(std::move(one));
+      continue;
+    }
+    one["job"] = node.job == 0 ? boost::json::value{} : boost::json::value(node.job);
+    one["version"] = node.version;
+    one["lane_version"] = node.lane_version;
+    one["pid"] = node.pid;
+    one["lane_port"] = node.lane_port;
+    one["lane_port_error"] = node.lane_port_wrong.empty() ? boost::json::value{} : boost::json::value(node.lane_port_wrong);
+    one["round_trip_s"] = node.round_trip_s;
+    one["clock_offset_s"] = node.clock_ahead_s;
+    boost::json::array devices, files;
+    for (const auto& device : node.devices)
+      devices.push_back(device_json(device));
+    for (const auto& each : node.files)
+      files.push_back(file_json(each));
+    one["free_bytes"] = node.devices.empty() ? 0 : node.devices.front().free_bytes;
+    one["devices"] = std::move(devices);
+    one["data"] = std::move(files);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+} // namespace troupe::apps

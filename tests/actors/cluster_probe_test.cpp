@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster asks its nodes what they have: scripted nodes beside the coordinator's own, under CAF's testing scheduler.
+#include <thread>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/cluster_actor.hpp"
+#include "actors/system.hpp"
+#include "actors/version.hpp"
+
+namespace troupe::actors {
+namespace {
+
+struct testing_config : caf::actor_system_config {
+  testing_config() {
+    set("caf.scheduler.policy", "testing");
+    set("caf.logger.console.verbosity", "quiet");
+    set("caf.logger.file.verbosity", "quiet");
+  }
+};
+
+class ClusterProbe : public testing::Test {
+protected:
+  testing_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  cluster_control cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}, {"b"}, {"c"}}, .own = {}});
+  std::vector<caf::actor> nodes;
+
+  void TearDown() override {
+    for (const auto& node : nodes)
+      caf::anon_send_exit(node, caf::exit_reason::kill);
+    caf::anon_send_exit(cluster, caf::exit_reason::kill);
+    schedule.run();
+  }
+
+  /// A node that answers to two messages alone; without a reading it lets whoever asks for its clock wait.
+  caf::actor join(const std::string& name, const node_probe& says, std::optional<std::int64_t> ahead_ns) {
+    auto node = system.spawn([=](caf::event_based_actor* me) {
+      return caf::behavior{
+        [=](wall_clock_query) -> caf::result<clock_reading> {
+          if (!ahead_ns)
+            return me->make_response_promise<clock_reading>();
+          return clock_reading{wall_clock_ns() + *ahead_ns};
+        },
+        [=](const probe_query&) { return says; },
+      };
+    });
+    nodes.push_back(node);
+    caf::anon_send(cluster, node_hello{name, version, 7}, caf::actor_cast<node_actor>(node));
+    schedule.run();
+    return node;
+  }
+
+  /// The coordinator's own node looks around on a thread of its own.
+  cluster_probe probe() {
+    std::optional<cluster_probe> answer;
+    auto asker = system.spawn([&](caf::event_based_actor* me) {
+      me->request(cluster, caf::infinite, probe_query{}).then([&](const cluster_probe& all) { answer = all; });
+    });
+    schedule.run();
+    schedule.advance_time(std::chrono::seconds{3}); // beyond the time for reading a clock, not that for reading data
+    while (!answer)
+      schedule.run() == 0 ? std::this_thread::yield() : void();
+    return *answer;
+  }
+};
+
+TEST_F(ClusterProbe, EveryNodeOfTheFileIsThereInItsOrder) {
+  const node_probe says{.version = "9.9", .lane_version = 4, .pid = 7, .devices = {{.name = "cpu", .free_bytes = 5}}, .files = {{.path = "x", .bytes = 3}}};
+  join("b", says, 5'000'000'000);
+  const auto all = probe();
+  ASSERT_EQ(all.nodes.size(), 3U);
+  EXPECT_EQ(all.nodes[0].node, "a");
+  EXPECT_EQ(all.nodes[0].version, version);
+  EXPECT_FALSE(all.nodes[0].devices.empty());
+  const auto& b = all.nodes[1];
+  EXPECT_LE(std::abs(b.clock_ahead_s - 5), b.round_trip_s / 2 + 1e-6);
+  node_probe expected = says;
+  expected.node = "b", expected.host = "127.0.0.1", expected.here = true;
+  expected.round_trip_s = b.round_trip_s, expected.clock_ahead_s = b.clock_ahead_s;
+  EXPECT_EQ(b, expected);
+  EXPECT_EQ(all.nodes[2], (node_probe{.node = "c", .host = "127.0.0.1", .silent = "has not joined"}));
+}
+
+TEST_F(ClusterProbe, ASilentNodeKeepsNobodyWaiting) {
+  join("b", {.version = "1"}, std::nullopt);
+  join("c", {.version = "2"}, 0);
+  const auto all = probe();
+  EXPECT_TRUE(all.nodes[1].here);
+  EXPECT_EQ(all.nodes[1].silent, "no answer in time");
+  EXPECT_EQ(all.nodes[2].silent, "");
+  EXPECT_EQ(all.nodes[2].version, "2");
+}
+
+TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
+  const auto node = join("b", {}, 0);
+  caf::anon_send_exit(node, caf::exit_reason::kill);
+  schedule.run();
+  const auto all = probe();
+  EXPECT_FALSE(all.nodes[1].here);
+  EXPECT_THAT(all.nodes[1].silent, testing::StartsWith("is gone: "));
+}
+
+} // namespace
+} // namespace troupe::actors

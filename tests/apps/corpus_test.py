@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Broken job and cluster files, each refused by the program with what stands in the file itself, and good ones, which it accepts.
+
+usage: corpus_test.py TROUPE [--write] [unittest arguments]
+
+Broken files are bad_jobs/*.toml, bad_clusters/*.toml and the cases of corpus/*.cases. There a line `=== NAME` begins a case, and within
+it stand `\\xNN` for a byte, `\\r` for a carriage return and `{{5000*[}}` for a repetition (`{{3*#a}}`: of numbered lines, a1 = 1). Lines
+`# expect LINE:COLUMN: MESSAGE` are all that is wrong, `# set KEY=VALUE` are settings of the command line. With --write the cases get the
+program's answers as their expectations, to be read in review.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TROUPE, WRITE = "", False
+HERE = Path(__file__).resolve().parent
+# A place, what is wrong, and what would be right.
+MESSAGE = re.compile(r"^(?P<where>\d+:\d+|--set \S*): (?P<what>.+)$")
+
+
+def content(text):
+    """The bytes that a case stands for."""
+    def repeat(found):
+        count, what = int(found[1]), found[2]
+        return "\n".join(f"{what[1:]}{i} = {i}" for i in range(count)) if what[0] == "#" else count * what
+    text = re.sub(r"\{\{(\d+)\*(.+?)\}\}", repeat, text)
+    raw = text.encode()
+    raw = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), raw)
+    return raw.replace(rb"\r", b"\r")
+
+
+class Case:
+    def __init__(self, name, text, plain=False):
+        self.name = name
+        lines = text.splitlines(keepends=True)
+        self.expected = [line[len("# expect "):].rstrip("\n") for line in lines if line.startswith("# expect ")]
+        self.sets = [line[len("# set "):].rstrip("\n") for line in lines if line.startswith("# set ")]
+        body = "".join(line for line in lines if not line.startswith("# expect "))
+        self.body = body.encode() if plain else content(body)
+
+
+def cases(file):
+    parts = re.split(r"(?m)^=== (.*)\n", (HERE / "corpus" / file).read_text(encoding="utf-8"))
+    return [Case(name, text) for name, text in zip(parts[1::2], parts[2::2])]
+
+
+def single_files(folder):
+    return [Case(path.stem, path.read_text(encoding="utf-8"), plain=True) for path in sorted((HERE / folder).glob("*.toml"))]
+
+
+class Corpus(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def run_all(self, all_cases, command):
+        """(case, exit code, problems without the file's name) of each; `command` makes arguments from a file and a case."""
+        def run(numbered):
+            number, case = numbered
+            path = os.path.join(self.folder.name, f"{number}.toml")
+            with open(path, "wb") as file:
+                file.write(case.body)
+            began = time.monotonic()
+            done = subprocess.run([TROUPE, *command(path, case)], capture_output=True, timeout=120, check=False)
+            took = time.monotonic() - began
+            text = done.stderr.decode("utf-8", "backslashreplace")
+            return case, done.returncode, text.replace(f"{path}:", ""), took
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            results = list(pool.map(run, enumerate(all_cases)))
+        slowest = max(results, key=lambda result: result[3])
+        print(f"\n{len(results)} files; the slowest, {slowest[0].name}, took {slowest[3] * 1000:.0f} ms", file=sys.stderr)
+        return [result[:3] for result in results]
+
+    def refused(self, file, folder, command):
+        named, single = cases(file), single_files(folder)
+        results = self.run_all(named + single, command)
+        if WRITE:
+            return write(file, {case.name: text for case, _, text in results[:len(named)]})
+        self.assertEqual(len({case.name for case in named}), len(named), "names are taken twice")
+        for case, code, text in results:
+            with self.subTest(case.name):
+                self.assertEqual(code, 2, text)
+                lines = text.splitlines()
+                self.assertEqual(lines, case.expected)
+                for line in lines:
+                    self.assertRegex(line, MESSAGE)
+                    self.assertLess(len(line), 600)
+        return len(results)
+
+    def test_1_every_broken_job_is_refused(self):
+        def command(path, case):
+            return ["check", path, *(word for each in case.sets for word in ("--set", each))]
+        self.assertGreaterEqual(self.refused("bad_jobs.cases", "bad_jobs", command) or 200, 200)
+
+    def test_2_every_broken_cluster_is_refused(self):
+        self.assertGreaterEqual(self.refused("bad_clusters.cases", "bad_clusters",
+                                             lambda path, case: ["node", path, "--name", "nobody"]) or 50, 50)
+
+
+    def test_3_every_good_job_is_accepted(self):
+        self.accepted("good_jobs.cases", 80, lambda path, case: ["check", path], 0, "")
+
+    def test_4_every_good_cluster_is_accepted(self):
+        # Nothing is started: the file is fine, and nobody in it has that name.
+        self.accepted("good_clusters.cases", 20, lambda path, case: ["node", path, "--name", "nobody"], 2,
+                      " it has no node \"nobody\"; --name takes one of its [[node]] names\n")
+
+    def accepted(self, file, least, command, code, said):
+        results = self.run_all(cases(file), command)
+        self.assertGreaterEqual(len(results), least)
+        for case, ended, text in results:
+            with self.subTest(case.name):
+                self.assertEqual((ended, text), (code, said))
+
+
+def write(file, answers):
+    """Gives each case of a file the program's answer."""
+    path = HERE / "corpus" / file
+    out = ""
+    for name, text in zip(*[iter(re.split(r"(?m)^=== (.*)\n", path.read_text(encoding="utf-8"))[1:])] * 2):
+        body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# expect "))
+        out += f"=== {name}\n{body}" + "".join(f"# expect {line}\n" for line in answers[name].splitlines())
+    path.write_text(out, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    TROUPE = os.path.abspath(sys.argv.pop(1))
+    if "--write" in sys.argv:
+        sys.argv.remove("--write")
+        WRITE = True
+    unittest.main(verbosity=2)
