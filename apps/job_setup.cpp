@@ -120,16 +120,6 @@ config::problems memory_shortages(const std::vector<const config::loaded_job*>& 
   return wrong;
 }
 
-std::string cannot_write(const std::string& path) {
-  if (std::filesystem::is_directory(path))
-    return fmt::format("{} is a folder; name a file in it", path);
-  auto slash = path.rfind('/');
-  auto folder = slash == std::string::npos ? std::string{"."} : path.substr(0, slash + 1);
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    return fmt::format("cannot write into {}: {}", folder, std::strerror(errno));
-  return {};
-}
-
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file, bool read_data) {
   std::optional<config::cluster> cluster;
   if (!cluster_file.empty()) {

@@ -54,7 +54,4 @@ config::problems memory_shortages(const config::loaded_job& job, const std::vect
 /// The same of jobs that share data and model, before any starts.
 config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data);
 
-/// What is wrong with a file that a job will want to write at its end, found before it starts; empty: nothing.
-std::string cannot_write(const std::string& path);
-
 } // namespace troupe::apps

@@ -54,6 +54,16 @@ std::string counted(std::uint64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string cannot_write(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    return fmt::format("{} is a folder; name a file in it", path);
+  auto slash = path.rfind('/');
+  auto folder = slash == std::string::npos ? std::string{"."} : path.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("cannot write into {}: {}", folder, std::strerror(errno));
+  return {};
+}
+
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 5> units{"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;

@@ -31,6 +31,9 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 /// "1 worker", "3 workers".
 std::string counted(std::uint64_t count, const std::string& noun);
 
+/// What is wrong with a file that is to be written later, found now; empty: nothing.
+std::string cannot_write(const std::string& path);
+
 /// "7.5 MB", "12.0 kB": powers of ten.
 std::string bytes_text(double bytes);
 

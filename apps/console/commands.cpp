@@ -9,6 +9,7 @@
 
 #include "apps/config/suggest.hpp"
 #include "apps/console/control.hpp"
+#include "apps/console/orders.hpp"
 #include "apps/console/past.hpp"
 #include "apps/console/rates.hpp"
 #include "apps/console/views.hpp"
@@ -206,7 +207,7 @@ std::vector<command> own_commands() {
 const std::vector<command>& commands() {
   static const auto all = [] {
     auto list = looking_commands();
-    for (auto&& more : {control_commands(), own_commands()})
+    for (auto&& more : {order_commands(), control_commands(), own_commands()})
       list.insert(list.end(), more.begin(), more.end());
     return list;
   }();

@@ -192,13 +192,17 @@ std::string name_of(const actors::actor_report& actor, const snapshot& at) {
   return running.size() > 1 && actor.job != 0 ? fmt::format("{}/{}", actor.job, actor.id) : actor.id;
 }
 
+std::string actor_id(std::string name) {
+  std::ranges::replace(name, ':', ' ');
+  if (!name.empty() && name.find(' ') == std::string::npos && name.back() >= '0' && name.back() <= '9')
+    name.insert(name.find_last_not_of("0123456789") + 1, " ");
+  if (name == "coordinator" || name == "evaluator")
+    name += " 0";
+  return name;
+}
+
 const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name) {
-  auto wanted = name;
-  std::ranges::replace(wanted, ':', ' ');
-  if (!wanted.empty() && wanted.find(' ') == std::string::npos && wanted.back() >= '0' && wanted.back() <= '9')
-    wanted.insert(wanted.find_last_not_of("0123456789") + 1, " ");
-  if (wanted == "coordinator" || wanted == "evaluator")
-    wanted += " 0";
+  const auto wanted = actor_id(name);
   const auto found = std::ranges::find_if(all, [&](const auto& actor) { return name_of(actor, at) == wanted; });
   return found == all.end() ? nullptr : &*found;
 }

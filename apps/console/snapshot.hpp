@@ -25,6 +25,8 @@ struct snapshot {
 
 /// "worker 2", or "3/worker 2" where the cluster runs several jobs.
 std::string name_of(const actors::actor_report& actor, const snapshot& at);
+/// The same from how people write it: "worker:2", "worker2", "coordinator".
+std::string actor_id(std::string name);
 /// Finds an actor by its name, which may lack the job where only one runs, and may be written "worker:2". Null: none.
 const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name);
 

@@ -223,6 +223,73 @@ class Console(BootstrapTest):
         self.assertEqual(run.returncode, 130, err)
         self.assertEqual(self.ask("jobs")[0]["jobs"], [])
 
+    def state_of(self, actor):
+        return {each["id"]: each["state"] for each in self.ask("ps")[0]["actors"]}.get(actor)
+
+    def until_state(self, actor, pattern):
+        deadline = time.monotonic() + DEADLINE_S
+        while not re.search(pattern, self.state_of(actor) or ""):
+            self.assertLess(time.monotonic(), deadline, f"{actor}: {self.state_of(actor)}")
+
+    def steps(self):
+        return self.ask("jobs")[0]["jobs"][0]["steps"]
+
+    def test_an_actor_that_stands_still_is_named_and_goes_on(self):
+        self.running("--set", "protocol.name=async")
+        for actor in ("worker 1", "shard 0"):
+            self.assertEqual(self.ask(f"pause {actor}"), [{"done": True, "actor": actor}])
+            self.until_state(actor, "stands still")
+            if actor == "shard 0":
+                self.cause_of("worker 2", "^shard 0 on node a: it stands still: paused by a person")
+                before = self.steps()
+                self.assertEqual(self.steps(), before, "nobody makes versions")
+            self.ask(f"pause {actor}")  # twice is once
+            self.ask(f"resume {actor}")
+            self.until_state(actor, "^(?!.*stands still)")
+        before, deadline = self.steps(), time.monotonic() + DEADLINE_S
+        while self.steps() <= before + 10:
+            self.assertLess(time.monotonic(), deadline, "the job does not go on")
+
+    def test_a_worker_dies_and_lives_again(self):
+        run = self.running()
+        self.assertTrue(self.ask("kill worker 2")[0]["done"])
+        self.wait_for_line(run, "worker 2 .* is lost: killed by a person")
+        self.assertIn("is dead", self.ask("pause worker 2", code=1)[0]["error"])
+        self.assertTrue(self.ask("restart worker 2")[0]["done"])
+        self.wait_for_line(run, "worker 2 .* is started anew")
+        self.assertTrue(self.ask("restart worker 0")[0]["done"], "alive, too")
+        deadline = time.monotonic() + DEADLINE_S
+        while any(int(self.ask(f"show worker {i}")[0]["fields"]["step"]) < 5 for i in (0, 2)):
+            self.assertLess(time.monotonic(), deadline, "the new lives make no steps")
+        self.assertIn("started anew", self.ask("restart shard 0", code=1)[0]["error"])
+
+    def test_settings_change_while_the_job_runs(self):
+        run = self.running("--set", "protocol.name=local", "--set", "protocol.steps=2")
+        self.ask("set log.level debug", "set protocol.steps 7")
+        self.assertIn("period 7, learning rate times 1", self.wait_for_line(run, "plan 2"))
+        self.ask("set optimizer.lr = 0.025")
+        self.wait_for_line(run, r"plan 3: 4 workers, local, period 7, learning rate times 0\.5")
+        for wrong in ("set data.batch 3", "set optimizer.lr fast", "set optimizer.lr", "set protocol.steps 0", "set optimizer.lr 0.1 9"):
+            self.assertIn("error", self.ask(wrong, code=1)[0])
+
+    def test_a_trace_of_a_while(self):
+        self.running()
+        path = self.path("while.json")
+        self.assertIn("no trace", self.ask("trace off", code=1)[0]["error"])
+        self.assertEqual(self.ask(f"trace on {path}"), [{"recording": True, "file": path, "events": None}])
+        self.assertIn("already", self.ask(f"trace on {path}", code=1)[0]["error"])
+        before, deadline = self.steps(), time.monotonic() + DEADLINE_S
+        while self.steps() <= before + 20:
+            self.assertLess(time.monotonic(), deadline)
+        ended = self.ask("trace off")[0]  # another process than the one that began it
+        self.assertEqual((ended["recording"], ended["file"]), (False, path))
+        with open(path, encoding="utf-8") as file:
+            spans = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual(len(spans), ended["events"])
+        self.assertGreaterEqual(len({span["args"]["version"] for span in spans if span["name"] == "apply"}), 20)
+        self.assertEqual({span["args"]["worker"] for span in spans if span["name"] == "compute"}, {0, 1, 2, 3})
+        self.assertIn("error", self.ask(f"trace on {self.path('absent/t.json')}", code=1)[0])
+
     def test_what_is_mistyped_gets_an_answer_and_harms_nothing(self):
         run = self.running()
         for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/console/commands.hpp"
 #include "apps/console/drawing.hpp"
 #include "apps/console/past.hpp"
 #include "apps/console/rates.hpp"
