@@ -58,11 +58,9 @@ public:
     meter_->samples = p.samples;
     metrics_.on_progress(p);
     // A person looks at a few a second, and a message across hosts costs more than a step of a small model.
-    if (const auto now = steady_ns(); now - told_ns_ >= 50'000'000) {
-      told_ns_ = now;
-      caf::anon_send(client_, p);
-      caf::anon_send(owner_, job_news{number_, p});
-    }
+    untold_ = p;
+    if (steady_ns() - told_ns_ >= 50'000'000)
+      tell_progress();
   }
   void on_evaluation(const evaluation_point& e) override {
     metrics_.on_evaluation(e);
@@ -74,10 +72,19 @@ public:
     caf::anon_send(owner_, job_news{number_, text});
   }
   void on_finished(job_result result) override {
+    if (untold_)
+      tell_progress(); // how far it has come
     caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
   }
 
 private:
+  void tell_progress() {
+    told_ns_ = steady_ns();
+    caf::anon_send(client_, *untold_);
+    caf::anon_send(owner_, job_news{number_, *untold_});
+    untold_.reset();
+  }
+
   job_metrics metrics_;
   std::uint64_t number_;
   client_actor client_;
@@ -85,6 +92,7 @@ private:
   std::shared_ptr<job_meter> meter_;
   cluster_control owner_;
   std::int64_t told_ns_ = 0;
+  std::optional<progress> untold_; ///< the newest, where nobody has been told of it
 };
 
 } // namespace

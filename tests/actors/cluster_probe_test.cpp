@@ -39,11 +39,12 @@ protected:
 
   /// A node that answers to two messages alone; without a reading it lets whoever asks for its clock wait.
   caf::actor join(const std::string& name, const node_probe& says, std::optional<std::int64_t> ahead_ns) {
+    auto unanswered = std::make_shared<std::vector<caf::typed_response_promise<clock_reading>>>(); // one that is forgotten is an answer
     auto node = system.spawn([=](caf::event_based_actor* me) {
       return caf::behavior{
         [=](wall_clock_query) -> caf::result<clock_reading> {
           if (!ahead_ns)
-            return me->make_response_promise<clock_reading>();
+            return unanswered->emplace_back(me->make_response_promise<clock_reading>());
           return clock_reading{wall_clock_ns() + *ahead_ns};
         },
         [=](const probe_query&) { return says; },

@@ -173,8 +173,9 @@ class Nodes(BootstrapTest):
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
                     texts[name] = answer.read().decode()
             steps = re.search(r'^troupe_job_steps_total\{job="1 small"\} (\S+)', texts["a"], re.M)
-            lanes = re.search(r'^troupe_lane_sent_bytes_total\{peer="a"\} (\S+)', texts["b"], re.M)
-            if steps and float(steps[1]) > 0 and lanes and float(lanes[1]) > 0:
+            evaluated = re.search(r"^troupe_job_test_accuracy_ratio", texts["a"], re.M)
+            lanes = [re.search(rf'^troupe_lane_sent_bytes_total\{{peer="{peer}"\}} (\S+)', texts[name], re.M) for name, peer in ("ab", "ba")]
+            if steps and float(steps[1]) > 0 and evaluated and all(lane and float(lane[1]) > 0 for lane in lanes):
                 return texts
             self.assertLess(time.monotonic(), deadline, texts)
 

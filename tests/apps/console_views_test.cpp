@@ -87,8 +87,10 @@ snapshot crowd() {
   return out;
 }
 
-words order_of(const answer& out) {
-  words ids;
+using names = std::vector<std::string>;
+
+names order_of(const answer& out) {
+  names ids;
   for (const auto& each : out.json.at("actors").as_array())
     ids.emplace_back(each.at("id").as_string());
   return ids;
@@ -96,11 +98,11 @@ words order_of(const answer& out) {
 
 TEST(Top, HasTheLargestFirstInEveryOrder) {
   const auto now = crowd();
-  EXPECT_EQ(order_of(top(now, nullptr, "")), (words{"worker 1", "shard 0", "worker 0"}));
+  EXPECT_EQ(order_of(top(now, nullptr, "")), (names{"worker 1", "shard 0", "worker 0"}));
   EXPECT_EQ(order_of(top(now, nullptr, "busy")), order_of(top(now, nullptr, "")));
-  EXPECT_EQ(order_of(top(now, nullptr, "mailbox")), (words{"worker 0", "worker 1", "shard 0"}));
-  EXPECT_EQ(order_of(top(now, nullptr, "messages")), (words{"shard 0", "worker 0", "worker 1"}));
-  EXPECT_EQ(order_of(top(now, nullptr, "since")), (words{"worker 1", "shard 0", "worker 0"}));
+  EXPECT_EQ(order_of(top(now, nullptr, "mailbox")), (names{"worker 0", "worker 1", "shard 0"}));
+  EXPECT_EQ(order_of(top(now, nullptr, "messages")), (names{"shard 0", "worker 0", "worker 1"}));
+  EXPECT_EQ(order_of(top(now, nullptr, "since")), (names{"worker 1", "shard 0", "worker 0"}));
   EXPECT_THAT(top(now, nullptr, "size").text, HasSubstr("there are busy, mailbox, messages, since"));
 }
 
@@ -126,13 +128,13 @@ TEST(Tree, HasEveryActorBelowWhoeverSpawnedIt) {
   node.watched_by = "coordinator 0";
   all.insert(all.end(), {compute, node});
   const auto out = tree(at, true);
-  EXPECT_EQ(out.text, "actor                node  state     for    watched by\n"
+  EXPECT_EQ(out.text, "actor               node  state     for    watched by\n"
                       "cluster lab\n"
-                      "└─ node b            b     computes  0.0 s  coordinator 0\n"
-                      "   ├─ shard 0        b     computes  1.0 s  node b\n"
-                      "   ├─ worker 0       b     computes  0.5 s  node b\n"
-                      "   │  └─ compute 0   b     computes  0.0 s  worker 0\n"
-                      "   └─ worker 1       b     computes  2.0 s  node b\n");
+                      "└─ node b           b     computes  0.0 s  coordinator 0\n"
+                      "   ├─ shard 0       b     computes  1.0 s  node b\n"
+                      "   ├─ worker 0      b     computes  0.5 s  node b\n"
+                      "   │  └─ compute 0  b     computes  0.0 s  worker 0\n"
+                      "   └─ worker 1      b     computes  2.0 s  node b\n");
   const auto& children = out.json.at("tree").at(0).at("children").as_array();
   ASSERT_EQ(children.size(), 3U);
   EXPECT_EQ(children[1].at("children").at(0).at("id").as_string(), "compute 0");
@@ -238,10 +240,10 @@ TEST(Drawing, IsAsLargeAsItShallBe) {
 
 TEST(Drawing, HasEightDotsALetterWhereTheTerminalHas) {
   EXPECT_EQ(draw({{.title = "up", .line = {{0, 0}, {4, 1}}, .marks = {}}}, 24, 6, true), "up\n"
-                                                                                          "      1 ┤          ⢀⣀⠤⠔⠒\n"
-                                                                                          "    0.5 ┤    ⢀⣀⠤⠔⠒⠉⠁\n"
-                                                                                          "      0 ┤⣀⠤⠔⠒⠉⠁\n"
-                                                                                          "        └┬─────────────┬\n"
+                                                                                          "      1 ┤          ⣀⡠⠤⠒⠉\n"
+                                                                                          "    0.5 ┤     ⣀⠤⠔⠒⠉\n"
+                                                                                          "      0 ┤⣀⠤⠒⠊⠉\n"
+                                                                                          "        └┬──────────────\n"
                                                                                           "         0             s\n");
 }
 
