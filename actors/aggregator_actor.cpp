@@ -8,9 +8,10 @@
 
 namespace troupe::actors {
 
-aggregator_state::aggregator_state(holder_control::pointer self, aggregator_setup setup)
+aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue) {
   end_with_reason(*self, std::string{setup_.queue->name()});
+  self->doing.enter("collects");
 }
 
 holder_control::behavior_type aggregator_state::make_behavior() {
@@ -31,7 +32,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [](const protocols::hold_order&) {},
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
-    [this](inspect_query) { return report(); },
+    [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [](const protocols::expired&) {},
     [this](protocols::version ver) { summed(ver); },
@@ -43,10 +44,11 @@ holder_control::behavior_type aggregator_state::make_behavior() {
 
 /// The lead knows whose pushes are missing.
 actor_report aggregator_state::report() const {
-  auto out = activity_.report("aggregator", setup_.place.self.value, self_->mailbox().size());
+  auto out = self_->report();
   if (!pending_.empty())
     out.state = "sums";
   out.waits_for.push_back("shard 0");
+  out.waits_on = "the end of a round";
   return out;
 }
 
@@ -94,7 +96,7 @@ void aggregator_state::summed(protocols::version ver) {
     return;
   auto done = std::move(pending_.front());
   pending_.pop_front();
-  activity_.again("collects");
+  self_->doing.again("collects");
   core_.held.passed(done.mark);
   for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
     const auto& parent = peers_->holders[setup_.place.parents[i].value];

@@ -30,7 +30,7 @@ class aggregator_state {
 public:
   static inline const char* name = "troupe.aggregator";
 
-  aggregator_state(holder_control::pointer self, aggregator_setup setup);
+  aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup);
   holder_control::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
@@ -49,15 +49,14 @@ private:
   void summed(protocols::version ver);
   void send_part(const wire::partial_part& head, const kernels::buffer& part);
 
-  holder_control::pointer self_;
+  measured_pointer<holder_control> self_;
   aggregator_setup setup_;
   holder_core core_;
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
-  activity activity_{"collects"};
   device_watch watch_;
 };
 
-using aggregator_impl = holder_control::stateful_impl<outliving<holder_control, aggregator_state, aggregator_setup>>;
+using aggregator_impl = measured_impl<holder_control, outliving<holder_control, aggregator_state, aggregator_setup>>;
 
 } // namespace troupe::actors

@@ -16,13 +16,11 @@ namespace troupe::actors {
 
 namespace {
 
-/// What fits a message of the control plane, with room to spare (system.cpp).
-/// Longer than a node waits for its roles: one that is late is late because of itself.
-constexpr std::chrono::milliseconds inspect_deadline{2500};
 /// A job that lost a node before it began waits so long, until that has been noticed here too.
 constexpr std::chrono::seconds rest{1};
 /// Longer than the coordinator waits for a node's events.
 constexpr std::chrono::seconds record_deadline{30};
+/// What fits a message of the control plane, with room to spare (system.cpp).
 constexpr std::uint64_t floats_per_piece = 128 * 1024;
 
 /// Of a job that was still waiting.
@@ -126,7 +124,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     },
     [this](const release_job& msg) { forget(msg.number); },
     [this](cluster_query) { return view(); },
-    [this](inspect_query) { return inspect_all(); },
+    [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
     [this](const job_finished& msg) { finished(msg); },
   };
 }
@@ -366,54 +364,6 @@ void cluster_state::on_down(const caf::down_msg& msg) {
       break; // `jobs_` has changed; a client has one job
     }
   start_what_fits();
-}
-
-/// Every role of every job that runs; a node that does not answer is named with the reason.
-caf::result<cluster_report> cluster_state::inspect_all() {
-  struct gathering {
-    cluster_report out;
-    std::size_t missing = 1;
-    caf::typed_response_promise<cluster_report> promise;
-  };
-  auto all = std::make_shared<gathering>();
-  all->promise = self_->make_response_promise<cluster_report>();
-  auto one_less = [all] {
-    if (--all->missing == 0)
-      all->promise.deliver(std::move(all->out));
-  };
-  auto add = [all, one_less](node_report&& said, std::uint64_t job, const std::string& node) {
-    said.job = job;
-    said.node = node;
-    for (auto& actor : said.actors) {
-      actor.job = job;
-      actor.node = node;
-    }
-    all->out.nodes.push_back(std::move(said));
-    one_less();
-  };
-  for (const auto& [number, job] : jobs_) {
-    if (job.ended || !job.coordinator)
-      continue;
-    for (auto member : job.gang) {
-      const auto& name = seats_[member].what.name;
-      const auto actor = member == 0 ? job.own : seats_[member].actor;
-      if (!actor) {
-        all->out.nodes.push_back({.node = name, .job = number, .silent = "it is gone"});
-        continue;
-      }
-      ++all->missing;
-      self_->request(actor, inspect_deadline, inspect_query{})
-        .then([add, job = number, name](node_report& said) { add(std::move(said), job, name); },
-              [add, job = number, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
-    }
-    ++all->missing;
-    const auto& here = seats_.front().what.name;
-    self_->request(job.coordinator, inspect_deadline, inspect_query{})
-      .then([add, job = number, here](actor_report& said) { add({.actors = {std::move(said)}}, job, here); },
-            [one_less](const caf::error&) { one_less(); }); // it has just ended
-  }
-  one_less();
-  return all->promise;
 }
 
 std::vector<member_view> cluster_state::members() const {

@@ -84,6 +84,7 @@ private:
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);
   caf::result<cluster_report> inspect_all();
+  caf::result<cluster_report> inspect_page(const inspect_query& query);
   std::vector<member_view> members() const;
   cluster_view view() const;
   entry* find(std::uint64_t number);

@@ -7,7 +7,7 @@
 
 namespace troupe::actors {
 
-compute_state::compute_state(device_compute_actor::pointer self, compute_setup setup)
+compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
       replica_(*queue_, setup.local_optimizer, floats_, &held_), gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
   end_with_reason(*self, std::string{queue_->name()});
@@ -48,6 +48,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
     },
     [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
+    [this](const inspect_query&) { return report(); },
   };
 }
 
@@ -63,6 +64,7 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
   done_.step = request.step;
   parts_done_ = 0;
   started_ns_ = steady_ns();
+  self_->doing.again("computes");
   enqueue_part();
   watch_.begin(&*self_, *queue_);
   return promise_;
@@ -158,6 +160,12 @@ void compute_state::part_done() {
     finish();
 }
 
+actor_report compute_state::report() const {
+  auto out = self_->report();
+  out.fields = {{"step", std::to_string(done_.step)}, {"device", std::string{queue_->name()}}};
+  return out;
+}
+
 void compute_state::finish() {
   if (done_.rows > 0)
     done_.loss /= static_cast<double>(done_.rows);
@@ -168,6 +176,7 @@ void compute_state::finish() {
   }
   gradient_ = {};
   done_.compute_ns = steady_ns() - started_ns_;
+  self_->doing.enter("idle");
   request_ = {};
   asker_ = nullptr;
   promise_.deliver(std::move(done_));

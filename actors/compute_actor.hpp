@@ -38,7 +38,7 @@ class compute_state {
 public:
   static inline const char* name = "troupe.compute";
 
-  compute_state(device_compute_actor::pointer self, compute_setup setup);
+  compute_state(measured_pointer<device_compute_actor> self, compute_setup setup);
   device_compute_actor::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return queue_; }
 
@@ -57,9 +57,10 @@ private:
   void part_done();
   void finish();
   void sum_done();
+  actor_report report() const;
   void notify(compute_finished what, bool first = false);
 
-  device_compute_actor::pointer self_;
+  measured_pointer<device_compute_actor> self_;
   std::shared_ptr<kernels::backend> queue_;
   std::int64_t floats_;
   std::unique_ptr<plan> plan_;
@@ -79,6 +80,6 @@ private:
   device_watch watch_;
 };
 
-using compute_impl = device_compute_actor::stateful_impl<outliving<device_compute_actor, compute_state, compute_setup>>;
+using compute_impl = measured_impl<device_compute_actor, outliving<device_compute_actor, compute_state, compute_setup>>;
 
 } // namespace troupe::actors

@@ -54,10 +54,11 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   return options;
 }
 
-coordinator_state::coordinator_state(coordinator_control::stateful_pointer<coordinator_state> self, coordinator_setup setup)
-    : self_(self), setup_(std::move(setup)), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
+    : self_(self), setup_(std::move(setup)), activity_(self->doing), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }) {
+  activity_.enter("prepares");
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
       std::rethrow_exception(thrown);
@@ -86,7 +87,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
     [this](const role_lost& msg) { on_role_lost(msg); },
     [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
     [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
-    [this](inspect_query) { return report(); },
+    [this](const inspect_query&) { return report(); },
     [this](const actor_order& msg) { return carry_out(msg); },
     [this](const change_order& msg) { return change(msg); },
     [this](const record_order& msg) { return record(msg); },
@@ -307,6 +308,7 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     finish({true, fmt::format("{} was lost before the job started: {}", describe(worker), reason)});
     return;
   }
+  activity_.failed(fmt::format("{} is lost: {}", describe(worker), reason));
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
   perform(machine_->on(protocols::down{{protocols::worker_id{worker}, protocols::incarnation{lives_[worker]}}, reason}));
 }
@@ -321,19 +323,24 @@ void coordinator_state::holder_lost(std::uint32_t holder, const std::string& rea
     finish({true, text});
     return;
   }
+  activity_.failed(text);
   setup_.observer->on_event(text);
   perform(machine_->on(protocols::holder_down{protocols::holder_id{holder}, reason}));
 }
 
 actor_report coordinator_state::report() const {
-  auto out = activity_.report("coordinator", 0, self_->mailbox().size());
-  if (out.state == "runs")
-    out.waits_for.push_back("shard 0");
+  auto out = self_->report();
+  auto waits = [&out](std::string whom, std::string on) {
+    out.waits_for.push_back(std::move(whom));
+    out.waits_on = std::move(on);
+  };
+  if (out.state == "runs" && !centreless_)
+    waits("shard 0", fmt::format("round {}", result_.steps + 1));
   else if (out.state == "evaluates")
-    out.waits_for.push_back("evaluator 0");
-  else if (!finishing_)
+    waits("evaluator 0", fmt::format("the loss of version {}", result_.steps));
+  else if (!finishing_ && !machine_)
     for (auto node : awaited_)
-      out.waits_for.push_back("node " + setup_.nodes[node].name);
+      waits("node " + setup_.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
   out.fields = {{"protocol", setup_.what.protocol.name},
                 {"step", std::to_string(result_.steps)},
                 {"samples", std::to_string(result_.samples)},

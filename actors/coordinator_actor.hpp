@@ -13,6 +13,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/activity.hpp"
 #include "actors/messages.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/training_clock.hpp"
@@ -58,7 +59,7 @@ class coordinator_state {
 public:
   static inline const char* name = "troupe.coordinator";
 
-  coordinator_state(coordinator_control::stateful_pointer<coordinator_state> self, coordinator_setup setup);
+  coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup);
   coordinator_control::behavior_type make_behavior();
 
 private:
@@ -101,7 +102,7 @@ private:
         self_->send(setup_.nodes[i].actor, msg);
   }
 
-  coordinator_control::stateful_pointer<coordinator_state> self_;
+  measured_pointer<coordinator_control> self_;
   coordinator_setup setup_;
   std::int64_t data_size_ = 1;
   job_places places_;
@@ -112,7 +113,7 @@ private:
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   std::map<std::uint32_t, std::uint32_t> lives_; ///< of workers, where it is not their first
   std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
-  activity activity_{"prepares"};
+  activity& activity_;
   std::set<std::uint32_t> awaited_; ///< nodes that prepare or start
   training_clock clock_;
   training_timers timers_;
@@ -125,6 +126,6 @@ private:
   job_result result_;
 };
 
-using coordinator_impl = coordinator_control::stateful_impl<coordinator_state>;
+using coordinator_impl = measured_impl<coordinator_control, coordinator_state>;
 
 } // namespace troupe::actors

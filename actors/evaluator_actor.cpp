@@ -15,7 +15,7 @@ constexpr std::int64_t rows_at_once = 500;
 
 }
 
-evaluator_state::evaluator_state(evaluator_actor::pointer self, evaluator_setup setup)
+evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
     : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
       test_(setup_.data.test, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }),
       train_(setup_.data.train, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }) {
@@ -39,7 +39,7 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
     },
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](inspect_query) { return report(); },
+    [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](const protocols::plan& msg) {
       members_ = msg;
@@ -69,10 +69,13 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
 }
 
 actor_report evaluator_state::report() const {
-  auto out = activity_.report("evaluator", 0, self_->mailbox().size());
-  if (collecting_)
-    for (auto worker : collecting_->missing)
-      out.waits_for.push_back("worker " + std::to_string(worker.value));
+  auto out = self_->report();
+  out.fields = {{"version", std::to_string(ver_.value)}};
+  if (!collecting_)
+    return out;
+  for (auto worker : collecting_->missing)
+    out.waits_for.push_back("worker " + std::to_string(worker.value));
+  out.waits_on = "replicas of version " + std::to_string(collecting_->ver.value);
   return out;
 }
 
@@ -132,7 +135,7 @@ kernels::buffer evaluator_state::average() {
 }
 
 void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
-  activity_.again("evaluates");
+  self_->doing.again("evaluates");
   ver_ = ver;
   span_ = open_span{setup_.trace, span_kind::evaluate, 0, {signed_of(ver)}};
   parameters_ = std::move(parameters);
@@ -167,7 +170,7 @@ void evaluator_state::next_batch() {
 }
 
 void evaluator_state::finish() {
-  activity_.enter("idle");
+  self_->doing.enter("idle");
   std::exchange(span_, {}).end();
   auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
   caf::anon_send(peers_->coordinator, evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),

@@ -36,7 +36,7 @@ class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
 
-  evaluator_state(evaluator_actor::pointer self, evaluator_setup setup);
+  evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup);
   evaluator_actor::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
@@ -65,9 +65,8 @@ private:
   void next_batch();
   void finish();
 
-  evaluator_actor::pointer self_;
+  measured_pointer<evaluator_actor> self_;
   evaluator_setup setup_;
-  activity activity_{"idle"};
   std::unique_ptr<plan> plan_;
   std::shared_ptr<kernels::backend> host_queue_; ///< for averages
   batch_loader test_, train_;
@@ -86,6 +85,6 @@ private:
   tally of_test_, of_train_;
 };
 
-using evaluator_impl = evaluator_actor::stateful_impl<outliving<evaluator_actor, evaluator_state, evaluator_setup>>;
+using evaluator_impl = measured_impl<evaluator_actor, outliving<evaluator_actor, evaluator_state, evaluator_setup>>;
 
 } // namespace troupe::actors

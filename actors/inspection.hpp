@@ -5,34 +5,50 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include "actors/training_clock.hpp"
 
 namespace troupe::actors {
 
-/// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all.
-struct inspect_query {};
+/// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all. Where those of a
+/// node do not fit a message, the rest is asked for page by page, by what the node said of itself.
+struct inspect_query {
+  std::uint32_t page = 0;      ///< 0: begin anew; else the rest of a node's answer
+  std::uint64_t gathering = 0; ///< of that answer
+  std::uint64_t job = 0;       ///< of that answer, to a cluster, as is `node`
+  std::string node = {};
+};
 
-/// One actor, at the moment when it answered. One that did not answer in time is reported by whoever asked it, as `stuck`.
+/// One actor, at the moment when it answered. One that did not answer in time is reported by whoever asked it, as `stuck`, with what
+/// can be seen of it from outside.
 struct actor_report {
-  std::string id = {};   ///< "worker 2"; unique within a job
-  std::string role = {}; ///< "worker", "shard", "aggregator", "evaluator", "coordinator"
-  std::string node = {}; ///< filled in by the node
-  std::uint64_t job = 0; ///< filled in by the cluster
+  std::string id = {};         ///< "worker 2"; unique within a job. This and the next four are filled in by whoever spawned it
+  std::string role = {};       ///< "worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator", "node"
+  std::string parent = {};     ///< id of its spawner
+  std::string watched_by = {}; ///< id of whoever monitors it, or is linked to it; empty: nobody
+  std::string node = {};
+  std::uint64_t job = 0; ///< filled in by the cluster; 0: of no job
   std::string state = {};
   double since_s = 0;        ///< for how long it has been in that state
   std::uint64_t mailbox = 0; ///< messages that wait
+  std::uint64_t messages = 0; ///< handled, in all
+  double messages_per_s = 0;  ///< of late: in the last second or two, or since it was last awake
+  double busy = 0;            ///< share of that time spent in handlers, 0..1
+  double handler_s = 0;       ///< for how long the handler runs that it is in
   std::vector<std::string> waits_for = {}; ///< ids
+  std::string waits_on = {};               ///< what it wants of them: "gradients of round 12"
+  std::string last_error = {};             ///< that it has survived, or ended with; empty: none
   std::map<std::string, std::string> fields = {}; ///< what this role has to say beyond that
   bool stuck = false;
+  bool ended = false; ///< it is no more; last_error says why
 };
 
 /// A lane of a node, as its hub counts.
 struct link_report {
   std::string peer;
-  std::uint64_t bytes_sent = 0, bytes_received = 0, queued_bytes = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t queued_bytes = 0; ///< not yet taken by the peer's host
+  std::uint64_t credit_bytes = 0; ///< of which more than so many shall not wait
+  double stalled_s = 0;           ///< for how long none of what waits has gone; 0: nothing waits
 };
 
 struct node_report {
@@ -40,42 +56,18 @@ struct node_report {
   std::uint64_t job = 0;
   std::int32_t pid = 0;
   std::uint64_t resident_bytes = 0;
-  std::vector<actor_report> actors = {};
+  std::vector<actor_report> actors = {}; ///< at most actors_per_page
+  std::uint64_t gathering = 0;           ///< names this answer
+  std::uint32_t pages = 1;               ///< how many there are of it; links and the like are in the first
   std::vector<link_report> links = {};
   std::string silent = {}; ///< why it did not answer; empty: it did
 };
 
+/// How many reports fit a message of the control plane (system.cpp), with room to spare.
+inline constexpr std::size_t actors_per_page = 1024;
+
 struct cluster_report {
   std::vector<node_report> nodes; ///< one for each job and node of it
-};
-
-/// What an actor is doing and since when. Entering a state that it is in changes nothing.
-class activity {
-public:
-  explicit activity(std::string_view state) { enter(state); }
-  /// `state`: a literal.
-  void enter(std::string_view state) {
-    if (state == state_)
-      return;
-    state_ = state;
-    since_ns_ = steady_ns();
-  }
-  /// The same state, begun anew.
-  void again(std::string_view state) {
-    state_ = state;
-    since_ns_ = steady_ns();
-  }
-  actor_report report(std::string role, std::uint32_t index, std::uint64_t mailbox) const {
-    return {.id = role + " " + std::to_string(index),
-            .role = role,
-            .state = std::string{state_},
-            .since_s = static_cast<double>(steady_ns() - since_ns_) * 1e-9,
-            .mailbox = mailbox};
-  }
-
-private:
-  std::string_view state_;
-  std::int64_t since_ns_ = 0;
 };
 
 } // namespace troupe::actors

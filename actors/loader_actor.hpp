@@ -5,6 +5,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/activity.hpp"
 #include "actors/messages.hpp"
 #include "actors/type_ids.hpp"
 
@@ -16,25 +17,37 @@ class loader_state {
 public:
   static inline const char* name = "troupe.loader";
 
-  loader_state(loader_actor::stateful_pointer<loader_state>, std::shared_ptr<const data_set> data, std::uint64_t seed,
+  loader_state(measured_pointer<loader_control> self, std::shared_ptr<const data_set> data, std::uint64_t seed,
                batch_loader::host_allocator allocate, const dealing& how = {}, tracer_ptr trace = {}, std::uint32_t worker = 0)
-      : trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {}
+      : self_(self), trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {}
 
-  loader_actor::behavior_type make_behavior() {
-    return {[this](const slice& where) {
-      const open_span span{trace_, span_kind::load, worker_, {where.size()}};
-      loaded_batch out{where, loader_.load(where)};
-      span.end();
-      return out;
-    }};
+  loader_control::behavior_type make_behavior() {
+    return {
+      [this](const slice& where) {
+        self_->doing.again("loads a batch");
+        const open_span span{trace_, span_kind::load, worker_, {where.size()}};
+        loaded_batch loaded{where, loader_.load(where)};
+        span.end();
+        self_->doing.enter("idle");
+        ++batches_;
+        return loaded;
+      },
+      [this](const inspect_query&) {
+        auto out = self_->report();
+        out.fields = {{"batches", std::to_string(batches_)}};
+        return out;
+      },
+    };
   }
 
 private:
+  measured_pointer<loader_control> self_;
   tracer_ptr trace_;
   std::uint32_t worker_; ///< whose
   batch_loader loader_;
+  std::uint64_t batches_ = 0;
 };
 
-using loader_impl = loader_actor::stateful_impl<loader_state>;
+using loader_impl = measured_impl<loader_control, loader_state>;
 
 } // namespace troupe::actors

@@ -215,6 +215,9 @@ struct evaluation {
   kernels::buffer parameters;
 };
 
+/// Says what it does.
+using inspectable_actor = caf::typed_actor<caf::result<actor_report>(inspect_query)>;
+
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
 using holder_actor = caf::typed_actor<
   caf::result<void>(wire::push_part, kernels::buffer),
@@ -274,13 +277,15 @@ using compute_actor = caf::typed_actor<
   caf::result<void>(dual_request),
   caf::result<sum_result>(sum_request),
   caf::result<void>(compute_finished)>;
-/// The same, where its memory is not the host's.
+/// The same as its node sees it; where its memory is not the host's, as its worker does, too.
 using device_compute_actor = compute_actor::extend<
+  caf::result<actor_report>(inspect_query),
   caf::result<void>(bring_request),
   caf::result<void>(stage_request),
   caf::result<void>(fetch_request),
   caf::result<void>(device_check)>; ///< to itself
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
+using loader_control = loader_actor::extend<caf::result<actor_report>(inspect_query)>;
 
 using worker_actor = params_actor::extend<
   caf::result<void>(peers_ptr),
@@ -377,6 +382,16 @@ struct lane_event {
   bool up = false;
   std::string reason;
 };
-using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event)>;
+/// An actor of this process, as its node shows it to those who inspect the cluster; it need not be a role.
+struct shown_actor {
+  inspectable_actor actor;
+  std::string id, role;
+  std::string watched_by = {}; ///< as in actor_report
+  std::string ended = {};      ///< why it is no more; empty: it is
+};
+using node_control = node_actor::extend<
+  caf::result<void>(data_loaded),
+  caf::result<void>(lane_event),
+  caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
 
 } // namespace troupe::actors

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <unistd.h>
-
 #include <caf/event_based_actor.hpp>
 #include <fmt/format.h>
 
@@ -17,13 +15,11 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
-/// How long a role may take to say what it does.
-constexpr std::chrono::milliseconds inspect_deadline{1000};
 
 /// Whatever goes wrong is said: the node waits for the answer.
-data_loaded load(const data_spec& spec, std::uint64_t seed) {
+data_loaded load(const node_options& where, const data_spec& spec, std::uint64_t seed) {
   try {
-    auto loaded = load_data(spec, seed);
+    auto loaded = where.load(spec, seed);
     return loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what};
   } catch (const std::exception& e) {
     return {{}, e.what()};
@@ -41,7 +37,7 @@ kernels::precision precision_of(const std::string& name) {
 
 } // namespace
 
-node_state::node_state(node_control::stateful_pointer<node_state> self, node_options where) : self_(self), where_(std::move(where)) {
+node_state::node_state(measured_pointer<node_control> self, node_options where) : self_(self), where_(std::move(where)) {
   end_with_reason(*self);
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
@@ -91,7 +87,7 @@ node_control::behavior_type node_state::make_behavior() {
       }
       return totals;
     },
-    [this](inspect_query) { return inspect_roles(); },
+    [this](const inspect_query& query) { return inspect_roles(query); },
     [this](const role_order& msg) { return carry_out(msg); },
     [this](const record_order& msg) {
       if (trace_ && msg.on)
@@ -102,6 +98,10 @@ node_control::behavior_type node_state::make_behavior() {
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) { on_data(msg); },
     [this](const lane_event& msg) { on_lane(msg); },
+    [this](const shown_actor& what) {
+      self_->monitor(what.actor);
+      guests_.push_back(what);
+    },
   };
 }
 
@@ -113,6 +113,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   coordinator_ = msg.coordinator;
   trace_ = std::make_shared<tracer>(msg.trace);
   traces_devices_ = msg.trace;
+  self_->doing.enter("loads data");
   try {
     if (job_.cluster.nodes > 1)
       open_lanes(msg.job_key);
@@ -120,8 +121,8 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
     return caf::make_error(caf::sec::runtime_error, e.what());
   }
   // Reading or drawing the data takes seconds: not on this actor's thread.
-  self_->spawn<caf::detached>([me = node_control{self_}, spec = job_.data, seed = job_.seed](caf::event_based_actor*) {
-    caf::anon_send(me, load(spec, seed));
+  self_->spawn<caf::detached>([me = node_control{self_}, where = where_, spec = job_.data, seed = job_.seed](caf::event_based_actor*) {
+    caf::anon_send(me, load(where, spec, seed));
   });
   preparing_ = self_->make_response_promise<node_prepared>();
   return preparing_;
@@ -143,6 +144,7 @@ void node_state::on_data(const data_loaded& msg) {
   if (!preparing_.pending())
     return;
   if (!msg.error.empty()) {
+    self_->doing.failed(msg.error);
     preparing_.deliver(caf::make_error(caf::sec::runtime_error, msg.error));
     return;
   }
@@ -153,6 +155,7 @@ void node_state::on_data(const data_loaded& msg) {
     return;
   }
   net_ = std::make_shared<const model>(std::move(*built));
+  self_->doing.enter("is prepared");
   preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size()});
 }
 
@@ -168,9 +171,15 @@ caf::result<void> node_state::start(const job_places& msg) {
   for (const auto& node : places_.nodes)
     dial(node.node);
   starting_ = self_->make_response_promise<void>();
+  self_->doing.enter("opens lanes");
   if (lanes_ready())
-    starting_.deliver();
+    started();
   return starting_;
+}
+
+void node_state::started() {
+  self_->doing.enter("runs");
+  starting_.deliver();
 }
 
 std::set<std::uint32_t> node_state::lanes_needed() const {
@@ -196,11 +205,13 @@ void node_state::on_lane(const lane_event& msg) {
     lanes_up_.erase(msg.peer);
   if (!msg.up && renewed_.erase(msg.peer) != 0)
     return dial(msg.peer);
+  if (!msg.up && msg.peer < places_.nodes.size())
+    self_->doing.failed(fmt::format("the lane to node {} closed: {}", places_.nodes[msg.peer].name, msg.reason));
   if (starting_.pending()) {
     if (!msg.up)
       starting_.deliver(caf::make_error(caf::sec::runtime_error, fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
     else if (lanes_ready())
-      starting_.deliver();
+      started();
     return;
   }
   if (!msg.up && net_) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
@@ -233,6 +244,7 @@ void node_state::dial(std::uint32_t peer) {
 }
 
 void node_state::on_down(const caf::down_msg& msg) {
+  note_end(msg);
   auto report = [&](bool is_worker, std::uint32_t index) {
     self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), life_});
   };
@@ -244,54 +256,6 @@ void node_state::on_down(const caf::down_msg& msg) {
       report(false, number);
   if (roles_.evaluator && roles_.evaluator.address() == msg.source)
     self_->send(coordinator_, stop_job{true, "the evaluator failed: " + explain(msg.reason)});
-}
-
-/// Gathers what the roles say of themselves. One that does not answer in time is stuck, and keeps nobody from being seen.
-caf::result<node_report> node_state::inspect_roles() {
-  struct gathering {
-    node_report out;
-    std::size_t missing = 1;
-    caf::typed_response_promise<node_report> promise;
-  };
-  auto all = std::make_shared<gathering>();
-  all->promise = self_->make_response_promise<node_report>();
-  if (number_ < places_.nodes.size())
-    all->out.node = places_.nodes[number_].name;
-  all->out.pid = static_cast<std::int32_t>(getpid());
-  all->out.resident_bytes = resident_bytes();
-  if (hub_)
-    for (const auto& lane : hub_->stats())
-      all->out.links.push_back({places_.nodes[lane.peer.value].name, lane.bytes_sent, lane.bytes_received, lane.queued_bytes});
-  auto one_less = [all] {
-    if (--all->missing == 0)
-      all->promise.deliver(std::move(all->out));
-  };
-  auto ask = [&](const auto& actor, const char* role, std::uint32_t index) {
-    ++all->missing;
-    self_->request(actor, inspect_deadline, inspect_query{})
-      .then(
-        [all, one_less](actor_report& said) {
-          said.node = all->out.node;
-          all->out.actors.push_back(std::move(said));
-          one_less();
-        },
-        [all, one_less, role, index](const caf::error& e) {
-          all->out.actors.push_back({.id = fmt::format("{} {}", role, index),
-                                     .role = role,
-                                     .node = all->out.node,
-                                     .state = "does not answer: " + explain(e),
-                                     .stuck = true});
-          one_less();
-        });
-  };
-  for (const auto& [number, holder] : roles_.holders)
-    ask(holder, number < job_.cluster.shards ? "shard" : "aggregator", number);
-  for (const auto& [number, worker] : roles_.workers)
-    ask(worker, "worker", number);
-  if (roles_.evaluator)
-    ask(roles_.evaluator, "evaluator", 0);
-  one_less();
-  return all->promise;
 }
 
 /// What a person wants of one role.
@@ -338,6 +302,8 @@ void node_state::stop() {
   landings_.clear();
   near_holders_.clear();
   near_workers_.clear();
+  shown_.clear();
+  self_->doing.enter("idle");
   if (router_)
     router_->clear();
   router_ = nullptr;

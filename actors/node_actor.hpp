@@ -2,6 +2,7 @@
 // The node: spawns, connects and watches the roles that a job places in this process.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@ struct node_options {
   std::string host = "127.0.0.1";
   std::uint16_t lane_port = 0; ///< 0: any free port
   net::security security = {}; ///< with it lanes speak TLS
+  std::function<result<data_pair>(const data_spec&, std::uint64_t seed)> load = load_data; ///< thread-safe: where a job's data come from
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the
@@ -32,7 +34,7 @@ class node_state {
 public:
   static inline const char* name = "troupe.node";
 
-  node_state(node_control::stateful_pointer<node_state> self, node_options where);
+  node_state(measured_pointer<node_control> self, node_options where);
   node_control::behavior_type make_behavior();
 
 private:
@@ -44,8 +46,13 @@ private:
 
   caf::result<node_prepared> prepare(const prepare_job& msg);
   caf::result<void> start(const job_places& msg);
-  caf::result<node_report> inspect_roles();
   caf::result<void> carry_out(const role_order& msg);
+  void started();
+  caf::result<node_report> inspect_roles(const inspect_query& query);
+  void gathered(caf::typed_response_promise<node_report> promise, std::vector<actor_report> all);
+  actor_report report() const;
+  void note_end(const caf::down_msg& msg);
+  std::string own_id() const;
   void open_lanes(std::uint64_t job_key);
   void on_data(const data_loaded& msg);
   void on_lane(const lane_event& msg);
@@ -91,7 +98,7 @@ private:
 
   static constexpr std::int64_t partition_bytes = 1 << 20; ///< the unit of sending
 
-  node_control::stateful_pointer<node_state> self_;
+  measured_pointer<node_control> self_;
   node_options where_;
   job job_;
   std::uint32_t number_ = 0;
@@ -104,6 +111,10 @@ private:
   std::vector<flat_range> shard_ranges_;
   job_places places_;
   roles roles_;
+  std::vector<shown_actor> shown_;  ///< the same, in the order of spawning, with those that they bring along
+  std::vector<shown_actor> guests_; ///< an application's
+  std::deque<std::vector<node_report>> answers_; ///< the last ones that did not fit a message, by page
+  std::uint64_t last_gathering_ = 0;
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers
   std::map<protocols::holder_id, near_holder> near_holders_; ///< as landings_
   std::map<protocols::worker_id, near_worker> near_workers_;
@@ -118,6 +129,6 @@ private:
   caf::typed_response_promise<void> starting_;
 };
 
-using node_impl = node_control::stateful_impl<node_state>;
+using node_impl = measured_impl<node_control, node_state>;
 
 } // namespace troupe::actors

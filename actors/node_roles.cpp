@@ -73,6 +73,7 @@ kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
 void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree) {
   auto entry = entry_of(job_.protocol.name);
   auto floats = net_->layout().floats();
+  const auto here = own_id();
   kernels::buffer first;
   for (const auto& where : places_.holders) {
     if (where.node != number_)
@@ -117,6 +118,7 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
     if (!queue->on_host())
       near_holders_.insert_or_assign(place.self, actor);
     roles_.holders.emplace(where.index, actor);
+    shown_.push_back({actor, name, place.is_shard ? "shard" : "aggregator", here});
   }
 }
 
@@ -153,7 +155,8 @@ void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std
     setup.device = queue;
     setup.device_compute = compute;
   }
-  setup.loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt, trace_, index);
+  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt, trace_, index);
+  setup.loader = loader;
   auto landing = setup.landing;
   auto from_peers = setup.from_peers;
   auto actor = self_->spawn<worker_impl>(std::move(setup));
@@ -164,6 +167,9 @@ void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std
   if (!queue->on_host())
     near_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
+  shown_.push_back({actor, name, "worker", own_id()});
+  shown_.push_back({compute, fmt::format("compute {}", index), "compute", name});
+  shown_.push_back({loader, fmt::format("loader {}", index), "loader", name});
 }
 
 /// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number.
@@ -173,6 +179,8 @@ void node_state::restart_worker(std::uint32_t index, std::uint32_t life) {
     self_->send_exit(old->second, caf::exit_reason::user_shutdown);
     roles_.workers.erase(old);
   }
+  const auto name = fmt::format("worker {}", index);
+  std::erase_if(shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; });
   spawn_worker(index, life, protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in));
   introduce();
 }
@@ -194,6 +202,7 @@ void node_state::spawn_evaluator() {
   auto from_workers = setup.from_workers = std::make_shared<peer_assembler>(all, allocate);
   roles_.evaluator = for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
+  shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);
 }

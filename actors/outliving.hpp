@@ -10,6 +10,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 
+#include "actors/activity.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::actors {
@@ -29,13 +30,13 @@ inline void outlive(caf::actor_system& system, kernels::backend& queue, std::sha
 }
 
 /// The state of an actor that feeds a queue. What its actor enqueued refers to it, so it stays until that has run, even where the
-/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (Handle::pointer, Setup), and has `queue()`.
+/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and has `queue()`.
 template <class Handle, class State, class Setup>
 class outliving {
 public:
   static inline const char* name = State::name;
 
-  outliving(typename Handle::template stateful_pointer<outliving> self, Setup setup)
+  outliving(measured_pointer<Handle> self, Setup setup)
       : system_(self->home_system()), state_(std::make_shared<State>(self, std::move(setup))) {}
   outliving(const outliving&) = delete;
   outliving& operator=(const outliving&) = delete;

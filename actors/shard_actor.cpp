@@ -20,14 +20,15 @@ constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff
 
 } // namespace
 
-shard_state::shard_state(holder_control::pointer self, shard_setup setup)
+shard_state::shard_state(measured_pointer<holder_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
-      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size),
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
       incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
+  activity_.enter("collects");
   begin();
 }
 
@@ -105,7 +106,7 @@ holder_control::behavior_type shard_state::make_behavior() {
       if (leads())
         perform_as_lead(setup_.lead->on(msg));
     },
-    [this](inspect_query) { return report(); },
+    [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](waiting_query) {
       std::vector<std::uint32_t> names;
@@ -142,9 +143,18 @@ void shard_state::arrive(const std::optional<protocols::push>& complete) {
     perform(core_.machine.on(what));
   };
   if (incoming_.delays())
-    incoming_.send(complete->gradient == protocols::ticket{} ? 0 : newest_.bytes(), std::move(hear));
+    transmit(incoming_, complete->id.worker, complete->gradient == protocols::ticket{} ? 0 : newest_.bytes(), std::move(hear));
   else
     hear();
+}
+
+/// Over an emulated link.
+void shard_state::transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver) {
+  on_links_.insert(whose);
+  over.send(bytes, [this, whose, deliver = std::move(deliver)] {
+    on_links_.erase(on_links_.find(whose));
+    deliver();
+  });
 }
 
 void shard_state::perform(const protocols::holder_effects& effects) {
@@ -163,6 +173,7 @@ void shard_state::perform(const protocols::holder_effects& effects) {
                  [this](const protocols::retain& e) { retained_[e.as] = newest_; },
                  [this](const protocols::release& e) { retained_.erase(e.what); },
                  [this](const protocols::report& e) {
+                   note(e);
                    if (leads() && peers_->coordinator)
                      caf::anon_send(peers_->coordinator, e);
                  },
@@ -181,6 +192,7 @@ void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
                  [this](const protocols::release& e) { perform(core_.machine.on(e)); },
                  [this](const protocols::arm_timer& e) { timers_.arm(e); },
                  [this](const protocols::report& e) {
+                   note(e);
                    if (leads()) // where every shard has its own versions, the lead's are the job's
                      caf::anon_send(peers_->coordinator, e);
                  },
@@ -278,21 +290,38 @@ void shard_state::applied(protocols::version ver) {
     send_all(order);
 }
 
+void shard_state::note(const protocols::report& what) {
+  using kind = protocols::report::kind;
+  if (what.what == kind::push_refused || what.what == kind::push_not_finite)
+    activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", what.ver.value, what.worker.value,
+                                 what.what == kind::push_refused ? what.text : "it is not finite"));
+}
+
 /// `pending_` is not empty while a version is computed.
 actor_report shard_state::report() const {
-  auto out = activity_.report("shard", setup_.place.self.value, self_->mailbox().size());
+  auto out = self_->report();
   if (!pending_.empty())
     out.state = "applies";
   else if (leads() && !clock_.running())
     out.state = "holds";
-  if (!leads())
+  if (!leads()) {
     out.waits_for.push_back("shard 0");
-  else if (out.state == "holds")
+    out.waits_on = fmt::format("what round {} is made of", ready_version_.value + 1);
+  } else if (out.state == "holds") {
     out.waits_for.push_back("evaluator 0");
-  else if (pending_.empty())
+    out.waits_on = fmt::format("the loss of version {}", ready_version_.value);
+  } else if (pending_.empty()) {
     for (auto worker : setup_.lead->waiting_for())
-      out.waits_for.push_back(fmt::format("worker {}", worker.value));
-  out.fields = {{"version", std::to_string(ready_version_.value)}};
+      if (!on_links_.contains(worker))
+        out.waits_for.push_back(fmt::format("worker {}", worker.value));
+    out.waits_on = fmt::format("gradients of round {}", ready_version_.value + 1);
+  }
+  if (!on_links_.empty() && (!leads() || out.waits_for.empty())) {
+    out.state = "is behind a slow link";
+    out.waits_for.clear();
+    out.waits_on = fmt::format("what is under way on its emulated link: of {} workers", std::set(on_links_.begin(), on_links_.end()).size());
+  }
+  out.fields = {{"version", std::to_string(ready_version_.value)}, {"on_links", std::to_string(on_links_.size())}};
   return out;
 }
 
@@ -314,7 +343,7 @@ void shard_state::send_all(protocols::send_order order) {
     if (to == protocols::evaluator) // training time stands still for it
       deliver();
     else
-      outgoing_.send(ready_.bytes(), std::move(deliver));
+      transmit(outgoing_, to, ready_.bytes(), std::move(deliver));
   }
 }
 

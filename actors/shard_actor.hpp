@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -46,7 +47,7 @@ class shard_state {
 public:
   static inline const char* name = "troupe.shard";
 
-  shard_state(holder_control::pointer self, shard_setup setup);
+  shard_state(measured_pointer<holder_control> self, shard_setup setup);
   holder_control::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
@@ -83,13 +84,15 @@ private:
   piece cut(const kernels::buffer& parameters, flat_range part) const;
   static wire::params_part head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
+  void note(const protocols::report& what);
   void update_clock();
   void run_clock(bool running);
   actor_report report() const;
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
   void arrive(const std::optional<protocols::push>& complete);
+  void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);
 
-  holder_control::pointer self_;
+  measured_pointer<holder_control> self_;
   shard_setup setup_;
   holder_core core_;
   shard_step step_;
@@ -99,13 +102,14 @@ private:
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
   std::deque<pending_apply> pending_;
-  activity activity_{"collects"};
+  activity& activity_;
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_;
+  std::multiset<protocols::worker_id> on_links_; ///< whose pushes, or parameters, are under way on these
   device_watch watch_;
 };
 
-using shard_impl = holder_control::stateful_impl<outliving<holder_control, shard_state, shard_setup>>;
+using shard_impl = measured_impl<holder_control, outliving<holder_control, shard_state, shard_setup>>;
 
 } // namespace troupe::actors

@@ -28,6 +28,7 @@ inline void obey(caf::scheduled_actor* self, const stand_still& order, std::func
         out.state = "stands still: paused by a person";
         out.since_s = static_cast<double>(steady_ns() - since) * 1e-9;
         out.waits_for.clear();
+        out.waits_on.clear();
         return out;
       },
       [self](const stand_still& next) {

@@ -42,6 +42,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shown_actor))
+  CAF_ADD_TYPE_ID(troupe, (std::vector<troupe::actors::actor_report>))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
@@ -138,6 +140,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::peers_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::lane_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::shown_actor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::job_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_back)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::node_leaves)
@@ -480,24 +483,31 @@ bool inspect(Inspector& f, job_result& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, inspect_query& x) {
-  return f.object(x).fields();
+  return f.object(x).fields(f.field("page", x.page), f.field("gathering", x.gathering), f.field("job", x.job), f.field("node", x.node));
 }
 template <class Inspector>
 bool inspect(Inspector& f, actor_report& x) {
-  return f.object(x).fields(f.field("id", x.id), f.field("role", x.role), f.field("node", x.node), f.field("job", x.job),
+  return f.object(x).fields(f.field("id", x.id), f.field("role", x.role), f.field("parent", x.parent),
+                            f.field("watched_by", x.watched_by), f.field("node", x.node), f.field("job", x.job),
                             f.field("state", x.state), f.field("since_s", x.since_s), f.field("mailbox", x.mailbox),
-                            f.field("waits_for", x.waits_for), f.field("fields", x.fields), f.field("stuck", x.stuck));
+                            f.field("messages", x.messages), f.field("messages_per_s", x.messages_per_s),
+                            f.field("busy", x.busy), f.field("handler_s", x.handler_s),
+                            f.field("waits_for", x.waits_for), f.field("waits_on", x.waits_on),
+                            f.field("last_error", x.last_error), f.field("fields", x.fields), f.field("stuck", x.stuck),
+                            f.field("ended", x.ended));
 }
 template <class Inspector>
 bool inspect(Inspector& f, link_report& x) {
   return f.object(x).fields(f.field("peer", x.peer), f.field("bytes_sent", x.bytes_sent),
-                            f.field("bytes_received", x.bytes_received), f.field("queued_bytes", x.queued_bytes));
+                            f.field("bytes_received", x.bytes_received), f.field("queued_bytes", x.queued_bytes),
+                            f.field("credit_bytes", x.credit_bytes), f.field("stalled_s", x.stalled_s));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_report& x) {
   return f.object(x).fields(f.field("node", x.node), f.field("job", x.job), f.field("pid", x.pid),
                             f.field("resident_bytes", x.resident_bytes), f.field("actors", x.actors),
-                            f.field("links", x.links), f.field("silent", x.silent));
+                            f.field("links", x.links), f.field("silent", x.silent), f.field("gathering", x.gathering),
+                            f.field("pages", x.pages));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_report& x) {

@@ -27,12 +27,14 @@ bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end 
 
 } // namespace
 
-worker_state::worker_state(worker_actor::stateful_pointer<worker_state> self, worker_setup setup)
+worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
+      activity_(self->doing),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
       to_peers_(setup_.inject.link, clock_, timers_, link_timer), track_(setup_.trace, setup_.self) {
+  activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
   const auto& slots = setup_.net->layout().slots;
   partitions_of_slot_.resize(slots.size());
@@ -73,7 +75,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
     [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
     [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
     [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](inspect_query) { return report(); },
+    [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
     [this](const protocols::plan& msg) {
       if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
@@ -227,7 +229,7 @@ void worker_state::begin(const protocols::compute& what, std::optional<local_upd
 
 /// Asks for the batches that are missing, one after the other; with the last one the step is computed.
 void worker_state::load() {
-  activity_.enter("loads a batch");
+  activity_.enter("waits for data");
   for (auto& chunk : step_.chunks) {
     if (!chunk.data && next_batch_ && next_batch_->where == chunk.rows)
       chunk.data = std::exchange(next_batch_, std::nullopt)->data;
@@ -296,6 +298,8 @@ void worker_state::on_computed(compute_result& result) {
                                   .loss = result.loss,
                                   .compute = result.compute_ns,
                                   .finite = result.finite};
+  if (!result.finite)
+    activity_.failed(fmt::format("the gradient of step {} is not finite", result.step));
   auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);
   auto wanted = protocols::emulated_step(setup_.inject, setup_.seed, setup_.self, result.step, share);
   track_.took(result.compute_ns, wanted);
@@ -322,13 +326,25 @@ void worker_state::finish_step() {
 
 /// Whoever it waits for is the lead where it waits for parameters: that decides when they are sent.
 actor_report worker_state::report() const {
-  auto out = activity_.report("worker", setup_.self.value, self_->mailbox().size());
+  auto out = self_->report();
+  auto waits = [&out](std::string whom, std::string on) {
+    out.waits_for.push_back(std::move(whom));
+    out.waits_on = std::move(on);
+  };
+  if (out.state == "waits for parameters" && peers_ && !peers_->holders.empty()) {
+    waits("shard 0", fmt::format("parameters to go on from step {}", step_.what.step));
+  } else if (out.state == "waits for a plan") {
+    waits("coordinator 0", "a plan");
+  } else if (out.state == "waits for data") {
+    const auto& rows = asked_for_.value_or(slice{});
+    waits(fmt::format("loader {}", setup_.self.value), fmt::format("rows {} to {} of epoch {}", rows.begin, rows.end, rows.epoch));
+  } else if (step_.computing) {
+    waits(fmt::format("compute {}", setup_.self.value), fmt::format("step {}", step_.what.step));
+  } else if (!clock_.running()) {
+    waits("coordinator 0", "the job to go on");
+  } // else what it found out waits for its emulated time
   if (!clock_.running() && plan_.epoch.value != 0)
     out.state = "held, " + out.state;
-  if (out.state.ends_with("waits for parameters"))
-    out.waits_for.push_back("shard 0");
-  else if (out.state.ends_with("waits for a plan"))
-    out.waits_for.push_back("coordinator 0");
   out.fields = {{"step", std::to_string(step_.what.step)},
                 {"plan", std::to_string(plan_.epoch.value)},
                 {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)}};

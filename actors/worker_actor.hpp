@@ -11,6 +11,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/activity.hpp"
 #include "actors/assembler.hpp"
 #include "actors/emulated_link.hpp"
 #include "actors/messages.hpp"
@@ -65,7 +66,7 @@ class worker_state {
 public:
   static inline const char* name = "troupe.worker";
 
-  worker_state(worker_actor::stateful_pointer<worker_state> self, worker_setup setup);
+  worker_state(measured_pointer<worker_actor> self, worker_setup setup);
   worker_actor::behavior_type make_behavior();
 
 private:
@@ -109,7 +110,7 @@ private:
   template <class Key> tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
   slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
-  worker_actor::stateful_pointer<worker_state> self_;
+  measured_pointer<worker_actor> self_;
   worker_setup setup_;
   peers_ptr peers_;
   protocols::plan plan_;
@@ -122,7 +123,7 @@ private:
   kernels::buffer anchor_;                                  ///< adopted last
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
-  activity activity_{"waits for a plan"};
+  activity& activity_;
   std::int64_t computed_ns_ = 0; ///< what the last step took, emulated time counted
   training_clock clock_;
   training_timers timers_;
@@ -140,6 +141,6 @@ private:
   } leaving_;
 };
 
-using worker_impl = worker_actor::stateful_impl<worker_state>;
+using worker_impl = measured_impl<worker_actor, worker_state>;
 
 } // namespace troupe::actors

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include <caf/actor_system.hpp>
 #include <fmt/format.h>
 
+#include "actors/bench_inspect.hpp"
 #include "actors/bench_step.hpp"
 #include "actors/net/bench_lanes.hpp"
 #include "actors/system.hpp"
@@ -125,6 +127,29 @@ boost::json::object as_json(const step_row& row, const bench_options& options) {
           {"ratio", row.ratio}};
 }
 
+actors::inspect_figures measure_inspection(const bench_options& options) {
+  if (options.tiny)
+    return actors::bench_inspection({.nodes = 2, .actors_per_node = 1500, .turns = 5, .seconds = 0.1});
+  return actors::bench_inspection({});
+}
+
+boost::json::object as_json(const actors::inspect_figures& looked, boost::json::array models) {
+  return {{"spawn_per_s", looked.spawn_per_s},
+          {"snapshot_ms", looked.snapshot_ms},
+          {"actors", looked.actors},
+          {"inspect_overhead", looked.overhead},
+          {"job_steps_per_s", looked.steps_per_s},
+          {"models", std::move(models)}};
+}
+
+std::string text_of(const actors::inspect_figures& looked) {
+  return fmt::format("{}\nActors that only exist, on 4 nodes that are processes of this machine, and all of them on a console; a job of a worker on each,\n"
+                     "with a snapshot every second and without, in turns. Medians.\n\n",
+                     table({{"spawned a second", "actors", "snapshot ms", "steps a second", "lost to inspection"},
+                            {fmt::format("{:.0f}", looked.spawn_per_s), std::to_string(looked.actors), fmt::format("{:.0f}", looked.snapshot_ms),
+                             fmt::format("{:.1f}", looked.steps_per_s), fmt::format("{:.2f} %", 100 * looked.overhead)}}));
+}
+
 /// `step`: one model. `actors`: those that a release is judged by; of the widest only on a GPU.
 int bench_steps(const bench_options& options) {
   std::vector<std::pair<std::string, std::int64_t>> models{{options.model.empty() ? "mlp" : options.model, options.batch}};
@@ -136,6 +161,9 @@ int bench_steps(const bench_options& options) {
       models = {{"mlp", 8}, {"mnist-cnn", 8}};
   }
   actors::init_message_types();
+  std::optional<actors::inspect_figures> looked; // it forks: before any thread
+  if (options.what == "actors")
+    looked = measure_inspection(options);
   actors::system_config config{{}};
   caf::actor_system system{config};
   std::vector<std::vector<std::string>> rows{
@@ -150,8 +178,10 @@ int bench_steps(const bench_options& options) {
                     fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors), fmt::format("{:.3f}", row->ratio)});
   }
   if (options.json)
-    print_json(options.what == "actors" ? boost::json::object{{"models", std::move(all)}} : all.front().as_object());
+    print_json(looked ? as_json(*looked, std::move(all)) : all.front().as_object());
   else
+    fmt::print("{}", looked ? text_of(*looked) : "");
+  if (!options.json)
     fmt::print("{}\nSamples/s, medians of 5 rounds in turns; {}, {}. Prepared: minibatches gathered beforehand; direct: gathered in the "
                "same loop;\nthrough actors: by the loader's, with the shard's step and messages between.\n",
                table(rows), options.backend, options.backend == "cpu" ? "one thread" : options.precision);

@@ -352,7 +352,17 @@ void connection::end(const std::string& reason, bool final) {
 
 lane_stats connection::stats() const {
   const std::lock_guard lock(mutex_);
-  return {peer_, bytes_sent_, bytes_received_, messages_sent_, messages_received_, queue_.bytes()};
+  lane_stats out{.peer = peer_,
+                 .bytes_sent = bytes_sent_,
+                 .bytes_received = bytes_received_,
+                 .messages_sent = messages_sent_,
+                 .messages_received = messages_received_,
+                 .queued_bytes = queue_.bytes(),
+                 .credit_bytes = options_.credit_bytes};
+  const auto backlog = backlog_of(descriptor_);
+  out.waiting_bytes = out.queued_bytes + backlog.bytes;
+  out.stalled_s = out.waiting_bytes == 0 ? 0 : backlog.since_sent_s;
+  return out;
 }
 
 } // namespace troupe::actors::net

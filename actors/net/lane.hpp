@@ -57,7 +57,11 @@ struct lane_options {
 /// What `links` shows of one lane.
 struct lane_stats {
   node_id peer;
-  std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0, queued_bytes = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0;
+  std::uint64_t queued_bytes = 0; ///< in this process
+  std::uint64_t waiting_bytes = 0; ///< the same with what this host holds: all that the peer's host has not taken
+  std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
+  double stalled_s = 0;            ///< since when nothing of what waits has gone; 0: nothing waits
 };
 
 /// All lanes of one node: an acceptor and one thread. Every member is thread-safe and none waits for a peer.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// setsockopt, in one place.
+// setsockopt and its kin, in one place.
 #include "actors/net/socket_options.hpp"
 
 #include <cerrno>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 namespace troupe::actors::net {
@@ -40,6 +42,18 @@ std::string remote_address(const boost::asio::ip::tcp::socket& socket) {
   boost::system::error_code failed;
   const auto end = socket.remote_endpoint(failed);
   return failed ? "a closed connection" : fmt::format("{}:{}", end.address().to_string(), end.port());
+}
+
+send_backlog backlog_of(int descriptor) {
+  send_backlog out;
+  int waiting = 0;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::ioctl(descriptor, SIOCOUTQ, &waiting) == 0 && waiting > 0)
+    out.bytes = static_cast<std::uint64_t>(waiting);
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
+    out.since_sent_s = info.tcpi_last_data_sent * 1e-3;
+  return out;
 }
 
 } // namespace troupe::actors::net

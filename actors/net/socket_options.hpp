@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How lanes set their sockets up.
+// How lanes set their sockets up, and what these know.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -18,5 +19,12 @@ void set_congestion(int descriptor, const std::string& name);
 
 /// "host:port" of the other end, for people.
 std::string remote_address(const boost::asio::ip::tcp::socket& socket);
+
+/// What this host holds for a peer.
+struct send_backlog {
+  std::uint64_t bytes = 0; ///< written, and not taken by the peer's host
+  double since_sent_s = 0; ///< for how long no data have left for it
+};
+send_backlog backlog_of(int descriptor);
 
 } // namespace troupe::actors::net

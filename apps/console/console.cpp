@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "actors/cluster_inspection.hpp"
 #include "actors/errors.hpp"
 #include "apps/cluster_connection.hpp"
 #include "apps/commands.hpp"
@@ -102,8 +103,12 @@ private:
     std::string why;
     auto failed = [&](const caf::error& e) { why = "the cluster does not answer: " + actors::explain(e); };
     asker_->request(cluster_, patience, actors::cluster_query{}).receive([&](actors::cluster_view& view) { at.cluster = std::move(view); }, failed);
-    if (why.empty())
-      asker_->request(cluster_, patience, actors::inspect_query{}).receive([&](actors::cluster_report& all) { at.reports = std::move(all); }, failed);
+    if (!why.empty())
+      return why;
+    if (auto all = actors::inspect_cluster(asker_, cluster_, patience))
+      at.reports = std::move(*all);
+    else
+      failed(all.error());
     return why;
   }
 

@@ -44,10 +44,114 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"state", actor.state},
           {"since_s", actor.since_s},
           {"mailbox", actor.mailbox},
+          {"messages", actor.messages},
+          {"messages_per_s", actor.messages_per_s},
+          {"busy", actor.busy},
+          {"handler_s", actor.handler_s},
           {"waits_for", boost::json::value_from(actor.waits_for)},
+          {"waits_on", actor.waits_on},
+          {"last_error", actor.last_error},
+          {"parent", actor.parent},
+          {"watched_by", actor.watched_by},
           {"stuck", actor.stuck},
+          {"ended", actor.ended},
           {"fields", std::move(fields)}};
 }
+
+/// ", waits for worker 1: gradients of round 12"; empty: for nobody.
+std::string waits_text(const actors::actor_report& actor) {
+  if (actor.waits_for.empty())
+    return actor.waits_on.empty() ? "" : fmt::format(": {}", actor.waits_on);
+  return fmt::format(", waits for {}{}{}", fmt::join(actor.waits_for, ", "), actor.waits_on.empty() ? "" : ": ", actor.waits_on);
+}
+
+/// The waits from one actor down to what nobody else can end.
+class search {
+public:
+  search(const snapshot& at, const std::vector<actors::actor_report>& all) : at_(at), all_(all) {}
+
+  void from(const actors::actor_report& start) {
+    std::vector<const actors::actor_report*> open{&start};
+    std::set<std::string> seen;
+    while (!open.empty()) {
+      const auto* actor = open.back();
+      open.pop_back();
+      if (!seen.insert(actor->id).second)
+        continue;
+      chain_.push_back(actor);
+      if (actor->stuck || actor->ended || actor->waits_for.empty())
+        causes_.push_back(cause_of(*actor));
+      else
+        for (const auto& next : actor->waits_for)
+          follow(*actor, next, open);
+    }
+    if (causes_.empty())
+      look_around(start.job);
+  }
+
+  const std::vector<const actors::actor_report*>& chain() const { return chain_; }
+  const std::vector<std::string>& causes() const { return causes_; }
+
+private:
+  /// How long data wait for a peer before it is worth a word: far longer than a round trip.
+  static constexpr double stalled_s = 0.5;
+
+  void follow(const actors::actor_report& actor, const std::string& next, std::vector<const actors::actor_report*>& open) {
+    const auto known = std::ranges::find_if(all_, [&](const auto& a) { return a.job == actor.job && a.id == next; });
+    if (known == all_.end())
+      causes_.push_back(unseen(actor.job, next));
+    else if (const auto lane = stalled(actor.job, known->node, actor.node); !lane.empty())
+      causes_.push_back(lane); // what it waits for is on its way
+    else
+      open.push_back(&*known);
+  }
+
+  std::string cause_of(const actors::actor_report& actor) const {
+    const auto who = fmt::format("{} on node {}", name_of(actor, at_), actor.node);
+    if (actor.ended)
+      return fmt::format("{}: it has ended: {}", who, actor.last_error);
+    const auto what = fmt::format("{}: it {} for {}", who, actor.state, seconds_text(actor.since_s));
+    if (actor.stuck && actor.handler_s > 0)
+      return fmt::format("{}, and has answered nobody for {}", what, seconds_text(actor.handler_s));
+    if (actor.stuck)
+      return fmt::format("{}, and does not get to answer", what);
+    return actor.waits_on.empty() ? what : fmt::format("{}: {}", what, actor.waits_on);
+  }
+
+  std::string unseen(std::uint64_t job, const std::string& name) const {
+    std::string silent;
+    for (const auto& node : at_.reports.nodes)
+      if (node.job == job && !node.silent.empty())
+        silent += fmt::format("{}node {} ({})", silent.empty() ? "" : ", ", node.node, node.silent);
+    return silent.empty() ? fmt::format("{}, which nobody has seen", name)
+                          : fmt::format("{}: it is on a node that does not answer: {}", name, silent);
+  }
+
+  /// Empty: that lane is in order, or there is none. Without a name: any lane of the job.
+  std::string stalled(std::uint64_t job, const std::string& from, const std::string& to) const {
+    for (const auto& node : at_.reports.nodes)
+      for (const auto& link : node.links)
+        if (node.job == job && (from.empty() || (node.node == from && link.peer == to)) && link.stalled_s >= stalled_s)
+          return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node, link.peer,
+                             bytes_text(static_cast<double>(link.queued_bytes)), link.queued_bytes > link.credit_bytes ? ", over its credit" : "",
+                             seconds_text(link.stalled_s));
+    return {};
+  }
+
+  /// They wait in a circle: for something that is between them, which a shard other than the lead may be the only one to miss.
+  void look_around(std::uint64_t job) {
+    if (const auto lane = stalled(job, "", ""); !lane.empty())
+      causes_.push_back(lane);
+    for (const auto& actor : all_)
+      if (actor.job == job && actor.waits_for.empty() && !actor.waits_on.empty())
+        causes_.push_back(cause_of(actor));
+  }
+
+  const snapshot& at_;
+  const std::vector<actors::actor_report>& all_;
+  std::vector<const actors::actor_report*> chain_;
+  std::vector<std::string> causes_;
+};
 
 answer no_such(const snapshot& at, const std::string& name) {
   std::vector<std::string> names;
@@ -57,6 +161,9 @@ answer no_such(const snapshot& at, const std::string& name) {
   auto text = names.empty() ? "no job runs, so there are no actors\n"
                             : fmt::format("there is no actor \"{}\"{}; `ps` lists them\n", name,
                                           likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
+  for (const auto& node : at.reports.nodes)
+    if (!node.silent.empty())
+      text += fmt::format("node {} does not answer ({}), so what it holds is not to be seen\n", node.node, node.silent);
   return {text, {{"error", text}}, true};
 }
 
@@ -66,15 +173,16 @@ std::vector<actors::actor_report> snapshot::actors() const {
   std::vector<actors::actor_report> all;
   for (const auto& node : reports.nodes)
     all.insert(all.end(), node.actors.begin(), node.actors.end());
-  std::ranges::sort(all, {}, [](const actors::actor_report& a) { return std::tuple{a.job, a.role, number_of(a.id)}; });
+  std::ranges::sort(all, {}, [](const actors::actor_report& a) { return std::tuple{a.job, a.role, number_of(a.id), a.id}; });
   return all;
 }
 
 std::string name_of(const actors::actor_report& actor, const snapshot& at) {
   std::set<std::uint64_t> running;
   for (const auto& node : at.reports.nodes)
-    running.insert(node.job);
-  return running.size() > 1 ? fmt::format("{}/{}", actor.job, actor.id) : actor.id;
+    if (node.job != 0)
+      running.insert(node.job);
+  return running.size() > 1 && actor.job != 0 ? fmt::format("{}/{}", actor.job, actor.id) : actor.id;
 }
 
 const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name) {
@@ -89,12 +197,13 @@ const actors::actor_report* find_actor(const std::vector<actors::actor_report>& 
 }
 
 answer ps(const snapshot& at, const std::string& only) {
-  std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "for", "mailbox", "waits for"}};
+  std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "for", "mailbox", "messages/s", "busy", "waits for"}};
   boost::json::array list;
   for (const auto& actor : at.actors()) {
     if (!only.empty() && actor.role != only && actor.node != only)
       continue;
-    rows.push_back({name_of(actor, at), actor.node, actor.state, seconds_text(actor.since_s), std::to_string(actor.mailbox),
+    rows.push_back({name_of(actor, at), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state, seconds_text(actor.since_s),
+                    std::to_string(actor.mailbox), fmt::format("{:.0f}", actor.messages_per_s), fmt::format("{:.0f} %", 100 * actor.busy),
                     fmt::format("{}", fmt::join(actor.waits_for, ", "))});
     list.push_back(json_of(actor, at));
   }
@@ -114,9 +223,16 @@ answer show(const snapshot& at, const std::string& name) {
   if (actor == nullptr)
     return no_such(at, name);
   std::string text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
-  text += fmt::format("  {} in its mailbox\n", counted(actor->mailbox, "message"));
-  if (!actor->waits_for.empty())
-    text += fmt::format("  waits for {}\n", fmt::join(actor->waits_for, ", "));
+  text += fmt::format("  {} in its mailbox, {} handled, {:.1f} a second; {:.1f} % of the time in handlers\n", counted(actor->mailbox, "message"),
+                      actor->messages, actor->messages_per_s, 100 * actor->busy);
+  if (actor->stuck)
+    text += fmt::format("  it has not answered{}\n", actor->handler_s > 0 ? ": in one handler for " + seconds_text(actor->handler_s) : "");
+  if (!actor->waits_for.empty() || !actor->waits_on.empty())
+    text += fmt::format("  {}\n", waits_text(*actor).substr(2));
+  if (!actor->parent.empty())
+    text += fmt::format("  spawned by {}{}\n", actor->parent, actor->watched_by.empty() ? "" : ", watched by " + actor->watched_by);
+  if (!actor->last_error.empty())
+    text += fmt::format("  last error: {}\n", actor->last_error);
   for (const auto& [key, value] : actor->fields)
     text += fmt::format("  {} {}\n", key, value);
   return {text, json_of(*actor, at)};
@@ -127,43 +243,19 @@ answer why(const snapshot& at, const std::string& name) {
   const auto* start = find_actor(all, at, name);
   if (start == nullptr)
     return no_such(at, name);
+  search found{at, all};
+  found.from(*start);
   std::string text;
-  boost::json::array chain;
-  std::vector<const actors::actor_report*> open{start};
-  std::set<std::string> seen;
-  std::vector<std::string> roots;
-  while (!open.empty()) {
-    const auto* actor = open.back();
-    open.pop_back();
-    if (!seen.insert(actor->id).second)
-      continue;
-    text += fmt::format("{} ({}) {} for {}", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
-    text += actor->waits_for.empty() ? "\n" : fmt::format(", waits for {}\n", fmt::join(actor->waits_for, ", "));
+  boost::json::array chain, causes;
+  for (const auto* actor : found.chain()) {
+    text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s), waits_text(*actor));
     chain.push_back(json_of(*actor, at));
-    if (actor->waits_for.empty() || actor->stuck)
-      roots.push_back(fmt::format("{} on node {}: it {} for {}", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s)));
-    if (actor->stuck)
-      continue;
-    for (const auto& next : actor->waits_for) {
-      const auto known = std::ranges::find_if(all, [&](const auto& a) { return a.job == actor->job && a.id == next; });
-      if (known != all.end()) {
-        open.push_back(&*known);
-        continue;
-      }
-      std::string silent;
-      for (const auto& node : at.reports.nodes)
-        if (node.job == actor->job && !node.silent.empty())
-          silent += fmt::format("{}node {} ({})", silent.empty() ? "" : ", ", node.node, node.silent);
-      roots.push_back(silent.empty() ? fmt::format("{}, which nobody has seen", next)
-                                     : fmt::format("{}: it is on a node that does not answer: {}", next, silent));
-    }
   }
-  boost::json::array causes;
-  for (const auto& root : roots) {
-    text += fmt::format("=> {}\n", root);
-    causes.push_back(boost::json::value(root));
+  for (const auto& cause : found.causes()) {
+    text += fmt::format("=> {}\n", cause);
+    causes.push_back(boost::json::value(cause));
   }
-  if (roots.empty())
+  if (causes.empty())
     text += "=> they wait for each other: between two messages, or for ever\n";
   return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}}};
 }
@@ -236,17 +328,20 @@ answer jobs(const snapshot& at) {
 }
 
 answer links(const snapshot& at) {
-  std::vector<std::vector<std::string>> rows{{"from", "to", "sent", "received", "queued"}};
+  std::vector<std::vector<std::string>> rows{{"from", "to", "sent", "received", "waiting", "credit", "stalled for"}};
   boost::json::array list;
   for (const auto& node : at.reports.nodes)
     for (const auto& link : node.links) {
       rows.push_back({node.node, link.peer, bytes_text(static_cast<double>(link.bytes_sent)), bytes_text(static_cast<double>(link.bytes_received)),
-                      bytes_text(static_cast<double>(link.queued_bytes))});
+                      bytes_text(static_cast<double>(link.queued_bytes)), bytes_text(static_cast<double>(link.credit_bytes)),
+                      link.stalled_s > 0 ? seconds_text(link.stalled_s) : ""});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
                       {"bytes_sent", link.bytes_sent},
                       {"bytes_received", link.bytes_received},
-                      {"bytes_queued", link.queued_bytes}});
+                      {"bytes_queued", link.queued_bytes},
+                      {"credit_bytes", link.credit_bytes},
+                      {"stalled_s", link.stalled_s}});
     }
   return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
 }

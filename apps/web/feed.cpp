@@ -49,6 +49,16 @@ boost::json::array causes_of(const console::snapshot& at) {
   return {};
 }
 
+/// What a worker has of its own is part of it, on a page, and a node is a place.
+void keep_roles(console::snapshot& at) {
+  const auto is_part = [](const std::string& id) { return id.starts_with("compute ") || id.starts_with("loader ") || id.starts_with("node "); };
+  for (auto& node : at.reports.nodes) {
+    std::erase_if(node.actors, [&](const auto& actor) { return is_part(actor.id); });
+    for (auto& actor : node.actors)
+      std::erase_if(actor.waits_for, is_part);
+  }
+}
+
 boost::json::array nodes_of(const console::snapshot& at) {
   auto nodes = at.reports.nodes; // in the order in which they answered
   std::ranges::sort(nodes, {}, &actors::node_report::node);
@@ -147,6 +157,7 @@ void feed::on_snapshot(console::snapshot at) {
       reason_ = job.state.substr(std::string_view{"waits: "}.size());
     }
   auto causes = causes_of(at);
+  keep_roles(at);
   bring_back_the_silent(at);
   habits_.see(at, now_s());
   cluster_ = {{"nodes", nodes_of(at)},

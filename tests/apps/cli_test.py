@@ -112,7 +112,11 @@ class Usage(Case):
         keys = ["model", "batch", "precision", "gflops", "prepared_samples_per_s", "direct_samples_per_s", "actors_samples_per_s", "ratio"]
         step = last_json(troupe("bench", "step", "--tiny", "--batch", 4, "--json"))
         self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
-        models = last_json(troupe("bench", "actors", "--tiny", "--json"))["models"]
+        result = last_json(troupe("bench", "actors", "--tiny", "--json"))
+        self.assertEqual(result["actors"], 2 * 1500 + 2)  # and the nodes
+        self.assertGreater(min(result["spawn_per_s"], result["snapshot_ms"], result["job_steps_per_s"]), 0)
+        self.assertLess(result["inspect_overhead"], 1)
+        models = result["models"]
         self.assertEqual([row["model"] for row in models], ["mlp", "mnist-cnn"])
         self.assertTrue(all(list(row) == keys and row["ratio"] > 0 for row in models), models)
 

@@ -8,6 +8,7 @@
 namespace troupe::apps::console {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -46,6 +47,44 @@ TEST(Why, ANodeThatDoesNotAnswerIsNamed) {
   const auto out = cause(why(at, "1/shard 0"));
   EXPECT_THAT(out, HasSubstr("worker 1: it is on a node that does not answer: node c (no answer in time)"));
   EXPECT_THAT(out, Not(HasSubstr("node d")));
+}
+
+/// A shard on node a, a worker on node b, a lane between them in each direction.
+snapshot of_two(double to_worker_s, double to_shard_s) {
+  snapshot at;
+  at.reports.nodes.push_back({.node = "a", .job = 1, .actors = {actor("shard 0", "collects", {"worker 0"})},
+                              .links = {{.peer = "b", .queued_bytes = 3 << 20, .credit_bytes = 1 << 20, .stalled_s = to_worker_s}}});
+  at.reports.nodes.push_back({.node = "b", .job = 1, .actors = {actor("worker 0", "waits for parameters", {"shard 0"})},
+                              .links = {{.peer = "a", .queued_bytes = 100, .credit_bytes = 1 << 20, .stalled_s = to_shard_s}}});
+  at.reports.nodes[0].actors[0].node = "a";
+  return at;
+}
+
+TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
+  for (const auto* from : {"shard 0", "worker 0"}) {
+    EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit"), HasSubstr("nothing has gone for 4.0 s")));
+    EXPECT_THAT(cause(why(of_two(0, 2), from)), AllOf(HasSubstr("the lane from node b to node a: 100 B wait in it, and"), HasSubstr("for 2.0 s")));
+    EXPECT_EQ(cause(why(of_two(0.1, 0.1), from)), "0 causes") << "a lane at work";
+  }
+}
+
+TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
+  auto busy = actor("compute 1", "computes", {}, 7.5);
+  busy.stuck = true;
+  busy.handler_s = 7.4;
+  EXPECT_EQ(cause(why(of({actor("worker 1", "computes", {"compute 1"}), busy}), "worker 1")),
+            "compute 1 on node b: it computes for 7.5 s, and has answered nobody for 7.4 s");
+  auto gone = actor("worker 1", "has ended");
+  gone.ended = true;
+  gone.last_error = "out of memory";
+  EXPECT_EQ(cause(why(of({actor("shard 0", "collects", {"worker 1"}), gone}), "shard 0")), "worker 1 on node b: it has ended: out of memory");
+}
+
+TEST(Why, AShardThatOnlyOthersWaitBesideIsFound) {
+  auto behind = actor("shard 1", "is behind a slow link");
+  behind.waits_on = "what is under way";
+  EXPECT_EQ(cause(why(of({actor("shard 0", "collects", {"worker 0"}), behind, actor("worker 0", "waits for parameters", {"shard 0"})}), "worker 0")),
+            "shard 1 on node b: it is behind a slow link for 1.0 s: what is under way");
 }
 
 TEST(Why, ACircleEnds) {

@@ -7,6 +7,7 @@ usage: console_test.py TROUPE [unittest arguments]
 import json
 import os
 import pty
+import random
 import re
 import select
 import signal
@@ -17,8 +18,14 @@ import time
 import unittest
 
 import cluster_test
-from bootstrap_test import BootstrapTest
+from bootstrap_test import SEED, BootstrapTest
 from cluster_test import DEADLINE_S, ENDLESS
+
+
+# Where a job of four workers and two shards places what it spawns, on nodes that may hold shards (a) or both: (id, node, job).
+ROLES_OF_FOUR = ({("coordinator 0", "a", 1), ("evaluator 0", "a", 1), ("shard 0", "a", 1), ("shard 1", "a", 1)}
+                 | {(f"node {x}", x, 1) for x in "abcd"}
+                 | {(f"{role} {i}", node, 1) for i, node in enumerate("bbcd") for role in ("worker", "compute", "loader")})
 
 
 class Console(BootstrapTest):
@@ -47,18 +54,91 @@ class Console(BootstrapTest):
 
     def test_ps_shows_all_that_was_placed_and_nothing_else(self):
         self.cluster()
-        self.assertEqual(self.ask("ps", "jobs"), [{"actors": [], "silent": []}, {"jobs": []}])
+        self.assertEqual(self.ask("jobs"), [{"jobs": []}])
+        self.assertEqual(self.placed(), {(f"node {x}", x, 0) for x in "bcd"})
         run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
         self.wait_for_line(run, "^step ")
         seen, jobs, nodes = self.ask("ps", "jobs", "nodes")
-        self.assertEqual([(actor["id"], actor["node"]) for actor in seen["actors"]],
-                         [("coordinator 0", "a"), ("evaluator 0", "a"), ("shard 0", "a"), ("shard 1", "a"),
-                          ("worker 0", "b"), ("worker 1", "b"), ("worker 2", "c"), ("worker 3", "d")])
-        self.assertFalse(any(actor["stuck"] for actor in seen["actors"]))
+        self.assertEqual(self.placed(seen), ROLES_OF_FOUR)
+        self.assertEqual([actor["id"] for actor in seen["actors"] if actor["role"] == "worker"], [f"worker {i}" for i in range(4)])
+        for actor in seen["actors"]:
+            self.assertFalse(actor["stuck"] or actor["ended"], actor)
+            self.assertTrue(0 <= actor["busy"] <= 1 and actor["messages"] > 0, actor)
+            if actor["role"] not in ("coordinator", "node"):
+                self.assertEqual(actor["parent"], "node " + actor["node"])
+            if actor["role"] in ("compute", "loader"):
+                self.assertEqual(actor["watched_by"], "worker " + actor["id"].split()[1])
         self.assertEqual([(job["name"], job["state"]) for job in jobs["jobs"]], [("small", "runs")])
         self.assertEqual([node["pid"] for node in nodes["nodes"]][1:], [self.nodes[name].pid for name in "bcd"])
         self.assertEqual({(link["from"], link["to"]) for link in self.ask("links")[0]["links"]},
                          {(x, "a") for x in "bcd"} | {("a", x) for x in "bcd"})
+
+    def placed(self, seen=None):
+        actors = (seen or self.ask("ps")[0])["actors"]
+        found = {(actor["id"], actor["node"], actor["job"]) for actor in actors}
+        self.assertEqual(len(found), len(actors), "somebody is shown twice")
+        return found
+
+    def test_ps_is_complete_while_a_node_is_killed_and_comes_back(self):
+        self.cluster()
+        run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        lives_on_c = {role for role in ROLES_OF_FOUR if role[1] == "c"}
+        self.assertEqual(self.placed(), ROLES_OF_FOUR)
+        self.nodes["c"].kill()
+        self.wait_for_line(run, r"worker 2 \(c\) is lost")
+        seen = self.ask("ps")[0]
+        self.assertEqual(self.placed(seen), ROLES_OF_FOUR - lives_on_c)
+        self.assertEqual(seen["silent"], [{"node": "c", "reason": "it is gone"}])
+        coordinator = next(actor for actor in seen["actors"] if actor["role"] == "coordinator")
+        self.assertIn("worker 2 (c) is lost", coordinator["last_error"])
+        self.assertFalse(any("worker 2" in actor["waits_for"] for actor in seen["actors"]))
+        self.node("c")
+        self.wait_for_line(run, "node c is back")
+        seen = self.ask("ps")[0]
+        self.assertEqual((self.placed(seen), seen["silent"]), (ROLES_OF_FOUR, []))
+        self.nodes["d"].send_signal(signal.SIGTERM)
+        self.wait_for_line(run, "node d leaves")
+        self.assertEqual({role for role in self.placed() if role[1] != "d"}, {role for role in ROLES_OF_FOUR if role[1] != "d"})
+
+    def test_an_actor_that_has_ended_is_shown_with_the_reason(self):
+        self.running("--fault", "crash=worker:1,at_s=0.2")
+        deadline = time.monotonic() + 60
+        while not (ended := [actor for actor in self.ask("ps")[0]["actors"] if actor["ended"]]):
+            self.assertLess(time.monotonic(), deadline)
+        self.assertLessEqual({actor["id"] for actor in ended}, {"worker 1", "compute 1", "loader 1"})
+        self.assertIn("[[inject.fault]] says so", ended[0]["last_error"])
+        self.assertRegex(self.ask("why worker 1")[0]["causes"][0], r"^worker 1 on node b: it has ended: .*says so")
+
+    def test_why_names_stopped_processes_in_time(self):
+        """The other stalls are in stalls_test.cpp."""
+        run = self.running()
+        chance = random.Random(SEED)
+        named = 0
+        for _ in range(10):
+            index = chance.randrange(3)
+            process, stalled = self.nodes["bcd"[index]], "worker " + ["[01]", "2", "3"][index]
+            asked = chance.choice(["coordinator", "shard 0"] + [f"worker {i}" for i in range(4) if not re.match(stalled, f"worker {i}")])
+            os.kill(process.pid, signal.SIGSTOP)
+            try:
+                began = time.monotonic()
+                causes = []
+                while time.monotonic() - began < 5:
+                    causes = self.ask(f"why {asked}")[0]["causes"]
+                    if causes and all(re.match(f"{stalled}: it is on a node that does not answer: node {'bcd'[index]} ", each) for each in causes):
+                        named += 1
+                        break
+                else:
+                    print(f"seed {SEED}: node {'bcd'[index]} is stopped; why {asked}: {causes}", file=sys.stderr)
+            finally:
+                os.kill(process.pid, signal.SIGCONT)
+            steps = self.steps()
+            while self.steps() < steps + 3:  # before the next one
+                self.assertIsNone(run.poll())
+        self.assertGreaterEqual(named, 9)
+
+    def steps(self):
+        return self.ask("jobs")[0]["jobs"][0]["steps"]
 
     def test_why_finds_a_stopped_process(self):
         self.running()

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a cluster gathers what its nodes say, and how that is asked for.
+#include "actors/cluster_inspection.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <caf/scoped_actor.hpp>
+
+#include "actors/cluster_actor.hpp"
+#include "actors/errors.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Longer than a node waits for its actors: one that is late is late because of itself.
+constexpr std::chrono::milliseconds deadline{1500};
+
+/// A node does not know what the cluster calls it.
+void put_names(node_report& said, std::uint64_t job, const std::string& node) {
+  said.job = job;
+  said.node = node;
+  for (auto& actor : said.actors) {
+    actor.job = job;
+    actor.node = node;
+    if (actor.role == "node")
+      actor.id = "node " + node;
+    else if (actor.parent.empty())
+      actor.parent = "node " + node;
+  }
+}
+
+} // namespace
+
+/// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
+caf::result<cluster_report> cluster_state::inspect_all() {
+  struct gathering {
+    cluster_report out;
+    std::size_t missing = 1;
+    caf::typed_response_promise<cluster_report> promise;
+  };
+  auto all = std::make_shared<gathering>();
+  all->promise = self_->make_response_promise<cluster_report>();
+  auto one_less = [all] {
+    if (--all->missing == 0)
+      all->promise.deliver(std::move(all->out));
+  };
+  auto add = [all, one_less](node_report&& said, std::uint64_t job, const std::string& node) {
+    put_names(said, job, node);
+    all->out.nodes.push_back(std::move(said));
+    one_less();
+  };
+  auto ask = [&](const node_actor& actor, std::uint64_t job, const std::string& name) {
+    ++all->missing;
+    if (!actor)
+      return add({.silent = "it is gone"}, job, name);
+    self_->request(actor, deadline, inspect_query{})
+      .then([add, job, name](node_report& said) { add(std::move(said), job, name); },
+            [add, job, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
+  };
+  std::set<std::uint32_t> asked;
+  for (const auto& [number, job] : jobs_) {
+    if (job.ended || !job.coordinator)
+      continue;
+    for (auto member : job.gang) {
+      ask(member == 0 ? job.own : seats_[member].actor, number, seats_[member].what.name);
+      asked.insert(member);
+    }
+    ++all->missing;
+    const auto& here = seats_.front().what.name;
+    self_->request(job.coordinator, deadline, inspect_query{})
+      .then(
+        [add, job = number, here](actor_report& said) {
+          said.id = "coordinator 0";
+          said.role = "coordinator";
+          said.parent = "cluster";
+          add({.actors = {std::move(said)}}, job, here);
+        },
+        [one_less](const caf::error&) { one_less(); }); // it has just ended
+  }
+  for (std::uint32_t i = 1; i < seats_.size(); ++i)
+    if (seats_[i].actor && !asked.contains(i))
+      ask(seats_[i].actor, 0, seats_[i].what.name);
+  one_less();
+  return all->promise;
+}
+
+/// The rest of what a node said, handed on.
+caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& query) {
+  node_actor of;
+  for (const auto& seat : seats_)
+    if (seat.what.name == query.node)
+      of = seat.actor;
+  if (const auto* job = find(query.job); !of && job != nullptr && query.node == seats_.front().what.name)
+    of = job->own;
+  if (!of)
+    return caf::make_error(caf::sec::runtime_error, "it is gone");
+  auto promise = self_->make_response_promise<cluster_report>();
+  self_->request(of, deadline, query)
+    .then(
+      [promise, query](node_report& said) mutable {
+        put_names(said, query.job, query.node);
+        promise.deliver(cluster_report{{std::move(said)}});
+      },
+      [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+caf::expected<cluster_report> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster, std::chrono::milliseconds patience) {
+  cluster_report all;
+  caf::error why;
+  asker->request(cluster, patience, inspect_query{}).receive([&](cluster_report& said) { all = std::move(said); }, [&](caf::error& e) { why = std::move(e); });
+  if (why)
+    return why;
+  // All at once: while one page is packed, another is unpacked.
+  auto ask = [&](const node_report& node, std::uint32_t page) {
+    return asker->request(cluster, patience, inspect_query{page, node.gathering, node.job, node.node});
+  };
+  std::vector<std::pair<node_report*, decltype(ask(all.nodes.front(), 1))>> pages;
+  for (auto& node : all.nodes)
+    for (std::uint32_t page = 1; page < node.pages; ++page)
+      pages.emplace_back(&node, ask(node, page));
+  for (auto& [node, answer] : pages)
+    answer.receive([&](cluster_report& said) { std::ranges::move(said.nodes.front().actors, std::back_inserter(node->actors)); },
+                   [&](const caf::error& e) { node->silent = explain(e); });
+  return all;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster of one process: real nodes, roles and lanes, whose data and links a test has in its hand.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <caf/actor_system.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include "actors/cluster_actor.hpp"
+#include "actors/cluster_inspection.hpp"
+#include "actors/errors.hpp"
+#include "actors/system.hpp"
+#include "actors/version.hpp"
+#include "apps/console/snapshot.hpp"
+#include "tests/apps/relay.hpp"
+
+namespace troupe::tests {
+
+/// Open, until a test shuts it; whoever wants to pass then waits.
+class gate {
+public:
+  void pass() {
+    std::unique_lock lock{mutex_};
+    opened_.wait(lock, [this] { return open_; });
+  }
+  void set(bool open) {
+    const std::lock_guard lock{mutex_};
+    open_ = open;
+    opened_.notify_all();
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = true;
+};
+
+/// Reads through a gate.
+class gated_data final : public data_set {
+public:
+  gated_data(std::shared_ptr<const data_set> what, std::shared_ptr<gate> through) : what_(std::move(what)), through_(std::move(through)) {}
+  std::int64_t size() const override { return what_->size(); }
+  const shape& sample() const override { return what_->sample(); }
+  int classes() const override { return what_->classes(); }
+  std::int32_t label(std::uint32_t index) const override { return what_->label(index); }
+  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+    through_->pass();
+    what_->gather(indices, x, labels);
+  }
+
+private:
+  std::shared_ptr<const data_set> what_;
+  std::shared_ptr<gate> through_;
+};
+
+/// A node whose lanes are reached through a relay.
+class relayed_node_state {
+  template <class Message>
+  auto on() {
+    return [this](const Message& msg) { return self_->delegate(real_, msg); };
+  }
+
+public:
+  static inline const char* name = "test.relayed-node";
+  relayed_node_state(actors::node_actor::stateful_pointer<relayed_node_state> self, actors::node_actor real, std::shared_ptr<relay> through)
+      : self_(self), real_(std::move(real)), through_(std::move(through)) {}
+
+  actors::node_actor::behavior_type make_behavior() {
+    return {
+      [this](const actors::prepare_job& msg) -> caf::result<actors::node_prepared> {
+        auto promise = self_->make_response_promise<actors::node_prepared>();
+        self_->request(real_, caf::infinite, msg)
+          .then(
+            [this, promise](actors::node_prepared& ready) mutable {
+              through_->target(ready.lane_port);
+              ready.lane_port = through_->port();
+              promise.deliver(ready);
+            },
+            [promise](const caf::error& e) mutable { promise.deliver(e); });
+        return promise;
+      },
+      on<actors::job_places>(),      on<actors::node_place>(),     on<protocols::plan>(),         on<protocols::worker_down>(),
+      on<protocols::holder_down>(),  on<protocols::hold_order>(),  on<actors::pause_order>(),     on<protocols::resume_order>(),
+      on<protocols::fetch_order>(),  on<actors::waiting_query>(),  on<actors::totals_query>(),    on<actors::inspect_query>(),
+      on<actors::role_order>(),      on<actors::record_order>(),   on<actors::clock_query>(),     on<actors::trace_query>(),
+      on<actors::stop_job>(),
+    };
+  }
+
+private:
+  actors::node_actor::stateful_pointer<relayed_node_state> self_;
+  actors::node_actor real_;
+  std::shared_ptr<relay> through_;
+};
+
+/// How far a job is, for the thread of a test.
+struct followed_job {
+  std::atomic<std::uint64_t> steps{0};
+  std::promise<void> ended;
+};
+
+class follower_state {
+public:
+  static inline const char* name = "test.client";
+  follower_state(actors::client_actor::stateful_pointer<follower_state>, std::shared_ptr<followed_job> job) : job_(std::move(job)) {}
+  actors::client_actor::behavior_type make_behavior() {
+    return {
+      [](const actors::job_waits&) {},
+      [](const actors::job_begins&) {},
+      [this](const actors::progress& at) {
+        job_->steps = at.step;
+        job_->steps.notify_all();
+      },
+      [](const actors::evaluation_point&) {},
+      [](const actors::job_says&) {},
+      [this](const actors::job_result&) { job_->ended.set_value(); },
+    };
+  }
+
+private:
+  std::shared_ptr<followed_job> job_;
+};
+
+/// Nodes a (coordinator and shards), b, c and d (a worker each: 0, 1 and 2).
+class cluster_in_process {
+public:
+  explicit cluster_in_process() : asker_(system_) {
+    actors::cluster_setup setup{.name = "lab", .nodes = {{"a", "127.0.0.1", true, false}}, .own = options_of("a")};
+    for (const auto* each : {"b", "c", "d"})
+      setup.nodes.push_back({each, "127.0.0.1", false, true});
+    cluster_ = system_.spawn<actors::cluster_impl>(std::move(setup));
+    for (const std::string each : {"b", "c", "d"}) {
+      relays[each] = std::make_shared<relay>();
+      real_.push_back(system_.spawn<actors::node_impl>(options_of(each)));
+      real_.push_back(system_.spawn<actors::node_actor::stateful_impl<relayed_node_state>>(real_.back(), relays[each]));
+      asker_->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0}, real_.back())
+        .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
+    }
+  }
+  cluster_in_process(const cluster_in_process&) = delete;
+  cluster_in_process& operator=(const cluster_in_process&) = delete;
+  ~cluster_in_process() {
+    for (auto& [node, each] : gates)
+      each->set(true);
+    if (number_ != 0) {
+      caf::anon_send(cluster_, actors::cancel_job{number_});
+      job_->ended.get_future().wait();
+      caf::anon_send_exit(client_, caf::exit_reason::user_shutdown);
+    }
+    caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown);
+    for (const auto& node : real_)
+      caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  }
+
+  /// Returns once it has made so many steps.
+  void run(const actors::job& what, std::uint64_t steps) {
+    client_ = system_.spawn<actors::client_actor::stateful_impl<follower_state>>(job_);
+    asker_->request(cluster_, caf::infinite, actors::submit_job{what}, client_)
+      .receive([this](std::uint64_t number) { number_ = number; }, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
+    for (auto now = job_->steps.load(); now < steps; now = job_->steps)
+      job_->steps.wait(now);
+  }
+
+  apps::console::snapshot look() {
+    return {.cluster = {}, .reports = *actors::inspect_cluster(asker_, cluster_, std::chrono::seconds{10})};
+  }
+
+  std::map<std::string, std::shared_ptr<gate>> gates;   ///< by node: of the data that it reads
+  std::map<std::string, std::shared_ptr<relay>> relays; ///< by node: on its lane to node a
+
+private:
+  actors::node_options options_of(const std::string& node) {
+    auto through = gates[node] = std::make_shared<gate>();
+    actors::node_options options;
+    options.load = [through](const data_spec& spec, std::uint64_t seed) -> result<data_pair> {
+      auto real = load_data(spec, seed);
+      if (!real)
+        return real;
+      return data_pair{std::make_shared<gated_data>(real->train, through), std::make_shared<gated_data>(real->test, through)};
+    };
+    return options;
+  }
+
+  actors::system_config config_{{}};
+  caf::actor_system system_{config_};
+  caf::scoped_actor asker_;
+  actors::cluster_actor cluster_;
+  std::vector<actors::node_actor> real_;
+  actors::client_actor client_;
+  std::shared_ptr<followed_job> job_ = std::make_shared<followed_job>();
+  std::uint64_t number_ = 0;
+};
+
+} // namespace troupe::tests
