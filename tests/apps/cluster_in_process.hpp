@@ -141,9 +141,10 @@ public:
     cluster_ = system_.spawn<actors::cluster_impl>(std::move(setup));
     for (const std::string each : {"b", "c", "d"}) {
       relays[each] = std::make_shared<relay>();
-      real_.push_back(system_.spawn<actors::node_impl>(options_of(each)));
+      const auto options = options_of(each);
+      real_.push_back(system_.spawn<actors::node_impl>(options));
       real_.push_back(system_.spawn<actors::node_actor::stateful_impl<relayed_node_state>>(real_.back(), relays[each]));
-      asker_->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0, actors::names_of(options_of(each).added)}, real_.back())
+      asker_->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0, actors::names_of(options.added)}, real_.back())
         .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
     }
   }

@@ -397,8 +397,8 @@ class Gossip(ClusterTest):
 
     def test_peers_shards_and_placement_change_nothing_in_kind(self):
         result = self.run_job("--nodes", "3", "--set", "protocol.peers=2", "--set", "cluster.shards=2",
-                              "--set", "cluster.placement=colocated", job=self.JOB)
-        self.assertLess(result["train_loss"], 0.2)  # how far apart the replicas are depends on what else the machine does
+                              "--set", "cluster.placement=colocated", "--set", "inject.step_ms=4", job=self.JOB)
+        self.assertLess(result["train_loss"], 0.2)  # at one pace, whatever else the machine does
         self.assertGreater(result["bytes_sent"], 10e6)
 
     def test_what_is_saved_is_the_average_that_was_evaluated(self):

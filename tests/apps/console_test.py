@@ -74,6 +74,13 @@ class Terminal:
         termios.tcsetwinsize(self.keys, (rows, columns))
         os.killpg(self.process.pid, signal.SIGWINCH)  # the terminal is nobody's own, so the system does not
 
+    def at_prompt(self):
+        """How the terminal is once a line can be typed: the prompt may be there a moment earlier."""
+        deadline = time.monotonic() + 60
+        while termios.tcgetattr(self.keys)[3] & termios.ICANON:
+            self.test.assertLess(time.monotonic(), deadline, "nobody reads keys")
+        return termios.tcgetattr(self.keys)
+
     def until(self, pattern):
         """All that was said since the last time, up to this."""
         deadline = time.monotonic() + 60
@@ -326,9 +333,8 @@ class Console(BootstrapTest):
     def test_live_views_redraw_in_place_until_a_key_and_leave_the_terminal_as_it_was(self):
         self.running()
         talk = Terminal(self, "--cluster", self.file)
-        talk.until("troupe> ")
         for command, line in [("top mailbox", "worker 3"), ("watch links", "from +to"), ("watch worker 1", "worker 1 on node b"), ("loss", "training loss")]:
-            at_prompt = termios.tcgetattr(talk.keys)
+            at_prompt = talk.at_prompt()
             talk.press(command + "\n")
             first = talk.until(f"{command} .*any key ends this.*{line}")
             self.assertIn("\x1b[?1049h", first)  # a screen of its own
@@ -339,7 +345,7 @@ class Console(BootstrapTest):
             talk.press("\x03")  # Ctrl-C is a key like any other
             last = talk.until(r"\x1b\[\?1049l.*troupe> ")
             self.assertRegex(last, line)  # what was seen last stays
-            self.assertEqual(termios.tcgetattr(talk.keys), at_prompt)
+            self.assertEqual(talk.at_prompt(), at_prompt)
             talk.resize(80, 24)
         talk.press("quit\n")
         self.assertEqual(talk.process.wait(60), 0)

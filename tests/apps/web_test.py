@@ -188,7 +188,7 @@ class Page(WebTest):
         self.browser.ask("""void (window.moved = 0, window.seen = new Set(), new PerformanceObserver(list => {
             for (const shift of list.getEntries()) window.moved += shift.value; }).observe({type: "layout-shift"}))""")
         self.browser.until("seen.add(document.querySelector('#figures dd').textContent).size >= 5")
-        self.assertEqual(self.browser.ask("moved"), 0)
+        self.assertLess(self.browser.ask("moved"), 1e-4)  # of what the field calls good a thousandth: rounding of a pixel
 
     def test_the_end_stays_and_a_lost_run_is_said(self):
         run, url = self.watched("--set", "inject.step_ms=100", job=JOB)
