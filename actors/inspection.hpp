@@ -49,6 +49,7 @@ struct link_report {
   std::uint64_t queued_bytes = 0; ///< not yet taken by the peer's host
   std::uint64_t credit_bytes = 0; ///< of which more than so many shall not wait
   double stalled_s = 0;           ///< for how long none of what waits has gone; 0: nothing waits
+  double round_trip_s = 0;
 };
 
 struct node_report {

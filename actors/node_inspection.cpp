@@ -163,7 +163,7 @@ void node_state::gathered(caf::typed_response_promise<node_report> promise, std:
     for (const auto& lane : hub_->stats())
       if (lane.peer.value < places_.nodes.size())
         first.links.push_back({places_.nodes[lane.peer.value].name, lane.bytes_sent, lane.bytes_received, lane.waiting_bytes,
-                               lane.credit_bytes, lane.stalled_s});
+                               lane.credit_bytes, lane.stalled_s, lane.round_trip_s});
   if (pages.size() == 1) {
     promise.deliver(std::move(first));
     return;

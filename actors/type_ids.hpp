@@ -462,7 +462,8 @@ template <class Inspector>
 bool inspect(Inspector& f, link_report& x) {
   return f.object(x).fields(f.field("peer", x.peer), f.field("bytes_sent", x.bytes_sent),
                             f.field("bytes_received", x.bytes_received), f.field("queued_bytes", x.queued_bytes),
-                            f.field("credit_bytes", x.credit_bytes), f.field("stalled_s", x.stalled_s));
+                            f.field("credit_bytes", x.credit_bytes), f.field("stalled_s", x.stalled_s),
+                            f.field("round_trip_s", x.round_trip_s));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_report& x) {

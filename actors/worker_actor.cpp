@@ -223,8 +223,10 @@ void worker_state::begin(const protocols::compute& what, std::optional<local_upd
   }
   if (step_.chunks.empty()) // a short last batch may leave nothing for this worker: its clock goes on all the same
     perform(setup_.machine->on(protocols::computed{.step = what.step}));
-  else
+  else {
+    begun_ns_ = steady_ns();
     load();
+  }
 }
 
 /// Asks for the batches that are missing, one after the other; with the last one the step is computed.
@@ -267,6 +269,7 @@ void worker_state::on_batch(loaded_batch& loaded) {
 }
 
 void worker_state::compute() {
+  queued_ns_ = steady_ns() - begun_ns_;
   activity_.again("computes");
   track_.computes(clock_.now());
   step_.computing = true;
@@ -347,7 +350,8 @@ actor_report worker_state::report() const {
     out.state = "held, " + out.state;
   out.fields = {{"step", std::to_string(step_.what.step)},
                 {"plan", std::to_string(plan_.epoch.value)},
-                {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)}};
+                {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)},
+                {"queue_ms", fmt::format("{:.3f}", static_cast<double>(queued_ns_) * 1e-6)}};
   return out;
 }
 

@@ -125,6 +125,7 @@ private:
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   activity& activity_;
   std::int64_t computed_ns_ = 0; ///< what the last step took, emulated time counted
+  std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when it was asked for, and for how long its batch was not there then
   training_clock clock_;
   training_timers timers_;
   emulated_link to_peers_;

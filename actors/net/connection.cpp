@@ -362,6 +362,7 @@ lane_stats connection::stats() const {
   const auto backlog = backlog_of(descriptor_);
   out.waiting_bytes = out.queued_bytes + backlog.bytes;
   out.stalled_s = out.waiting_bytes == 0 ? 0 : backlog.since_sent_s;
+  out.round_trip_s = backlog.round_trip_s;
   return out;
 }
 

@@ -65,6 +65,7 @@ struct lane_stats {
   std::uint64_t waiting_bytes = 0; ///< the same with what this host holds: all that the peer's host has not taken
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
   double stalled_s = 0;            ///< since when nothing of what waits has gone; 0: nothing waits
+  double round_trip_s = 0;         ///< of the connection, as TCP measures it
 };
 
 /// All lanes of one node: an acceptor and one thread. Every member is thread-safe and none waits for a peer.

@@ -64,8 +64,10 @@ send_backlog backlog_of(int descriptor) {
   socklen_t length = sizeof info;
   if (::ioctl(descriptor, SIOCOUTQ, &waiting) == 0 && waiting > 0)
     out.bytes = static_cast<std::uint64_t>(waiting);
-  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
     out.since_sent_s = info.tcpi_last_data_sent * 1e-3;
+    out.round_trip_s = info.tcpi_rtt * 1e-6;
+  }
   return out;
 }
 

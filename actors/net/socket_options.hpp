@@ -27,6 +27,7 @@ std::string remote_address(const boost::asio::ip::tcp::socket& socket);
 struct send_backlog {
   std::uint64_t bytes = 0; ///< written, and not taken by the peer's host
   double since_sent_s = 0; ///< for how long no data have left for it
+  double round_trip_s = 0; ///< as TCP measures it, smoothed
 };
 send_backlog backlog_of(int descriptor);
 

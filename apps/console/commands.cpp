@@ -83,6 +83,11 @@ answer rates_now(session& with, const std::string&) {
   return looks ? rates(looks->first, looks->second) : no_answer(looks.error());
 }
 
+answer links_now(session& with, const std::string&) {
+  const auto looks = with.look_twice();
+  return looks ? links(looks->first, looks->second) : no_answer(looks.error());
+}
+
 answer mailbox_now(session& with, const std::string& actor) {
   if (actor.empty())
     return wrong("it wants an actor, such as worker 0; `ps` lists them");
@@ -180,10 +185,12 @@ std::vector<command> looking_commands() {
      "watch worker 0", "as `show ACTOR` or COMMAND", watch, commands_and_actors, true},
     {"mailbox ACTOR", "what waits in its mailbox, how that changes in a second, when it will be empty", "mailbox shard 0",
      "id node seconds before mailbox change_per_s handled_per_s empty_in_s state since_s busy handler_s", mailbox_now, actor_names},
-    {"stragglers", "workers by the time of their last step", "stragglers", "workers: [{id node compute_ms verdict}] median_ms mad_ms", now(stragglers)},
+    {"stragglers", "workers by what their rounds take, and the part that is unusual", "stragglers",
+     "workers: [{id node compute_ms network_ms queue_ms verdict}] median_ms mad_ms", now(stragglers)},
     {"rates", "steps and samples a second of every job, messages a second of every actor, bytes a second of every lane", "rates",
      "seconds actors: [{id node messages_per_s}] jobs: [{number name steps_per_s samples_per_s}] lanes: [{from to sent_per_s received_per_s bytes_queued}]", rates_now},
-    {"links", "bytes over every lane", "links", "links: [{from to bytes_sent bytes_received bytes_queued credit_bytes stalled_s}]", now(links)},
+    {"links", "every lane: throughput, what waits, credit, round trip", "links",
+     "links: [{from to bytes_sent bytes_received sent_per_s received_per_s bytes_queued credit_bytes round_trip_s stalled_s}]", links_now},
     {"loss [JOB]", "training loss and accuracy against training time, drawn", "loss",
      "job name protocol state rounds: [{step samples seconds train_loss}] "
      "evaluations: [{step samples seconds train_loss test_loss test_accuracy}]",

@@ -101,6 +101,32 @@ answer rates(const snapshot& before, const snapshot& now) {
   return {text, {{"seconds", seconds}, {"actors", std::move(actors)}, {"jobs", std::move(jobs)}, {"lanes", std::move(lanes)}}};
 }
 
+answer links(const snapshot& before, const snapshot& now) {
+  std::vector<std::vector<std::string>> rows{{"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for"}};
+  boost::json::array list;
+  const auto seconds = now.at_s - before.at_s;
+  for (const auto& node : now.reports.nodes)
+    for (const auto& link : node.links) {
+      const auto* was = find(before, node, link);
+      const auto sent = per_second(was ? std::optional{was->bytes_sent} : std::nullopt, link.bytes_sent, seconds);
+      const auto received = per_second(was ? std::optional{was->bytes_received} : std::nullopt, link.bytes_received, seconds);
+      rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes)),
+                      bytes_text(static_cast<double>(link.credit_bytes)), fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
+                      link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s) : ""});
+      list.push_back({{"from", node.node},
+                      {"to", link.peer},
+                      {"bytes_sent", link.bytes_sent},
+                      {"bytes_received", link.bytes_received},
+                      {"sent_per_s", rate_json(sent)},
+                      {"received_per_s", rate_json(received)},
+                      {"bytes_queued", link.queued_bytes},
+                      {"credit_bytes", link.credit_bytes},
+                      {"round_trip_s", link.round_trip_s},
+                      {"stalled_s", link.stalled_s}});
+    }
+  return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
+}
+
 answer mailbox(const snapshot& before, const snapshot& now, const std::string& name) {
   const auto then_all = before.actors(), all = now.actors();
   const auto* actor = find_actor(all, now, name);
@@ -120,7 +146,7 @@ answer mailbox(const snapshot& before, const snapshot& now, const std::string& n
   const auto done = handled(was, *actor, seconds);
   if (done)
     text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", text_of(done), 100 * actor->busy);
-  if (actor->handler_s > 0)
+  if (actor->handler_s >= 0.1)
     text += fmt::format("  it has been in one handler for {}\n", seconds_text(actor->handler_s));
   if (actor->mailbox == 0)
     text += "  nothing waits\n";

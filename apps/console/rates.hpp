@@ -23,6 +23,9 @@ job_speed speed_of(const actors::job_view& job, const snapshot& before, const sn
 /// Per second: steps and samples of jobs, bytes of lanes. What was not there before, or has begun anew, has no rate (JSON: null).
 answer rates(const snapshot& before, const snapshot& now);
 
+/// Every lane: throughput, what waits and how much may, the round trip, and since when nothing has gone.
+answer links(const snapshot& before, const snapshot& now);
+
 /// What waits for one actor, whether it becomes more, and when it will be gone at that pace.
 answer mailbox(const snapshot& before, const snapshot& now, const std::string& actor);
 

@@ -130,13 +130,33 @@ TEST(Stragglers, AreThoseBeyondThreeDeviations) {
   EXPECT_THAT(out.text, HasSubstr("4.9 times the median"));
 }
 
+TEST(Stragglers, AreNamedByThePartThatIsUnusual) {
+  std::vector<actors::actor_report> workers;
+  for (int i = 0; i < 5; ++i) {
+    workers.push_back(actor("worker " + std::to_string(i), "waits for parameters"));
+    workers.back().node = std::string(1, static_cast<char>('b' + i));
+    workers.back().fields = {{"compute_ms", "10"}, {"queue_ms", i == 1 ? "8" : i == 2 ? "0.9" : "0.1"}};
+  }
+  auto at = of({actor("shard 0", "collects")});
+  at.reports.nodes[0].node = at.reports.nodes[0].actors[0].node = "a";
+  for (auto& worker : workers)
+    at.reports.nodes.push_back({.node = worker.node, .job = 1, .actors = {worker},
+                                .links = {{.peer = "a", .round_trip_s = worker.node == "e" ? 0.03 : 0.0002}, {.peer = "x", .round_trip_s = 9}}});
+  const auto out = stragglers(at);
+  std::vector<std::string> verdicts;
+  for (const auto& each : out.json.at("workers").as_array())
+    verdicts.emplace_back(each.at("verdict").as_string());
+  EXPECT_THAT(verdicts, testing::ElementsAre("", "waits for its data: 80.0 times the median", "", "behind a slow lane: 150.0 times the median", ""))
+    << "0.9 ms is unusual, and less than a tenth of a step";
+}
+
 TEST(Stragglers, AStepThatIsUnderWayCountsToo) {
   std::vector<actors::actor_report> workers;
   for (int i = 0; i < 3; ++i) {
     workers.push_back(actor("worker " + std::to_string(i), i == 2 ? "computes" : "waits for parameters", {}, i == 2 ? 4.0 : 0.1));
     workers.back().fields["compute_ms"] = "10";
   }
-  EXPECT_THAT(stragglers(of(workers)).text, HasSubstr("slow: 400.0 times the median"));
+  EXPECT_THAT(stragglers(of(workers)).text, HasSubstr("slow to compute: 400.0 times the median"));
 }
 
 } // namespace
