@@ -75,7 +75,8 @@ public:
     return taken;
   }
 
-  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread.
+  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread. Both blocks
+  /// stay alive until then; the caller need not hold `what`.
   void fetch(const kernels::buffer& what, std::function<void(const kernels::buffer&)> send) {
     auto landed = queue_->allocate_host(what.bytes());
     queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });

@@ -353,13 +353,13 @@ caf::result<parameters_piece> shard_state::read(const parameters_query& what) {
   if (last)
     readings_.erase(at);
   auto promise = self_->make_response_promise<parameters_piece>();
-  const piece_landed piece{++last_piece_, ver, part, last};
-  unanswered_.emplace(piece.number, promise);
+  const auto number = ++last_piece_;
+  unanswered_.emplace(number, promise);
   if (setup_.queue->on_host())
-    deliver(piece);
+    deliver({number, ver, part, last});
   else
-    core_.fetch(part, [me = shard_control{self_}, piece](const kernels::buffer& landed) {
-      caf::anon_send(me, piece_landed{piece.number, piece.ver, landed, piece.last});
+    core_.fetch(part, [me = shard_control{self_}, number, ver, last](const kernels::buffer& landed) {
+      caf::anon_send(me, piece_landed{number, ver, landed, last});
     });
   return promise;
 }
@@ -412,8 +412,8 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
     for (auto to : near)
       caf::anon_send(peers_->near_workers.at(to), head_of(order, what, to), device_tensor{what.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
-      core_.fetch(what.data, [peers = peers_, order, what](const kernels::buffer& landed) {
-        send(*peers, order, {what.from, what.where, landed});
+      core_.fetch(what.data, [peers = peers_, order, from = what.from, part](const kernels::buffer& landed) {
+        send(*peers, order, {from, part, landed});
       });
   }
 }

@@ -40,6 +40,7 @@ struct arrangement {
   std::map<std::string, protocols::spec_value> parameters = {};
   std::uint32_t workers = 2, shards = 1, fan_in = 0;
   std::string worker_device = "cpu", shard_device = "cpu"; ///< "sim:0", "sim:1"
+  bool apart = false; ///< as on hosts of their own: what they send each other leaves the device
   std::uint64_t versions = 12;
   optimizer_spec optimizer = {.lr = 0.05, .momentum = 0.9};
 };
@@ -55,6 +56,7 @@ struct testing_config : caf::actor_system_config {
 /// What the coordinator and the evaluator of a cluster have heard.
 struct heard {
   std::optional<protocols::report> held;
+  protocols::version evaluated; ///< of the last part that the evaluator got
   std::vector<std::pair<flat_range, kernels::buffer>> parameters;
   std::vector<std::string> ends;
 };
@@ -81,7 +83,10 @@ public:
   static inline const char* name = "test.evaluator";
   listening_evaluator_state(params_actor::stateful_pointer<listening_evaluator_state>, std::shared_ptr<heard> h) : heard_(std::move(h)) {}
   params_actor::behavior_type make_behavior() {
-    return {[this](const wire::params_part& head, const kernels::buffer& payload) { keep(head.where, payload); },
+    return {[this](const wire::params_part& head, const kernels::buffer& payload) {
+              heard_->evaluated = head.what.ver;
+              keep(head.where, payload);
+            },
             [this](const wire::peer_part& head, const kernels::buffer& payload) { keep(head.where, payload); }};
   }
 
@@ -129,8 +134,14 @@ public:
   /// What the evaluator gets, put together.
   std::vector<float> parameters() {
     heard_->parameters.clear();
-    caf::anon_send(holders_.front(), protocols::fetch_order{heard_->held ? heard_->held->ver : protocols::version{}});
+    ask_for_parameters();
     drain();
+    return what_arrived();
+  }
+  void ask_for_parameters() {
+    caf::anon_send(holders_.front(), protocols::fetch_order{heard_->held ? heard_->held->ver : protocols::version{}});
+  }
+  std::vector<float> what_arrived() const {
     std::vector<float> all(static_cast<std::size_t>(net_->layout().floats()), std::nanf(""));
     for (const auto& [where, data] : heard_->parameters)
       std::ranges::copy(data.span<const float>(), all.begin() + where.begin);
@@ -164,6 +175,8 @@ public:
   simulated_device& device(std::size_t i) { return *devices_.at(i); }
   std::size_t devices() const { return devices_.size(); }
   std::size_t peak_bytes() const { return memory_->peak(); }
+  /// Whether copies to the host run.
+  void let_copies_out(bool run) { copies_out_ = run; }
   void crash(std::size_t worker) { caf::anon_send_exit(workers_[worker], caf::exit_reason::kill); }
   void pass_time(int intervals = 1) {
     for (int i = 0; i < 2 * intervals; ++i)
@@ -204,7 +217,7 @@ private:
     case 1:
       return device.copy_in();
     default:
-      return device.copy_out();
+      return copies_out_ && device.copy_out();
     }
   }
 
@@ -284,7 +297,7 @@ private:
     }
     holders_.push_back(watched(actor, fmt::format("holder {}", number)));
     peers.holders.push_back(actor);
-    if (!queue->on_host())
+    if (!queue->on_host() && !what_.apart)
       peers.near_holders.emplace(place.self, actor);
   }
 
@@ -313,7 +326,7 @@ private:
     setup.loader = system_.spawn<loader_impl>(data_.train, std::uint64_t{1}, allocate);
     workers_.push_back(watched(system_.spawn<worker_impl>(std::move(setup)), fmt::format("worker {}", id.value)));
     peers.workers.push_back(workers_.back());
-    if (!queue->on_host())
+    if (!queue->on_host() && !what_.apart)
       peers.near_workers.emplace(id, workers_.back());
   }
 
@@ -333,6 +346,7 @@ private:
   testing_config config_;
   caf::actor_system system_{config_};
   caf::scheduler::test_coordinator& schedule_ = dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  bool copies_out_ = true;
   std::vector<holder_control> holders_;
   std::vector<worker_actor> workers_;
   std::vector<caf::actor> spawned_, monitors_; ///< nobody else knows the monitors, and an actor that nobody knows ends
@@ -349,12 +363,18 @@ std::vector<float> trained(const arrangement& what, std::uint64_t seed) {
 void expect_the_cpus_numbers(arrangement what) {
   const auto expected = trained(what, 0);
   ASSERT_TRUE(std::ranges::all_of(expected, [](float p) { return std::isfinite(p); }));
-  for (const auto& [worker, shard] : std::vector<std::pair<std::string, std::string>>{
-         {"cpu", "cpu"}, {"sim:0", "cpu"}, {"cpu", "sim:0"}, {"sim:0", "sim:0"}, {"sim:0", "sim:1"}}) {
+  struct places {
+    std::string worker, shard;
+    bool apart = false;
+  };
+  for (const auto& [worker, shard, apart] : std::vector<places>{
+         {"cpu", "cpu"}, {"sim:0", "cpu"}, {"cpu", "sim:0"}, {"sim:0", "sim:0"}, {"sim:0", "sim:1"}, {"sim:0", "sim:1", true}}) {
     what.worker_device = worker;
     what.shard_device = shard;
+    what.apart = apart;
     for (std::uint64_t seed = 1; seed <= 4; ++seed)
-      ASSERT_TRUE(trained(what, seed) == expected) << what.protocol << ", workers on " << worker << ", shards on " << shard << ", seed " << seed;
+      ASSERT_TRUE(trained(what, seed) == expected)
+        << what.protocol << ", workers on " << worker << ", shards on " << shard << (apart ? ", apart" : "") << ", seed " << seed;
   }
 }
 
@@ -402,6 +422,26 @@ TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
       EXPECT_TRUE(std::equal(all.values.begin(), all.values.end(), expected.begin() + range.begin, expected.begin() + range.end)) << device;
       EXPECT_FALSE(run.read(reader, shard, 100)) << "it has ended";
     }
+  }
+}
+
+TEST(DeviceRoles, WhatLeavesADeviceIsTheVersionThatWasAskedForHoweverLateItIsCopied) {
+  for (std::uint32_t shards : {1, 2}) {
+    const arrangement what{.shards = shards, .worker_device = "sim:0", .shard_device = "sim:0", .versions = 20};
+    cluster run{what, 7};
+    run.begin();
+    run.run_until([steps = 0]() mutable { return ++steps > 1000; });
+    run.let_copies_out(false);
+    run.ask_for_parameters();
+    run.drain(); // to the last version: nobody holds the one that was asked for, but its copy
+    ASSERT_TRUE(run.hears().held);
+    run.let_copies_out(true);
+    run.drain();
+    auto until_then = what;
+    until_then.versions = run.hears().evaluated.value;
+    ASSERT_GT(until_then.versions, 0U);
+    ASSERT_LT(until_then.versions, what.versions);
+    EXPECT_TRUE(run.what_arrived() == trained(until_then, 8)) << shards << " shards, version " << until_then.versions;
   }
 }
 
