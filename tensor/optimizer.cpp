@@ -2,6 +2,7 @@
 // Optimizer state and the scalars that change from step to step.
 #include "tensor/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -50,7 +51,6 @@ result<void> check(const optimizer_spec& spec) {
 
 optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count)
     : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of(optimizer_scalar_count))),
-      host_scalars_(queue.allocate_host(bytes_of(staging_slots * optimizer_scalar_count))),
       copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
   TROUPE_ASSERT(check(spec).has_value());
   if (spec.name == "adamw" || spec.momentum != 0)
@@ -108,18 +108,29 @@ void optimizer::reset() {
   steps_ = 0;
 }
 
+float* optimizer::next_slot() {
+  const auto slot = staged_ % slots_per_block;
+  if (slot == 0) {
+    // The oldest block's last copy was enqueued this many steps ago.
+    const auto oldest_end = staged_ - (std::ssize(host_scalars_) - 1) * slots_per_block;
+    if (!host_scalars_.empty() && copied_->load(std::memory_order_acquire) >= oldest_end) {
+      std::rotate(host_scalars_.begin(), host_scalars_.begin() + 1, host_scalars_.end());
+    } else {
+      host_scalars_.push_back(queue_.allocate_host(bytes_of(slots_per_block * optimizer_scalar_count)));
+    }
+  }
+  return host_scalars_.back().as<float>() + slot * optimizer_scalar_count;
+}
+
 void optimizer::stage_scalars(double lr) {
-  const auto slot = staged_ % staging_slots;
-  // The copy out of this slot was enqueued a whole lap ago; half a lap is reported at a time.
-  TROUPE_ASSERT(staged_ < staging_slots || copied_->load(std::memory_order_acquire) > staged_ - staging_slots);
-  auto* staging = host_scalars_.as<float>() + slot * optimizer_scalar_count;
+  auto* staging = next_slot();
   const auto t = static_cast<double>(steps_);
   staging[kernels::scalar_lr] = static_cast<float>(lr);
   staging[kernels::scalar_correction1] = static_cast<float>(1 - std::pow(spec_.beta1, t));
   staging[kernels::scalar_correction2] = static_cast<float>(1 - std::pow(spec_.beta2, t));
   queue_.copy_from_host(scalars_.data(), staging, bytes_of(optimizer_scalar_count));
   ++staged_;
-  if (staged_ % (staging_slots / 2) == 0) {
+  if (staged_ % slots_per_block == 0) {
     // A count of copies that have run; two words of capture, so that std::function allocates nothing.
     queue_.notify([copied = copied_.get(), count = staged_] { copied->store(count, std::memory_order_release); });
   }

@@ -45,7 +45,8 @@ public:
   optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count);
 
   /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
-  /// At most 32 steps may be enqueued ahead of the device. Allocates nothing.
+  /// However many steps are enqueued ahead of the device; what is enqueued further ahead than ever before takes a little pinned
+  /// memory, anything else nothing.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
   /// The same in pieces, so that what is done can be sent while the rest is computed: begins a step, then each range of
   /// [0, count) once. Pointers are those of the whole; what was not named keeps its old state.
@@ -56,8 +57,10 @@ public:
   std::int64_t steps() const { return steps_; }
 
 private:
-  /// The device reads the scalars when the copy runs, not when it is enqueued: each step has a slot of its own.
-  static constexpr std::int64_t staging_slots = 64;
+  /// The device reads the scalars when the copy runs, not when it is enqueued: each step has a slot of its own, and a block of
+  /// slots is written again once all its copies have run.
+  static constexpr std::int64_t slots_per_block = 32;
+  float* next_slot();
   void stage_scalars(double lr);
 
   optimizer_spec spec_;
@@ -66,7 +69,7 @@ private:
   std::int64_t steps_ = 0;
   kernels::buffer velocity_, second_; ///< momentum or first moment; second moment
   kernels::buffer scalars_;           ///< optimizer_scalar, in the device's memory
-  kernels::buffer host_scalars_;      ///< staging_slots of them, used in turn
+  std::vector<kernels::buffer> host_scalars_; ///< in the order of use; the last is being filled
   std::int64_t staged_ = 0;
   std::vector<kernels::term> moved_; ///< the terms of a range; keeps its capacity
   std::unique_ptr<std::atomic<std::int64_t>> copied_; ///< how many of the staged copies are known to have run

@@ -165,11 +165,40 @@ TEST(OptimizerOnAQueue, EachStepReadsItsOwnScalars) {
   EXPECT_EQ(p.as<float>()[0], 210); // 1 + 2 + ... + 20
 }
 
+TEST(OptimizerOnAQueue, HoweverManyStepsAreAhead) {
+  // As many pushes as there are workers, and more, may be applied before a busy device runs the first of them.
+  struct counting_queue final : testing::deferred_backend {
+    kernels::buffer allocate_host(std::size_t bytes) override {
+      ++allocated;
+      return deferred_backend::allocate_host(bytes);
+    }
+    int allocated = 0;
+  } queue;
+  optimizer opt{{}, queue, 16};
+  auto p = queue.allocate(64), g = queue.allocate(64);
+  queue.fill(g.as<float>(), -1, 16);
+  const kernels::term term{g.as<float>(), 1};
+  int after_first = 0;
+  for (int time = 1; time <= 4; ++time) {
+    queue.fill(p.as<float>(), 0, 16);
+    for (int step = 1; step <= 200; ++step) {
+      opt.apply({&term, 1}, p.as<float>(), p.as<float>(), step);
+      if (step % 7 == 0 && time % 2 == 0) // of some, the oldest runs meanwhile
+        queue.run_one();
+    }
+    queue.synchronize();
+    ASSERT_EQ(p.as<float>()[0], 20100) << "time " << time; // 1 + 2 + ... + 200
+    if (time == 1)
+      after_first = queue.allocated;
+  }
+  EXPECT_LE(queue.allocated, after_first + 1) << "what has run is used again";
+}
+
 TEST_F(Optimizer, StepsAllocateNothing) {
   open({.name = "adamw", .momentum = 0}, 1);
   step(1, 0.1);
   const testing::allocation_count before;
-  for (int i = 0; i < 200; ++i) // laps of the staging area
+  for (int i = 0; i < 200; ++i) // each block of scalars several times
     step(1, 0.001);
   EXPECT_EQ(before.since(), 0);
 }
