@@ -281,7 +281,8 @@ void worker_state::compute() {
   request.key = {setup_.seed, setup_.self.value, step_.what.step};
   request.update = step_.update;
   step_.chunks.clear();
-  self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); });
+  self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); },
+                                                                              [this](const caf::error& e) { compute_failed(e); });
   prefetch();
 }
 
@@ -291,6 +292,12 @@ void worker_state::on_gradient(const gradient_ready& msg) {
   for (auto [target, partition] : partitions_of_slot_[static_cast<std::size_t>(msg.slot)])
     if (--step_.slots_missing[target][partition] == 0 && step_.what.stream_as)
       send_partition(target, partition, msg.gradients, *step_.what.stream_as);
+}
+
+/// When the compute actor ends, its unanswered requests are the first to hear; why it ended comes by the link and ends this actor too.
+void worker_state::compute_failed(const caf::error& e) {
+  if (e != caf::sec::broken_promise && e != caf::sec::request_receiver_down)
+    self_->quit(e);
 }
 
 void worker_state::on_computed(compute_result& result) {
@@ -374,7 +381,7 @@ void worker_state::push(const protocols::send_push& what) {
     .then([this, msg = what.what](sum_result& result) mutable {
       msg.finite = msg.finite && result.finite;
       send_push(msg, result.sum);
-    });
+    }, [this](const caf::error& e) { compute_failed(e); });
   anchor_ = {};
 }
 
@@ -393,7 +400,7 @@ void worker_state::send_peer(const protocols::send_peer& what) {
         if (!result.finite)
           msg.what.weight = 0;
         send_own(msg, result.sum);
-      });
+      }, [this](const caf::error& e) { compute_failed(e); });
 }
 
 void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {

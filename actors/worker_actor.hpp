@@ -98,6 +98,7 @@ private:
   void compute();
   void on_gradient(const gradient_ready& msg);
   void on_computed(compute_result& result);
+  void compute_failed(const caf::error& e);
   void finish_step();
   void push(const protocols::send_push& what);
   void send_peer(const protocols::send_peer& what);

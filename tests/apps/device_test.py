@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import cluster_test
 from cluster_test import ClusterTest
@@ -95,6 +96,19 @@ class Failures(DeviceTest):
                 done = self.train(f"protocol.name={protocol}", "compute.shard_device=cuda:0", "inject.step_ms=20", nodes=1,
                                   more=("--fault", "crash=worker:1,at_s=0.3"))
                 self.assertGreaterEqual(done["samples"], 5 * 640)
+
+    def test_a_device_that_is_full_in_the_middle_ends_its_worker_alone(self):
+        reason = r"its device cuda:1 failed: cuda:1 is out of memory: \d+ bytes asked for, \d+ in use by this queue, 0 free of \d+"
+        # Nothing is asked of CUDA after the first steps, but for the first sum of parameters, after 40 steps of some ten kernels.
+        taken = {"TROUPE_EMULATED_CUDA_DEVICES": "2", "TROUPE_EMULATED_CUDA_FULL": "1:200"}
+        named = ("--set", "protocol.name=local", "--set", "protocol.steps=40")
+        with unittest.mock.patch.dict(os.environ, taken):
+            run = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", JOB), "--json", *named, "--set", "compute.device=cuda"],
+                                 capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertRegex(run.stderr, r"worker \d \(.*\) is lost: " + reason)
+            self.assertGreaterEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 5 * 640)
+            self.assertRegex(self.fail_of(*named, "--set", "compute.device=cuda:1"), reason)
 
     def test_traces_show_the_device(self):
         trace = self.path("trace.json")

@@ -13,6 +13,9 @@ int device_count();
 /// The device whose memory an address is; empty for the host's.
 std::optional<int> device_of(const void* address);
 
+/// A kernel runs. Where TROUPE_EMULATED_CUDA_FULL is DEVICE:KERNELS that device has no memory left once so many have run on all.
+void count_kernel();
+
 /// Lets the calling thread, and alas every other, touch device memory until it is destroyed. Where TROUPE_EMULATED_CUDA_PROTECT
 /// is 0 memory is always open.
 class memory_access {

@@ -141,7 +141,10 @@ cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> threa
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 || block.x * block.y * block.z == 0
       || block.x * block.y * block.z > 1024 || config.dynamicSmemBytes != 0)
     return cudaErrorInvalidConfiguration;
-  return enqueue(config.stream, [=, thread = std::move(thread)] { run_grid(grid, block, thread); });
+  return enqueue(config.stream, [=, thread = std::move(thread)] {
+    count_kernel();
+    run_grid(grid, block, thread);
+  });
 }
 
 } // namespace troupe::emulated_cuda
