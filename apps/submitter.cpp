@@ -11,6 +11,7 @@
 #include "actors/errors.hpp"
 #include "actors/type_ids.hpp"
 #include "apps/web/cluster_watch.hpp"
+#include "apps/trace_pieces.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::apps {
@@ -108,11 +109,7 @@ private:
         [this, node, offset](const actors::node_trace_piece& piece) {
           if (node >= piece.nodes)
             return finish();
-          if (offset == 0)
-            result_.trace.push_back({.name = piece.node});
-          auto& of = result_.trace.back();
-          of.events.insert(of.events.end(), piece.events.events.begin(), piece.events.events.end());
-          of.dropped = piece.events.dropped;
+          append(result_.trace, piece, offset);
           if (piece.events.last)
             fetch_trace(node + 1, 0);
           else

@@ -3,56 +3,53 @@
 #include "apps/console/orders.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <sstream>
-#include <variant>
 
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
 #include "actors/trace_file.hpp"
 #include "apps/report.hpp"
+#include "apps/trace_pieces.hpp"
 
 namespace troupe::apps::console {
 
 namespace {
 
 using actors::role_verb;
-using job_found = std::variant<std::uint64_t, answer>;
 
 /// Longer than a coordinator waits for whoever carries an order out.
 constexpr std::chrono::seconds patience{40};
 
-/// The one that runs; or of several the one that is named, by number or name.
-job_found running_job(const snapshot& at, const std::string& named) {
+/// Does something about the job that runs; or of several about the one that is named, by number or name.
+answer for_job(session& with, const std::string& named, const std::function<answer(std::uint64_t)>& act) {
+  const auto at = with.ask<actors::cluster_view>(actors::cluster_query{});
+  if (!at)
+    return no_answer(at.error());
   std::vector<std::uint64_t> running;
-  for (const auto& job : at.cluster.jobs)
+  for (const auto& job : at->jobs)
     if (job.state == "runs" && (named.empty() || named == std::to_string(job.number) || named == job.name))
       running.push_back(job.number);
   if (running.size() == 1)
-    return running.front();
+    return act(running.front());
   if (running.empty())
     return wrong(named.empty() ? "no job runs" : fmt::format("no job \"{}\" runs; `jobs` lists them", named));
   return wrong(fmt::format("jobs {} run; say which", fmt::join(running, " and ")));
 }
 
-answer not_done(const std::string& about, const std::string& what) { return {"nothing was done\n", {{"done", false}, {about, what}}}; }
-
 /// `name`: "worker 2", or "3/worker 2" where several jobs run. One that is dead has a name too.
 answer order(session& with, role_verb verb, const std::string& word, const std::string& name) {
   if (name.empty())
     return wrong(fmt::format("{} wants an actor: {} worker 0", word, word));
-  const auto at = with.look();
-  if (!at)
-    return no_answer(at.error());
   const auto slash = name.find('/');
-  const auto job = running_job(*at, slash == std::string::npos ? "" : name.substr(0, slash));
-  if (const auto* why = std::get_if<answer>(&job))
-    return *why;
   const auto actor = actor_id(slash == std::string::npos ? name : name.substr(slash + 1));
-  if (verb != role_verb::resume && !with.agreed(fmt::format("{} {} of job {}?", word, actor, std::get<std::uint64_t>(job))))
-    return not_done("actor", actor);
-  const auto said = with.ask<std::string>(actors::actor_order{std::get<std::uint64_t>(job), verb, actor}, patience);
-  return said ? answer{*said + "\n", {{"done", true}, {"actor", actor}}} : wrong(actors::explain(said.error()));
+  return for_job(with, slash == std::string::npos ? "" : name.substr(0, slash), [&](std::uint64_t job) {
+    if (verb != role_verb::resume && !with.agreed(fmt::format("{} {} of job {}?", word, actor, job)))
+      return answer{"nothing was done\n", {{"done", false}, {"actor", actor}}};
+    const auto said = with.ask<std::string>(actors::actor_order{job, verb, actor}, patience);
+    return said ? answer{*said + "\n", {{"done", true}, {"actor", actor}}} : wrong(actors::explain(said.error()));
+  });
 }
 
 command order_command(role_verb verb, const std::string& word, const std::string& meaning) {
@@ -74,14 +71,10 @@ answer set(session& with, const std::string& line) {
   words >> job;
   if (value.empty())
     return wrong("set wants a key and a value: set optimizer.lr 0.05; optimizer.lr, protocol.steps and log.level may change");
-  const auto at = with.look();
-  if (!at)
-    return no_answer(at.error());
-  const auto found = running_job(*at, job);
-  if (const auto* why = std::get_if<answer>(&found))
-    return *why;
-  const auto said = with.ask<std::string>(actors::change_order{std::get<std::uint64_t>(found), key, value}, patience);
-  return said ? answer{*said + "\n", {{"done", true}, {"key", key}, {"value", value}}} : wrong(actors::explain(said.error()));
+  return for_job(with, job, [&](std::uint64_t number) {
+    const auto said = with.ask<std::string>(actors::change_order{number, key, value}, patience);
+    return said ? answer{*said + "\n", {{"done", true}, {"key", key}, {"value", value}}} : wrong(actors::explain(said.error()));
+  });
 }
 
 /// Every node's part of what was recorded.
@@ -94,11 +87,7 @@ caf::expected<std::vector<actors::node_trace>> fetch(session& with, std::uint64_
       if (!piece)
         return piece.error();
       nodes = piece->nodes;
-      if (offset == 0)
-        all.push_back({.name = piece->node});
-      auto& to = all.back();
-      to.events.insert(to.events.end(), piece->events.events.begin(), piece->events.events.end());
-      to.dropped = piece->events.dropped;
+      append(all, *piece, offset);
       last = piece->events.last;
     }
   return all;
@@ -119,6 +108,14 @@ answer end_trace(session& with, std::uint64_t job) {
   return {fmt::format("{} in {}\n", counted(events, "span"), of->file), {{"recording", false}, {"file", of->file}, {"events", events}}};
 }
 
+answer begin_trace(session& with, std::uint64_t job, const std::string& file) {
+  if (const auto why = cannot_write(file); !why.empty())
+    return wrong(fmt::format("{}: {}", file, why));
+  const auto of = with.ask<actors::recording>(actors::record_order{job, true, file}, patience);
+  return of ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file), {{"recording", true}, {"file", file}, {"events", nullptr}}}
+            : wrong(actors::explain(of.error()));
+}
+
 answer trace(session& with, const std::string& line) {
   std::istringstream words{line};
   std::string what, file, job;
@@ -128,21 +125,9 @@ answer trace(session& with, const std::string& line) {
   words >> job;
   if ((what != "on" && what != "off") || (what == "on" && file.empty()))
     return wrong("trace wants to know what to do: trace on FILE, and later trace off");
-  const auto at = with.look();
-  if (!at)
-    return no_answer(at.error());
-  const auto found = running_job(*at, job);
-  if (const auto* why = std::get_if<answer>(&found))
-    return *why;
-  const auto number = std::get<std::uint64_t>(found);
-  if (what == "off")
-    return end_trace(with, number);
-  file = std::filesystem::absolute(file).string();
-  if (const auto why = cannot_write(file); !why.empty())
-    return wrong(fmt::format("{}: {}", file, why));
-  const auto of = with.ask<actors::recording>(actors::record_order{number, true, file}, patience);
-  return of ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file), {{"recording", true}, {"file", file}, {"events", nullptr}}}
-            : wrong(actors::explain(of.error()));
+  return for_job(with, job, [&](std::uint64_t number) {
+    return what == "off" ? end_trace(with, number) : begin_trace(with, number, std::filesystem::absolute(file).string());
+  });
 }
 
 } // namespace

@@ -33,6 +33,16 @@ const actors::link_report* find(const snapshot& at, const actors::node_report& f
   return nullptr;
 }
 
+struct lane_speed {
+  rate sent, received;
+};
+lane_speed speed_of(const actors::node_report& from, const actors::link_report& link, const snapshot& before, double seconds) {
+  const auto* was = find(before, from, link);
+  if (was == nullptr)
+    return {};
+  return {per_second(was->bytes_sent, link.bytes_sent, seconds), per_second(was->bytes_received, link.bytes_received, seconds)};
+}
+
 std::string jobs_part(const snapshot& before, const snapshot& now, boost::json::array& list) {
   std::vector<std::vector<std::string>> rows{{"job", "name", "steps/s", "samples/s"}};
   for (const auto& job : now.cluster.jobs) {
@@ -67,9 +77,7 @@ std::string lanes_part(const snapshot& before, const snapshot& now, double secon
   std::vector<std::vector<std::string>> rows{{"from", "to", "sent/s", "received/s", "queued"}};
   for (const auto& node : now.reports.nodes)
     for (const auto& link : node.links) {
-      const auto* was = find(before, node, link);
-      const auto sent = per_second(was ? std::optional{was->bytes_sent} : std::nullopt, link.bytes_sent, seconds);
-      const auto received = per_second(was ? std::optional{was->bytes_received} : std::nullopt, link.bytes_received, seconds);
+      const auto [sent, received] = speed_of(node, link, before, seconds);
       rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes))});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
@@ -107,9 +115,7 @@ answer links(const snapshot& before, const snapshot& now) {
   const auto seconds = now.at_s - before.at_s;
   for (const auto& node : now.reports.nodes)
     for (const auto& link : node.links) {
-      const auto* was = find(before, node, link);
-      const auto sent = per_second(was ? std::optional{was->bytes_sent} : std::nullopt, link.bytes_sent, seconds);
-      const auto received = per_second(was ? std::optional{was->bytes_received} : std::nullopt, link.bytes_received, seconds);
+      const auto [sent, received] = speed_of(node, link, before, seconds);
       rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes)),
                       bytes_text(static_cast<double>(link.credit_bytes)), fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
                       link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s) : ""});
