@@ -31,6 +31,10 @@ protected:
       if (clock_of(msg) == 0)
         go_on.wait();
     };
+    zero->seen->reaction = [this](node_id, const wire::message&) {
+      sender_stands.count_down();
+      sender_goes_on.wait();
+    };
     join(*zero, one);
     zero->hub->send(node_id{1}, order(0), {}, 0);
   }
@@ -42,7 +46,7 @@ protected:
 
   static constexpr std::uint64_t messages = 24;
   const kernels::buffer large = make_buffer(large_bytes), landing = make_buffer(large_bytes, 2);
-  std::latch go_on{1};
+  std::latch go_on{1}, sender_stands{1}, sender_goes_on{1};
   bool within_credit = true;
   node one{1};
   std::unique_ptr<node> zero;
@@ -50,8 +54,11 @@ protected:
 
 TEST_F(LaneFlow, UrgentOvertakesWhatIsQueued) {
   fill();
+  one.hub->send(node_id{0}, order(0), {}, 0); // while node 0 handles it, its hub writes nothing: what comes next waits together
+  sender_stands.wait();
   zero->hub->send(node_id{1}, order(1000), {}, 1);
   zero->hub->send(node_id{1}, order(1001), {}, 0);
+  sender_goes_on.count_down();
   go_on.count_down();
   ASSERT_TRUE(one.seen->wait_messages(messages + 3));
   std::vector<std::uint64_t> clocks;
