@@ -227,9 +227,10 @@ public:
   /// y(rows, columns) = act(x + bias(columns)).
   virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
                                std::int64_t columns) = 0;
-  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, where element i is kept if random_uniform(key, i) >= rate (random.hpp).
-  /// Its backward is the same call on the gradient with the same key. 0 <= rate < 1, count <= 2^34.
-  virtual void dropout(const float* x, float* y, std::int64_t count, float rate, random_key key) = 0;
+  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, where element i is kept if random_uniform(k, i) >= rate (random.hpp), and k
+  /// is `*key` with `layer` added to its stream. The key lies in the device's memory, so that a recorded program can be replayed
+  /// with that of another step. Its backward is the same call on the gradient. 0 <= rate < 1, count <= 2^34.
+  virtual void dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key, std::uint32_t layer) = 0;
 
   // -- reductions (fixed order: the same inputs give the same bits)
 

@@ -231,6 +231,7 @@ private:
     for (auto& block : operands_)
       block = floats(n);
     const auto small = floats(4 * std::max(rows, columns)), scalars = floats(optimizer_scalar_count);
+    const auto key = floats(sizeof(random_key) / sizeof(float)); // any bits name a sequence
     float *a = operands_[0].as<float>(), *b = operands_[1].as<float>(), *c = operands_[2].as<float>();
     float *d = operands_[3].as<float>(), *y = operands_[4].as<float>(), *s = small.as<float>();
     const std::array one{term{a, 0.25}};
@@ -264,7 +265,7 @@ private:
     move_row("soft_threshold", 2, [&] { queue_.soft_threshold(a, 0.1F, y, n); });
     // These two compute more than they move: an exponential and a division, ten rounds of Philox for four elements.
     move_row("gelu (compute-bound)", 2, [&] { queue_.unary(unary_op::gelu, a, y, n); });
-    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, n, 0.5F, {}); });
+    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, n, 0.5F, key.as<random_key>(), 0); });
   }
 
   backend& queue_;

@@ -13,6 +13,9 @@ struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0; ///< which consumer: a layer, say
   std::uint64_t step = 0;
+
+  /// The key of the layer so many streams after this one's.
+  constexpr random_key of_layer(std::uint32_t layer) const { return {seed, stream + layer, step}; }
   friend bool operator==(const random_key&, const random_key&) = default;
 };
 

@@ -8,9 +8,6 @@ namespace troupe {
 
 namespace {
 
-/// A model has fewer dropout layers than this, so streams of different workers never meet.
-constexpr std::uint32_t streams_per_worker = 4096;
-
 /// What both visitors need: the shapes around one instruction.
 class shapes_of {
 public:
@@ -119,9 +116,7 @@ public:
   }
 
   void operator()(const ops::dropout& op) const {
-    auto key = bound_.key;
-    key.stream = key.stream * streams_per_worker + op.stream;
-    queue_.dropout(x(0), y(0), count(out(0)), op.rate, key);
+    queue_.dropout(x(0), y(0), count(out(0)), op.rate, bound_.key, op.stream);
   }
 
   void operator()(const ops::cross_entropy&) const {

@@ -30,7 +30,7 @@ struct program {
   std::vector<instruction> instructions;
   placement places;
   value_id x{}, labels{};
-  bool repeats = true; ///< the same calls every step: no dropout
+  bool draws = false; ///< it has dropout
 };
 
 /// A program as a backend recorded it, for one set of addresses and rows.
@@ -50,6 +50,9 @@ struct report_layout {
   place finite(std::int64_t slot) const { return {region::report, 2 * max_rows + slot}; }
   std::int64_t elements() const { return 2 * max_rows + slots; }
 };
+
+/// A model has fewer dropout layers than this, so streams of different workers never meet.
+constexpr std::uint32_t streams_per_worker = 4096;
 
 std::size_t bytes_of(std::int64_t elements) {
   return static_cast<std::size_t>(elements) * sizeof(float);
@@ -79,16 +82,16 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
   auto places = place_values(g, nodes, fixed, report.max_rows);
 
   std::vector<instruction> instructions;
-  bool repeats = true;
+  bool draws = false;
   for (auto& n : nodes) {
-    repeats = repeats && !std::holds_alternative<ops::dropout>(n.what);
+    draws = draws || std::holds_alternative<ops::dropout>(n.what);
     std::vector<int> completes;
     for (auto v : n.outputs)
       if (auto hit = slot_of.find(v); hit != slot_of.end())
         completes.push_back(hit->second);
     instructions.push_back({std::move(n), std::move(completes)});
   }
-  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels(), repeats};
+  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels(), draws};
 }
 
 class compiled_plan final : public plan {
@@ -111,6 +114,8 @@ public:
     workspace_ = queue.allocate(bytes_of(workspace_floats));
     report_device_ = queue.allocate(bytes_of(report_.elements()));
     report_host_ = queue.allocate_host(bytes_of(report_.elements()));
+    key_device_ = queue.allocate(sizeof(kernels::random_key));
+    key_host_ = queue.allocate_host(sizeof(kernels::random_key));
 
     const auto& costed = opts.training ? training_ : evaluation_;
     for (const auto& i : costed.instructions)
@@ -157,11 +162,16 @@ private:
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
     training_step_ = &p == &training_;
-    bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows, args.key};
+    bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows,
+              key_device_.as<kernels::random_key>()};
     const auto bring = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
     (queue_.*bring)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
     (queue_.*bring)(address(p, p.labels), args.labels, bytes_of(args.rows));
-    if (opts_.capture && p.repeats)
+    if (p.draws) {
+      *key_host_.as<kernels::random_key>() = {args.key.seed, args.key.stream * streams_per_worker, args.key.step};
+      queue_.copy_from_host(key_device_.data(), key_host_.data(), sizeof(kernels::random_key));
+    }
+    if (opts_.capture)
       queue_.replay(recorded(p));
     else
       run(p);
@@ -257,6 +267,7 @@ private:
   std::vector<int> untouched_;
   std::vector<int> order_; ///< in which gradients complete
   kernels::buffer workspace_, report_device_, report_host_;
+  kernels::buffer key_device_, key_host_; ///< the step's random_key
   plan_cost cost_;
   std::vector<recording> recordings_; ///< oldest first
 

@@ -55,7 +55,6 @@ public:
     std::int64_t max_rows = 1;
     bool training = true; ///< false: forward and loss only, no dropout
     /// Record what a step enqueues and replay it whenever rows, parameters and gradients are the same again (a CUDA graph).
-    /// A training step with dropout is never replayed: its draws change.
     bool capture = false;
     /// Gradients are reported once so many bytes of them are complete, and the rest with `done`: a device halts at each report.
     /// 0: each at once.

@@ -10,7 +10,9 @@ namespace {
 
 /// One Philox block gives the four words of one group.
 __global__ void __launch_bounds__(256)
-    dropout_kernel(const float* x, float* y, std::int64_t count, float rate, float scale, random_key key, bool wide) {
+    dropout_kernel(const float* x, float* y, std::int64_t count, float rate, float scale, const random_key* of_step,
+                   std::uint32_t layer, bool wide) {
+  const random_key key = of_step->of_layer(layer);
   const std::int64_t groups = (count + 3) / 4;
   for (std::int64_t g = grid_thread(); g < groups; g += grid_threads()) {
     const auto words = random_block(key, static_cast<std::uint32_t>(g));
@@ -65,10 +67,11 @@ struct bf16_body {
 
 } // namespace
 
-void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t count, float rate, random_key key) {
+void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t count, float rate, const random_key* key,
+             std::uint32_t layer) {
   if (count > 0)
     launch(dropout_kernel, blocks_for(ceil_div(count, 4), 256), one_dimension(256), stream, x, y, count, rate,
-           1.0F / (1.0F - rate), key, aligned16(x) && aligned16(y));
+           1.0F / (1.0F - rate), key, layer, aligned16(x) && aligned16(y));
 }
 
 void round_to_bf16(cudaStream_t stream, const float* x, std::uint16_t* y, std::int64_t count) {

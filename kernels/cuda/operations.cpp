@@ -90,9 +90,10 @@ void cuda_backend::bias_activation(const float* x, const float* bias, activation
   writes(y, rows * columns);
 }
 
-void cuda_backend::dropout(const float* x, float* y, std::int64_t count, float rate, random_key key) {
+void cuda_backend::dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key,
+                           std::uint32_t layer) {
   TROUPE_ASSERT(rate >= 0 && rate < 1);
-  compute("dropout", [&] { cuda::dropout(compute_, x, y, count, rate, key); });
+  compute("dropout", [&] { cuda::dropout(compute_, x, y, count, rate, key, layer); });
   writes(y, count);
 }
 

@@ -60,6 +60,23 @@ TEST_P(Backend, AReplayedStepReadsItsScalarsAnew) {
   EXPECT_EQ(p.get()[0], 0.25F);
 }
 
+TEST_P(Backend, AReplayedDropoutDrawsByTheKeyOfNow) {
+  constexpr std::int64_t n = 500;
+  const random_key before{.seed = 2, .step = 1}, after{.seed = 2, .step = 2};
+  auto ones = upload(std::vector<float>(n, 1)), replayed = output(n), plain = output(n);
+  auto key = upload(before), other = upload(after);
+  auto program = queue.capture([&] { queue.dropout(ones, replayed, n, 0.5F, key, 4); });
+  queue.replay(*program);
+  queue.dropout(ones, plain, n, 0.5F, key, 4);
+  const auto first = replayed.get();
+  EXPECT_TRUE(same_bits(first, plain.get()));
+  queue.copy(key, other, sizeof(random_key));
+  queue.replay(*program);
+  queue.dropout(ones, plain, n, 0.5F, key, 4);
+  EXPECT_TRUE(same_bits(replayed.get(), plain.get()));
+  EXPECT_FALSE(same_bits(replayed.get(), first));
+}
+
 TEST_P(Backend, WorksOnAnotherThreadThanItWasMadeOn) {
   const auto a = random.floats(64 * 64);
   auto device_a = upload(a), here = output(64 * 64), there = output(64 * 64);
@@ -73,7 +90,7 @@ TEST_P(Backend, EmptyOperationsDoNothing) {
   auto x = output(1);
   queue.unary(unary_op::exp, x, x, 0);
   queue.binary(binary_op::add, x, x, x, 0);
-  queue.dropout(x, x, 0, 0.5F, {});
+  queue.dropout(x, x, 0, 0.5F, nullptr, 0);
   queue.softmax(x, x, 0, 10);
   queue.copy(x, x, 0);
   EXPECT_TRUE(std::isnan(x.get()[0]));

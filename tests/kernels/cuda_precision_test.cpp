@@ -86,7 +86,8 @@ TEST_F(CudaPrecision, RoundingIsToEvenAndKeepsWhatIsNotFinite) {
 TEST_F(CudaPrecision, EveryWriteToAnOperandIsNoticed) {
   const auto spare = queue.allocate(bytes), more = queue.allocate(bytes), other = queue.allocate(bytes),
              index = queue.allocate(bytes);
-  const auto labels = queue.allocate(n * sizeof(std::int32_t)), scalars = queue.allocate(64);
+  const auto labels = queue.allocate(n * sizeof(std::int32_t)), scalars = queue.allocate(64),
+             key = queue.allocate(sizeof(random_key));
   float* to = x.as<float>();
   const float* from = spare.as<float>();
   constexpr std::int64_t count = n * n;
@@ -127,7 +128,7 @@ TEST_F(CudaPrecision, EveryWriteToAnOperandIsNoticed) {
       {"binary", [&] { queue.binary(binary_op::add, from, from, to, count); }},
       {"axpby", [&] { queue.axpby(0.5F, from, 0.5F, to, count); }},
       {"bias_activation", [&] { queue.bias_activation(from, from, activation::none, to, n, n); }},
-      {"dropout", [&] { queue.dropout(from, to, count, 0.5F, {.seed = 3}); }},
+      {"dropout", [&] { queue.dropout(from, to, count, 0.5F, key.as<random_key>(), 0); }},
       {"sum_rows", [&] { queue.sum_rows(from, to, n, n); }},
       {"sum", [&] { queue.sum(from, count, to); }},
       {"weighted_sum", [&] { queue.weighted_sum(terms, to, count); }},

@@ -123,8 +123,9 @@ TEST_P(Determinism, ALargeResultHasTheBitsOfItsPieces) {
 TEST_P(Determinism, DropoutOfAPartIsNotShifted) {
   const auto x = random.floats(3000, 1, 2);
   auto device_x = upload(x), whole = output(3000), part = output(1030, 5);
-  queue.dropout(device_x, whole, 3000, 0.4F, {.seed = 9});
-  queue.dropout(upload({x.begin(), x.begin() + 1030}, 3), part, 1030, 0.4F, {.seed = 9});
+  auto key = upload(random_key{.seed = 9});
+  queue.dropout(device_x, whole, 3000, 0.4F, key, 0);
+  queue.dropout(upload({x.begin(), x.begin() + 1030}, 3), part, 1030, 0.4F, key, 0);
   auto want = whole.get();
   want.resize(1030);
   EXPECT_TRUE(same_bits(part.get(), want));

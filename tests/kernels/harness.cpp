@@ -2,6 +2,7 @@
 // What kernel tests share.
 #include "tests/kernels/harness.hpp"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -78,15 +79,27 @@ std::vector<std::int32_t> random_source::integers(std::int64_t count, std::int32
   return out;
 }
 
+namespace {
+
+/// The same four bytes again and again.
+template <class T>
+T made_of(std::uint32_t word) {
+  std::array<std::uint32_t, sizeof(T) / sizeof(word)> words;
+  words.fill(word);
+  return std::bit_cast<T>(words);
+}
+
+} // namespace
+
 template <class T>
 device_array<T>::device_array(backend& queue, std::int64_t count, std::int64_t shift)
-    : device_array(queue, std::vector<T>(static_cast<std::size_t>(count), std::bit_cast<T>(0x7fc00000)), shift) {}
+    : device_array(queue, std::vector<T>(static_cast<std::size_t>(count), made_of<T>(0x7fc00000)), shift) {}
 
 template <class T>
 device_array<T>::device_array(backend& queue, const std::vector<T>& values, std::int64_t shift)
     : queue_(&queue), count_(std::ssize(values)), shift_(shift),
       memory_(queue.allocate((values.size() + static_cast<std::size_t>(2 * guard + shift)) * sizeof(T))),
-      before_(memory_.bytes() / sizeof(T), std::bit_cast<T>(0x41424344)) {
+      before_(memory_.bytes() / sizeof(T), made_of<T>(0x41424344)) {
   std::copy(values.begin(), values.end(), before_.begin() + guard + shift);
   queue.copy_from_host(memory_.data(), before_.data(), memory_.bytes());
 }
@@ -122,6 +135,7 @@ std::vector<T> device_array<T>::get() {
 
 template class device_array<float>;
 template class device_array<std::int32_t>;
+template class device_array<random_key>;
 
 ::testing::AssertionResult agree(std::span<const float> got, std::span<const float> want, tolerance allowed) {
   if (got.size() != want.size())

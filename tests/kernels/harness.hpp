@@ -99,6 +99,7 @@ protected:
 
   device_array<float> upload(const std::vector<float>& values, std::int64_t shift = 0) { return {queue, values, shift}; }
   device_array<std::int32_t> upload(const std::vector<std::int32_t>& values) { return {queue, values}; }
+  device_array<random_key> upload(const random_key& key) { return {queue, std::vector{key}}; }
   device_array<float> output(std::int64_t count, std::int64_t shift = 0) { return {queue, count, shift}; }
 };
 
