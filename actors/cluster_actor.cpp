@@ -11,7 +11,6 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
-#include "actors/metrics.hpp"
 #include "actors/overloaded.hpp"
 #include "actors/version.hpp"
 
@@ -23,10 +22,6 @@ namespace {
 constexpr std::chrono::seconds rest{1};
 /// Longer than the coordinator waits for a node's events.
 constexpr std::chrono::seconds record_deadline{30};
-/// How long a node may take to say which shards it has.
-constexpr std::chrono::milliseconds shards_deadline{2500};
-/// What fits a message of the control plane, with room to spare (system.cpp).
-constexpr std::uint64_t floats_per_piece = 128 * 1024;
 
 /// Of a job that was still waiting.
 job_result unstarted(const std::string& reason) {
@@ -37,63 +32,8 @@ job_result unstarted(const std::string& reason) {
 }
 
 std::int64_t wall_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return wall_clock_ns() / 1'000'000;
 }
-
-caf::error refusal(std::string why) { return caf::make_error(caf::sec::runtime_error, std::move(why)); }
-
-/// What a coordinator says, on its way to whoever submitted the job.
-class forwarder final : public run_observer {
-public:
-  forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes, std::shared_ptr<job_meter> meter, job_metrics metrics,
-            cluster_control owner)
-      : metrics_(metrics), number_(number), client_(std::move(client)), nodes_(std::move(nodes)), meter_(std::move(meter)), owner_(std::move(owner)) {}
-
-  void on_started(std::int64_t data_size) override {
-    meter_->data_size = data_size;
-    caf::anon_send(client_, job_begins{nodes_, data_size});
-  }
-  void on_progress(const progress& p) override {
-    meter_->steps = p.step;
-    meter_->samples = p.samples;
-    metrics_.on_progress(p);
-    // A person looks at a few a second, and a message across hosts costs more than a step of a small model.
-    untold_ = p;
-    if (steady_ns() - told_ns_ >= 50'000'000)
-      tell_progress();
-  }
-  void on_evaluation(const evaluation_point& e) override {
-    metrics_.on_evaluation(e);
-    caf::anon_send(client_, e);
-    caf::anon_send(owner_, job_news{number_, e});
-  }
-  void on_event(const std::string& text) override {
-    caf::anon_send(client_, job_says{text});
-    caf::anon_send(owner_, job_news{number_, text});
-  }
-  void on_finished(job_result result) override {
-    if (untold_)
-      tell_progress(); // how far it has come
-    caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
-  }
-
-private:
-  void tell_progress() {
-    told_ns_ = steady_ns();
-    caf::anon_send(client_, *untold_);
-    caf::anon_send(owner_, job_news{number_, *untold_});
-    untold_.reset();
-  }
-
-  job_metrics metrics_;
-  std::uint64_t number_;
-  client_actor client_;
-  std::vector<std::string> nodes_;
-  std::shared_ptr<job_meter> meter_;
-  cluster_control owner_;
-  std::int64_t told_ns_ = 0;
-  std::optional<progress> untold_; ///< the newest, where nobody has been told of it
-};
 
 } // namespace
 
@@ -122,28 +62,8 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const actor_order& msg) { return pass_on(msg); },
     [this](const change_order& msg) { return pass_on(msg); },
     [this](const record_order& msg) { return record(msg); },
-    [this](const weights_query& msg) -> caf::result<weights_piece> {
-      const auto* job = find(msg.number);
-      if (job == nullptr || !job->ended)
-        return refusal(fmt::format("job {} has no result here", msg.number));
-      const auto all = job->result.parameters.span<const float>();
-      const auto begin = std::min<std::uint64_t>(msg.offset, all.size());
-      const auto piece = all.subspan(begin, std::min(all.size() - begin, floats_per_piece));
-      return weights_piece{{piece.begin(), piece.end()}};
-    },
-    [this](const node_trace_query& msg) -> caf::result<node_trace_piece> {
-      const auto* job = find(msg.number);
-      if (job == nullptr || !(job->ended || job->recorded))
-        return refusal(fmt::format("job {} has no result here", msg.number));
-      const auto& traces = job->ended || !job->recorded ? job->result.trace : *job->recorded;
-      if (msg.node >= traces.size())
-        return node_trace_piece{.nodes = static_cast<std::uint32_t>(traces.size())};
-      const auto& of = traces[msg.node];
-      const auto begin = of.events.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(msg.offset, of.events.size()));
-      const auto end = begin + fitting(begin, of.events.end());
-      trace_chunk chunk{{begin, end}, of.dropped, end == of.events.end()};
-      return node_trace_piece{of.name, std::move(chunk), static_cast<std::uint32_t>(traces.size())};
-    },
+    [this](const weights_query& msg) { return weights_of(msg); },
+    [this](const node_trace_query& msg) { return trace_of(msg); },
     [this](const release_job& msg) { forget(msg.number); },
     [this](cluster_query) { return view(); },
     [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
@@ -161,15 +81,15 @@ cluster_control::behavior_type cluster_state::make_behavior() {
 
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
   if (hello.version != version)
-    return refusal(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
+    return failure(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
   for (const auto& name : names_of(setup_.own.added))
     if (std::ranges::find(hello.added, name) == hello.added.end())
-      return refusal(fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name, hello.name));
+      return failure(fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name, hello.name));
   const auto at = std::find_if(seats_.begin() + 1, seats_.end(), [&](const seat& s) { return s.what.name == hello.name; });
   if (at == seats_.end())
-    return refusal(fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
+    return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
   if (at->actor)
-    return refusal(fmt::format("a node \"{}\" has joined already", hello.name));
+    return failure(fmt::format("a node \"{}\" has joined already", hello.name));
   const auto number = static_cast<std::uint32_t>(at - seats_.begin());
   at->actor = node;
   at->pid = hello.pid;
@@ -188,7 +108,7 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
 caf::result<void> cluster_state::leave(const std::string& node) {
   const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
   if (at == seats_.end() || !at->actor)
-    return refusal(fmt::format("no node \"{}\" is here", node));
+    return failure(fmt::format("no node \"{}\" is here", node));
   at->leaving = true;
   at->may_leave = self_->make_response_promise<void>();
   say(fmt::format("node {} wants to leave", node));
@@ -218,10 +138,10 @@ void cluster_state::let_go(seat& at) {
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
   if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
-    return refusal(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it", fmt::join(missing, ", no ")));
+    return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it", fmt::join(missing, ", no ")));
   const auto fits = choose_gang(what.what, members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
-    return refusal(none->reason);
+    return failure(none->reason);
   const auto number = ++last_number_;
   jobs_.emplace(number, entry{.number = number, .what = what, .client = client});
   self_->monitor(client);
@@ -236,21 +156,21 @@ template <class Order>
 caf::result<std::string> cluster_state::pass_on(const Order& msg) {
   const auto* job = find(msg.number);
   if (job == nullptr || job->ended || !job->coordinator)
-    return refusal(fmt::format("there is no job {} that runs", msg.number));
+    return failure(fmt::format("there is no job {} that runs", msg.number));
   return self_->delegate(job->coordinator, msg);
 }
 
 caf::result<recording> cluster_state::record(const record_order& msg) {
   auto* job = find(msg.number);
   if (job == nullptr || job->ended || !job->coordinator)
-    return refusal(fmt::format("there is no job {} that runs", msg.number));
+    return failure(fmt::format("there is no job {} that runs", msg.number));
   auto promise = self_->make_response_promise<recording>();
   self_->request(job->coordinator, record_deadline, msg)
     .then(
       [this, promise, msg](const traces_ptr& recorded) mutable {
         auto* of = find(msg.number);
         if (of == nullptr)
-          return promise.deliver(refusal("the job has ended"));
+          return promise.deliver(failure("the job has ended"));
         of->recorded = recorded;
         if (msg.on)
           of->record_to = msg.file;
@@ -316,7 +236,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
-  auto observer = std::make_shared<forwarder>(job.number, job.client, names, job.meter,
+  auto observer = std::make_shared<job_forwarder>(job.number, job.client, names, job.meter,
                                               job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
                                               cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace, setup_.own.added.protocols});
@@ -414,88 +334,10 @@ void cluster_state::say(std::uint64_t job, const std::string& text) {
   setup_.say(fmt::format("job {} {}", job, text));
 }
 
-caf::result<history> cluster_state::history_of(std::uint64_t job) const {
-  if (!history_.knows(job))
-    return refusal(fmt::format("there is no job {}", job));
-  auto out = history_.of(job);
-  for (auto& title : out.jobs)
-    if (const auto live = jobs_.find(title.number); title.state.empty() && live != jobs_.end())
-      title.state = state_of(live->second);
-  return out;
-}
-
-std::string cluster_state::state_of(const entry& job) { return job.coordinator ? "runs" : "waits: " + job.waits_for; }
-
-/// Of all nodes of a job together.
-caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
-  const auto runs = [number](const auto& job) {
-    return !job.second.ended && job.second.coordinator && (number == 0 || job.first == number);
-  };
-  const auto found = std::ranges::find_if(jobs_, runs);
-  if (found == jobs_.end())
-    return refusal(number == 0 ? "no job runs here" : fmt::format("job {} does not run here", number));
-  struct gathering {
-    shards_view out;
-    std::size_t missing = 0;
-    caf::typed_response_promise<shards_view> promise;
-  };
-  const auto& job = found->second;
-  auto all = std::make_shared<gathering>();
-  all->promise = self_->make_response_promise<shards_view>();
-  all->out.job = job.number;
-  all->out.name = job.what.what.name;
-  all->missing = job.gang.size();
-  const auto one_less = [all] {
-    if (--all->missing != 0 || !all->promise.pending())
-      return;
-    std::ranges::sort(all->out.shards, {}, &shard_place::index);
-    all->promise.deliver(std::move(all->out));
-  };
-  for (auto member : job.gang) {
-    const auto actor = member == 0 ? job.own : seats_[member].actor;
-    if (!actor) { // it is gone, and so is a shard that it had: the job ends
-      one_less();
-      continue;
-    }
-    self_->request(actor, shards_deadline, shards_query{number})
-      .then(
-        [all, one_less](shards_view& said) {
-          std::ranges::move(said.shards, std::back_inserter(all->out.shards));
-          if (all->out.parameters.empty())
-            all->out.parameters = std::move(said.parameters);
-          one_less();
-        },
-        [all](const caf::error& e) {
-          if (all->promise.pending())
-            all->promise.deliver(e);
-        });
-  }
-  return all->promise;
-}
-
 std::vector<member_view> cluster_state::members() const {
   std::vector<member_view> out;
   for (const auto& at : seats_)
     out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor});
-  return out;
-}
-
-cluster_view cluster_state::view() const {
-  cluster_view out{.name = setup_.name, .members = members()};
-  for (const bool running : {true, false})
-    for (const auto& [number, job] : jobs_) {
-      if (job.ended || static_cast<bool>(job.coordinator) != running)
-        continue;
-      job_view shown{number, job.what.what.name, job.what.what.protocol.name, state_of(job)};
-      for (auto node : job.gang)
-        shown.nodes.push_back(seats_[node].what.name);
-      if (job.meter) {
-        shown.steps = job.meter->steps;
-        shown.samples = job.meter->samples;
-        shown.epochs = static_cast<double>(shown.samples) / static_cast<double>(job.meter->data_size);
-      }
-      out.jobs.push_back(std::move(shown));
-    }
   return out;
 }
 

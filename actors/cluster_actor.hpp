@@ -2,7 +2,6 @@
 // A cluster that outlives its jobs: its nodes, its queue, and the jobs that run on it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "actors/cluster_messages.hpp"
 #include "actors/gang.hpp"
 #include "actors/history.hpp"
+#include "actors/job_forwarder.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/type_ids.hpp"
 
@@ -26,12 +26,6 @@ struct cluster_setup {
   std::vector<node_description> nodes; ///< the coordinator's, which is this process, first
   node_options own;                    ///< of this node's lanes
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
-};
-
-/// How far a job is; written by its coordinator's thread.
-struct job_meter {
-  std::atomic<std::uint64_t> steps{0}, samples{0};
-  std::atomic<std::int64_t> data_size{1};
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
@@ -85,19 +79,27 @@ private:
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void on_down(const caf::down_msg& msg);
-  caf::result<cluster_report> inspect_all();
-  caf::result<cluster_report> inspect_page(const inspect_query& query);
   /// To the log and to whoever asks later.
   void say(const std::string& text);
   void say(std::uint64_t job, const std::string& text);
-  caf::result<history> history_of(std::uint64_t job) const;
-  static std::string state_of(const entry& job);
-  caf::result<shards_view> shards_of(std::uint64_t number);
-  struct probing;
-  caf::result<cluster_probe> probe(const probe_query& what); ///< cluster_probe.cpp
-  std::vector<member_view> members() const;
-  cluster_view view() const;
   entry* find(std::uint64_t number);
+  std::vector<member_view> members() const;
+
+  // cluster_answers.cpp
+  cluster_view view() const;
+  caf::result<history> history_of(std::uint64_t job) const;
+  caf::result<weights_piece> weights_of(const weights_query& msg);
+  caf::result<node_trace_piece> trace_of(const node_trace_query& msg);
+  caf::result<shards_view> shards_of(std::uint64_t number);
+  static std::string state_of(const entry& job);
+
+  // cluster_inspection.cpp
+  caf::result<cluster_report> inspect_all();
+  caf::result<cluster_report> inspect_page(const inspect_query& query);
+
+  // cluster_probe.cpp
+  struct probing;
+  caf::result<cluster_probe> probe(const probe_query& what);
 
   cluster_control::stateful_pointer<cluster_state> self_;
   cluster_setup setup_;

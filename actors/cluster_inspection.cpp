@@ -12,6 +12,7 @@
 
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/gathering.hpp"
 
 namespace troupe::actors {
 
@@ -38,24 +39,15 @@ void put_names(node_report& said, std::uint64_t job, const std::string& node) {
 
 /// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
 caf::result<cluster_report> cluster_state::inspect_all() {
-  struct gathering {
-    cluster_report out;
-    std::size_t missing = 1;
-    caf::typed_response_promise<cluster_report> promise;
-  };
-  auto all = std::make_shared<gathering>();
-  all->promise = self_->make_response_promise<cluster_report>();
-  auto one_less = [all] {
-    if (--all->missing == 0)
-      all->promise.deliver(std::move(all->out));
-  };
-  auto add = [all, one_less](node_report&& said, std::uint64_t job, const std::string& node) {
+  auto promise = self_->make_response_promise<cluster_report>();
+  const gathering<cluster_report> all([promise](cluster_report whole) mutable { promise.deliver(std::move(whole)); });
+  auto add = [all](node_report&& said, std::uint64_t job, const std::string& node) {
     put_names(said, job, node);
-    all->out.nodes.push_back(std::move(said));
-    one_less();
+    all->nodes.push_back(std::move(said));
+    all.one_less();
   };
   auto ask = [&](const node_actor& actor, std::uint64_t job, const std::string& name) {
-    ++all->missing;
+    all.one_more();
     if (!actor)
       return add({.silent = "it is gone"}, job, name);
     self_->request(actor, deadline, inspect_query{})
@@ -70,7 +62,7 @@ caf::result<cluster_report> cluster_state::inspect_all() {
       ask(member == 0 ? job.own : seats_[member].actor, number, seats_[member].what.name);
       asked.insert(member);
     }
-    ++all->missing;
+    all.one_more();
     const auto& here = seats_.front().what.name;
     self_->request(job.coordinator, deadline, inspect_query{})
       .then(
@@ -80,13 +72,13 @@ caf::result<cluster_report> cluster_state::inspect_all() {
           said.parent = "cluster";
           add({.actors = {std::move(said)}}, job, here);
         },
-        [one_less](const caf::error&) { one_less(); }); // it has just ended
+        [all](const caf::error&) { all.one_less(); }); // it has just ended
   }
   for (std::uint32_t i = 1; i < seats_.size(); ++i)
     if (seats_[i].actor && !asked.contains(i))
       ask(seats_[i].actor, 0, seats_[i].what.name);
-  one_less();
-  return all->promise;
+  all.one_less();
+  return promise;
 }
 
 /// The rest of what a node said, handed on.
@@ -98,7 +90,7 @@ caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& que
   if (const auto* job = find(query.job); !of && job != nullptr && query.node == seats_.front().what.name)
     of = job->own;
   if (!of)
-    return caf::make_error(caf::sec::runtime_error, "it is gone");
+    return failure("it is gone");
   auto promise = self_->make_response_promise<cluster_report>();
   self_->request(of, deadline, query)
     .then(

@@ -5,8 +5,10 @@
 
 #include <caf/event_based_actor.hpp>
 
+#include "actors/clock_estimate.hpp"
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/gathering.hpp"
 
 namespace troupe::actors {
 
@@ -18,17 +20,6 @@ constexpr std::chrono::milliseconds clock_deadline{2500};
 constexpr std::chrono::seconds look_deadline{60};
 /// The first message to a node may wait for its connection, and any for a busy moment: the shortest round trip tells most.
 constexpr int clock_readings = 3;
-
-struct gathering {
-  cluster_probe out;
-  std::size_t missing = 1;
-  caf::typed_response_promise<cluster_probe> promise;
-
-  void one_less() {
-    if (--missing == 0)
-      promise.deliver(std::move(out));
-  }
-};
 
 /// Takes over what a node says of itself, and keeps what the cluster knows.
 void fill(node_probe& known, node_probe&& said) {
@@ -46,30 +37,30 @@ void fill(node_probe& known, node_probe&& said) {
 /// Reads the clock of node `at` again and again, then has it look around.
 struct cluster_state::probing {
   cluster_control::stateful_pointer<cluster_state> self;
-  std::shared_ptr<gathering> all;
+  gathering<cluster_probe> all;
   std::size_t at;
   node_actor node;
   probe_query what;
+  clock_estimate clock{};
 
-  node_probe& known() const { return all->out.nodes[at]; }
+  node_probe& known() const { return all->nodes[at]; }
   void fail(const caf::error& e) const {
     known().silent = explain(e);
-    all->one_less();
+    all.one_less();
   }
 
-  void read_clock(int left) const {
-    if (left == 0)
+  void read_clock(int left) {
+    if (left == 0) {
+      known().round_trip_s = static_cast<double>(clock.round_trip_ns) * 1e-9;
+      known().clock_ahead_s = static_cast<double>(clock.ahead_ns) * 1e-9;
       return look();
+    }
     const auto sent = steady_ns();
     const auto sent_wall = wall_clock_ns();
     self->request(node, clock_deadline, wall_clock_query{})
       .then(
-        [me = *this, left, sent, sent_wall](const clock_reading& theirs) {
-          const auto round_trip = steady_ns() - sent;
-          if (left == clock_readings || static_cast<double>(round_trip) * 1e-9 < me.known().round_trip_s) {
-            me.known().round_trip_s = static_cast<double>(round_trip) * 1e-9;
-            me.known().clock_ahead_s = static_cast<double>(theirs.wall_ns - sent_wall - round_trip / 2) * 1e-9;
-          }
+        [me = *this, left, sent, sent_wall](const clock_reading& theirs) mutable {
+          me.clock.take(sent_wall, theirs.wall_ns, steady_ns() - sent);
           me.read_clock(left - 1);
         },
         [me = *this](const caf::error& e) { me.fail(e); });
@@ -80,16 +71,16 @@ struct cluster_state::probing {
       .then(
         [me = *this](node_probe& said) {
           fill(me.known(), std::move(said));
-          me.all->one_less();
+          me.all.one_less();
         },
         [me = *this](const caf::error& e) { me.fail(e); });
   }
 };
 
 caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
-  auto all = std::make_shared<gathering>();
-  all->promise = self_->make_response_promise<cluster_probe>();
-  all->out.name = setup_.name;
+  auto promise = self_->make_response_promise<cluster_probe>();
+  const gathering<cluster_probe> all([promise](cluster_probe whole) mutable { promise.deliver(std::move(whole)); });
+  all->name = setup_.name;
   // Here every job has a node of its own. One that runs has the lanes' port; without any, one that is gone when it has answered.
   node_actor here;
   for (const auto& [number, job] : jobs_)
@@ -99,20 +90,20 @@ caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
     here = self_->spawn<node_impl>(setup_.own);
   for (const auto& seat : seats_) {
     const bool own = &seat == &seats_.front();
-    all->out.nodes.push_back({.node = seat.what.name, .host = seat.what.host, .here = own || seat.actor, .job = seat.job});
+    all->nodes.push_back({.node = seat.what.name, .host = seat.what.host, .here = own || seat.actor, .job = seat.job});
     if (!own && !seat.actor) {
-      all->out.nodes.back().silent = seat.last.empty() ? "has not joined" : seat.last;
+      all->nodes.back().silent = seat.last.empty() ? "has not joined" : seat.last;
       continue;
     }
-    ++all->missing;
-    const probing one{self_, all, all->out.nodes.size() - 1, own ? here : seat.actor, what};
+    all.one_more();
+    probing one{self_, all, all->nodes.size() - 1, own ? here : seat.actor, what};
     if (own)
       one.look();
     else
       one.read_clock(clock_readings);
   }
-  all->one_less();
-  return all->promise;
+  all.one_less();
+  return promise;
 }
 
 } // namespace troupe::actors

@@ -66,7 +66,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
       result_.failed = true;
       result_.reason = fmt::format("the coordinator failed: {}", e.what());
       setup_.observer->on_finished(result_);
-      return caf::make_error(caf::sec::runtime_error, std::string{e.what()});
+      return failure(e.what());
     }
   });
   self->set_down_handler([this](const caf::down_msg& msg) {
@@ -269,8 +269,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   }
   setup_.observer->on_evaluation(*result_.last);
   if (result_.resident_bytes_first == 0)
-    ask_totals([this](const node_totals& totals) { result_.resident_bytes_first = std::max(result_.resident_bytes_first, totals.resident_bytes); },
-               [] {});
+    ask_totals([this](const node_totals& all) { result_.resident_bytes_first = all.resident_bytes; });
   perform(machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now()}));
 }
 
@@ -387,45 +386,42 @@ void coordinator_state::finish(const protocols::stop& how) {
   result_.reason = how.reason;
   result_.seconds = seconds();
   result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
-  ask_totals(
-    [this](const node_totals& totals) {
-      result_.bytes_sent += totals.bytes_sent;
-      result_.bytes_received += totals.bytes_received;
-      result_.resident_bytes = std::max(result_.resident_bytes, totals.resident_bytes);
-      result_.computed_ns += totals.computed_ns;
-      result_.emulated_ns += totals.emulated_ns;
-    },
-    [this] {
-      if (!setup_.trace)
-        return deliver();
-      std::exchange(hold_, {}).end();
-      collect_traces([this](std::vector<node_trace> all) {
-        result_.trace = std::move(all);
-        deliver();
-      });
+  ask_totals([this](const node_totals& all) {
+    result_.bytes_sent = all.bytes_sent;
+    result_.bytes_received = all.bytes_received;
+    result_.resident_bytes = all.resident_bytes;
+    result_.computed_ns = all.computed_ns;
+    result_.emulated_ns = all.emulated_ns;
+    if (!setup_.trace)
+      return deliver();
+    std::exchange(hold_, {}).end();
+    collect_traces([this](std::vector<node_trace> traces) {
+      result_.trace = std::move(traces);
+      deliver();
     });
+  });
 }
 
-/// Asks every live node; `done` follows the last answer, or the deadline of those that do not give one.
-void coordinator_state::ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done) {
-  if (lost_.size() == setup_.nodes.size()) {
-    done();
-    return;
-  }
-  auto missing = std::make_shared<std::size_t>(setup_.nodes.size() - lost_.size());
-  auto one_less = [missing, done] {
-    if (--*missing == 0)
-      done();
-  };
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    if (!lost_.contains(i))
-      self_->request(setup_.nodes[i].actor, totals_deadline, totals_query{})
+/// Asks every live node. The whole has the sums of what the others counted, and the largest process.
+void coordinator_state::ask_totals(std::function<void(node_totals)> take) {
+  const gathering<node_totals> all(std::move(take));
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
+    if (lost_.contains(i))
+      continue;
+    all.one_more();
+    self_->request(setup_.nodes[i].actor, totals_deadline, totals_query{})
         .then(
-          [take, one_less](const node_totals& totals) {
-            take(totals);
-            one_less();
-          },
-          [one_less](const caf::error&) { one_less(); });
+            [all](const node_totals& one) {
+              all->bytes_sent += one.bytes_sent;
+              all->bytes_received += one.bytes_received;
+              all->resident_bytes = std::max(all->resident_bytes, one.resident_bytes);
+              all->computed_ns += one.computed_ns;
+              all->emulated_ns += one.emulated_ns;
+              all.one_less();
+            },
+            [all](const caf::error&) { all.one_less(); });
+  }
+  all.one_less();
 }
 
 void coordinator_state::deliver() {

@@ -14,6 +14,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/activity.hpp"
+#include "actors/gathering.hpp"
 #include "actors/messages.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/training_clock.hpp"
@@ -89,12 +90,12 @@ private:
   void watch_for_stalls();
   void resume_clock();
   void finish(const protocols::stop& how);
-  void ask_totals(std::function<void(const node_totals&)> take, std::function<void()> done);
+  void ask_totals(std::function<void(node_totals)> take);
   using traces_taker = std::function<void(std::vector<node_trace>)>;
   struct collection;
   void collect_traces(traces_taker take);
-  void read_clock(std::size_t node, const std::shared_ptr<collection>& into, int times);
-  void collect_trace(std::size_t node, const std::shared_ptr<collection>& into);
+  void read_clock(std::size_t node, const gathering<collection>& into, int times);
+  void collect_trace(std::size_t node, const gathering<collection>& into);
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   std::string describe(std::uint32_t worker) const;

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::chrono::seconds order_deadline{20};
 
-caf::error refusal(std::string why) { return caf::make_error(caf::sec::runtime_error, std::move(why)); }
-
 template <class Number>
 std::optional<Number> number_in(const std::string& text) {
   Number value{};
@@ -43,16 +41,16 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
   const auto role = msg.actor.substr(0, blank);
   const auto index = number_in<std::uint32_t>(blank == std::string::npos ? "" : msg.actor.substr(blank + 1));
   if (finishing_ || !machine_)
-    return refusal("the job does not run yet, or is about to end");
+    return failure("the job does not run yet, or is about to end");
   const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
   const auto& places = worker ? places_.workers : places_.holders;
   if (!index || (role != "evaluator" && !worker && !holder) || (role == "evaluator" ? *index != 0 : *index >= places.size()))
-    return refusal(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
+    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
   if (msg.what == role_verb::restart)
     return worker ? restart(*index)
-                  : caf::result<std::string>(refusal(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
+                  : caf::result<std::string>(failure(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
   if ((worker && lost_workers_.contains(*index)) || (holder && lost_holders_.contains(*index)))
-    return refusal(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` gives it a new life" : ""));
+    return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` gives it a new life" : ""));
   const auto node = role == "evaluator" ? 0 : places[*index].node;
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, *index, 0})
@@ -68,17 +66,17 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
 /// As a node that comes back does with all of its workers.
 caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
   if (setup_.what.protocol.fan_in != 0)
-    return refusal("a job with a tree of aggregators takes no worker back");
+    return failure("a job with a tree of aggregators takes no worker back");
   const auto node = places_.workers[worker].node;
   if (lost_.contains(node))
-    return refusal(fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
+    return failure(fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
   const auto life = lives_[worker] + 1;
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
     .then(
       [this, promise, worker, node, life]() mutable {
         if (finishing_ || life <= lives_[worker])
-          return promise.deliver(refusal("the job ends, or its node has come back meanwhile"));
+          return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
         lives_[worker] = life;
         lost_workers_.erase(worker);
         setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
@@ -93,10 +91,10 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
 
 caf::result<std::string> coordinator_state::change(const change_order& msg) {
   if (finishing_ || !machine_)
-    return refusal("the job does not run yet, or is about to end");
+    return failure("the job does not run yet, or is about to end");
   if (msg.key == "log.level") {
     if (msg.value != "info" && msg.value != "debug")
-      return refusal(fmt::format("log.level = \"{}\" is neither \"info\" nor \"debug\"", msg.value));
+      return failure(fmt::format("log.level = \"{}\" is neither \"info\" nor \"debug\"", msg.value));
     says_all_ = msg.value == "debug";
     return fmt::format("log.level is {}", msg.value);
   }
@@ -104,17 +102,17 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
   if (msg.key == "optimizer.lr") {
     const auto lr = number_in<double>(msg.value);
     if (!lr || !std::isfinite(*lr) || *lr <= 0)
-      return refusal(fmt::format("optimizer.lr = {} is no number above 0", msg.value));
+      return failure(fmt::format("optimizer.lr = {} is no number above 0", msg.value));
     what.lr_scale = *lr / setup_.what.optimizer.lr;
   } else if (msg.key == "protocol.steps") {
     const auto& protocol = machine_->current().protocol.name;
     if (protocol != "local" && protocol != "easgd")
-      return refusal(fmt::format("protocol {} has no protocol.steps that stay as they are set", protocol));
+      return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", protocol));
     what.period = number_in<std::uint32_t>(msg.value);
     if (!what.period || *what.period < 1 || *what.period > 1'000'000)
-      return refusal(fmt::format("protocol.steps = {} is no whole number from 1 to 1000000", msg.value));
+      return failure(fmt::format("protocol.steps = {} is no whole number from 1 to 1000000", msg.value));
   } else {
-    return refusal(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
+    return failure(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
   }
   perform(machine_->on(what));
   return fmt::format("{} is {} from the next round on", msg.key, msg.value);
@@ -122,11 +120,11 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
 
 caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
   if (setup_.trace)
-    return refusal("this job is traced from its beginning to its end, for `run --trace`");
+    return failure("this job is traced from its beginning to its end, for `run --trace`");
   if (finishing_ || !machine_)
-    return refusal("the job does not run yet, or is about to end");
+    return failure("the job does not run yet, or is about to end");
   if (msg.on == trace_->records())
-    return refusal(msg.on ? "a trace is being recorded already" : "no trace is being recorded");
+    return failure(msg.on ? "a trace is being recorded already" : "no trace is being recorded");
   if (msg.on) {
     trace_->begin();
     tell(msg);

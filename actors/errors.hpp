@@ -24,7 +24,13 @@ T value_or_throw(result<T>&& r) {
   return std::move(*r);
 }
 
-inline caf::error to_caf(const error& e) { return caf::make_error(caf::sec::runtime_error, e.what); }
+/// A reason in words; `explain` gives them back.
+inline caf::error failure(std::string why) {
+  return caf::make_error(caf::sec::runtime_error, std::move(why));
+}
+inline caf::error to_caf(const error& e) {
+  return failure(e.what);
+}
 
 /// A sentence for people: our own text where the error carries one.
 std::string explain(const caf::error& reason);
@@ -41,9 +47,9 @@ void end_with_reason(Actor& self, std::string device = "cpu") {
     try {
       std::rethrow_exception(thrown);
     } catch (const kernels::device_error& e) {
-      return caf::make_error(caf::sec::runtime_error, describe_failure(device, e));
+      return failure(describe_failure(device, e));
     } catch (const std::exception& e) {
-      return caf::make_error(caf::sec::runtime_error, std::string{e.what()});
+      return failure(e.what());
     } catch (...) {
       return caf::sec::runtime_error;
     }

@@ -133,7 +133,7 @@ caf::result<node_probe> node_state::probe(const probe_query& what) {
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
   stop(); // whatever ran here before
   if (const auto missing = missing_names(msg.what, where_.added); !missing.empty())
-    return caf::make_error(caf::sec::runtime_error, fmt::format("its program has no {}", fmt::join(missing, ", no ")));
+    return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   job_ = msg.what;
   number_ = msg.self;
   life_ = msg.life;
@@ -145,7 +145,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
     if (job_.cluster.nodes > 1)
       open_lanes(msg.job_key, msg.names);
   } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
-    return caf::make_error(caf::sec::runtime_error, e.what());
+    return failure(e.what());
   }
   // Reading or drawing the data takes seconds: not on this actor's thread.
   self_->spawn<caf::detached>([me = node_control{self_}, what = job_, added = where_.added](caf::event_based_actor*) {
@@ -188,7 +188,7 @@ void node_state::on_data(const data_loaded& msg) {
     return;
   if (!msg.error.empty()) {
     self_->doing.failed(msg.error);
-    preparing_.deliver(caf::make_error(caf::sec::runtime_error, msg.error));
+    preparing_.deliver(failure(msg.error));
     return;
   }
   data_ = msg.data;
@@ -204,12 +204,12 @@ void node_state::on_data(const data_loaded& msg) {
 
 caf::result<void> node_state::start(const job_places& msg) {
   if (!net_)
-    return caf::make_error(caf::sec::runtime_error, "a job must be prepared before it is started");
+    return failure("a job must be prepared before it is started");
   places_ = msg;
   try {
     spawn_roles();
   } catch (const std::exception& e) {
-    return caf::make_error(caf::sec::runtime_error, e.what());
+    return failure(e.what());
   }
   for (const auto& node : places_.nodes)
     dial(node.node);
@@ -252,7 +252,7 @@ void node_state::on_lane(const lane_event& msg) {
     self_->doing.failed(fmt::format("the lane to node {} closed: {}", places_.nodes[msg.peer].name, msg.reason));
   if (starting_.pending()) {
     if (!msg.up)
-      starting_.deliver(caf::make_error(caf::sec::runtime_error, fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
+      starting_.deliver(failure(fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
     else if (lanes_ready())
       started();
     return;
@@ -303,20 +303,20 @@ void node_state::on_down(const caf::down_msg& msg) {
 
 /// What a person wants of one role.
 caf::result<void> node_state::carry_out(const role_order& msg) {
-  const auto refuse = [&](const std::string& why) { return caf::make_error(caf::sec::runtime_error, fmt::format("{} {} {}", msg.role, msg.index, why)); };
+  const auto refuse = [&](const std::string& why) { return failure(fmt::format("{} {} {}", msg.role, msg.index, why)); };
   if (msg.what == role_verb::restart) {
     if (msg.role != "worker")
       return refuse("cannot be started anew");
     try {
       restart_worker(msg.index, msg.life);
     } catch (const std::exception& e) {
-      return caf::make_error(caf::sec::runtime_error, e.what());
+      return failure(e.what());
     }
     return caf::unit;
   }
   auto obeys = [&](const auto& role) {
     if (msg.what == role_verb::kill)
-      self_->send_exit(role, caf::make_error(caf::sec::runtime_error, "killed by a person"));
+      self_->send_exit(role, failure("killed by a person"));
     else
       self_->send(role, stand_still{msg.what == role_verb::pause});
     return caf::unit;

@@ -115,7 +115,7 @@ caf::result<node_report> node_state::inspect_roles(const inspect_query& query) {
     for (const auto& pages : answers_)
       if (pages.front().gathering == query.gathering && query.page < pages.size())
         return pages[query.page];
-    return caf::make_error(caf::sec::runtime_error, "that answer is not kept any more");
+    return failure("that answer is not kept any more");
   }
   struct gathering {
     std::vector<actor_report> all;

@@ -342,10 +342,10 @@ caf::result<parameters_piece> shard_state::read(const parameters_query& what) {
     at = std::prev(readings_.end());
   }
   if (at == readings_.end())
-    return caf::make_error(caf::sec::runtime_error, "this reading was forgotten, or never begun; begin with offset 0");
+    return failure("this reading was forgotten, or never begun; begin with offset 0");
   const auto floats = at->parameters.bytes() / sizeof(float);
   if (what.offset >= floats && floats != 0)
-    return caf::make_error(caf::sec::runtime_error, fmt::format("offset {} is beyond the shard's {} parameters", what.offset, floats));
+    return failure(fmt::format("offset {} is beyond the shard's {} parameters", what.offset, floats));
   const auto count = std::min<std::uint64_t>(floats - what.offset, setup_.floats_per_piece);
   const auto part = at->parameters.slice(what.offset * sizeof(float), count * sizeof(float));
   const auto ver = at->ver;

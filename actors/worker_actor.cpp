@@ -101,7 +101,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       if (due && due->timer == step_timer)
         finish_step();
       else if (due && due->timer == crash_timer)
-        self_->quit(caf::make_error(caf::sec::runtime_error, "[[inject.fault]] says so"));
+        self_->quit(failure("[[inject.fault]] says so"));
       else if (due && due->timer == link_timer)
         to_peers_.expired();
       else if (due)
