@@ -74,6 +74,14 @@ class BootstrapTest(ClusterTest):
         self.assertEqual(run.returncode, 0, err)
         return json.loads(out.splitlines()[-1]), err
 
+    def ask(self, *commands, code=0):
+        """The console: one object for each command."""
+        arguments = [word for command in commands for word in ("-c", command)]
+        done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "--json", *arguments], capture_output=True,
+                              text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
 
 class Nodes(BootstrapTest):
     def test_nodes_start_in_any_order_and_the_job_waits_for_them_by_name(self):

@@ -93,14 +93,6 @@ class Terminal:
 
 
 class Console(BootstrapTest):
-    def ask(self, *commands, code=0):
-        """One object for each command."""
-        arguments = [word for command in commands for word in ("-c", command)]
-        done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "--json", *arguments], capture_output=True,
-                              text=True, timeout=DEADLINE_S, check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
     def running(self, *arguments, job=ENDLESS):
         self.cluster()
         run = self.submit(*arguments, job=job)
