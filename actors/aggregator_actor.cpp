@@ -49,6 +49,7 @@ actor_report aggregator_state::report() const {
     out.state = "sums";
   out.waits_for.push_back("shard 0");
   out.waits_on = "the end of a round";
+  out.fields = {{"pushes", std::to_string(core_.came.pushes)}, {"bytes_received", std::to_string(core_.came.bytes)}};
   return out;
 }
 

@@ -41,9 +41,10 @@ public:
   /// The push, once it is complete: what the machine is to hear.
   template <class Payload>
   std::optional<protocols::push> add(const wire::push_part& head, const Payload& payload) {
-    return inbox_.add(head, payload, store);
+    came.bytes += static_cast<std::uint64_t>(head.where.end - head.where.begin) * sizeof(float);
+    return counted(inbox_.add(head, payload, store));
   }
-  std::optional<protocols::push> add(const wire::push_end& end) { return inbox_.add(end, store); }
+  std::optional<protocols::push> add(const wire::push_end& end) { return counted(inbox_.add(end, store)); }
   template <class Payload>
   protocols::holder_effects on(const wire::partial_part& head, const Payload& payload) {
     protocols::partial done{head.from, head.ver, {}};
@@ -85,8 +86,17 @@ public:
   protocols::holder machine;
   ticket_store store;
   in_flight held;
+  /// What workers have pushed here, since the start.
+  struct {
+    std::uint64_t pushes = 0; ///< that are complete
+    std::uint64_t bytes = 0;
+  } came;
 
 private:
+  std::optional<protocols::push> counted(std::optional<protocols::push> complete) {
+    came.pushes += complete ? 1 : 0;
+    return complete;
+  }
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing) {
     if (queue_->on_host())

@@ -289,6 +289,7 @@ void shard_state::applied(protocols::version ver) {
   core_.held.passed(done.mark);
   ready_ = std::move(done.parameters);
   ready_version_ = ver;
+  pushes_before_ = core_.came.pushes;
   activity_.again("collects");
   for (const auto& order : done.then_send)
     send_all(order);
@@ -296,6 +297,8 @@ void shard_state::applied(protocols::version ver) {
 
 void shard_state::note(const protocols::report& what) {
   using kind = protocols::report::kind;
+  if (what.what == kind::round_closed)
+    staleness_ = what.staleness;
   if (what.what == kind::push_refused || what.what == kind::push_not_finite)
     activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", what.ver.value, what.worker.value,
                                  what.what == kind::push_refused ? what.text : "it is not finite"));
@@ -325,7 +328,14 @@ actor_report shard_state::report() const {
     out.waits_for.clear();
     out.waits_on = fmt::format("what is under way on its emulated link: of {} workers", std::set(on_links_.begin(), on_links_.end()).size());
   }
-  out.fields = {{"version", std::to_string(ready_version_.value)}, {"on_links", std::to_string(on_links_.size())}};
+  out.fields = {{"version", std::to_string(ready_version_.value)},
+                {"round", std::to_string(ready_version_.value + 1)},
+                {"arrivals", std::to_string(core_.came.pushes - pushes_before_)},
+                {"pushes", std::to_string(core_.came.pushes)},
+                {"bytes_received", std::to_string(core_.came.bytes)},
+                {"on_links", std::to_string(on_links_.size())}};
+  if (leads())
+    out.fields["staleness"] = std::to_string(staleness_);
   return out;
 }
 

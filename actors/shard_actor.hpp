@@ -112,6 +112,8 @@ private:
   kernels::buffer newest_; ///< the result of the newest apply, finished or not
   kernels::buffer ready_;  ///< the newest finished one
   protocols::version ready_version_;
+  std::uint64_t pushes_before_ = 0; ///< of core_.came.pushes: when that version was ready
+  std::uint64_t staleness_ = 0;     ///< of the newest version
   std::deque<pending_apply> pending_;
   std::deque<reading> readings_; ///< the newest last
   std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece

@@ -181,6 +181,7 @@ void worker_state::perform(const protocols::worker_effects& effects) {
 
 void worker_state::adopt(const protocols::adopt& what) {
   track_.adopts(what.ver);
+  adopted_ = what.ver;
   anchor_ = store_.find(what.parameters);
   while (!parameters_.empty() && parameters_.begin()->second != what.parameters) {
     store_.drop(parameters_.begin()->second);
@@ -357,6 +358,9 @@ actor_report worker_state::report() const {
     out.state = "held, " + out.state;
   out.fields = {{"step", std::to_string(step_.what.step)},
                 {"plan", std::to_string(plan_.epoch.value)},
+                {"version", std::to_string(adopted_.value)},
+                {"clock", std::to_string(pushed_.value)},
+                {"bytes_pushed", std::to_string(bytes_pushed_)},
                 {"compute_ms", fmt::format("{:.3f}", static_cast<double>(computed_ns_) * 1e-6)},
                 {"queue_ms", fmt::format("{:.3f}", static_cast<double>(queued_ns_) * 1e-6)}};
   return out;
@@ -364,6 +368,7 @@ actor_report worker_state::report() const {
 
 void worker_state::push(const protocols::send_push& what) {
   track_.pushes(what.what.id.clock);
+  pushed_ = what.what.id.clock;
   auto terms = resolve(what.sum);
   // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
   while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {
@@ -444,6 +449,7 @@ void worker_state::send_push(const protocols::push& what, const kernels::buffer&
   }
   leaving_ = {};
   track_.pushed(gradient.bytes());
+  bytes_pushed_ += gradient.bytes();
 }
 
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) {

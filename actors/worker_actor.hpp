@@ -125,6 +125,9 @@ private:
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   activity& activity_;
+  protocols::version adopted_;       ///< the parameters' it computes with
+  protocols::clock_tick pushed_;     ///< the clock of its newest push
+  std::uint64_t bytes_pushed_ = 0;
   std::int64_t computed_ns_ = 0; ///< what the last step took, emulated time counted
   std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when it was asked for, and for how long its batch was not there then
   training_clock clock_;
