@@ -3,7 +3,10 @@
 #include "apps/console/rates.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -64,9 +67,13 @@ rate handled(const actors::actor_report* before, const actors::actor_report& now
 
 std::string actors_part(const snapshot& before, const snapshot& now, double seconds, boost::json::array& list) {
   std::vector<std::vector<std::string>> rows{{"actor", "node", "messages/s"}};
-  const auto then = before.actors();
+  std::map<std::pair<std::uint64_t, std::string_view>, const actors::actor_report*> then; // there may be very many
+  for (const auto& node : before.reports.nodes)
+    for (const auto& actor : node.actors)
+      then.emplace(std::pair{actor.job, std::string_view{actor.id}}, &actor);
   for (const auto& actor : now.actors()) {
-    const auto messages = handled(find(then, actor), actor, seconds);
+    const auto was = then.find({actor.job, actor.id});
+    const auto messages = handled(was == then.end() ? nullptr : was->second, actor, seconds);
     rows.push_back({name_of(actor, now), actor.node, text_of(messages)});
     list.push_back({{"id", name_of(actor, now)}, {"node", actor.node}, {"messages_per_s", rate_json(messages)}});
   }
