@@ -48,7 +48,8 @@ std::uint64_t random_job_key();
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
 
 /// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the coordinator's.
-/// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard.
+/// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard, if there
+/// are such. A node at least may hold workers.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
 /// How long a node may take to load the data, and to spawn its roles and connect its lanes.

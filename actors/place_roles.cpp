@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where a job's roles go.
 #include <algorithm>
+#include <utility>
 
 #include "actors/coordinator_actor.hpp"
+#include "kernels/assert.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
@@ -20,15 +22,19 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
     return found;
   };
   auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
-  if (what.cluster.where == placement::separate && count > 1) {
-    auto only_shards = shards;
-    std::erase_if(only_shards, [&](std::uint32_t node) { return nodes[node].worker; });
-    shards = only_shards.empty() ? std::vector<std::uint32_t>{0} : only_shards;
-    if (workers != shards)
-      std::erase_if(workers, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
-  }
+  const bool apart = what.cluster.where == placement::separate && count > 1;
+  if (apart)
+    if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
+      shards = {0};
   if (shards.empty() || shards.front() != 0)
     shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
+  if (apart) {
+    auto rest = workers;
+    std::erase_if(rest, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
+    if (!rest.empty())
+      workers = std::move(rest);
+  }
+  TROUPE_ASSERT(!workers.empty()); // `choose_gang` sees to it
   // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
   for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
     places.workers.push_back({w, workers[std::uint64_t{w} * workers.size() / what.cluster.workers]});

@@ -16,20 +16,33 @@
 
 namespace troupe::apps {
 
+namespace {
+
+/// How many of a cluster's nodes have something to do, the coordinator's counted: those that may hold workers, and those for shards alone
+/// as far as there are shards beside the first. `workers`: 0 where the job does not say how many.
+std::size_t useful_nodes(const config::cluster& of, const actors::cluster_spec& wants, std::size_t workers) {
+  if (wants.where == actors::placement::colocated)
+    return workers == 0 ? of.nodes.size() : std::min(of.nodes.size(), workers);
+  const auto count = [&](bool may_work) {
+    return static_cast<std::size_t>(std::ranges::count_if(of.nodes, [&](const auto& node) { return !node.coordinator && node.worker == may_work; }));
+  };
+  const auto useful = 1 + count(true) + std::min<std::size_t>(count(false), wants.shards - 1U);
+  return workers == 0 ? useful : std::min(useful, workers + 1);
+}
+
+} // namespace
+
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster) {
   auto own = config::load_job(options.file, options.sets, {}, options.added);
   if (!cluster || !own)
     return own;
-  // As many of the cluster's nodes as have something to do, where the job says how many workers it has; --nodes is meant more.
+  // As many of the cluster's nodes as have something to do; --nodes is meant more.
   const actors::cluster_spec& wants = own->job.cluster;
   const auto says_workers = std::ranges::any_of(own->values, [](const config::resolved_value& v) {
     return v.key == "cluster.workers" && v.from != "default" && v.from != "cluster.nodes";
   });
-  const std::size_t useful = !says_workers                                       ? cluster->nodes.size()
-                             : wants.where == actors::placement::colocated ? wants.workers
-                                                                             : wants.workers + 1U;
   std::vector<config::setting> sets = options.sets;
-  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", std::min(cluster->nodes.size(), useful)), "--cluster"});
+  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", useful_nodes(*cluster, wants, says_workers ? wants.workers : 0)), "--cluster"});
   return config::load_job(options.file, sets, {}, options.added);
 }
 

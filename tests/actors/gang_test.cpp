@@ -2,8 +2,14 @@
 // Which nodes a job gets.
 #include "actors/gang.hpp"
 
+#include <bit>
+#include <random>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "actors/coordinator_actor.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -16,6 +22,14 @@ std::vector<member_view> seats_on(const std::vector<std::string>& hosts) {
   std::vector<member_view> seats{{.what = {"a", "h0", true, false}, .here = true}};
   for (const auto& host : hosts)
     seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), host, true, true}, .here = true});
+  return seats;
+}
+
+/// A letter a node: s may hold shards, w workers, b both; all here and free.
+std::vector<member_view> seats_for(const std::string& may) {
+  std::vector<member_view> seats;
+  for (const char role : may)
+    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", role != 'w', role != 's'}, .here = true});
   return seats;
 }
 
@@ -64,6 +78,101 @@ TEST(Gang, NodesOfOneHostGoTogether) {
 TEST(Gang, WhatNoStateOfTheClusterCouldServeIsRefusedForGood) {
   EXPECT_TRUE(refused(wants(3), seats_on({"h0"})).never);
   EXPECT_TRUE(refused(wants(1, 1), seats_on({"h0"})).never) << "the coordinator's node may hold no workers";
+}
+
+TEST(Gang, WorkersGetNodesThatMayHoldThem) {
+  EXPECT_EQ(chosen(wants(2, 1), seats_for("ssw")), (gang{0, 2}));
+  EXPECT_EQ(chosen(wants(3, 2), seats_for("sswsw")), (gang{0, 2, 4}));
+  EXPECT_EQ(chosen(wants(4, 4), seats_for("ssww")), (gang{0, 1, 2, 3})) << "what is left goes to shards";
+  EXPECT_EQ(chosen(wants(3, 2), seats_for("ssw")), (gang{0, 1, 2}));
+}
+
+TEST(Gang, WhatIsLackingIsNamed) {
+  auto seats = seats_for("sswsw");
+  seats[2].job = 3;
+  seats[4].here = false;
+  EXPECT_EQ(refused(wants(2, 1), seats).reason, "it needs 2 nodes: node c runs job 3, node e has not joined");
+  seats[1].here = false;
+  EXPECT_EQ(refused(wants(5, 4), seats).reason, "it needs 5 nodes, 2 of them for workers: node b has not joined, node c runs job 3, node e has not joined");
+  const auto nobody = refused(wants(2, 1), seats_for("ss"));
+  EXPECT_TRUE(nobody.never);
+  EXPECT_EQ(nobody.reason, "no node of this cluster may hold workers");
+}
+
+class random_cluster {
+public:
+  explicit random_cluster(std::uint32_t seed) : random_(seed) {
+    std::string may;
+    for (auto left = 1 + draw(7); left > 0; --left)
+      may += "swb"[draw(3)];
+    seats = seats_for(may);
+    for (auto& seat : seats)
+      seat.what.host = std::string("h") + static_cast<char>('0' + draw(3));
+    what = wants(1 + draw(static_cast<std::uint32_t>(seats.size()) + 1), 1 + draw(5));
+    what.cluster.shards = 1 + draw(4);
+    what.cluster.where = draw(2) == 0 ? placement::separate : placement::colocated;
+  }
+  void disturb() {
+    for (auto& seat : seats) {
+      seat.job = draw(3) == 0 ? 9 : 0;
+      seat.here = &seat == &seats.front() || draw(4) != 0;
+      seat.leaving = &seat != &seats.front() && draw(5) == 0;
+    }
+  }
+  std::uint32_t draw(std::uint32_t below) { return random_() % below; }
+
+  std::vector<member_view> seats;
+  job what;
+
+private:
+  std::mt19937 random_;
+};
+
+/// Whether some of these nodes, all free, would do.
+bool could_ever(const job& what, const std::vector<member_view>& seats) {
+  for (std::uint32_t others = 0; others < 1U << (seats.size() - 1); ++others) {
+    bool works = seats.front().what.worker;
+    for (std::size_t i = 1; i < seats.size(); ++i)
+      works |= (others >> (i - 1) & 1U) != 0 && seats[i].what.worker;
+    if (std::popcount(others) + 1U == what.cluster.nodes && works)
+      return true;
+  }
+  return false;
+}
+
+TEST(Gang, OfAnyClusterItIsChosenSoThatItCanBePlaced) {
+  for (std::uint32_t seed = 1; seed <= 20'000; ++seed) {
+    SCOPED_TRACE(seed);
+    random_cluster now{seed};
+    const auto at_best = choose_gang(now.what, now.seats);
+    if (const auto* none = std::get_if<no_gang>(&at_best)) {
+      ASSERT_TRUE(none->never) << "all are free: " << none->reason;
+    }
+    ASSERT_EQ(std::holds_alternative<gang>(at_best), could_ever(now.what, now.seats));
+    now.disturb();
+    const auto got = choose_gang(now.what, now.seats);
+    if (const auto* none = std::get_if<no_gang>(&got)) {
+      ASSERT_EQ(none->never, std::holds_alternative<no_gang>(at_best));
+      ASSERT_THAT(none->reason, testing::Not(testing::EndsWith(": "))) << "it waits for somebody";
+      continue;
+    }
+    const auto& members = std::get<gang>(got);
+    ASSERT_EQ(members.size(), now.what.cluster.nodes);
+    ASSERT_EQ(members.front(), 0U);
+    ASSERT_EQ((std::set<std::uint32_t>{members.begin(), members.end()}.size()), members.size());
+    std::vector<member_node> nodes;
+    for (auto number : members)
+      nodes.push_back({{}, now.seats[number].what.name, "h", now.seats[number].what.shard, now.seats[number].what.worker});
+    const auto placed = place_roles(now.what, nodes);
+    ASSERT_EQ(placed.workers.size(), now.what.cluster.workers);
+    for (const auto& worker : placed.workers) {
+      ASSERT_TRUE(nodes[worker.node].worker);
+      const auto& seat = now.seats[members[worker.node]];
+      ASSERT_TRUE(seat.here && !seat.leaving && seat.job == 0) << seat.what.name;
+    }
+    for (const auto& holder : placed.holders)
+      ASSERT_TRUE(holder.node == 0 || nodes[holder.node].shard);
+  }
 }
 
 TEST(Gang, TheCoordinatorsNodeServesManyJobsButItsWorkersOne) {

@@ -87,6 +87,16 @@ TEST(PlaceRoles, TheFirstShardIsAlwaysBesideTheCoordinator) {
   EXPECT_EQ(nodes_of(placed.workers), (places{2, 3}));
 }
 
+TEST(PlaceRoles, TheFirstNodeWorksOnlyWhereNoOtherMay) {
+  EXPECT_EQ(nodes_of(place_on("bsw", job_of({.nodes = 3, .workers = 2, .shards = 2})).workers), (places{2, 2}));
+  EXPECT_EQ(nodes_of(place_on("bss", job_of({.nodes = 3, .workers = 2, .shards = 3})).workers), (places{0, 0}));
+}
+
+TEST(PlaceRolesDeathTest, SomebodyMayHoldWorkers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(place_on("ss", job_of({.nodes = 2, .workers = 1, .shards = 1})), "workers");
+}
+
 TEST(PlaceRoles, WorkersAreSpreadEvenlyInContiguousBlocks) {
   for (std::uint32_t nodes = 1; nodes <= 9; ++nodes)
     for (std::uint32_t workers = 1; workers <= 40; ++workers)
