@@ -174,7 +174,7 @@ public:
     file in{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
     struct stat about {};
     if (!in.is_open() || ::fstat(in.get(), &about) != 0)
-      return io_error(path_, "open it", errno);
+      return error{errc::io, fmt::format("{}: cannot open it: {}; `run --save` writes such files", path_, std::strerror(errno))};
     if (!S_ISREG(about.st_mode))
       return io_error(path_, "read it as a file", EISDIR);
     if (auto ok = read_header(in, static_cast<std::uint64_t>(about.st_size)); !ok)

@@ -29,11 +29,11 @@ result<byte_source> byte_source::open(const std::filesystem::path& path) {
   std::error_code failure;
   auto status = std::filesystem::status(path, failure);
   if (status.type() == std::filesystem::file_type::not_found)
-    return refuse("no such file");
+    return refuse("no such file; data.path, or data.test_path, says where the data is");
   if (failure)
     return refuse(failure.message());
   if (status.type() != std::filesystem::file_type::regular)
-    return refuse("not a regular file");
+    return refuse("not a regular file; data.path names one, or for idx and cifar10 the folder that holds them");
   auto size = std::filesystem::file_size(path, failure);
   if (failure)
     return refuse(failure.message());

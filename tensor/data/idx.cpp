@@ -41,7 +41,7 @@ result<std::filesystem::path> find_file(const std::filesystem::path& folder, con
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
     return error{errc::bad_data,
-                 fmt::format("{}: no such folder (data.path is the folder that holds the IDX files)", folder.string())};
+                 fmt::format("{}: no such folder; data.path names the one that holds the IDX files", folder.string())};
   if (auto path = likely_file(folder, name); std::filesystem::exists(path, ignored))
     return path;
   return error{errc::bad_data, fmt::format("{}: neither {} nor {}.gz is in this folder", folder.string(), name, name)};

@@ -214,7 +214,7 @@ TEST_F(Safetensors, MissingFileIsNamed) {
   auto loaded = load_safetensors(path, layout, into.data());
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, errc::io);
-  EXPECT_EQ(loaded.error().what, path + ": cannot open it: No such file or directory");
+  EXPECT_EQ(loaded.error().what, path + ": cannot open it: No such file or directory; `run --save` writes such files");
 }
 
 TEST_F(Safetensors, FolderThatIsNotThereIsAnError) {
