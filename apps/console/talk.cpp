@@ -34,6 +34,12 @@ char** complete(const char* text, int start, int) {
   return matches.empty() ? nullptr : rl_completion_matches(text, next_match);
 }
 
+/// Without the blanks around it: completion leaves one.
+std::string trimmed(const std::string& line) {
+  const auto begin = line.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(' ') - begin + 1);
+}
+
 std::string history_file() {
   const char* home = std::getenv("HOME");
   return home == nullptr ? "" : std::string{home} + "/.troupe_history";
@@ -48,11 +54,11 @@ void talk(session& with) {
   const auto file = history_file();
   read_history(file.c_str());
   while (char* read = readline("troupe> ")) {
-    const std::string line = read;
+    const std::string line = trimmed(read);
     std::free(read);
     if (line == "quit" || line == "exit")
       break;
-    if (line.find_first_not_of(' ') == std::string::npos)
+    if (line.empty())
       continue;
     add_history(line.c_str());
     fmt::print("{}", carry_out(with, line).text);

@@ -322,6 +322,42 @@ class Console(BootstrapTest):
         talk.press("quit\n")
         self.assertEqual(talk.process.wait(60), 0)
 
+    def test_whatever_ends_or_holds_something_asks_first(self):
+        run = self.running()
+        talk = Terminal(self, "--cluster", self.file)
+        for command, question in [("stop 1", r"stop job 1 \(small, step \d+\)\?"), ("drain d", r"take node d out of its job\?"),
+                                  ("kill worker 1", r"kill worker 1 of job 1\?"), ("restart worker 1", r"restart worker 1 of job 1\?"),
+                                  ("pause worker 1", r"pause worker 1 of job 1\?")]:
+            for refusal in ("n", "", "yess"):
+                talk.press(command + "\n")
+                talk.until(question + r" \[y/N\] ")
+                talk.press(refusal + "\n")
+                talk.until("nothing was done.*troupe> ")
+        before = self.steps()
+        while self.steps() <= before + 3:
+            self.assertIsNone(run.poll())
+        self.assertEqual({actor["id"] for actor in self.ask("ps worker")[0]["actors"] if not actor["ended"]}, {f"worker {i}" for i in range(4)})
+        talk.press("pause worker 1\n")
+        talk.until(r"\[y/N\] ")
+        talk.press("yes\n")
+        talk.until("stands still.*troupe> ")
+        talk.press("resume worker 1\n")  # harms nothing
+        talk.until("goes on.*troupe> ")
+
+    def test_history_outlives_a_session_and_quit_may_be_completed(self):
+        self.cluster("a")
+        for _ in range(2):
+            talk = Terminal(self, "--cluster", self.file)
+            talk.press("nodes\n")
+            talk.until(r"not here.*troupe> ")
+            talk.press("qui\t\n")
+            self.assertEqual(talk.process.wait(60), 0)
+        talk = Terminal(self, "--cluster", self.file)
+        talk.press("\x1b[A")  # the arrow up
+        talk.until("nodes")
+        talk.press("\n")
+        talk.until(r"not here.*troupe> ")
+
     def test_live_views_redraw_in_place_until_a_key_and_leave_the_terminal_as_it_was(self):
         self.running()
         talk = Terminal(self, "--cluster", self.file)
