@@ -20,6 +20,8 @@ namespace {
 
 /// A job that lost a node before it began waits so long, until that has been noticed here too.
 constexpr std::chrono::seconds rest{1};
+/// So long a node may take to answer whether it is there.
+constexpr std::chrono::seconds sign_of_life{2};
 /// Longer than the coordinator waits for a node's events.
 constexpr std::chrono::seconds record_deadline{30};
 
@@ -29,6 +31,17 @@ job_result unstarted(const std::string& reason) {
   out.interrupted = true;
   out.reason = reason;
   return out;
+}
+
+/// For good where the first one of that name lives. One that is gone will be missed soon, and then its place is free.
+caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<cluster_state> self, const node_actor& first, const std::string& who) {
+  auto promise = self->make_response_promise<std::uint32_t>();
+  self->request(first, sign_of_life, wall_clock_query{})
+    .then([promise, who](const clock_reading&) mutable { promise.deliver(failure(who + "; end that one, or start this with another name")); },
+          [promise, who](const caf::error&) mutable {
+            promise.deliver(caf::make_error(caf::sec::request_timeout, who + ", which does not answer"));
+          });
+  return promise;
 }
 
 std::int64_t wall_ms() {
@@ -89,7 +102,7 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
   if (at == seats_.end())
     return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
   if (at->actor)
-    return failure(fmt::format("a node \"{}\" has joined already", hello.name));
+    return refuse_second(self_, at->actor, fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, at->pid, at->what.host));
   const auto number = static_cast<std::uint32_t>(at - seats_.begin());
   at->actor = node;
   at->pid = hello.pid;

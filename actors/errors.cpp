@@ -5,6 +5,8 @@
 #include <caf/exit_reason.hpp>
 #include <caf/message.hpp>
 
+#include "actors/version.hpp"
+
 namespace troupe::actors {
 
 std::string explain(const caf::error& reason) {
@@ -17,8 +19,10 @@ std::string explain(const caf::error& reason) {
     return "connection lost";
   if (reason == caf::sec::cannot_connect_to_node)
     return "no connection: nobody listens there, or one end does not take the other's certificate";
-  if (reason == caf::sec::disconnect_during_handshake || reason == caf::sec::incompatible_application_ids)
-    return "refused while connecting: another cluster or version, or one end does not take the other's certificate";
+  if (reason == caf::sec::incompatible_application_ids)
+    return fmt::format("refused while connecting: another cluster, or another version of Troupe than {} here", version);
+  if (reason == caf::sec::disconnect_during_handshake)
+    return "refused while connecting: it has just ended, or one end does not take the other's certificate";
   if (reason == caf::sec::cannot_open_port)
     return "the port cannot be opened; does another program listen there?";
   return caf::to_string(reason);

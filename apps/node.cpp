@@ -35,8 +35,6 @@ using steady = std::chrono::steady_clock;
 
 /// How long a node that another process started waits for its coordinator; one of its own waits for ever.
 constexpr auto once_deadline = 20s;
-/// How long a name may be taken by a process that is gone, until the coordinator has noticed.
-constexpr auto name_deadline = 30s;
 constexpr auto answer_deadline = 20s;
 constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 /// A shutdown that hangs is a bug, but must not leave a process behind.
@@ -108,7 +106,7 @@ private:
         return true;
       }
       const auto waited = steady::now() - began;
-      if (for_good || (once_ && waited > once_deadline) || (taken_ && waited > name_deadline)) {
+      if (for_good || (once_ && waited > once_deadline)) {
         fmt::print(stderr, "troupe: node {} {}\n", self_.name, why);
         code = exit_failed;
         return false;
@@ -124,11 +122,12 @@ private:
 
   /// Empty: it has joined. Else why not, and whether trying again is of use.
   std::string join(bool& for_good) {
-    taken_ = false;
     auto reached = actors::reach<actors::cluster_actor>(system_, coordinator_.host, coordinator_.port);
-    if (!reached)
+    if (!reached) {
+      for_good = reached.error() == caf::sec::incompatible_application_ids;
       return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host, coordinator_.port,
                          actors::explain(reached.error()));
+    }
     cluster_ = *reached;
     std::string why;
     caf::scoped_actor asker{system_};
@@ -138,8 +137,7 @@ private:
       .receive([](std::uint32_t) {},
                [&](const caf::error& e) {
                  why = "was refused: " + actors::explain(e);
-                 taken_ = why.find("has joined already") != std::string::npos && !once_;
-                 for_good = !taken_ && e == caf::sec::runtime_error;
+                 for_good = e == caf::sec::runtime_error;
                });
     return why;
   }
@@ -179,7 +177,6 @@ private:
   const config::cluster_node& coordinator_;
   const config::cluster_node& self_;
   bool once_;
-  bool taken_ = false; ///< another process had the name when it tried last
   signal_waiter& signals_;
   actors::system_config config_;
   caf::actor_system system_;

@@ -221,10 +221,54 @@ class Nodes(BootstrapTest):
             self.assertIn(done.returncode, (1, 2))
         other = self.node("b", file=self.cluster_file("elsewhere.toml", cluster="elsewhere"))
         self.wait_for_line(other, "refused while connecting: another cluster")
+        self.assertEqual(other.wait(DEADLINE_S), 1)  # it would be refused for ever
         taken = subprocess.run([cluster_test.TROUPE, "node", self.file, "--name", "a"], capture_output=True, text=True,
                                timeout=DEADLINE_S, check=False)
         self.assertEqual(taken.returncode, 1)
         self.assertIn("cannot listen", taken.stderr)
+
+    def test_a_second_node_of_a_name_is_told_at_once_and_one_whose_forerunner_is_gone_joins(self):
+        self.cluster("ab")
+        run = self.submit(job=ENDLESS.replace("workers = 4", "workers = 1"))
+        first = self.nodes["b"]
+        second = self.node("b")
+        _, err = self.finish(second)
+        self.assertEqual(second.returncode, 1)
+        self.assertEqual(err, f'troupe: node b was refused: node "b" has joined already: process {first.pid} on 127.0.0.1; '
+                              "end that one, or start this with another name\n")
+        os.kill(first.pid, signal.SIGSTOP)
+        third = self.node("b")
+        self.wait_for_line(third, f"process {first.pid} on 127.0.0.1, which does not answer; it tries again")
+        first.kill()
+        self.wait_for_line(third, "joined; the coordinator is")
+        self.assertIsNone(run.poll())
+
+    def other_version(self):
+        """A copy of the program that takes itself for another version's."""
+        said = subprocess.run([cluster_test.TROUPE, "version", "--json"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
+        version = json.loads(said)["version"].encode()
+        other = version[:-1] + (b"8" if version.endswith(b"9") else b"9")
+        with open(cluster_test.TROUPE, "rb") as program, open(self.path("other"), "wb") as copy:
+            copy.write(program.read().replace(b"\0" + version + b"\0", b"\0" + other + b"\0"))
+        os.chmod(copy.name, 0o755)
+        said = subprocess.run([copy.name, "version"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
+        self.assertIn(other.decode(), said)
+        return copy.name, other.decode()
+
+    def test_whoever_is_of_another_version_is_told_so_and_the_job_goes_on(self):
+        self.cluster()
+        run = self.submit(job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        program, version = self.other_version()
+        self.nodes["d"].kill()
+        self.wait_for_line(self.nodes["a"], "node d is gone")
+        done = subprocess.run([program, "node", self.file, "--name", "d"], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        # Whoever compiled the version into an instruction has left it out of the word that CAF compares; then the cluster does.
+        self.assertRegex(done.stderr, rf'^troupe: node d .*(another version of Troupe than {version} here|this cluster runs Troupe \S+, node "d" runs {version})\n$')
+        self.wait_for_line(run, "^step ")
+        self.node("d")
+        self.wait_for_line(run, "node d is back")
 
 
 class Jobs(BootstrapTest):
