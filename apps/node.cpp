@@ -208,7 +208,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   }
   say(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
                              cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
-  int code = exit_done;
+  int code = job.empty() ? exit_done : exit_interrupted; // whoever ends it before its job does has cut that short
   child_processes children;
   if (!job.empty())
     children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
