@@ -15,6 +15,7 @@
 
 #include "protocols/wire/codec.hpp"
 #include "tests/actors/lane_harness.hpp"
+#include "tests/actors/sockets.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -278,25 +279,19 @@ TEST(LaneKeys, AnotherJobIsRefusedOnBothSidesWithBothKeys) {
 }
 
 TEST(LaneDial, NobodyThereIsReportedAtTheDeadline) {
-  std::uint16_t unused = 0;
-  {
-    node gone(9);
-    unused = gone.hub->port();
-  }
+  const tests::kept_port unused;
   node zero(0);
-  zero.hub->connect(node_id{1}, "127.0.0.1", unused, 60ms);
+  zero.hub->connect(node_id{1}, "127.0.0.1", unused.number(), 60ms);
   ASSERT_TRUE(zero.seen->wait_down());
   EXPECT_EQ(zero.seen->down[0].first, node_id{1});
-  EXPECT_TRUE(contains(zero.seen->down[0].second, "no lane to 127.0.0.1:" + std::to_string(unused) + " within 60 ms"));
+  EXPECT_TRUE(contains(zero.seen->down[0].second, "no lane to 127.0.0.1:" + std::to_string(unused.number()) + " within 60 ms"));
   EXPECT_TRUE(contains(zero.seen->down[0].second, "refused"));
 }
 
 TEST(LaneDial, AHubThatComesLateIsFound) {
+  const tests::kept_port kept;
   lane_options late;
-  {
-    node gone(9);
-    late.port = gone.hub->port();
-  }
+  late.port = kept.number();
   node zero(0);
   zero.hub->connect(node_id{1}, "127.0.0.1", late.port, test::patience);
   node one(1, late);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bare blocking TCP clients for tests that speak to a port as a stranger would.
+// Bare blocking TCP clients for tests that speak to a port as a stranger would, and ports that nobody else takes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -56,6 +56,33 @@ public:
 
 private:
   int fd_;
+};
+
+/// A port of this machine where nobody listens and nobody else can, while this lives: whoever dials it is refused. One may listen there
+/// who sets SO_REUSEADDR.
+class kept_port {
+public:
+  kept_port() : fd_{::socket(AF_INET, SOCK_STREAM, 0)} {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    const int yes = 1;
+    ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0
+        || ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw std::system_error{errno, std::generic_category(), "bind"};
+    number_ = ntohs(address.sin_port);
+  }
+  kept_port(const kept_port&) = delete;
+  kept_port& operator=(const kept_port&) = delete;
+  ~kept_port() { ::close(fd_); }
+
+  std::uint16_t number() const { return number_; }
+
+private:
+  int fd_;
+  std::uint16_t number_ = 0;
 };
 
 } // namespace troupe::tests

@@ -25,10 +25,13 @@ from cluster_test import DEADLINE_S, ENDLESS, JOB, ClusterTest
 SEED = int(os.environ.get("TROUPE_TEST_SEED", "1"))
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+
+def unasked_ports():
+    """Free ports beyond those that the system hands out, for who does not listen beside a keeper; each once."""
+    for port in random.SystemRandom().sample(range(61000, 65536), 1000):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                yield port
 
 
 class BootstrapTest(ClusterTest):
@@ -36,9 +39,17 @@ class BootstrapTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        self.port = free_port()
+        self.port = self.kept_port()
         self.file = self.cluster_file("lab.toml")
         self.nodes = {}
+
+    def kept_port(self):
+        """A port for a program of this test, which listens with SO_REUSEADDR; the system gives it to nobody else while the test lasts."""
+        keeper = socket.socket()
+        self.addCleanup(keeper.close)
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        return keeper.getsockname()[1]
 
     def cluster_file(self, name, cluster="lab", names="abcd"):
         text = f'name = "{cluster}"\n'
@@ -165,7 +176,7 @@ class Nodes(BootstrapTest):
 
     def metrics(self):
         """What the coordinator's node and another serve while a job runs."""
-        ports = {name: free_port() for name in "ab"}
+        ports = dict(zip("ab", unasked_ports()))
         with open(self.file, encoding="utf-8") as file:
             text = file.read()
         for name, port in ports.items():
