@@ -202,7 +202,7 @@ public:
     auto all = inspect_cluster(asker_, cluster_, patience);
     if (!all)
       throw std::runtime_error(explain(all.error()));
-    return std::move(*all);
+    return std::move(all->reports);
   }
   bool has_job() { return !view().jobs.empty(); }
   std::uint64_t steps() {

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/gathering.hpp"
+#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 
@@ -102,24 +105,94 @@ caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& que
   return promise;
 }
 
-caf::expected<cluster_report> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster, std::chrono::milliseconds patience) {
-  cluster_report all;
-  caf::error why;
-  asker->request(cluster, patience, inspect_query{}).receive([&](cluster_report& said) { all = std::move(said); }, [&](caf::error& e) { why = std::move(e); });
-  if (why)
-    return why;
-  // All at once: while one page is packed, another is unpacked.
-  auto ask = [&](const node_report& node, std::uint32_t page) {
-    return asker->request(cluster, patience, inspect_query{page, node.gathering, node.job, node.node});
+namespace {
+
+class onlooker_state {
+public:
+  static inline const char* name = "troupe.onlooker";
+
+  onlooker_state(onlooker_actor::stateful_pointer<onlooker_state> self, cluster_actor cluster, std::chrono::milliseconds patience)
+      : self_(self), cluster_(std::move(cluster)), patience_(patience) {}
+
+  onlooker_actor::behavior_type make_behavior() {
+    return {[this](caf::get_atom) { return look(); }};
+  }
+
+private:
+  struct sight {
+    cluster_view cluster;
+    cluster_report reports;
+    caf::error why = {};
   };
-  std::vector<std::pair<node_report*, decltype(ask(all.nodes.front(), 1))>> pages;
-  for (auto& node : all.nodes)
-    for (std::uint32_t page = 1; page < node.pages; ++page)
-      pages.emplace_back(&node, ask(node, page));
-  for (auto& [node, answer] : pages)
-    answer.receive([&](cluster_report& said) { std::ranges::move(said.nodes.front().actors, std::back_inserter(node->actors)); },
-                   [&](const caf::error& e) { node->silent = explain(e); });
-  return all;
+
+  caf::result<cluster_view, cluster_report> look() {
+    auto promise = self_->make_response_promise<cluster_view, cluster_report>();
+    const gathering<sight> all([promise](sight whole) mutable {
+      if (whole.why)
+        promise.deliver(std::move(whole.why));
+      else
+        promise.deliver(std::move(whole.cluster), std::move(whole.reports));
+    });
+    auto failed = [all](const caf::error& e) {
+      all->why = e;
+      all.one_less();
+    };
+    all.one_more();
+    self_->request(cluster_, patience_, cluster_query{})
+      .then(
+        [all](cluster_view& said) {
+          all->cluster = std::move(said);
+          all.one_less();
+        },
+        failed);
+    self_->request(cluster_, patience_, inspect_query{})
+      .then(
+        [this, all](cluster_report& said) {
+          all->reports = std::move(said);
+          ask_for_the_rest(all);
+          all.one_less();
+        },
+        failed);
+    return promise;
+  }
+
+  /// All pages at once: while one is packed, another is unpacked.
+  void ask_for_the_rest(const gathering<sight>& all) {
+    const auto& nodes = all->reports.nodes;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      for (std::uint32_t page = 1; page < nodes[i].pages; ++page) {
+        all.one_more();
+        self_->request(cluster_, patience_, inspect_query{page, nodes[i].gathering, nodes[i].job, nodes[i].node})
+          .then(
+            [all, i](cluster_report& said) {
+              std::ranges::move(said.nodes.front().actors, std::back_inserter(all->reports.nodes[i].actors));
+              all.one_less();
+            },
+            [all, i](const caf::error& e) {
+              all->reports.nodes[i].silent = explain(e);
+              all.one_less();
+            });
+      }
+  }
+
+  onlooker_actor::stateful_pointer<onlooker_state> self_;
+  cluster_actor cluster_;
+  std::chrono::milliseconds patience_;
+};
+
+} // namespace
+
+onlooker_actor spawn_onlooker(caf::actor_system& system, cluster_actor cluster, std::chrono::milliseconds patience) {
+  return system.spawn<onlooker_actor::stateful_impl<onlooker_state>>(std::move(cluster), patience);
+}
+
+caf::expected<cluster_look> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster, std::chrono::milliseconds patience) {
+  caf::expected<cluster_look> out{caf::error{caf::sec::runtime_error}};
+  const auto onlooker = spawn_onlooker(asker->home_system(), cluster, patience);
+  asker->request(onlooker, caf::infinite, caf::get_atom_v)
+    .receive([&](cluster_view& of, cluster_report& all) { out = cluster_look{std::move(of), std::move(all)}; }, [&](caf::error& e) { out = std::move(e); });
+  caf::anon_send_exit(onlooker, caf::exit_reason::user_shutdown);
+  return out;
 }
 
 } // namespace troupe::actors

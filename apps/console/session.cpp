@@ -28,16 +28,11 @@ bool comparable(const snapshot& before, const snapshot& now) {
 } // namespace
 
 caf::expected<snapshot> session::look() {
-  snapshot at;
-  auto view = ask<actors::cluster_view>(actors::cluster_query{});
-  if (!view)
-    return view.error();
-  at.cluster = std::move(*view);
-  auto reports = actors::inspect_cluster(asker_, cluster_, patience);
-  if (!reports)
-    return reports.error();
-  at.reports = std::move(*reports);
-  at.at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  auto seen = actors::inspect_cluster(asker_, cluster_, patience);
+  if (!seen)
+    return seen.error();
+  const auto at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  snapshot at{std::move(seen->cluster), std::move(seen->reports), at_s};
   looks_.push_back(at);
   if (looks_.size() > 2)
     looks_.pop_front();

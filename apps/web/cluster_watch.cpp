@@ -2,12 +2,14 @@
 // Asking, and asking again.
 #include "apps/web/cluster_watch.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include <caf/actor_cast.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/cluster_inspection.hpp"
 #include "actors/errors.hpp"
 #include "actors/type_ids.hpp"
 
@@ -17,8 +19,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto pause = 1s;
 constexpr auto patience = 5s;
+
+/// From one look to the next. A look takes some microseconds of an actor's node and of ours: of tens of thousands it is taken more
+/// rarely. That a look took long is no reason, for then somebody does not answer.
+std::chrono::microseconds pause_after(const actors::cluster_report& all) {
+  std::chrono::microseconds out{0};
+  for (const auto& node : all.nodes)
+    out += 100us * node.actors.size();
+  return std::max<std::chrono::microseconds>(out, 1s);
+}
 
 using asker_actor = caf::typed_actor<caf::result<void>(caf::tick_atom)>;
 
@@ -27,7 +37,10 @@ public:
   static inline const char* name = "troupe.web";
 
   asker_state(asker_actor::stateful_pointer<asker_state> self, actors::cluster_actor cluster, std::shared_ptr<feed> to)
-      : self_(self), cluster_(std::move(cluster)), feed_(std::move(to)) {}
+      : self_(self), onlooker_(actors::spawn_onlooker(self->system(), std::move(cluster), patience)), feed_(std::move(to)) {}
+  asker_state(const asker_state&) = delete;
+  asker_state& operator=(const asker_state&) = delete;
+  ~asker_state() { caf::anon_send_exit(onlooker_, caf::exit_reason::user_shutdown); }
 
   asker_actor::behavior_type make_behavior() {
     look();
@@ -36,29 +49,23 @@ public:
 
 private:
   void look() {
-    self_->request(cluster_, patience, actors::cluster_query{})
+    self_->request(onlooker_, caf::infinite, caf::get_atom_v)
       .then(
-        [this](actors::cluster_view& view) {
-          self_->request(cluster_, patience, actors::inspect_query{})
-            .then(
-              [this, view = std::move(view)](actors::cluster_report& all) mutable {
-                feed_->on_snapshot({std::move(view), std::move(all)});
-                again();
-              },
-              [this](const caf::error& e) { failed(e); });
+        [this](actors::cluster_view& view, actors::cluster_report& all) {
+          const auto pause = pause_after(all);
+          feed_->on_snapshot({std::move(view), std::move(all)});
+          again(pause);
         },
-        [this](const caf::error& e) { failed(e); });
+        [this](const caf::error& e) {
+          feed_->on_silence("the cluster does not answer: " + actors::explain(e));
+          again(1s);
+        });
   }
 
-  void failed(const caf::error& e) {
-    feed_->on_silence("the cluster does not answer: " + actors::explain(e));
-    again();
-  }
-
-  void again() { self_->delayed_send(self_, pause, caf::tick_atom_v); }
+  void again(std::chrono::microseconds pause) { self_->delayed_send(self_, pause, caf::tick_atom_v); }
 
   asker_actor::stateful_pointer<asker_state> self_;
-  actors::cluster_actor cluster_;
+  actors::onlooker_actor onlooker_;
   std::shared_ptr<feed> feed_;
 };
 

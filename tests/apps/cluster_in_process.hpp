@@ -173,7 +173,7 @@ public:
   }
 
   apps::console::snapshot look() {
-    return {.cluster = {}, .reports = *actors::inspect_cluster(asker_, cluster_, std::chrono::seconds{10})};
+    return {.cluster = {}, .reports = std::move(actors::inspect_cluster(asker_, cluster_, std::chrono::seconds{10})->reports)};
   }
 
   std::map<std::string, std::shared_ptr<gate>> gates;   ///< by node: of the data that it reads
