@@ -12,6 +12,7 @@
 #include "apps/console/orders.hpp"
 #include "apps/console/past.hpp"
 #include "apps/console/rates.hpp"
+#include "apps/console/stragglers.hpp"
 #include "apps/console/views.hpp"
 #include "apps/report.hpp"
 
@@ -186,7 +187,7 @@ std::vector<command> looking_commands() {
     {"mailbox ACTOR", "what waits in its mailbox, how that changes in a second, when it will be empty", "mailbox shard 0",
      "id node seconds before mailbox change_per_s handled_per_s empty_in_s state since_s busy handler_s", mailbox_now, actor_names},
     {"stragglers", "workers by what their rounds take, and the part that is unusual", "stragglers",
-     "workers: [{id node compute_ms network_ms queue_ms verdict}] median_ms mad_ms", now(stragglers)},
+     "workers: [{id node compute_ms network_ms queue_ms verdict}] median_ms mad_ms rule", now(stragglers)},
     {"rates", "steps and samples a second of every job, messages a second of every actor, bytes a second of every lane", "rates",
      "seconds actors: [{id node messages_per_s}] jobs: [{number name steps_per_s samples_per_s}] lanes: [{from to sent_per_s received_per_s bytes_queued}]", rates_now},
     {"links", "every lane: throughput, what waits, credit, round trip", "links",

@@ -3,7 +3,7 @@
 #include "apps/console/snapshot.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <set>
 #include <tuple>
 
@@ -20,14 +20,6 @@ namespace {
 int number_of(const std::string& id) {
   const auto blank = id.rfind(' ');
   return blank == std::string::npos ? 0 : std::atoi(id.c_str() + blank + 1);
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  std::ranges::sort(values);
-  const auto half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 } // namespace
@@ -269,88 +261,6 @@ answer why(const snapshot& at, const std::string& name) {
   if (causes.empty())
     text += "=> they wait for each other: between two messages, or for ever\n";
   return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}}};
-}
-
-namespace {
-
-/// What a worker's round is made of, in milliseconds.
-struct worker_times {
-  actors::actor_report actor;
-  double compute = 0, network = 0, queue = 0;
-};
-
-double field_of(const actors::actor_report& actor, const char* name) {
-  const auto known = actor.fields.find(name);
-  return known == actor.fields.end() ? 0 : std::strtod(known->second.c_str(), nullptr);
-}
-
-/// The slowest way there and back between a worker's node and one that holds parameters; 0: they are there too.
-double round_trip_ms(const snapshot& at, const actors::actor_report& worker, const std::set<std::string>& with_shards) {
-  double slowest = 0;
-  for (const auto& node : at.reports.nodes)
-    if (node.node == worker.node && node.job == worker.job)
-      for (const auto& link : node.links)
-        if (with_shards.contains(link.peer))
-          slowest = std::max({slowest, link.round_trip_s * 1e3, link.stalled_s * 1e3});
-  return slowest;
-}
-
-/// Of one part of the round: what is usual, and beyond what it is not, as the deadline protocol has it.
-struct usual {
-  double median = 0, mad = 0;
-  double limit() const { return median + std::max(3 * mad, 0.1 * median); }
-};
-usual usual_of(const std::vector<worker_times>& workers, double worker_times::*part) {
-  std::vector<double> times, deviations;
-  for (const auto& each : workers)
-    if (!each.actor.stuck)
-      times.push_back(each.*part);
-  usual out{.median = median_of(times)};
-  for (double ms : times)
-    deviations.push_back(std::abs(ms - out.median));
-  out.mad = median_of(deviations);
-  return out;
-}
-
-} // namespace
-
-answer stragglers(const snapshot& at) {
-  std::vector<worker_times> workers;
-  std::set<std::string> with_shards;
-  const auto all = at.actors();
-  for (const auto& actor : all)
-    if (actor.role == "shard" || actor.role == "aggregator")
-      with_shards.insert(actor.node);
-  for (const auto& actor : all)
-    if (actor.role == "worker")
-      workers.push_back({actor, field_of(actor, "compute_ms"), round_trip_ms(at, actor, with_shards), field_of(actor, "queue_ms")});
-  if (workers.empty())
-    return {"no workers\n", {{"workers", boost::json::array{}}}};
-  const auto compute = usual_of(workers, &worker_times::compute), network = usual_of(workers, &worker_times::network),
-             queue = usual_of(workers, &worker_times::queue);
-  // What is less than a tenth of a step holds nobody up, however unusual it is.
-  const auto matters = [&](double ms, const usual& of) { return ms > of.limit() && ms > 0.1 * compute.median; };
-  const auto times_of = [](double ms, const usual& of) { return of.median > 0 ? fmt::format("{:.1f} times the median", ms / of.median) : fmt::format("{:.2f} ms", ms); };
-  std::vector<std::vector<std::string>> rows{{"worker", "node", "compute", "network", "queue", "verdict"}};
-  boost::json::array list;
-  for (const auto& each : workers) {
-    const auto under_way = each.actor.state == "computes" ? each.actor.since_s * 1000 : 0;
-    const auto computes = std::max(each.compute, under_way);
-    const std::string verdict = each.actor.stuck               ? each.actor.state
-                                : matters(computes, compute)   ? "slow to compute: " + times_of(computes, compute)
-                                : matters(each.network, network) ? "behind a slow lane: " + times_of(each.network, network)
-                                : matters(each.queue, queue)   ? "waits for its data: " + times_of(each.queue, queue)
-                                                               : "";
-    rows.push_back({name_of(each.actor, at), each.actor.node, fmt::format("{:.2f} ms", each.compute), fmt::format("{:.2f} ms", each.network),
-                    fmt::format("{:.2f} ms", each.queue), verdict});
-    list.push_back({{"id", name_of(each.actor, at)}, {"node", each.actor.node}, {"compute_ms", each.compute}, {"network_ms", each.network},
-                    {"queue_ms", each.queue}, {"verdict", verdict}});
-  }
-  const auto of = [](const usual& part) { return fmt::format("{:.2f} ms", part.median); };
-  const auto mad_of = [](const usual& part) { return fmt::format("{:.2f} ms", part.mad); };
-  rows.push_back({"median", "", of(compute), of(network), of(queue), ""});
-  rows.push_back({"MAD", "", mad_of(compute), mad_of(network), mad_of(queue), ""});
-  return {table(rows), {{"workers", std::move(list)}, {"median_ms", compute.median}, {"mad_ms", compute.mad}}};
 }
 
 answer nodes(const snapshot& at) {

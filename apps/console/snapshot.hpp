@@ -44,9 +44,6 @@ answer ps(const snapshot& at, const std::string& only);
 answer show(const snapshot& at, const std::string& actor);
 /// The chain of waits from this actor down to what holds everybody up.
 answer why(const snapshot& at, const std::string& actor);
-/// Workers by what a round is made of: computing, the way to the shards and back, waiting for their data; with median and MAD. Those beyond
-/// three deviations are named, with the part that it is.
-answer stragglers(const snapshot& at);
 answer nodes(const snapshot& at);
 answer jobs(const snapshot& at);
 

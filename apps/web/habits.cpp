@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "apps/console/stragglers.hpp"
+
 namespace troupe::apps::web {
 
 namespace {

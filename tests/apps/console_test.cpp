@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the console says about a cluster.
 #include "apps/console/snapshot.hpp"
+#include "apps/console/stragglers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -150,9 +151,61 @@ TEST(Stragglers, AreNamedByThePartThatIsUnusual) {
     << "0.9 ms is unusual, and less than a tenth of a step";
 }
 
+/// The verdicts on workers whose steps take so long.
+std::vector<std::string> verdicts_on(std::initializer_list<const char*> compute_ms) {
+  std::vector<actors::actor_report> workers;
+  for (const auto* ms : compute_ms) {
+    workers.push_back(actor("worker " + std::to_string(workers.size()), "waits for parameters"));
+    workers.back().fields["compute_ms"] = ms;
+  }
+  std::vector<std::string> out;
+  const auto said = stragglers(of(workers));
+  for (const auto& each : said.json.at("workers").as_array())
+    out.emplace_back(each.at("verdict").as_string());
+  return out;
+}
+
+TEST(Stragglers, OfFewAreThoseThatTakeHalfAgainAsLongAsTheFastest) {
+  using testing::ElementsAre;
+  EXPECT_THAT(verdicts_on({"10"}), ElementsAre(""));
+  EXPECT_THAT(verdicts_on({"50", "10"}), ElementsAre("slow to compute: 5.0 times the fastest", ""));
+  EXPECT_THAT(verdicts_on({"10", "16"}), ElementsAre("", "slow to compute: 1.6 times the fastest"));
+  EXPECT_THAT(verdicts_on({"10", "15"}), ElementsAre("", ""));
+  // The MAD is 30, and would excuse both.
+  EXPECT_THAT(verdicts_on({"10", "40", "100"}), ElementsAre("", "slow to compute: 4.0 times the fastest", "slow to compute: 10.0 times the fastest"));
+  // Of four it is 0.5, and the fastest is no longer the measure.
+  EXPECT_THAT(verdicts_on({"1", "10", "11", "11"}), ElementsAre("", "", "", ""));
+  EXPECT_THAT(verdicts_on({"10", "10", "10", "12"}), ElementsAre("", "", "", "slow to compute: 1.2 times the median"));
+}
+
+TEST(Stragglers, WhoeverHasNotMadeAStepIsNoMeasureForOthers) {
+  using testing::ElementsAre;
+  EXPECT_THAT(verdicts_on({"0.000", "10"}), ElementsAre("", ""));
+  EXPECT_THAT(verdicts_on({"0.000", "0.000", "0.000", "0.000", "10"}), ElementsAre("", "", "", "", ""));
+  EXPECT_THAT(verdicts_on({"0.000", "0.000", "10", "50"}), ElementsAre("", "", "", "slow to compute: 5.0 times the fastest"));
+}
+
+TEST(Stragglers, OfTwoALaneOfNoLengthIsNoMeasureForTheOther) {
+  auto at = of({actor("shard 0", "collects"), actor("worker 0", "waits for parameters")});
+  at.reports.nodes.push_back({.node = "c", .job = 1, .actors = {actor("worker 1", "waits for parameters")}, .links = {{.peer = "b"}}});
+  at.reports.nodes[0].actors[1].fields["compute_ms"] = at.reports.nodes[1].actors[0].fields["compute_ms"] = "10";
+  at.reports.nodes[1].actors[0].node = "c";
+  const auto verdict = [&](double round_trip_s) {
+    at.reports.nodes[1].links[0].round_trip_s = round_trip_s;
+    return std::string{stragglers(at).json.at("workers").at(1).at("verdict").as_string()};
+  };
+  EXPECT_EQ(verdict(0.004), "");
+  EXPECT_EQ(verdict(0.006), "behind a slow lane: 6.00 ms");
+}
+
+TEST(Stragglers, TheRuleIsSaid) {
+  const auto one = actor("worker 0", "waits for parameters");
+  EXPECT_THAT(stragglers(of({one})).text, HasSubstr("slow is half again as long as the fastest"));
+}
+
 TEST(Stragglers, AStepThatIsUnderWayCountsToo) {
   std::vector<actors::actor_report> workers;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     workers.push_back(actor("worker " + std::to_string(i), i == 2 ? "computes" : "waits for parameters", {}, i == 2 ? 4.0 : 0.1));
     workers.back().fields["compute_ms"] = "10";
   }
