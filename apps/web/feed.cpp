@@ -7,12 +7,13 @@
 #include <cstdlib>
 
 #include "apps/run_progress.hpp"
+#include "apps/web/folding.hpp"
 
 namespace troupe::apps::web {
 
 namespace {
 
-constexpr std::size_t most_evaluations = 1000, most_events = 200, most_actors = 1000, most_rows = 64;
+constexpr std::size_t most_evaluations = 1000, most_events = 200, most_lanes = 64;
 /// A round that takes longer than this is worth a word about its cause.
 constexpr double long_round_s = 2;
 
@@ -160,13 +161,13 @@ void feed::on_snapshot(console::snapshot at) {
   keep_roles(at);
   bring_back_the_silent(at);
   habits_.see(at, now_s());
+  const auto seen = folded(habits_.actors(at));
   cluster_ = {{"nodes", nodes_of(at)},
-              {"actors", habits_.actors(at, most_actors)},
-              {"actors_total", at.actors().size()},
-              {"waits", habits_.waits(2 * most_actors)},
+              {"actors", json_of(seen.boxes)},
+              {"waits", json_of(seen.arrows)},
               {"causes", std::move(causes)},
-              {"stragglers", habits_.stragglers(at, most_rows)},
-              {"lanes", habits_.lanes(most_rows)}};
+              {"stragglers", habits_.stragglers(at)},
+              {"lanes", habits_.lanes(most_lanes)}};
   publish();
 }
 

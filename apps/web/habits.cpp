@@ -15,6 +15,8 @@ namespace troupe::apps::web {
 namespace {
 
 constexpr double fading = 0.9;
+/// What has lasted this long is shown as it is; what changes faster, by its share of the last seconds.
+constexpr double long_s = 1.5;
 constexpr std::array kinds{"works", "waits", "idle", "stuck"};
 
 /// In one word, as people tell them apart; whoever names nobody that it waits for and has nothing to do is idle.
@@ -23,7 +25,7 @@ std::string kind_of(const actors::actor_report& actor) {
     return "stuck";
   if (!actor.waits_for.empty())
     return "waits";
-  for (const auto* rests : {"idle", "collects", "hold", "held", "waits"})
+  for (const auto* rests : {"idle", "collects", "hold", "held", "waits", "runs"}) // the last is the coordinator's
     if (actor.state.starts_with(rests))
       return "idle";
   return "works";
@@ -48,10 +50,11 @@ void habits::see(const console::snapshot& at, double at_s) {
     auto& known = actors_[id];
     for (const auto* kind : kinds)
       known.kinds[kind].see(kind_of(actor) == kind ? 1 : 0);
-    for (const auto& whom : actor.waits_for) // as if it had been looked at before, and not been waited for
-      known.waits.try_emplace(whom, faded{0, (known.kinds["works"].weight - 1) / fading});
-    for (auto& [whom, share] : known.waits)
-      share.see(std::ranges::count(actor.waits_for, whom) > 0 ? 1 : 0);
+    for (const auto& each : actor.waits_for) // as if it had been looked at before, and not been waited for
+      known.waits.try_emplace(each, faded{0, (known.kinds["works"].weight - 1) / fading});
+    const std::set<std::string> whom(actor.waits_for.begin(), actor.waits_for.end());
+    for (auto& [each, share] : known.waits)
+      share.see(whom.contains(each) ? 1 : 0);
     std::erase_if(known.waits, [](const auto& each) { return each.second.mean() < 0.01; });
     if (const auto ms = actor.fields.find("compute_ms"); ms != actor.fields.end())
       if (const auto value = std::strtod(ms->second.c_str(), nullptr); value > 0) // else it has made no step yet
@@ -75,62 +78,78 @@ void habits::see(const console::snapshot& at, double at_s) {
   seen_s_ = at_s;
 }
 
-boost::json::array habits::actors(const console::snapshot& at, std::size_t most) const {
-  boost::json::array out;
+bool habits::slow(const std::string& id) const {
+  const auto known = actors_.find(id);
+  return known != actors_.end() && known->second.slow.mean() > 0.5;
+}
+
+/// In one word: by its habits where it changes many times a second.
+std::string habits::mood_of(const actors::actor_report& actor, const std::string& id) const {
+  const auto now = kind_of(actor);
+  if (now == "stuck" || slow(id))
+    return now == "stuck" ? now : "slow";
+  const auto known = actors_.find(id);
+  if (actor.since_s >= long_s || known == actors_.end())
+    return now;
+  const auto share = [&](const std::string& kind) { return known->second.kinds.at(kind).mean(); };
+  return *std::ranges::max_element(kinds.begin(), kinds.end() - 1, {}, share); // it is not stuck
+}
+
+picture habits::actors(const console::snapshot& at) const {
+  picture out;
   for (const auto& actor : at.actors()) {
-    if (out.size() == most)
-      break;
     const auto id = console::name_of(actor, at);
-    boost::json::object shares;
-    if (const auto known = actors_.find(id); known != actors_.end())
+    box one{.id = id, .role = actor.role, .node = actor.node, .state = actor.state, .since_s = actor.since_s, .mailbox = actor.mailbox,
+            .waits_for = actor.waits_for, .mood = mood_of(actor, id)};
+    if (const auto known = actors_.find(id); known != actors_.end()) {
       for (const auto& [kind, share] : known->second.kinds)
-        shares[kind] = brief(share.mean());
-    out.push_back({{"id", id},
-                   {"role", actor.role},
-                   {"node", actor.node},
-                   {"state", actor.state},
-                   {"since_s", brief(actor.since_s)},
-                   {"mailbox", actor.mailbox},
-                   {"waits_for", boost::json::value_from(actor.waits_for)},
-                   {"kind", kind_of(actor)},
-                   {"shares", std::move(shares)}});
+        one.shares[kind] = share.mean();
+      for (const auto& [to, share] : known->second.waits)
+        out.arrows.push_back({id, to, share.mean()});
+    }
+    out.boxes.push_back(std::move(one));
   }
   return out;
 }
 
-boost::json::array habits::waits(std::size_t most) const {
-  boost::json::array out;
-  for (const auto& [from, known] : actors_)
-    for (const auto& [to, share] : known.waits)
-      if (out.size() < most)
-        out.push_back({{"from", from}, {"to", to}, {"share", brief(share.mean())}});
-  return out;
-}
-
-boost::json::object habits::stragglers(const console::snapshot& at, std::size_t most) const {
+boost::json::object habits::stragglers(const console::snapshot& at) const {
   auto out = console::stragglers(at).json;
-  auto& workers = out.at("workers").as_array();
+  auto workers = std::move(out.at("workers").as_array()); // a reference into an object does not outlive a new key
   std::set<std::string> stuck;
   for (const auto& actor : at.actors())
     if (actor.stuck)
       stuck.insert(console::name_of(actor, at));
+  std::vector<double> times;
+  std::map<std::string, std::vector<double>> by_node;
+  boost::json::array in_trouble;
   for (auto& each : workers) {
     auto& worker = each.as_object();
-    const auto known = actors_.find(std::string{worker.at("id").as_string()});
-    if (known == actors_.end())
-      continue;
-    worker["compute_ms"] = brief(known->second.compute_ms.mean());
-    worker["slow"] = known->second.slow.mean() > 0.5;
-    worker["stuck"] = stuck.contains(known->first);
+    const std::string id{worker.at("id").as_string()};
+    const auto known = actors_.find(id);
+    const auto ms = known == actors_.end() ? worker.at("compute_ms").to_number<double>() : known->second.compute_ms.mean();
+    worker["compute_ms"] = brief(ms);
+    worker["slow"] = slow(id);
+    worker["stuck"] = stuck.contains(id);
+    if (!stuck.contains(id))
+      times.push_back(ms);
+    if (stuck.contains(id) || slow(id))
+      in_trouble.push_back(worker);
+    else
+      by_node[std::string{worker.at("node").as_string()}].push_back(ms);
   }
-  if (workers.size() > most) {
-    const auto longer = [](const boost::json::value& a, const boost::json::value& b) {
-      return a.at("compute_ms").to_number<double>() > b.at("compute_ms").to_number<double>();
-    };
-    std::partial_sort(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(most), workers.end(), longer);
-    out["left_out"] = workers.size() - most;
-    workers.resize(most);
+  out["median_ms"] = brief(console::median_of(std::move(times)));
+  if (workers.size() <= most_alone) {
+    out["workers"] = std::move(workers);
+    return out;
   }
+  in_trouble.resize(std::min(in_trouble.size(), most_alone));
+  out["workers"] = std::move(in_trouble);
+  boost::json::array nodes;
+  for (const auto& [node, ms] : by_node)
+    if (nodes.size() < most_alone)
+      nodes.push_back({{"id", node}, {"count", ms.size()}, {"compute_ms", brief(console::median_of(ms))}, {"low_ms", brief(std::ranges::min(ms))}, {"high_ms", brief(std::ranges::max(ms))}});
+  out["left_out"] = by_node.size() - nodes.size();
+  out["nodes"] = std::move(nodes);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include "apps/console/snapshot.hpp"
+#include "apps/web/folding.hpp"
 
 namespace troupe::apps::web {
 
@@ -19,12 +20,12 @@ public:
   /// `at_s`: when this was seen; later than what was seen before.
   void see(const console::snapshot& at, double at_s);
 
-  /// Each actor as it is now, with `kind` ("works", "waits", "idle", "stuck") and the shares of each kind; the first `most`.
-  boost::json::array actors(const console::snapshot& at, std::size_t most) const;
-  /// `{from, to, share}`: who has been waiting for whom; the first `most`.
-  boost::json::array waits(std::size_t most) const;
-  /// Workers by the time of their steps, with the console's verdict where it holds for most of the time, and the median.
-  boost::json::object stragglers(const console::snapshot& at, std::size_t most) const;
+  /// Each actor with what it has been doing, and who has been waiting for whom.
+  picture actors(const console::snapshot& at) const;
+  /// The console's `stragglers`, with the means of what was seen, whose verdict holds for most of the time. Of more than most_alone workers
+  /// those that are slow or stuck, and `nodes: [{id count compute_ms low_ms high_ms}]` with the median and the range of each node's others;
+  /// `left_out`: how many nodes there are beyond those.
+  boost::json::object stragglers(const console::snapshot& at) const;
   /// Lanes with bytes a second, the busiest first.
   boost::json::array lanes(std::size_t most) const;
 
@@ -39,6 +40,9 @@ private:
     std::map<std::string, faded> kinds, waits;
     faded compute_ms, slow;
   };
+  bool slow(const std::string& id) const;
+  std::string mood_of(const actors::actor_report& actor, const std::string& id) const;
+
   struct lane_habits {
     actors::link_report last;
     faded sent_per_s;

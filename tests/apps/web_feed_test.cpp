@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/web/folding.hpp"
 #include "apps/web/habits.hpp"
 #include "apps/web/thinned_curve.hpp"
 
@@ -60,27 +62,40 @@ TEST(Habits, AreSharesOfTheLastLooks) {
   habits seen;
   const auto busy = of({actor("worker 0", "computes")}), waiting = of({actor("worker 0", "waits for parameters", {"shard 0"})});
   seen.see(busy, 1);
-  EXPECT_EQ(seen.waits(9), boost::json::array{});
+  EXPECT_TRUE(seen.actors(busy).arrows.empty());
   seen.see(waiting, 2);
   // The look before counts 0.9: 1 / 1.9 of the time it waited.
-  EXPECT_EQ(boost::json::serialize(seen.waits(9)), R"([{"from":"worker 0","to":"shard 0","share":5.26E-1}])");
-  const auto now = seen.actors(waiting, 9).at(0).as_object();
-  EXPECT_EQ(now.at("kind"), "waits");
-  EXPECT_EQ(boost::json::serialize(now.at("shares")), R"({"idle":0E0,"stuck":0E0,"waits":5.26E-1,"works":4.74E-1})");
+  const auto now = seen.actors(waiting);
+  EXPECT_EQ(boost::json::serialize(json_of(now.arrows)), R"([{"from":"worker 0","to":"shard 0","share":5.26E-1}])");
+  const auto worker = json_of(now.boxes).at(0).as_object();
+  EXPECT_EQ(worker.at("mood"), "waits");
+  EXPECT_EQ(boost::json::serialize(worker.at("shares")), R"({"idle":0E0,"stuck":0E0,"waits":5.26E-1,"works":4.74E-1})");
+}
+
+TEST(Habits, WhatLastsIsShownAsItIs) {
+  habits seen;
+  for (int i = 0; i < 3; ++i)
+    seen.see(of({actor("worker 0", "computes")}), i);
+  auto at = of({actor("worker 0", "waits for parameters", {"shard 0"})});
+  seen.see(at, 3);
+  EXPECT_EQ(seen.actors(at).boxes.at(0).mood, "works"); // most of the time
+  at.reports.nodes[0].actors[0].since_s = 2;
+  EXPECT_EQ(seen.actors(at).boxes.at(0).mood, "waits");
 }
 
 TEST(Habits, WhoeverWaitsForNobodyAndDoesNothingIsIdle) {
-  for (const auto* state : {"idle", "collects", "holds", "held, waits for a plan"})
-    EXPECT_EQ(habits{}.actors(of({actor("shard 0", state)}), 9).at(0).at("kind"), "idle") << state;
+  const auto mood = [](const char* state) { return habits{}.actors(of({actor("shard 0", state)})).boxes.at(0).mood; };
+  for (const auto* state : {"idle", "collects", "holds", "held, waits for a plan", "runs"})
+    EXPECT_EQ(mood(state), "idle") << state;
   for (const auto* state : {"computes", "loads a batch", "applies", "sums", "evaluates"})
-    EXPECT_EQ(habits{}.actors(of({actor("shard 0", state)}), 9).at(0).at("kind"), "works") << state;
+    EXPECT_EQ(mood(state), "works") << state;
 }
 
 TEST(Habits, WhoeverIsGoneIsForgotten) {
   habits seen;
   seen.see(of({actor("worker 0", "waits for parameters", {"shard 0"})}, {{"c", 10, 10, 0}}), 1);
   seen.see(of({}), 2);
-  EXPECT_TRUE(seen.waits(9).empty());
+  EXPECT_TRUE(seen.actors(of({actor("worker 0", "idle")})).arrows.empty());
   EXPECT_TRUE(seen.lanes(9).empty());
 }
 
@@ -101,19 +116,115 @@ TEST(Habits, AStepThatWasNotMadeYetIsNoFastOne) {
     at.reports.nodes[0].actors[0].fields["compute_ms"] = ms;
     seen.see(at, 1);
   }
-  EXPECT_EQ(seen.stragglers(at, 9).at("workers").at(0).at("compute_ms").as_double(), 8);
+  EXPECT_EQ(seen.stragglers(at).at("workers").at(0).at("compute_ms").as_double(), 8);
 }
 
-TEST(Habits, OfManyWorkersTheSlowestAreShown) {
+TEST(Habits, TheMedianIsOfWhatIsShown) {
   auto at = of({actor("worker 0", "computes"), actor("worker 1", "computes"), actor("worker 2", "computes")});
-  for (int i = 0; i < 3; ++i)
-    at.reports.nodes[0].actors[static_cast<std::size_t>(i)].fields["compute_ms"] = std::to_string(10 * (i == 1 ? 9 : 1));
   habits seen;
-  seen.see(at, 1);
-  const auto out = seen.stragglers(at, 1);
-  EXPECT_EQ(out.at("left_out").to_number<int>(), 2);
-  EXPECT_EQ(out.at("workers").at(0).at("id"), "worker 1");
+  for (const auto* ms : {"10", "20"}) {
+    for (auto& worker : at.reports.nodes[0].actors)
+      worker.fields["compute_ms"] = ms;
+    seen.see(at, 1);
+  }
+  const auto out = seen.stragglers(at);
+  EXPECT_EQ(out.at("workers").at(1).at("compute_ms").as_double(), 15.263); // (0.9 * 10 + 20) / 1.9
+  EXPECT_EQ(out.at("median_ms").as_double(), 15.263);
+}
+
+TEST(Habits, OfManyWorkersEachNodeHasARowAndTheSlowStandOut) {
+  std::vector<actors::actor_report> workers;
+  for (int i = 0; i < 25; ++i) {
+    workers.push_back(actor("worker " + std::to_string(i), "computes"));
+    workers.back().fields["compute_ms"] = i == 7 ? "90" : i == 8 ? "11" : "10";
+  }
+  habits seen;
+  seen.see(of(workers), 1);
+  const auto out = seen.stragglers(of(workers));
+  ASSERT_EQ(out.at("workers").as_array().size(), 1U);
+  EXPECT_EQ(out.at("workers").at(0).at("id"), "worker 7");
   EXPECT_EQ(out.at("workers").at(0).at("slow"), true);
+  EXPECT_EQ(boost::json::serialize(out.at("nodes")), R"([{"id":"b","count":24,"compute_ms":1E1,"low_ms":1E1,"high_ms":1.1E1}])");
+  EXPECT_EQ(out.at("left_out").to_number<int>(), 0);
+  workers.pop_back();
+  EXPECT_EQ(seen.stragglers(of(workers)).at("workers").as_array().size(), 24U);
+}
+
+/// So many workers, one after the other on these nodes.
+picture workers(std::size_t count, const std::vector<std::string>& nodes) {
+  picture out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.boxes.push_back({.id = fmt::format("worker {}", i), .role = "worker", .node = nodes[i % nodes.size()], .mood = "works", .shares = {{"works", 1}}});
+  return out;
+}
+std::vector<std::string> ids_of(const picture& all) {
+  std::vector<std::string> out;
+  for (const auto& each : all.boxes)
+    out.push_back(each.id);
+  return out;
+}
+
+TEST(Folding, FewActorsAreToldApart) {
+  auto all = workers(24, {"b", "c"});
+  all.arrows = {{"worker 0", "worker 1", 0.5}, {"worker 2", "worker 1", 0.7}};
+  const auto out = folded(all);
+  EXPECT_EQ(ids_of(out), ids_of(all));
+  EXPECT_EQ(out.arrows.at(0).share, 0.7); // the widest first
+}
+
+TEST(Folding, ManyOfARoleAreOneForEachNode) {
+  auto all = workers(25, {"b", "c"});
+  all.boxes.insert(all.boxes.begin(), {.id = "shard 0", .role = "shard", .node = "b", .mood = "waits"});
+  all.boxes[1].shares = {{"works", 0.35}, {"waits", 0.65}}; // worker 0 on b, which has 13
+  all.boxes[1].mood = "waits";
+  all.boxes[3].mailbox = 4;
+  all.arrows = {{"worker 0", "shard 0", 0.65}, {"worker 2", "shard 0", 0.65}, {"shard 0", "worker 1", 0.5}, {"shard 0", "worker 3", 0.75}, {"worker 0", "worker 2", 1}};
+  const auto out = folded(all);
+  EXPECT_THAT(ids_of(out), ElementsAre("shard 0", "workers on b", "workers on c"));
+  const auto& on_b = out.boxes.at(1);
+  EXPECT_EQ(on_b.of, (std::map<std::string, std::size_t>{{"waits", 1}, {"works", 12}}));
+  EXPECT_EQ(on_b.mood, "works");
+  EXPECT_EQ(on_b.mailbox, 4U);
+  EXPECT_DOUBLE_EQ(on_b.shares.at("works"), 0.95);
+  ASSERT_EQ(out.arrows.size(), 2U) << "none from a group to itself";
+  EXPECT_EQ(out.arrows[0].to, "workers on c");
+  EXPECT_EQ(out.arrows[0].share, 1) << "0.5 + 0.75 is as good as always";
+  EXPECT_EQ(out.arrows[1].from, "workers on b");
+  EXPECT_DOUBLE_EQ(out.arrows[1].share, 0.1); // 2 * 0.65 of 13
+}
+
+TEST(Folding, TheFirstInTroubleStandOutButWhereAllOfANodeAre) {
+  auto all = workers(60, {"b", "c"});
+  for (std::size_t i = 0; i < 60; ++i)
+    if (i % 2 == 1) // all on c
+      all.boxes[i].mood = "stuck";
+    else if (i >= 40) // ten on b
+      all.boxes[i].mood = "slow";
+  const auto out = folded(all);
+  EXPECT_THAT(ids_of(out), ElementsAre("worker 40", "worker 42", "worker 44", "worker 46", "worker 48", "worker 50", "workers on b", "workers on c"));
+  EXPECT_EQ(out.boxes[6].of, (std::map<std::string, std::size_t>{{"slow", 4}, {"works", 20}}));
+  EXPECT_EQ(out.boxes[7].mood, "stuck");
+}
+
+TEST(Folding, OfManyNodesThoseInTroubleComeFirstAndTheRestIsOne) {
+  std::vector<std::string> nodes;
+  for (int i = 0; i < 40; ++i)
+    nodes.push_back(fmt::format("n{}", i));
+  auto all = workers(5000, nodes);
+  for (std::size_t i = 0; i < 5000; ++i)
+    if (i % 40 == 39)
+      all.boxes[i].mood = "stuck";
+  const auto ids = ids_of(folded(all));
+  ASSERT_EQ(ids.size(), 25U);
+  EXPECT_EQ(ids.front(), "workers on n39");
+  EXPECT_EQ(ids[1], "workers on n0");
+  EXPECT_EQ(ids.back(), "workers on other nodes");
+}
+
+TEST(Folding, OneAloneOnItsNodeIsItself) {
+  std::vector<std::string> nodes(24, "b");
+  nodes.emplace_back("c");
+  EXPECT_THAT(ids_of(folded(workers(25, nodes))), ElementsAre("workers on b", "worker 24"));
 }
 
 class Feed : public testing::Test {
@@ -161,7 +272,7 @@ TEST_F(Feed, ActorsOfANodeThatIsSilentAreStuck) {
   feed_.on_snapshot(silent);
   const auto& actors = said().at("cluster").at("actors").as_array();
   ASSERT_EQ(actors.size(), 1U);
-  EXPECT_EQ(actors[0].at("kind"), "stuck");
+  EXPECT_EQ(actors[0].at("mood"), "stuck");
   EXPECT_EQ(actors[0].at("state"), "no answer in time");
 }
 

@@ -110,8 +110,8 @@ class Feed(WebTest):
         self.addCleanup(os.kill, self.nodes["c"].pid, signal.SIGCONT)
         now = self.until(url, lambda now: now["cluster"].get("causes"))
         self.assertRegex(now["cluster"]["causes"][0], "^worker 2: it is on a node that does not answer: node c")
-        kinds = {each["id"]: each["kind"] for each in now["cluster"]["actors"]}
-        self.assertEqual(kinds["worker 2"], "stuck")
+        moods = {each["id"]: each["mood"] for each in now["cluster"]["actors"]}
+        self.assertEqual(moods["worker 2"], "stuck")
 
     def test_the_end_says_why(self):
         run, url = self.watched("--nodes", "2", *SLOW)
@@ -180,6 +180,28 @@ class Page(WebTest):
                 self.browser.picture(os.path.join(PICTURES, f"{what}-{'dark' if dark else 'light'}.png"))
         self.clean(url)
 
+    def test_of_many_workers_each_node_is_a_box_and_the_slow_one_stands_out(self):
+        self.cluster()
+        _, url = self.watched("--cluster", self.file, "--set", "inject.step_ms=150", "--straggler", "worker=7,factor=4",
+                              job=ENDLESS.replace("workers = 4", "workers = 36").replace("batch = 16", "batch = 4"))
+        self.open(url)
+        boxes = "[...document.querySelectorAll('.box')].map(box => box.dataset.actor).join()"
+        folded = "coordinator 0,evaluator 0,shard 0,worker 7,workers on b,workers on c,workers on d"
+        self.browser.until(f"{boxes} === {json.dumps(folded)} && document.querySelector('.bars .slow') !== null")
+        self.assertEqual(self.browser.ask("document.querySelector('[data-actor=\"workers on b\"] .name').textContent"), "11 workers")
+        self.assertRegex(self.browser.ask("document.querySelector('.graph svg').getAttribute('aria-label')"), "^39 actors: 1 is slow, ")
+        self.assertEqual(self.browser.ask("[...document.querySelectorAll('.bars li > :first-child')].map(each => each.textContent).join()"),
+                         "worker 7,b (11),c (12),d (12)")
+        self.assertFalse(self.browser.ask("document.getElementById('folded').hidden"))
+        os.makedirs(PICTURES, exist_ok=True)
+        for what, width in (("laptop", 1280), ("phone", 390)):
+            self.browser.look_as(width, 800, False)
+            self.browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
+            self.assertEqual(self.browser.ask(CUT_OFF), [])
+            self.browser.picture(os.path.join(PICTURES, f"many-{what}.png"))
+        self.clean(url)
+
     def test_nothing_moves_when_it_updates(self):
         _, url = self.watched(*SLOW, "--nodes", "2", "--set", "evaluate.every_s=1.0")
         self.open(url)
@@ -207,6 +229,10 @@ class Page(WebTest):
         self.browser.until("document.querySelector('#state').textContent === 'no connection'")
         self.assertIn("Nothing has come from the run since", self.browser.ask("document.querySelector('#notice').textContent"))
 
+
+# Texts of boxes that reach beyond them.
+CUT_OFF = """[...document.querySelectorAll(".box text")].filter(text => getComputedStyle(text).visibility === "visible"
+  && text.getBoundingClientRect().right > text.parentElement.querySelector(".edge").getBoundingClientRect().right).map(text => text.textContent)"""
 
 # Texts whose colour differs too little from the ground they stand on (WCAG 2: 4.5 to 1).
 FAINT = """(() => {

@@ -75,7 +75,7 @@ function logScale(values) {
 /** From a tenth below the smallest share to 1. */
 function shareScale(values) {
   const low = Math.max(0, Math.min(Math.floor(Math.min(...values) * 10) / 10, 0.9));
-  const step = 1 - low > 0.5 ? 0.2 : 1 - low > 0.21 ? 0.1 : 0.02;
+  const step = 1 - low > 0.5 ? 0.2 : 1 - low > 0.21 ? 0.1 : 1 - low > 0.11 ? 0.05 : 0.02;
   const ticks = [];
   for (let tick = 1; tick > low - 1e-9; tick -= step) ticks.unshift(tick);
   return {ticks, at: value => (value - low) / (1 - low), text: tick => tick.toFixed(step < 0.1 ? 2 : 1)};

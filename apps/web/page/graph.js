@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The actors in tiers, and who waits for whom. Everybody keeps a place; what moves is how much.
-const TIERS = [["coordinator", "evaluator"], ["shard", "aggregator"], ["worker"]];
+// The actors in tiers, and who waits for whom. Everybody keeps a place; what moves is how much. Of many, those of a node are one box.
+const TIERS = [["coordinator", "evaluator"], ["shard"], ["aggregator"], ["worker"]];
 /** What has lasted this long is shown as it is; what changes faster, as shares of the last seconds. */
 const LONG_S = 1.5;
+const MOODS = {works: ["works", "work"], waits: ["waits", "wait"], idle: ["is idle", "are idle"], slow: ["is slow", "are slow"], stuck: ["does not answer", "do not answer"]};
 
 const percent = share => `${Math.round(100 * share)} %`;
-
-/** In one word, what an actor is doing: by its habits where it changes many times a second. */
-function mood(actor, slow) {
-  if (actor.kind === "stuck") return "stuck";
-  if (slow.has(actor.id)) return "slow";
-  if (actor.since_s >= LONG_S) return actor.kind;
-  return ["works", "waits", "idle"].reduce((best, kind) => (actor.shares[kind] ?? 0) > (actor.shares[best] ?? 0) ? kind : best);
-}
+const many = actor => Object.keys(actor.of).length > 0;
+const sizeOf = actor => many(actor) ? Object.values(actor.of).reduce((a, b) => a + b) : 1;
+/** "3 work, 1 is slow": those in trouble first. */
+const moodsText = of => Object.keys(MOODS).toReversed().filter(mood => of[mood]).map(mood => `${of[mood]} ${MOODS[mood][of[mood] === 1 ? 0 : 1]}`).join(", ");
 
 function describe(actor) {
-  if (actor.kind === "stuck") return actor.state;
+  if (many(actor)) return ["stuck", "slow"].some(mood => actor.of[mood]) ? moodsText(actor.of) : `busy ${percent(actor.shares.works ?? 0)}`;
+  if (actor.mood === "stuck") return actor.state;
   if (actor.since_s >= LONG_S) return `${actor.state}, ${timeText(Math.floor(actor.since_s))}`;
   return ["coordinator", "evaluator"].includes(actor.role) ? actor.state : `busy ${percent(actor.shares.works ?? 0)}`;
 }
+/** What a box is called: of several, how many. */
+const title = actor => many(actor) ? `${sizeOf(actor)} ${actor.role}s` : actor.id;
 
 class Graph {
   constructor(place) {
@@ -33,24 +33,22 @@ class Graph {
     new ResizeObserver(() => this.paint()).observe(place);
   }
 
-  /** `slow`: ids of those that are. */
-  show(actors, waits, slow) {
-    Object.assign(this, {actors, waits, slow});
+  show(actors, waits) {
+    Object.assign(this, {actors, waits});
+    this.moods = new Map(actors.map(actor => [actor.id, actor.mood]));
     this.paint();
   }
 
   paint() {
     if (!this.actors) return;
     const places = this.arrange();
-    const strongest = this.waits.filter(wait => wait.share >= 0.05 && places.has(wait.from) && places.has(wait.to))
-      .sort((a, b) => b.share - a.share).slice(0, 300);
+    const strongest = this.waits.filter(wait => wait.share >= 0.05 && places.has(wait.from) && places.has(wait.to));
     this.keep(this.edges, strongest, wait => `${wait.from} > ${wait.to}`, () => draw(this.edgesLayer, "path", {class: "wait", "marker-end": "url(#arrow)"}),
       (path, wait) => this.paintEdge(path, wait, places));
     this.keep(this.boxes, this.actors, actor => actor.id, () => this.newBox(), (box, actor) => this.paintBox(box, actor, places.get(actor.id)));
     const count = {};
-    for (const actor of this.actors) count[mood(actor, this.slow)] = (count[mood(actor, this.slow)] ?? 0) + 1;
-    const words = {works: "work", waits: "wait", idle: "idle", slow: "slow", stuck: "do not answer"};
-    this.svg.setAttribute("aria-label", `${this.actors.length} actors: ` + Object.keys(count).map(kind => `${count[kind]} ${words[kind]}`).join(", "));
+    for (const actor of this.actors) for (const [mood, some] of Object.entries(many(actor) ? actor.of : {[actor.mood]: 1})) count[mood] = (count[mood] ?? 0) + some;
+    this.svg.setAttribute("aria-label", `${counted(this.actors.reduce((sum, actor) => sum + sizeOf(actor), 0), "actor")}: ${moodsText(count)}`);
   }
 
   /** Elements by key: made, changed, taken away. */
@@ -70,19 +68,19 @@ class Graph {
   /** Where everybody stands: tiers from the top, each centred, in rows as wide as there is room. */
   arrange() {
     const room = Math.max(this.place.clientWidth, 240), places = new Map();
-    const tiers = [[], [], []];
-    for (const actor of this.actors) tiers[Math.max(TIERS.findIndex(roles => roles.includes(actor.role)), 0)].push(actor);
+    const tiers = TIERS.map(roles => this.actors.filter(actor => roles.includes(actor.role)));
     let top = 2;
     for (const [number, tier] of tiers.entries()) {
       if (!tier.length) continue;
-      const small = tier.length > 24, tight = room < 480, gap = small || tight ? 8 : 14, least = small ? 38 : tight ? 78 : 140;
+      const tight = room < 480, gap = tight ? 8 : 14, longest = Math.max(...tier.map(actor => title(actor).length));
+      const least = tight ? Math.max(84, 24 + 6.4 * longest) : 140, height = 46;
       const most = Math.max(1, Math.min(tier.length, Math.floor((room - 2 + gap) / (least + gap))));
       const rows = Math.ceil(tier.length / most), columns = Math.ceil(tier.length / rows), gutter = rows > 1 ? gap : 0;
-      const width = Math.min((room - gutter - 2 + gap) / columns - gap, small ? 38 : 190), height = small ? 26 : 46;
+      const width = Math.min((room - gutter - 2 + gap) / columns - gap, 190);
       for (const [i, actor] of tier.entries()) {
         const row = Math.floor(i / columns), inRow = row === rows - 1 ? tier.length - row * columns : columns;
         const left = (room + gutter - (inRow * (width + gap) - gap)) / 2 + (i % columns) * (width + gap);
-        places.set(actor.id, {left, top: top + row * (height + gap), width, height, tier: number, tierTop: top, row, small, tight});
+        places.set(actor.id, {left, top: top + row * (height + gap), width, height, tier: number, tierTop: top, row, tight});
       }
       top += rows * (height + gap) - gap + 52;
     }
@@ -93,35 +91,45 @@ class Graph {
   newBox() {
     const box = draw(this.boxesLayer, "g", {class: "box"});
     draw(box, "title");
+    draw(box, "rect", {class: "behind", x: 4, y: 4, rx: 7});
     draw(box, "rect", {class: "edge", rx: 7});
     draw(box, "circle", {class: "sign", r: 4.5});
     draw(box, "path", {class: "half"});
     draw(box, "text", {class: "name"});
     draw(box, "text", {class: "what"});
     draw(box, "rect", {class: "track", height: 3, rx: 1.5});
-    draw(box, "rect", {class: "share", height: 3, rx: 1.5});
+    for (const what of ["works", "slow", "stuck"]) draw(box, "rect", {class: `share ${what}`, height: 3, rx: 1.5});
     return box;
   }
 
   paintBox(box, actor, at) {
-    const [title, edge, sign, half, name, what, track, share] = box.children;
+    const [about, behind, edge, sign, half, name, what, track, ...shares] = box.children;
     const set = (element, attributes) => { for (const key in attributes) element.setAttribute(key, attributes[key]); };
     const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
     const short = (text, letters) => text.length > letters ? text.slice(0, Math.max(1, letters - 1)) + "…" : text;
-    const words = describe(actor);
-    set(box, {class: `box ${mood(actor, this.slow)}`, "data-actor": actor.id, transform: `translate(${at.left.toFixed(1)} ${at.top})`});
-    say(title, `${actor.id} on node ${actor.node}: ${words}${actor.waits_for.length ? `, waits for ${actor.waits_for.join(", ")}` : ""}; mailbox ${actor.mailbox}`);
+    const words = describe(actor), size = sizeOf(actor), where = actor.node || "other nodes";
+    set(box, {class: `box ${actor.mood}`, "data-actor": actor.id, transform: `translate(${at.left.toFixed(1)} ${at.top})`});
+    say(about, many(actor) ? `${size} ${actor.id}: ${moodsText(actor.of)}; mailboxes ${actor.mailbox}`
+      : `${actor.id} on node ${actor.node}: ${words}${actor.waits_for.length ? `, waits for ${actor.waits_for.join(", ")}` : ""}; mailbox ${actor.mailbox}`);
     set(edge, {width: at.width, height: at.height});
-    const x = at.small ? 9 : at.tight ? 12 : 14, y = at.small ? at.height / 2 : 16;
+    set(behind, {width: at.width, height: at.height, visibility: many(actor) ? "visible" : "hidden"});
+    const x = at.tight ? 12 : 14, y = 16;
     set(sign, {cx: x, cy: y});
     set(half, {d: `M${x} ${y - 4.5}A4.5 4.5 0 0 0 ${x} ${y + 4.5}Z`});
-    set(name, {x: x + (at.small || at.tight ? 8 : 11), y: y + 4});
-    say(name, at.small ? actor.id.split(" ").at(-1) : short(actor.id, (at.width - (at.tight ? 20 : 26)) / (at.tight ? 6.1 : 6.6)));
-    set(what, {x: 10, y: 34, visibility: at.small ? "hidden" : "visible"});
-    say(what, short(at.tight ? words : `${actor.node} · ${words}`, (at.width - 16) / 5.7));
-    const busy = actor.kind === "stuck" ? 1 : actor.shares.works ?? 0;
-    set(track, {x: 10, y: at.height - 7, width: at.width - 20, visibility: at.small ? "hidden" : "visible"});
-    set(share, {x: 10, y: at.height - 7, width: ((at.width - 20) * busy).toFixed(1), visibility: at.small ? "hidden" : "visible"});
+    set(name, {x: x + (at.tight ? 8 : 11), y: y + 4});
+    say(name, short(title(actor), (at.width - (at.tight ? 20 : 26)) / (at.tight ? 6.1 : 6.6)));
+    set(what, {x: 10, y: 34});
+    say(what, short(at.tight && !many(actor) ? words : `${where} · ${words}`, (at.width - 16) / 5.7));
+    // One bar: those in trouble, and what the others have worked.
+    const room = at.width - 20, of = many(actor) ? actor.of : {[actor.mood]: 1}, part = mood => (of[mood] ?? 0) / size;
+    const slow = many(actor) ? part("slow") : part("slow") * (actor.shares.works ?? 0), stuck = part("stuck");
+    const parts = [part("slow") > 0 && !many(actor) ? 0 : Math.min(actor.shares.works ?? 0, 1 - slow - stuck), slow, stuck];
+    set(track, {x: 10, y: at.height - 7, width: room});
+    let left = 10;
+    for (const [i, share] of shares.entries()) {
+      set(share, {x: left.toFixed(1), y: at.height - 7, width: (room * parts[i]).toFixed(1)});
+      left += room * parts[i];
+    }
   }
 
   /** From whoever waits to whoever is waited for; two that wait for each other have two lines. */
@@ -147,8 +155,7 @@ class Graph {
       }
       d = `${before}C${x1.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${(y1 + y2) / 2} ${x2.toFixed(1)} ${y2}${after}`;
     }
-    const whom = this.actors.find(actor => actor.id === wait.to);
-    const why = whom ? mood(whom, this.slow) : "";
+    const why = this.moods.get(wait.to);
     path.setAttribute("d", d);
     path.setAttribute("class", `wait ${why === "slow" || why === "stuck" ? why : ""}`);
     path.style.strokeWidth = (0.8 + 2.4 * wait.share).toFixed(2);

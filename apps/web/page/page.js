@@ -114,9 +114,9 @@ class Page {
   }
 
   showActors(cluster) {
-    const slow = new Set((cluster.stragglers?.workers ?? []).filter(worker => worker.slow).map(worker => worker.id));
-    this.graph.show(cluster.actors ?? [], cluster.waits ?? [], slow);
-    const cause = byId("cause"), hidden = (cluster.actors_total ?? 0) - (cluster.actors?.length ?? 0);
+    this.graph.show(cluster.actors ?? [], cluster.waits ?? []);
+    byId("folded").hidden = !cluster.actors?.some(many);
+    const cause = byId("cause");
     const held = !this.ended() && cluster.causes?.length > 0;
     const verdicts = (cluster.stragglers?.workers ?? []).filter(worker => worker.slow && !worker.stuck && worker.verdict).map(worker => `${worker.id} is ${worker.verdict.replace(":", ",")}`);
     cause.className = held ? "slow" : "";
@@ -124,27 +124,34 @@ class Page {
       : cluster.silent ? cluster.silent
       : !cluster.actors ? "The cluster has not said anything yet."
       : cluster.actors.length === 0 ? "No actor runs."
-      : [this.ended() ? "As it was at the end." : "The steps go on.", verdicts.length ? `${verdicts.slice(0, 2).join("; ")}.` : "", hidden > 0 ? `${hidden} more actors are not shown.` : ""].join(" "));
+      : [this.ended() ? "As it was at the end." : "The steps go on.", verdicts.length ? `${verdicts.slice(0, 2).join("; ")}.` : ""].join(" "));
   }
 
+  /** Workers, or of many those in trouble, and the others of each node as one. */
   showSteps(stragglers) {
-    const workers = stragglers?.workers ?? [], longest = roundUp(Math.max(...workers.map(worker => worker.compute_ms), stragglers?.median_ms ?? 0, 0.01));
-    rows(document.querySelector("#steps .bars"), workers, () => {
+    const nodes = stragglers?.nodes ?? [], items = [...(stragglers?.workers ?? []), ...nodes], median = stragglers?.median_ms ?? 0;
+    const longest = roundUp(Math.max(...items.map(item => item.high_ms ?? item.compute_ms), median, 0.01));
+    const part = ms => `${(100 * ms / longest).toFixed(1)}%`;
+    rows(document.querySelector("#steps .bars"), items, () => {
       const item = make("li"), track = make("div", "track");
-      track.append(make("div", "fill"), make("div", "median"));
+      track.append(make("div", "fill"), make("div", "range"), make("div", "median"));
       item.append(make("span"), track, make("span", "value"), make("span", "verdict"));
       return item;
     }, (item, worker) => {
-      const [name, track, value, verdict] = item.children, stuck = worker.stuck;
-      item.className = stuck ? "stuck" : worker.slow ? "slow" : "";
-      say(name, worker.id);
-      track.children[0].style.width = `${(100 * worker.compute_ms / longest).toFixed(1)}%`;
-      track.children[1].style.left = `${(100 * stragglers.median_ms / longest).toFixed(1)}%`;
+      const [name, track, value, verdict] = item.children, [fill, range, line] = track.children;
+      item.className = worker.stuck ? "stuck" : worker.slow ? "slow" : "";
+      say(name, worker.count ? `${worker.id} (${worker.count})` : worker.id);
+      if (name.title !== name.textContent) name.title = name.textContent;
+      fill.style.width = part(worker.compute_ms);
+      range.style.left = part(worker.low_ms ?? 0);
+      range.style.width = part((worker.high_ms ?? 0) - (worker.low_ms ?? 0));
+      line.style.left = part(median);
       say(value, `${worker.compute_ms.toFixed(worker.compute_ms < 10 ? 2 : 1)} ms`);
-      say(verdict, stuck || worker.slow ? worker.verdict : "");
+      say(verdict, worker.stuck || worker.slow ? worker.verdict : "");
     });
-    say(document.querySelector("#steps .aside"), workers.length === 0 ? "No worker has made a step yet."
-      : `The line is the median, ${stragglers.median_ms.toFixed(2)} ms.${stragglers.left_out ? ` ${stragglers.left_out} faster workers are not shown.` : ""}`);
+    say(document.querySelector("#steps .aside"), items.length === 0 ? "No worker has made a step yet."
+      : [`The line is the median, ${median.toFixed(median < 10 ? 2 : 1)} ms.`, nodes.length ? "Of each node: how many, the median, and within it the range." : "",
+        stragglers.left_out ? `${counted(stragglers.left_out, "more node")} not shown.` : ""].filter(Boolean).join(" "));
   }
 
   showLanes({nodes = [], lanes = []}) {
