@@ -2,7 +2,6 @@
 // What a queue that runs later, on memory that is not the host's, asks of the actors that feed it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -53,6 +52,15 @@ private:
   std::deque<std::pair<std::uint64_t, kernels::buffer>> held_;
 };
 
+/// Whether these `ours` handles are all that the block has, so that it may be written anew: whoever let go of one is done with it.
+/// They are this thread's.
+inline bool nobody_else_holds(const kernels::buffer& block, long ours = 1) {
+  if (block.use_count() != ours)
+    return false;
+  const kernels::buffer after = block; // letting go of it comes after their letting go; a look at the count alone has no order
+  return true;
+}
+
 /// Blocks of one size whose addresses come again: the first that nobody else holds, else a new one. A recorded step is replayed
 /// only with the addresses that it was recorded with. One thread at a time.
 class recurring_blocks {
@@ -61,10 +69,8 @@ public:
 
   kernels::buffer take(std::size_t bytes) {
     for (const auto& block : blocks_)
-      if (block.use_count() == 1 && block.bytes() == bytes) {
-        std::atomic_thread_fence(std::memory_order_acquire); // with whoever let go of it
+      if (block.bytes() == bytes && nobody_else_holds(block))
         return block;
-      }
     auto fresh = allocate_(bytes);
     if (blocks_.size() < most_kept)
       blocks_.push_back(fresh);

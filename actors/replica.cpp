@@ -47,7 +47,7 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
   if (how.dual != 0)
     terms.push_back({source_of({replica_term::source::dual, {}, 1}).as<const float>(), how.dual});
   // In place where nobody else reads w, and no term is w itself.
-  auto out = own_.use_count() == 1 && how.proximal == 0 ? own_ : fresh();
+  auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
   optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
   keep(gradient);
   keep(how.anchor);

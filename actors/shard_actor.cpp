@@ -270,7 +270,7 @@ void shard_state::apply(const protocols::apply_round& what) {
 /// them then; others copy from there.
 kernels::buffer shard_state::place_for(const protocols::close& round) const {
   if (setup_.alone) {
-    if (pending_.empty() && newest_.use_count() == (ready_.shares_block_with(newest_) ? 2 : 1))
+    if (pending_.empty() && nobody_else_holds(newest_, ready_.shares_block_with(newest_) ? 2 : 1))
       return newest_;
   } else {
     for (auto to : round.send_to)
