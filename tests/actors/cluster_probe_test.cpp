@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cluster asks its nodes what they have: scripted nodes beside the coordinator's own, under CAF's testing scheduler.
+#include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -14,9 +17,41 @@
 namespace troupe::actors {
 namespace {
 
+/// CAF's testing scheduler knows one thread, and the coordinator's own node looks around on another: what that enqueues waits until
+/// this one takes it.
+class scheduler_of_two final : public caf::scheduler::test_coordinator {
+public:
+  using test_coordinator::test_coordinator;
+
+  /// Returns how many jobs there were.
+  std::size_t run_all() {
+    for (auto* each : take())
+      jobs.push_back(each);
+    return run();
+  }
+
+protected:
+  void enqueue(caf::resumable* what) override {
+    if (std::this_thread::get_id() == owner_)
+      return test_coordinator::enqueue(what);
+    const std::lock_guard lock{mutex_};
+    from_elsewhere_.push_back(what);
+  }
+
+private:
+  std::vector<caf::resumable*> take() {
+    const std::lock_guard lock{mutex_};
+    return std::exchange(from_elsewhere_, {});
+  }
+
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::vector<caf::resumable*> from_elsewhere_;
+};
+
 struct testing_config : caf::actor_system_config {
   testing_config() {
-    set("caf.scheduler.policy", "testing");
+    module_factories.push_back([](caf::actor_system& system) -> caf::actor_system::module* { return new scheduler_of_two(system); });
     set("caf.logger.console.verbosity", "quiet");
     set("caf.logger.file.verbosity", "quiet");
   }
@@ -26,7 +61,7 @@ class ClusterProbe : public testing::Test {
 protected:
   testing_config config;
   caf::actor_system system{config};
-  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  scheduler_of_two& schedule = dynamic_cast<scheduler_of_two&>(system.scheduler());
   cluster_control cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}, {"b"}, {"c"}}, .own = {}});
   std::vector<caf::actor> nodes;
 
@@ -34,7 +69,7 @@ protected:
     for (const auto& node : nodes)
       caf::anon_send_exit(node, caf::exit_reason::kill);
     caf::anon_send_exit(cluster, caf::exit_reason::kill);
-    schedule.run();
+    schedule.run_all();
   }
 
   /// A node that answers to two messages alone; without a reading it lets whoever asks for its clock wait.
@@ -52,7 +87,7 @@ protected:
     });
     nodes.push_back(node);
     caf::anon_send(cluster, node_hello{name, version, 7}, caf::actor_cast<node_actor>(node));
-    schedule.run();
+    schedule.run_all();
     return node;
   }
 
@@ -62,10 +97,10 @@ protected:
     auto asker = system.spawn([&](caf::event_based_actor* me) {
       me->request(cluster, caf::infinite, probe_query{}).then([&](const cluster_probe& all) { answer = all; });
     });
-    schedule.run();
+    schedule.run_all();
     schedule.advance_time(std::chrono::seconds{3}); // beyond the time for reading a clock, not that for reading data
     while (!answer)
-      schedule.run() == 0 ? std::this_thread::yield() : void();
+      schedule.run_all() == 0 ? std::this_thread::yield() : void();
     return *answer;
   }
 };
@@ -100,7 +135,7 @@ TEST_F(ClusterProbe, ASilentNodeKeepsNobodyWaiting) {
 TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
   const auto node = join("b", {}, 0);
   caf::anon_send_exit(node, caf::exit_reason::kill);
-  schedule.run();
+  schedule.run_all();
   const auto all = probe();
   EXPECT_FALSE(all.nodes[1].here);
   EXPECT_THAT(all.nodes[1].silent, testing::StartsWith("is gone: "));
