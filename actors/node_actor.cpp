@@ -164,6 +164,7 @@ void node_state::open_lanes(std::uint64_t job_key, const std::vector<std::string
   options.port = where_.lane_port;
   options.security = where_.security;
   options.names = names;
+  options.credit_bytes = where_.credit_bytes;
   options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
   hub_ = net::lane_hub::open(options, router_);
 }

@@ -29,6 +29,7 @@ struct node_options {
   net::security security = {}; ///< with it lanes speak TLS
   extensions added = {};       ///< by this program
   bool metrics = false;        ///< keep counts of its lanes for the exporter of its actor system
+  std::size_t credit_bytes = net::lane_options{}.credit_bytes; ///< of each of its lanes
 };
 
 /// One per process. Prepares a job (opens its lanes, loads the data), starts it (spawns the roles, connects), passes the

@@ -210,7 +210,8 @@ void node_state::spawn_evaluator() {
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);
 }
 
-/// A few replicas are under way to a node at most: what goes through a lane is a worker's state of a moment ago.
+/// A few replicas are under way to a node at most, and no more than its lane has credit for: what goes through a lane is a worker's
+/// state of a moment ago.
 std::function<bool(protocols::worker_id)> node_state::who_is_behind() const {
   std::map<protocols::worker_id, net::node_id> far;
   for (const auto& where : places_.workers)
@@ -222,7 +223,7 @@ std::function<bool(protocols::worker_id)> node_state::who_is_behind() const {
       return false;
     for (const auto& lane : hub->stats())
       if (lane.peer == node->second)
-        return lane.queued_bytes > most;
+        return lane.queued_bytes > std::min<std::uint64_t>(most, lane.credit_bytes);
     return true;
   };
 }

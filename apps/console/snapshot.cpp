@@ -146,7 +146,8 @@ private:
       for (const auto& link : node.links)
         if (node.job == job && (from.empty() || (node.node == from && link.peer == to)) && link.stalled_s >= stalled_s)
           return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node, link.peer,
-                             bytes_text(static_cast<double>(link.queued_bytes)), link.queued_bytes > link.credit_bytes ? ", over its credit" : "",
+                             bytes_text(static_cast<double>(link.queued_bytes)),
+                             link.queued_bytes > link.credit_bytes ? fmt::format(", over its credit of {}", bytes_text(static_cast<double>(link.credit_bytes))) : "",
                              seconds_text(link.stalled_s));
     return {};
   }

@@ -134,7 +134,8 @@ private:
 /// Nodes a (coordinator and shards), b, c and d (a worker each: 0, 1 and 2).
 class cluster_in_process {
 public:
-  explicit cluster_in_process() : asker_(system_) {
+  /// `credit_bytes`: of every lane.
+  explicit cluster_in_process(std::size_t credit_bytes = actors::node_options{}.credit_bytes) : credit_bytes_(credit_bytes), asker_(system_) {
     actors::cluster_setup setup{.name = "lab", .nodes = {{"a", "127.0.0.1", true, false}}, .own = options_of("a")};
     for (const auto* each : {"b", "c", "d"})
       setup.nodes.push_back({each, "127.0.0.1", false, true});
@@ -183,6 +184,7 @@ private:
   actors::node_options options_of(const std::string& node) {
     auto through = gates[node] = std::make_shared<gate>();
     actors::node_options options;
+    options.credit_bytes = credit_bytes_;
     const auto load = [through](const actors::parameters&, std::uint64_t seed) -> result<data_pair> {
       data_spec digits;
       digits.train_samples = 300;
@@ -196,6 +198,7 @@ private:
     return options;
   }
 
+  const std::size_t credit_bytes_;
   actors::system_config config_{{}};
   caf::actor_system system_{config_};
   caf::scoped_actor asker_;

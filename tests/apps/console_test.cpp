@@ -63,7 +63,7 @@ snapshot of_two(double to_worker_s, double to_shard_s) {
 
 TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
   for (const auto* from : {"shard 0", "worker 0"}) {
-    EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit"), HasSubstr("nothing has gone for 4.0 s")));
+    EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit of 1.0 MB, and"), HasSubstr("nothing has gone for 4.0 s")));
     EXPECT_THAT(cause(why(of_two(0, 2), from)), AllOf(HasSubstr("the lane from node b to node a: 100 B wait in it, and"), HasSubstr("for 2.0 s")));
     EXPECT_EQ(cause(why(of_two(0.1, 0.1), from)), "0 causes") << "a lane at work";
   }

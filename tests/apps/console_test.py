@@ -174,24 +174,27 @@ class Console(BootstrapTest):
         for _ in range(10):
             index = chance.randrange(3)
             process, stalled = self.nodes["bcd"[index]], "worker " + ["[01]", "2", "3"][index]
-            asked = chance.choice(["coordinator", "shard 0"] + [f"worker {i}" for i in range(4) if not re.match(stalled, f"worker {i}")])
+            asked_of = chance.choice(["coordinator", "shard 0"] + [f"worker {i}" for i in range(4) if not re.match(stalled, f"worker {i}")])
             os.kill(process.pid, signal.SIGSTOP)
             try:
-                began = time.monotonic()
+                began, asked = time.monotonic(), 0
                 causes = []
-                while time.monotonic() - began < 5:
-                    causes = self.ask(f"why {asked}")[0]["causes"]
+                while time.monotonic() - began < 5 or asked < 2:  # a busy machine answers late; the node is lost after ten seconds
+                    asked += 1
+                    causes = self.ask(f"why {asked_of}")[0]["causes"]
                     if causes and all(re.match(f"{stalled}: it is on a node that does not answer: node {'bcd'[index]} ", each) for each in causes):
                         named += 1
                         break
+                    if any(float(found[1]) >= 1 for each in causes if (found := re.search(r"for ([\d.]+) s", each))):
+                        self.fail(f"seed {SEED}: node {'bcd'[index]} is stopped; why {asked_of}: {causes}")  # nothing else lasts
                 else:
-                    print(f"seed {SEED}: node {'bcd'[index]} is stopped; why {asked}: {causes}", file=sys.stderr)
+                    print(f"seed {SEED}: node {'bcd'[index]} is stopped; why {asked_of}: {causes}", file=sys.stderr)
             finally:
                 os.kill(process.pid, signal.SIGCONT)
             steps = self.steps()
             while self.steps() < steps + 3:  # before the next one
                 self.assertIsNone(run.poll())
-        self.assertGreaterEqual(named, 9)
+        self.assertEqual(named, 10)  # with the others 95 % at least
 
     def steps(self):
         return self.ask("jobs")[0]["jobs"][0]["steps"]

@@ -3,6 +3,7 @@
 // stopped are in console_test.py.
 #include <cstdlib>
 #include <random>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,11 @@ namespace {
 using steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 5s; ///< from the stall to its name
+/// From the stall to its name: so long, or so many questions, where a machine is so busy that they take longer.
+constexpr auto patience = 5s;
+constexpr int questions = 5;
+/// Once it was right it stays right for so many more.
+constexpr int confirmations = 3;
 
 std::uint64_t seed() {
   const char* given = std::getenv("TROUPE_TEST_SEED");
@@ -26,6 +31,8 @@ std::uint64_t seed() {
 struct stall {
   std::string what = {};
   actors::job job = {};
+  std::size_t credit_bytes = actors::node_options{}.credit_bytes; ///< of every lane
+  bool early = false; ///< it begins with the job: no step is waited for
   std::function<void(cluster_in_process&)> begin = [](cluster_in_process&) {}; ///< while the job runs
   std::vector<std::string> cause = {}; ///< all of it in one cause, the only one
 };
@@ -41,7 +48,16 @@ actors::job endless() {
   return job;
 }
 
-/// One of five kinds in turn; the victim is drawn.
+/// A network that is held: nothing comes out of the lane at its other end, or nothing goes into it.
+void hold_lane(stall& out, const std::string& node, bool to_node) {
+  out.begin = [node, to_node](cluster_in_process& at) { at.relays.at(node)->hold(to_node); };
+  out.cause = {to_node ? fmt::format("the lane from node a to node {}: ", node) : fmt::format("the lane from node {} to node a: ", node),
+               "nothing has gone for"};
+}
+
+constexpr int kinds = 7;
+
+/// One kind after the other; the victim is drawn.
 stall draw(int kind, std::mt19937_64& random) {
   const auto worker = static_cast<std::uint32_t>(random() % 3);
   const std::string node{"bcd"[worker]};
@@ -50,24 +66,30 @@ stall draw(int kind, std::mt19937_64& random) {
   switch (kind) {
   case 0:
     out.what = fmt::format("worker {} is slept", worker);
+    out.early = true;
     out.job.inject.step_ms = 1;
     out.job.inject.stragglers = {{.worker = protocols::worker_id{worker}, .factor = 600'000}};
     out.cause = {fmt::format("worker {} on node {}: it computes for", worker, node)};
     break;
   case 1:
     out.what = "the shards starve behind a slow link";
+    out.early = true;
     out.job.inject.link.latency_ms = 600'000;
     out.cause = {"shard ", " on node a: it is behind a slow link for"};
     break;
   case 2:
-    out.what = fmt::format("the lane from a to {} does not drain", node);
-    out.begin = [node](cluster_in_process& at) { at.relays.at(node)->hold(true); };
-    out.cause = {fmt::format("the lane from node a to node {}: ", node), "nothing has gone for"};
-    break;
   case 3:
-    out.what = fmt::format("the lane from {} to a does not drain", node);
-    out.begin = [node](cluster_in_process& at) { at.relays.at(node)->hold(false); };
-    out.cause = {fmt::format("the lane from node {} to node a: ", node), "nothing has gone for"};
+    out.what = fmt::format("the lane {} a and {} does not drain", kind == 2 ? "between" : "back between", node);
+    hold_lane(out, node, kind == 2);
+    break;
+  case 4:
+  case 5:
+    // More than the system's socket buffers take: the rest waits in the node, and the lane refuses more.
+    out.what = fmt::format("the credit of the lane {} {} is used up", kind == 4 ? "to" : "from", node);
+    out.job.model.layers = {"flatten", "linear 2048 relu", "linear 10"};
+    out.credit_bytes = 256U << 10U;
+    hold_lane(out, node, kind == 4);
+    out.cause.push_back("over its credit of 262.1 kB");
     break;
   default:
     out.what = fmt::format("node {} reads its data slowly", node);
@@ -83,14 +105,30 @@ bool holds(const boost::json::array& causes, const std::vector<std::string>& par
          });
 }
 
-/// Asks until the cause is named. Empty: it was; else what was said last.
-std::string ask(cluster_in_process& cluster, const std::string& actor, const std::vector<std::string>& cause) {
+/// Whether one of them says of itself that it has lasted a second: of what a job does from moment to moment nothing does.
+bool claims(const boost::json::array& causes) {
+  static const std::regex duration{"for ([0-9]+(\\.[0-9])?) s"};
+  return std::ranges::any_of(causes, [](const auto& cause) {
+    const std::string text{cause.as_string()};
+    std::smatch found;
+    return std::regex_search(text, found, duration) && std::stod(found[1]) >= 1;
+  });
+}
+
+/// Asks until the cause is named, and then whether it stays so. Empty: it was and does, and nothing else was blamed; else what was said.
+std::string ask(cluster_in_process& cluster, const std::string& actor, const stall& what) {
   std::string said;
-  for (const auto began = steady::now(); steady::now() - began < patience;) {
+  int asked = 0, right = 0;
+  for (const auto began = steady::now(); steady::now() - began < patience || asked < questions || right > 0; ++asked) {
     const auto out = apps::console::why(cluster.look(), actor);
-    if (!out.wrong && holds(out.json.at("causes").as_array(), cause))
-      return {};
+    const auto causes = out.wrong ? boost::json::array{} : out.json.at("causes").as_array();
     said = out.text;
+    if (holds(causes, what.cause))
+      ++right;
+    else if (right > 0 || (!what.early && claims(causes)))
+      return said; // not any more, or of somebody else
+    if (right > confirmations)
+      return {};
   }
   return said;
 }
@@ -98,25 +136,23 @@ std::string ask(cluster_in_process& cluster, const std::string& actor, const std
 TEST(Stalls, AreNamedWithTheirCause) {
   std::mt19937_64 random{seed()};
   fmt::print("seed {}\n", seed());
-  constexpr int stalls = 40;
+  constexpr int stalls = 6 * kinds;
   int named = 0;
-  steady::duration slowest{};
   for (int i = 0; i < stalls; ++i) {
-    const auto what = draw(i % 5, random);
+    const auto what = draw(i % kinds, random);
     const std::vector<std::string> actors{"coordinator", "shard 0", "worker 0", "worker 1", "worker 2"};
     const auto& from = actors[random() % actors.size()];
-    cluster_in_process cluster;
-    cluster.run(what.job, i % 5 < 2 ? 0 : 2);
+    cluster_in_process cluster{what.credit_bytes};
+    cluster.run(what.job, what.early ? 0 : 2);
     what.begin(cluster);
-    const auto began = steady::now();
-    const auto said = ask(cluster, from, what.cause);
-    slowest = std::max(slowest, steady::now() - began);
+    const auto said = ask(cluster, from, what);
     named += said.empty() ? 1 : 0;
     if (!said.empty())
       fmt::print("stall {}: {}; asked about {}:\n{}\n", i, what.what, from, said);
   }
-  fmt::print("{} of {} named, the slowest after {:.1f} s\n", named, stalls, std::chrono::duration<double>(slowest).count());
-  EXPECT_GE(named, stalls * 95 / 100) << "seed " << seed();
+  fmt::print("{} of {} named\n", named, stalls);
+  // With those of console_test.py at least 95 %.
+  EXPECT_GE(named, stalls - 1) << "seed " << seed();
 }
 
 } // namespace
