@@ -116,6 +116,20 @@ TEST_F(Inspection, AnActorCountsItsMessagesAndKeepsItsLastError) {
   EXPECT_LE(said.busy, 1);
 }
 
+/// What inspection costs a job, whatever else the machine does.
+TEST_F(Inspection, ALookCostsEachActorOneMessage) {
+  spawn(300);
+  for (std::uint64_t looks = 1; looks <= 5; ++looks) {
+    const auto all = ask().actors;
+    EXPECT_EQ(all.size(), 301U);
+    for (const auto& actor : all) {
+      if (actor.role == "probe") {
+        EXPECT_EQ(actor.messages, looks) << actor.id;
+      }
+    }
+  }
+}
+
 TEST_F(Inspection, WhatWaitsInAMailboxIsNotHandled) {
   spawn(1);
   auto answer = asker->request(inspectable_actor{probes[0]}, caf::infinite, inspect_query{});
