@@ -123,12 +123,12 @@ caf::result<void> cluster_state::leave(const std::string& node) {
   if (at == seats_.end() || !at->actor)
     return failure(fmt::format("no node \"{}\" is here", node));
   at->leaving = true;
-  at->may_leave = self_->make_response_promise<void>();
+  auto promise = at->may_leave.emplace_back(self_->make_response_promise<void>());
   say(fmt::format("node {} wants to leave", node));
   auto* job = find(at->job);
   if (job == nullptr) {
     let_go(*at);
-    return *at->may_leave;
+    return promise;
   }
   const auto number = static_cast<std::uint32_t>(at - seats_.begin());
   const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
@@ -141,12 +141,12 @@ caf::result<void> cluster_state::leave(const std::string& node) {
         } // else at the job's end
       },
       [](const caf::error&) {}); // its end comes soon
-  return *at->may_leave;
+  return promise;
 }
 
 void cluster_state::let_go(seat& at) {
-  if (at.may_leave && at.may_leave->pending())
-    at.may_leave->deliver();
+  for (auto& promise : std::exchange(at.may_leave, {}))
+    promise.deliver();
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
@@ -323,6 +323,7 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
       say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
+      let_go(at);
       at = seat{.what = at.what, .last = at.leaving ? "has left" : "is gone: " + explain(msg.reason)};
     }
   for (auto& [number, job] : jobs_)

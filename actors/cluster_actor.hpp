@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +44,7 @@ private:
     std::int32_t pid = 0;
     std::uint64_t job = 0;
     bool leaving = false;
-    std::optional<caf::typed_response_promise<void>> may_leave{};
+    std::vector<caf::typed_response_promise<void>> may_leave{}; ///< of all who asked
     std::string last{}; ///< what became of it when it was here; empty: it never was
   };
   struct entry {

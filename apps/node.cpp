@@ -165,12 +165,22 @@ private:
     auto farewell = system_.spawn([this](caf::event_based_actor* me) {
       me->monitor(cluster_);
       me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
-      me->request(cluster_, caf::infinite, actors::leave_cluster{self_.name})
-        .then([this, me] { signals_.announce(), me->quit(); }, [this, me](const caf::error&) { signals_.announce(), me->quit(); });
+      ask_to_leave(me);
       return caf::behavior{[](caf::unit_t) {}};
     });
     wait();
     caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
+  }
+
+  /// Until it may: what a job has here would be lost. A cluster that refuses does not know this node, and has nothing on it.
+  void ask_to_leave(caf::event_based_actor* me) {
+    me->request(cluster_, caf::infinite, actors::leave_cluster{self_.name})
+      .then([this] { signals_.announce(); },
+            [this, me](const caf::error& e) {
+              if (e == caf::sec::runtime_error)
+                return signals_.announce();
+              me->run_delayed(longest_pause, [this, me] { ask_to_leave(me); });
+            });
   }
 
   std::vector<std::string> added_;

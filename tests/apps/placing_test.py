@@ -5,12 +5,14 @@
 usage: placing_test.py TROUPE [unittest arguments]
 """
 import os
+import signal
+import subprocess
 import sys
 import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
-from cluster_test import JOB
+from cluster_test import DEADLINE_S, ENDLESS, JOB
 
 
 class Placing(BootstrapTest):
@@ -28,6 +30,21 @@ class Placing(BootstrapTest):
             with self.subTest(arguments=arguments):
                 result, _ = self.result_of(self.submit("--json", *arguments, job=one))
                 self.assertEqual(result["nodes"], nodes)
+
+    def test_a_node_that_two_ask_to_let_go_stays_until_its_job_has_ended(self):
+        self.cluster("abc")
+        run = self.submit("--set", "cluster.shards=2", job=ENDLESS.replace("workers = 4", "workers = 2"))
+        self.wait_for_line(run, "^step ")
+        self.nodes["b"].send_signal(signal.SIGTERM)
+        self.wait_for_line(self.nodes["a"], "node b wants to leave")
+        drain = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "-c", "drain b"], capture_output=True, text=True,
+                               timeout=DEADLINE_S, check=False)
+        self.assertIn("node b holds what its job needs; it leaves when that ends", drain.stdout)
+        self.assertIsNone(self.nodes["b"].poll(), "it has a shard")
+        run.send_signal(signal.SIGINT)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertEqual(self.nodes["b"].wait(DEADLINE_S), 0)
 
 
 if __name__ == "__main__":
