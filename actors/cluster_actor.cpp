@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -120,6 +121,8 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
 
 caf::result<void> cluster_state::leave(const std::string& node) {
   const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
+  if (at == seats_.begin())
+    return failure(fmt::format("node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process", node));
   if (at == seats_.end() || !at->actor)
     return failure(fmt::format("no node \"{}\" is here", node));
   at->leaving = true;
@@ -326,15 +329,17 @@ void cluster_state::on_down(const caf::down_msg& msg) {
       let_go(at);
       at = seat{.what = at.what, .last = at.leaving ? "has left" : "is gone: " + explain(msg.reason)};
     }
+  std::vector<std::uint64_t> orphans;
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {
       job.client = nullptr;
-      if (!job.ended)
-        cancel(number, "whoever submitted it is gone");
-      else
-        forget(number);
-      break; // `jobs_` has changed; a client has one job
+      orphans.push_back(number);
     }
+  // The last first: with one that still waits gone none of the others begins.
+  for (auto number : std::views::reverse(orphans)) {
+    cancel(number, "whoever submitted it is gone");
+    forget(number);
+  }
   start_what_fits();
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster and those that use it: its queue and its nodes, under CAF's testing scheduler.
+#include "actors/cluster_actor.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/errors.hpp"
+#include "actors/system.hpp"
+#include "actors/version.hpp"
+
+namespace troupe::actors {
+namespace {
+
+struct testing_config : caf::actor_system_config {
+  testing_config() {
+    set("caf.scheduler.policy", "testing");
+    set("caf.logger.console.verbosity", "quiet");
+    set("caf.logger.file.verbosity", "quiet");
+  }
+};
+
+/// Nodes a (the coordinator's), b and c, of which none has joined.
+class Cluster : public testing::Test {
+protected:
+  testing_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  cluster_control cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}, {"b"}, {"c"}}, .own = {}});
+  std::vector<caf::actor> others;
+
+  void TearDown() override {
+    for (const auto& other : others)
+      caf::anon_send_exit(other, caf::exit_reason::kill);
+    caf::anon_send_exit(cluster, caf::exit_reason::kill);
+    schedule.run();
+  }
+
+  caf::actor client() {
+    return others.emplace_back(system.spawn([] { return caf::behavior{[](const job_waits&) {}, [](const job_result&) {}}; }));
+  }
+  void submit(const caf::actor& client) {
+    job what;
+    what.cluster = {.nodes = 2, .workers = 1};
+    caf::anon_send(cluster, submit_job{what}, caf::actor_cast<client_actor>(client));
+    schedule.run();
+  }
+  std::vector<std::uint64_t> jobs() {
+    std::vector<std::uint64_t> numbers;
+    caf::scoped_actor person{system};
+    auto request = person->request(cluster, caf::infinite, cluster_query{});
+    schedule.run();
+    request.receive([&](const cluster_view& all) {
+      for (const auto& each : all.jobs)
+        numbers.push_back(each.number);
+    }, [](const caf::error& e) { FAIL() << explain(e); });
+    return numbers;
+  }
+};
+
+TEST_F(Cluster, AllJobsOfAClientThatIsGoneEnd) {
+  const auto first = client(), second = client();
+  submit(first);
+  submit(second);
+  submit(first);
+  submit(first);
+  EXPECT_EQ(jobs(), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  caf::anon_send_exit(first, caf::exit_reason::kill);
+  schedule.run();
+  EXPECT_EQ(jobs(), std::vector<std::uint64_t>{2});
+}
+
+TEST_F(Cluster, TheCoordinatorsNodeCannotBeDrainedAndItIsSaidWhy) {
+  std::string why;
+  caf::scoped_actor person{system};
+  auto request = person->request(cluster, caf::infinite, leave_cluster{"a"});
+  schedule.run();
+  request.receive([] {}, [&](const caf::error& e) { why = explain(e); });
+  EXPECT_THAT(why, testing::StartsWith("node a is the coordinator's: it takes part in every job"));
+}
+
+} // namespace
+} // namespace troupe::actors
