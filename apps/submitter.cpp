@@ -43,6 +43,8 @@ public:
       .then(
         [this](std::uint64_t number) {
           number_ = number;
+          if (cancelled_)
+            cancel();
           if (feed_)
             feed_->follow(number);
         },
@@ -76,7 +78,7 @@ public:
       },
       [this](const actors::stop_job& msg) {
         if (!msg.failed)
-          self_->send(setup_.cluster, actors::cancel_job{number_});
+          cancel();
         else if (begun_)
           observer_->on_event(msg.reason);
         else
@@ -86,6 +88,13 @@ public:
   }
 
 private:
+  /// Before the cluster has given the job a number it cannot be named: then once it has.
+  void cancel() {
+    cancelled_ = true;
+    if (number_ != 0)
+      self_->send(setup_.cluster, actors::cancel_job{number_});
+  }
+
   void fetch_weights(std::uint64_t offset) {
     if (!result_.parameters)
       result_.parameters = host_->allocate_host(static_cast<std::size_t>(setup_.floats) * sizeof(float));
@@ -138,7 +147,7 @@ private:
   std::optional<web::cluster_watch> watch_;
   std::unique_ptr<kernels::backend> host_;
   std::uint64_t number_ = 0;
-  bool begun_ = false;
+  bool begun_ = false, cancelled_ = false;
   std::string waits_for_{};
   actors::job_result result_;
 };

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The client of a cluster, under CAF's testing scheduler, with a cluster that answers when it is told to.
+#include "apps/submitter.hpp"
+
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <gtest/gtest.h>
+
+#include "actors/system.hpp"
+#include "actors/type_ids.hpp"
+
+namespace troupe::apps {
+namespace {
+
+struct testing_config : caf::actor_system_config {
+  testing_config() {
+    set("caf.scheduler.policy", "testing");
+    set("caf.logger.console.verbosity", "quiet");
+    set("caf.logger.file.verbosity", "quiet");
+  }
+};
+
+TEST(Submitter, CtrlCBeforeTheJobHasANumberCancelsItOnceItHas) {
+  signal_waiter signals;
+  testing_config config;
+  caf::actor_system system{config};
+  auto& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  caf::typed_response_promise<std::uint64_t> promise;
+  std::vector<std::uint64_t> cancelled;
+  const auto cluster = system.spawn([&](caf::event_based_actor* me) {
+    return caf::behavior{
+      [&, me](const actors::submit_job&, const actors::client_actor&) { return promise = me->make_response_promise<std::uint64_t>(); },
+      [&](const actors::cancel_job& msg) { cancelled.push_back(msg.number); },
+      [&](std::uint64_t number) { promise.deliver(number); },
+    };
+  });
+  const auto display = std::make_shared<run_display>(actors::job{}, true, "", signals);
+  const auto client = submit(system, {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .what = {}, .display = display});
+  schedule.run();
+  caf::anon_send(client, actors::stop_job{});
+  schedule.run();
+  EXPECT_TRUE(cancelled.empty()) << "it has no number yet";
+  caf::anon_send(cluster, std::uint64_t{5});
+  schedule.run();
+  EXPECT_EQ(cancelled, std::vector<std::uint64_t>{5});
+  caf::anon_send_exit(client, caf::exit_reason::kill);
+  caf::anon_send_exit(cluster, caf::exit_reason::kill);
+  schedule.run();
+}
+
+} // namespace
+} // namespace troupe::apps
+
+int main(int argc, char** argv) {
+  troupe::actors::init_message_types();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
