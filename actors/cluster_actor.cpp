@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::seconds rest{1};
 /// So long a node may take to answer whether it is there.
 constexpr std::chrono::seconds sign_of_life{2};
-/// Longer than the coordinator waits for a node's events.
+/// Longer than the coordinator gathers what its nodes have recorded.
 constexpr std::chrono::seconds record_deadline{30};
 
 /// Of a job that was still waiting.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <caf/actor_clock.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
@@ -94,7 +95,8 @@ private:
   void ask_totals(std::function<void(node_totals)> take);
   using traces_taker = std::function<void(std::vector<node_trace>)>;
   struct collection;
-  void collect_traces(traces_taker take);
+  /// With what has come `until` then, on this actor's clock.
+  void collect_traces(traces_taker take, caf::actor_clock::time_point until = caf::actor_clock::time_point::max());
   void read_clock(std::size_t node, const gathering<collection>& into, int times);
   void collect_trace(std::size_t node, const gathering<collection>& into);
   void deliver();

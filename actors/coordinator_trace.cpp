@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How the coordinator gathers what every node has recorded, once the job is over or somebody has recorded enough.
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -22,14 +23,18 @@ constexpr int clock_readings = 5;
 struct coordinator_state::collection {
   std::vector<node_trace> traces;
   std::vector<clock_estimate> clocks;
+  caf::actor_clock::time_point until; ///< whoever asked waits no longer
+
+  caf::timespan patience(caf::actor_clock::time_point now) const { return std::min<caf::timespan>(trace_deadline, until - now); }
 };
 
-void coordinator_state::collect_traces(traces_taker take) {
+void coordinator_state::collect_traces(traces_taker take, caf::actor_clock::time_point until) {
   const gathering<collection> all([take = std::move(take)](collection whole) { take(std::move(whole.traces)); });
   for (const auto& node : setup_.nodes)
     all->traces.push_back({.name = node.name});
   all->traces.front().events = trace_->take_all();
   all->clocks.resize(setup_.nodes.size());
+  all->until = until;
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
     all.one_more();
     read_clock(i, all, clock_readings);
@@ -39,9 +44,10 @@ void coordinator_state::collect_traces(traces_taker take) {
 
 /// A few times.
 void coordinator_state::read_clock(std::size_t node, const gathering<collection>& into, int times) {
-  if (times == 0 || lost_.contains(node))
+  const auto patience = into->patience(self_->clock().now());
+  if (times == 0 || lost_.contains(node) || patience.count() <= 0)
     return collect_trace(node, into);
-  self_->request(setup_.nodes[node].actor, trace_deadline, clock_query{})
+  self_->request(setup_.nodes[node].actor, patience, clock_query{})
     .then(
       [this, node, into, times, asked = steady_ns()](std::int64_t its) {
         into->clocks[node].take(asked, its, steady_ns() - asked);
@@ -59,7 +65,10 @@ void coordinator_state::collect_trace(std::size_t node, const gathering<collecti
   };
   if (lost_.contains(node))
     return missing("its process is gone");
-  self_->request(setup_.nodes[node].actor, trace_deadline, trace_query{})
+  const auto patience = into->patience(self_->clock().now());
+  if (patience.count() <= 0)
+    return missing("it took too long");
+  self_->request(setup_.nodes[node].actor, patience, trace_query{})
       .then(
           [this, node, name, into](const trace_chunk& chunk) {
             auto& to = into->traces[node];

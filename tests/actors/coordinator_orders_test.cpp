@@ -2,6 +2,8 @@
 // What a person may ask of a running job, and how its trace is gathered.
 #include "tests/actors/scripted_nodes.hpp"
 
+#include <caf/event_based_actor.hpp>
+
 namespace troupe::actors {
 namespace {
 
@@ -89,6 +91,28 @@ TEST_F(Coordinator, WhatIsRecordedForAWhileGoesToWhoeverEndsIt) {
   EXPECT_THAT(begins_of((*all)[1]), ElementsAre(10));
   say(stop_job{false, "interrupted"});
   EXPECT_TRUE(seen->result.trace.empty()) << "that was for somebody else";
+}
+
+TEST_F(Coordinator, WhatASlowNodeHasSaidIsHandedOnBeforeWhoeverAskedGivesUp) {
+  scripts[1]->trace.assign(20, chunk_of(1, false));
+  scripts[1]->chunk_takes = std::chrono::seconds{3};
+  scripts[2]->trace = {chunk_of(2, true)};
+  begin();
+  ask<traces_ptr>(record_order{.file = {}});
+  traces_ptr all;
+  const auto person = system.spawn([&](caf::event_based_actor* me) {
+    me->request(coordinator, caf::infinite, record_order{.on = false, .file = {}}).then([&](const traces_ptr& said) { all = said; });
+  });
+  run();
+  for (int second = 0; second < 25; ++second) {
+    schedule.advance_time(std::chrono::seconds{1});
+    run();
+  }
+  ASSERT_TRUE(all) << "the cluster waits for 30 s, the console for 40";
+  EXPECT_EQ(begins_of((*all)[1]).size(), 6U);
+  EXPECT_THAT(begins_of((*all)[2]), ElementsAre(20));
+  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("the trace lacks what node-1 did")));
+  caf::anon_send_exit(person, caf::exit_reason::kill);
 }
 
 TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {

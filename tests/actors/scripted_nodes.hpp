@@ -38,6 +38,7 @@ struct script {
   std::vector<control> heard;
   std::vector<trace_chunk> trace; ///< what it answers when it is asked for its events, one after the other
   std::size_t chunks_asked = 0;
+  std::chrono::seconds chunk_takes{0};
   std::int64_t clock_ahead_ns = 0; ///< its host's
   std::vector<role_order> orders;
   std::vector<bool> recordings; ///< begun
@@ -93,7 +94,14 @@ public:
       [this](const role_order& msg) { script_->orders.push_back(msg); },
       [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
       [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },
-      [this](trace_query) { return script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{}; },
+      [this](trace_query) -> caf::result<trace_chunk> {
+        auto chunk = script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{};
+        if (script_->chunk_takes.count() == 0)
+          return chunk;
+        asked_for_chunk_ = self_->make_response_promise<trace_chunk>();
+        self_->run_delayed(script_->chunk_takes, [this, chunk] { asked_for_chunk_.deliver(chunk); });
+        return asked_for_chunk_;
+      },
       [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
     };
   }
@@ -102,6 +110,7 @@ private:
   node_actor::stateful_pointer<scripted_node_state> self_;
   std::shared_ptr<script> script_;
   caf::typed_response_promise<node_prepared> promise_;
+  caf::typed_response_promise<trace_chunk> asked_for_chunk_;
 };
 
 /// Remembers what a person would have seen.
