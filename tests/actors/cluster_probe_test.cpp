@@ -1,61 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cluster asks its nodes what they have: scripted nodes beside the coordinator's own, under CAF's testing scheduler.
-#include <mutex>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <caf/event_based_actor.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "actors/cluster_actor.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
+#include "tests/actors/scheduler_of_two.hpp"
 
 namespace troupe::actors {
 namespace {
-
-/// CAF's testing scheduler knows one thread, and the coordinator's own node looks around on another: what that enqueues waits until
-/// this one takes it.
-class scheduler_of_two final : public caf::scheduler::test_coordinator {
-public:
-  using test_coordinator::test_coordinator;
-
-  /// Returns how many jobs there were.
-  std::size_t run_all() {
-    for (auto* each : take())
-      jobs.push_back(each);
-    return run();
-  }
-
-protected:
-  void enqueue(caf::resumable* what) override {
-    if (std::this_thread::get_id() == owner_)
-      return test_coordinator::enqueue(what);
-    const std::lock_guard lock{mutex_};
-    from_elsewhere_.push_back(what);
-  }
-
-private:
-  std::vector<caf::resumable*> take() {
-    const std::lock_guard lock{mutex_};
-    return std::exchange(from_elsewhere_, {});
-  }
-
-  const std::thread::id owner_ = std::this_thread::get_id();
-  std::mutex mutex_;
-  std::vector<caf::resumable*> from_elsewhere_;
-};
-
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    module_factories.push_back([](caf::actor_system& system) -> caf::actor_system::module* { return new scheduler_of_two(system); });
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
 
 class ClusterProbe : public testing::Test {
 protected:

@@ -14,14 +14,13 @@
 #include <vector>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
+#include "tests/actors/scheduler_of_two.hpp"
 
 namespace troupe::actors {
 
@@ -133,21 +132,13 @@ public:
   job_result result;
 };
 
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
-
 class Roles : public testing::Test {
 protected:
   testing_config config;
   caf::actor_system system{config};
-  caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  scheduler_of_two& schedule = dynamic_cast<scheduler_of_two&>(system.scheduler());
 
-  void run() { schedule.run(); }
+  void run() { schedule.run_all(); }
   template <class Actor>
   void kill(const Actor& actor) {
     caf::anon_send_exit(actor, caf::exit_reason::kill);
