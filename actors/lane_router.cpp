@@ -54,13 +54,13 @@ lane_router::holder_role lane_router::find(protocols::holder_id id) const {
 void lane_router::on_up(net::node_id peer) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{peer.value, true, {}});
+    caf::anon_send(owner_, lane_event{of_, peer.value, true, {}});
 }
 
 void lane_router::on_down(net::node_id peer, const std::string& reason) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{peer.value, false, reason});
+    caf::anon_send(owner_, lane_event{of_, peer.value, false, reason});
 }
 
 kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {

@@ -20,7 +20,7 @@ namespace troupe::actors {
 /// Knows the local roles. A message to a role that is not here is dropped: its job is over, or its sender is wrong.
 class lane_router final : public net::lane_handler {
 public:
-  explicit lane_router(node_control owner) : owner_(std::move(owner)) {}
+  explicit lane_router(node_control owner, job_life of = {}) : owner_(std::move(owner)), of_(of) {}
 
   void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing, std::shared_ptr<peer_assembler> peers);
   void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
@@ -48,6 +48,7 @@ private:
 
   mutable std::mutex mutex_;
   node_control owner_;
+  job_life of_;
   std::map<protocols::worker_id, params_role> workers_;
   std::map<protocols::holder_id, holder_role> holders_;
 };

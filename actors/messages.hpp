@@ -425,12 +425,20 @@ using node_actor = caf::typed_actor<
   caf::result<node_probe>(probe_query),
   caf::result<void>(stop_job)>;
 
-/// What a node hears from itself: its data are loaded, a lane opened or closed.
+/// A job that a node works for, and the life of its process in it.
+struct job_life {
+  std::uint64_t job_key = 0;
+  std::uint32_t life = 0;
+  friend bool operator==(const job_life&, const job_life&) = default;
+};
+/// What a node hears from itself: the data are loaded, a lane opened or closed. `of` another job than its own: that one has been stopped.
 struct data_loaded {
+  job_life of;
   data_pair data;
   std::string error; ///< empty: none
 };
 struct lane_event {
+  job_life of;
   std::uint32_t peer = 0;
   bool up = false;
   std::string reason;

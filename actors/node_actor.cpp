@@ -18,12 +18,12 @@ namespace {
 constexpr std::chrono::seconds lane_deadline{20};
 
 /// Whatever goes wrong is said: the node waits for the answer.
-data_loaded load(const job& what, const extensions& added) {
+data_loaded load(job_life of, const job& what, const extensions& added) {
   try {
     auto loaded = load_data(what, added);
-    return loaded ? data_loaded{*loaded, {}} : data_loaded{{}, loaded.error().what};
+    return loaded ? data_loaded{of, *loaded, {}} : data_loaded{of, {}, loaded.error().what};
   } catch (const std::exception& e) {
-    return {{}, e.what()};
+    return {of, {}, e.what()};
   }
 }
 
@@ -136,30 +136,30 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
     return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   job_ = msg.what;
   number_ = msg.self;
-  life_ = msg.life;
+  of_ = {msg.job_key, msg.life};
   coordinator_ = msg.coordinator;
   trace_ = std::make_shared<tracer>(msg.trace);
   traces_devices_ = msg.trace;
   self_->doing.enter("loads data");
   try {
     if (job_.cluster.nodes > 1)
-      open_lanes(msg.job_key, msg.names);
+      open_lanes(msg.names);
   } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
     return failure(e.what());
   }
   // Reading or drawing the data takes seconds: not on this actor's thread.
-  self_->spawn<caf::detached>([me = node_control{self_}, what = job_, added = where_.added](caf::event_based_actor*) {
-    caf::anon_send(me, load(what, added));
+  self_->spawn<caf::detached>([me = node_control{self_}, of = of_, what = job_, added = where_.added](caf::event_based_actor*) {
+    caf::anon_send(me, load(of, what, added));
   });
   preparing_ = self_->make_response_promise<node_prepared>();
   return preparing_;
 }
 
-void node_state::open_lanes(std::uint64_t job_key, const std::vector<std::string>& names) {
-  router_ = std::make_shared<lane_router>(node_control{self_});
+void node_state::open_lanes(const std::vector<std::string>& names) {
+  router_ = std::make_shared<lane_router>(node_control{self_}, of_);
   net::lane_options options;
   options.self = net::node_id{number_};
-  options.job_key = job_key;
+  options.job_key = of_.job_key;
   options.host = where_.host;
   options.port = where_.lane_port;
   options.security = where_.security;
@@ -185,7 +185,7 @@ void node_state::measure_every_second() {
 }
 
 void node_state::on_data(const data_loaded& msg) {
-  if (!preparing_.pending())
+  if (msg.of != of_ || !preparing_.pending())
     return;
   if (!msg.error.empty()) {
     self_->doing.failed(msg.error);
@@ -243,6 +243,8 @@ bool node_state::lanes_ready() const {
 }
 
 void node_state::on_lane(const lane_event& msg) {
+  if (msg.of != of_)
+    return;
   if (msg.up)
     lanes_up_.insert(msg.peer);
   else
@@ -290,7 +292,7 @@ void node_state::dial(std::uint32_t peer) {
 void node_state::on_down(const caf::down_msg& msg) {
   note_end(msg);
   auto report = [&](bool is_worker, std::uint32_t index) {
-    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), life_});
+    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), of_.life});
   };
   for (const auto& [number, worker] : roles_.workers)
     if (worker.address() == msg.source)
@@ -346,6 +348,12 @@ shards_view node_state::shards() const {
 }
 
 void node_state::stop() {
+  of_ = {};
+  const auto stopped = failure("the job has been stopped");
+  if (preparing_.pending())
+    preparing_.deliver(stopped);
+  if (starting_.pending())
+    starting_.deliver(stopped);
   auto end = [this](const auto& actor) {
     self_->demonitor(actor);
     self_->send_exit(actor, caf::exit_reason::user_shutdown);

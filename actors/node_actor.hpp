@@ -60,7 +60,7 @@ private:
   std::string own_id() const;
   shards_view shards() const;
   caf::result<node_probe> probe(const probe_query& what);
-  void open_lanes(std::uint64_t job_key, const std::vector<std::string>& names);
+  void open_lanes(const std::vector<std::string>& names);
   void measure();
   void measure_every_second();
   void on_data(const data_loaded& msg);
@@ -112,7 +112,7 @@ private:
   node_options where_;
   job job_;
   std::uint32_t number_ = 0;
-  std::uint32_t life_ = 0; ///< of this process in the job
+  job_life of_; ///< the job that it works for
   bool centreless_ = false; ///< the job's protocol
   coordinator_actor coordinator_;
   data_pair data_;

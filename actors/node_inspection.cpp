@@ -105,7 +105,7 @@ actor_report node_state::report() const {
         out.waits_for.push_back("node " + places_.nodes[peer].name);
     out.waits_on = "a lane";
   }
-  out.fields = {{"number", std::to_string(number_)}, {"life", std::to_string(life_)}, {"lanes", std::to_string(lanes_up_.size())}};
+  out.fields = {{"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
   return out;
 }
 

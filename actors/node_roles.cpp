@@ -51,7 +51,7 @@ void node_state::spawn_roles() {
   meter_ = std::make_shared<emulation_meter>();
   for (const auto& where : places_.workers)
     if (where.node == number_)
-      spawn_worker(where.index, life_, tree);
+      spawn_worker(where.index, of_.life, tree);
   if (number_ == 0)
     spawn_evaluator();
   introduce();

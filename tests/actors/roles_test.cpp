@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The coordinator among nodes that are scripts, and what a real node answers.
+// The coordinator among nodes that are scripts.
 #include "tests/actors/scripted_nodes.hpp"
-
-#include "actors/lane_router.hpp"
-#include "actors/node_actor.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -324,21 +321,6 @@ TEST_F(Coordinator, WhatHappensWhileTheRunEndsDoesNotChangeItsResult) {
   EXPECT_TRUE(seen->result.failed);
   EXPECT_FALSE(seen->result.interrupted);
   EXPECT_EQ(seen->result.steps, 0U);
-}
-
-TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
-  auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
-  node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
-  job what;
-  what.cluster.nodes = 2;
-  caf::scoped_actor self{system};
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    auto answer = self->request(node, caf::infinite, prepare_job{1, 1, what, {}});
-    run();
-    answer.receive([](const node_prepared&) { FAIL() << "two lanes at one port"; },
-                   [&](const caf::error& e) { EXPECT_THAT(explain(e), HasSubstr(std::to_string(taken->port()))); });
-  }
-  kill(node);
 }
 
 } // namespace

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A real node from job to job, under CAF's testing scheduler; data is loaded when a test lets it.
+#include "actors/node_actor.hpp"
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <caf/actor_registry.hpp>
+#include <caf/event_based_actor.hpp>
+
+#include "actors/lane_router.hpp"
+#include "tests/actors/scripted_nodes.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using testing::HasSubstr;
+
+/// One node. Jobs differ in their key, which is their seed and the number of their samples, too.
+class Node : public Roles {
+protected:
+  const std::size_t nobody = system.registry().running();
+  node_control node;
+  std::map<std::uint64_t, std::promise<void>> gates; ///< of those jobs whose data a test holds back
+  std::map<std::uint64_t, std::string> prepared;     ///< what the node has answered, by job
+  std::uint16_t lane_port = 0;                       ///< of the last of them
+  std::string no_worker;                             ///< why none can be made; empty: it can
+  coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+    return {[](const protocols::report&) {}, [](const evaluation&) {}, [](const role_lost&) {}, [](const protocols::expired&) {},
+            [](const stop_job&) {}};
+  });
+
+  Node() {
+    node_options options;
+    options.added.sources = {{.name = "gated", .load = [this](const parameters&, std::uint64_t seed) -> result<data_pair> {
+                                if (const auto gate = gates.find(seed); gate != gates.end())
+                                  gate->second.get_future().wait();
+                                return troupe::load_data({.train_samples = static_cast<std::int64_t>(seed), .test_samples = 5}, seed);
+                              }}};
+    auto moody = *protocols::find_protocol("sync");
+    moody.name = "moody";
+    moody.make_worker = [this, make = moody.make_worker](const auto& spec, auto self, auto seed) {
+      if (!no_worker.empty())
+        throw std::runtime_error(no_worker);
+      return make(spec, self, seed);
+    };
+    options.added.protocols = {moody};
+    node = system.spawn<node_impl>(options);
+  }
+  void TearDown() override {
+    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+    run_until([this] { return system.registry().running() == nobody; }); // threads that load use what is below
+  }
+
+  /// A job of one node, or of two with this as the second; two workers.
+  static job job_of(std::uint64_t key, std::uint32_t nodes = 1) {
+    job what;
+    what.seed = key;
+    what.own_data.name = "gated";
+    what.protocol.name = "moody";
+    what.model.layers = {"flatten", "linear 10"};
+    what.cluster = {.nodes = nodes, .workers = 2};
+    return what;
+  }
+  /// `said` gets the answer when it comes, or else why there is none.
+  template <class Answer, class Message>
+  void request(Message msg, std::function<void(const Answer&)> said, std::function<void(std::string)> refused) {
+    system.spawn([=, this](caf::event_based_actor* me) {
+      me->request(node, caf::infinite, msg).then(said, [refused](const caf::error& e) { refused("no: " + explain(e)); });
+    });
+    run();
+  }
+  template <class Message>
+  std::string obey(Message msg) {
+    std::string out;
+    system.spawn([&](caf::event_based_actor* me) {
+      me->request(node, caf::infinite, msg).then([&out] { out = "yes"; }, [&out](const caf::error& e) { out = "no: " + explain(e); });
+    });
+    run();
+    return out;
+  }
+  void prepare(const job& what, std::vector<std::string> names = {"here"}) {
+    auto& said = prepared[what.seed];
+    request<node_prepared>(
+      prepare_job{.job_key = what.seed, .self = what.cluster.nodes - 1, .what = what, .coordinator = coordinator, .names = std::move(names)},
+      [&](const node_prepared& ready) {
+        said = std::to_string(ready.data_size) + " samples";
+        lane_port = ready.lane_port;
+      },
+      [&](std::string why) { said = std::move(why); });
+  }
+  /// Data come from a thread of their own, and what comes over lanes does.
+  template <class F>
+  void run_until(F done) {
+    while (!done())
+      if (schedule.run_all() == 0)
+        std::this_thread::yield();
+  }
+  /// Of one node.
+  void start_job(std::uint64_t key) {
+    prepare(job_of(key));
+    run_until([&] { return !prepared[key].empty(); });
+    EXPECT_EQ(obey(job_places{.nodes = {{0, "here", "127.0.0.1", 0}}, .workers = {{0, 0}, {1, 0}}, .holders = {{0, 0}}}), "yes");
+  }
+  static role_order restart(std::uint32_t worker, std::uint32_t life) { return {role_verb::restart, "worker", worker, life}; }
+};
+
+TEST_F(Node, WhatAStoppedJobLoadsIsNotTheNextOnes) {
+  gates[20], gates[30];
+  prepare(job_of(20));
+  caf::anon_send(node, stop_job{});
+  run();
+  EXPECT_EQ(prepared[20], "no: the job has been stopped");
+  prepare(job_of(30));
+  gates[20].set_value();
+  while (schedule.run_all() == 0) // its data have come
+    std::this_thread::yield();
+  EXPECT_EQ(prepared[30], "");
+  gates[30].set_value();
+  run_until([this] { return !prepared[30].empty(); });
+  EXPECT_EQ(prepared[30], "30 samples");
+}
+
+TEST_F(Node, ANewJobEndsTheWaitForTheOneBefore) {
+  gates[20];
+  prepare(job_of(20));
+  prepare(job_of(30));
+  EXPECT_EQ(prepared[20], "no: the job has been stopped");
+  run_until([this] { return !prepared[30].empty(); });
+  EXPECT_EQ(prepared[30], "30 samples");
+  gates[20].set_value();
+}
+
+TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
+  auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
+  node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
+  job what;
+  what.cluster.nodes = 2;
+  caf::scoped_actor self{system};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    auto answer = self->request(node, caf::infinite, prepare_job{1, 1, what, {}});
+    run();
+    answer.receive([](const node_prepared&) { FAIL() << "two lanes at one port"; },
+                   [&](const caf::error& e) { EXPECT_THAT(explain(e), HasSubstr(std::to_string(taken->port()))); });
+  }
+  kill(node);
+}
+
+} // namespace
+} // namespace troupe::actors
