@@ -80,32 +80,11 @@ private:
 
 } // namespace
 
-std::string node_state::own_id() const { return "node " + places_.nodes[number_].name; }
-
-/// Those that end with a worker end with its reason.
-void node_state::note_end(const caf::down_msg& msg) {
-  std::erase_if(guests_, [&](const shown_actor& guest) { return guest.actor.address() == msg.source; });
-  const auto at = std::ranges::find_if(shown_, [&](const shown_actor& each) { return each.actor.address() == msg.source; });
-  if (at == shown_.end())
-    return;
-  for (auto& each : shown_)
-    if (each.id == at->id || each.watched_by == at->id)
-      each.ended = explain(msg.reason);
-}
-
 actor_report node_state::report() const {
   auto out = self_->report();
   out.role = "node";
-  if (out.state == "idle")
-    return out;
-  out.watched_by = "coordinator 0";
-  if (starting_.pending()) {
-    for (auto peer : lanes_needed())
-      if (!lanes_up_.contains(peer))
-        out.waits_for.push_back("node " + places_.nodes[peer].name);
-    out.waits_on = "a lane";
-  }
-  out.fields = {{"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
+  if (job_)
+    job_->describe(out);
   return out;
 }
 
@@ -129,10 +108,10 @@ caf::result<node_report> node_state::inspect_roles(const inspect_query& query) {
     if (--under_way->missing == 0)
       gathered(std::move(under_way->promise), std::move(under_way->all));
   };
-  for (const auto* whom : {&shown_, &guests_})
-    for (std::size_t i = 0; i < whom->size(); i += actors_per_gatherer) {
-      const auto begin = whom->begin() + static_cast<std::ptrdiff_t>(i);
-      const auto count = static_cast<std::ptrdiff_t>(std::min(actors_per_gatherer, whom->size() - i));
+  auto ask = [&](const std::vector<shown_actor>& whom) {
+    for (std::size_t i = 0; i < whom.size(); i += actors_per_gatherer) {
+      const auto begin = whom.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(actors_per_gatherer, whom.size() - i));
       ++under_way->missing;
       self_->request(self_->spawn<gatherer_actor::stateful_impl<gatherer_state>>(std::vector(begin, begin + count)), caf::infinite, query)
         .then(
@@ -142,6 +121,10 @@ caf::result<node_report> node_state::inspect_roles(const inspect_query& query) {
           },
           [one_less](const caf::error&) { one_less(); });
     }
+  };
+  if (job_)
+    ask(job_->shown());
+  ask(guests_);
   one_less();
   return under_way->promise;
 }
@@ -159,11 +142,10 @@ void node_state::gathered(caf::typed_response_promise<node_report> promise, std:
   auto& first = pages.front();
   first.pid = static_cast<std::int32_t>(getpid());
   first.resident_bytes = resident_bytes();
-  if (hub_)
-    for (const auto& lane : hub_->stats())
-      if (lane.peer.value < places_.nodes.size())
-        first.links.push_back({places_.nodes[lane.peer.value].name, lane.bytes_sent, lane.bytes_received, lane.waiting_bytes,
-                               lane.credit_bytes, lane.stalled_s, lane.round_trip_s});
+  if (job_)
+    for (const auto& lane : job_->lanes())
+      first.links.push_back({job_->name_of(lane.peer.value), lane.bytes_sent, lane.bytes_received, lane.waiting_bytes, lane.credit_bytes,
+                             lane.stalled_s, lane.round_trip_s});
   if (pages.size() == 1) {
     promise.deliver(std::move(first));
     return;

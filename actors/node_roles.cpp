@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a node spawns its roles and introduces them to each other.
-#include "actors/node_actor.hpp"
+// How a node spawns its job's roles and introduces them to each other.
+#include "actors/node_job.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -13,8 +16,6 @@
 #include "actors/evaluator_actor.hpp"
 #include "actors/loader_actor.hpp"
 #include "actors/shard_actor.hpp"
-#include "kernels/assert.hpp"
-#include "protocols/catalog.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::actors {
@@ -33,54 +34,50 @@ auto for_role(const std::string& role, const std::string& device, F make) {
   }
 }
 
-} // namespace
-
-/// `prepare` has looked whether there is one.
-protocols::catalog_entry node_state::protocol_entry() const {
-  auto found = protocols::find_protocol(job_.protocol.name, where_.added.protocols);
-  TROUPE_ASSERT(found);
-  return *std::move(found);
+/// The job was checked by the program that started it, which may be another build.
+kernels::precision precision_of(const std::string& name) {
+  static const std::map<std::string, kernels::precision> known{
+    {"fp32", kernels::precision::fp32}, {"tf32", kernels::precision::tf32}, {"bf16", kernels::precision::bf16}};
+  if (const auto found = known.find(name); found != known.end())
+    return found->second;
+  throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
 }
 
-void node_state::spawn_roles() {
-  const auto& layout = net_->layout();
-  centreless_ = protocol_entry().centreless;
-  shard_ranges_ = cut_into_shards(layout.floats(), static_cast<int>(job_.cluster.shards));
-  auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
-  spawn_holders(tree);
-  meter_ = std::make_shared<emulation_meter>();
+} // namespace
+
+void node_job::spawn_roles() {
+  spawn_holders();
   for (const auto& where : places_.workers)
     if (where.node == number_)
-      spawn_worker(where.index, of_.life, tree);
+      spawn_worker(where.index, of_.life);
   if (number_ == 0)
     spawn_evaluator();
   introduce();
 }
 
 /// The first parameters, the same on every node: drawn from the seed, or read from the file that the job names.
-kernels::buffer node_state::first_parameters(kernels::backend& queue) const {
+kernels::buffer node_job::first_parameters(kernels::backend& queue) const {
   auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
   std::memset(flat.data(), 0, flat.bytes());
-  if (job_.init == init_zeros)
+  if (what_.init == init_zeros)
     return flat;
-  if (job_.init.empty())
-    initialize_parameters(net_->layout(), job_.seed, flat.as<float>());
-  else if (auto read = load_safetensors(job_.init, net_->layout(), flat.as<float>()); !read)
+  if (what_.init.empty())
+    initialize_parameters(net_->layout(), what_.seed, flat.as<float>());
+  else if (auto read = load_safetensors(what_.init, net_->layout(), flat.as<float>()); !read)
     throw std::runtime_error(read.error().what);
   return flat;
 }
 
-void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree) {
-  auto entry = protocol_entry();
+void node_job::spawn_holders() {
   auto floats = net_->layout().floats();
   const auto here = own_id();
   kernels::buffer first;
   for (const auto& where : places_.holders) {
     if (where.node != number_)
       continue;
-    const auto& place = tree[where.index];
+    const auto& place = tree_[where.index];
     const auto name = fmt::format("{} {}", place.is_shard ? "shard" : "aggregator", where.index);
-    auto queue = for_role(name, job_.compute.shard_device, [&] { return open_queue(job_.compute.shard_device, where.index | of_holder); });
+    auto queue = for_role(name, what_.compute.shard_device, [&] { return open_queue(what_.compute.shard_device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
     holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
@@ -90,29 +87,29 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
         first = first_parameters(*queue);
       shard_setup setup{.place = place,
                         .range = range,
-                        .alone = job_.cluster.shards == 1,
+                        .alone = what_.cluster.shards == 1,
                         .partitions = cut_into_partitions(range, partition_bytes),
                         .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
                         .queue = queue,
-                        .optimizer = job_.optimizer,
+                        .optimizer = what_.optimizer,
                         .data_size = data_.train->size(),
                         .landing = landing,
                         .lead = nullptr,
-                        .per_push = entry.per_push,
-                        .link = job_.inject.link,
+                        .per_push = protocol_.per_push,
+                        .link = what_.inject.link,
                         .trace = trace_};
-      if (where.index == 0 || entry.per_push)
-        setup.lead = std::make_shared<protocols::lead>(entry.make_rule(job_.protocol, job_.seed),
-                                                       entry.per_push || tree.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
-                                                       entry.per_push);
+      if (where.index == 0 || protocol_.per_push)
+        setup.lead = std::make_shared<protocols::lead>(protocol_.make_rule(what_.protocol, what_.seed),
+                                                       protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards,
+                                                       protocol_.per_push);
       const shard_control shard =
-        for_role(name, job_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+        for_role(name, what_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
       actor = shard;
     } else {
       aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_};
       for (auto parent : place.parents)
-        setup.partitions.push_back(cut_into_partitions(tree[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
+        setup.partitions.push_back(cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
       actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
     }
     self_->monitor(actor);
@@ -125,40 +122,39 @@ void node_state::spawn_holders(const std::vector<protocols::holder_place>& tree)
   }
 }
 
-void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std::vector<protocols::holder_place>& tree) {
+void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   auto floats = net_->layout().floats();
-  auto entry = protocol_entry();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
-  auto queue = for_role(name, job_.compute.device, [&] { return open_queue(job_.compute.device, index); });
+  auto queue = for_role(name, what_.compute.device, [&] { return open_queue(what_.compute.device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   worker_setup setup;
   setup.self = id;
-  setup.seed = job_.seed;
-  setup.batch = job_.data.batch;
+  setup.seed = what_.seed;
+  setup.batch = what_.data.batch;
   setup.data_size = data_.train->size();
-  setup.dealt = dealing_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
+  setup.dealt = dealing_for(what_.data, static_cast<int>(index), static_cast<int>(what_.cluster.workers));
   setup.net = net_;
-  for (const auto& holder : tree)
+  for (const auto& holder : tree_)
     if (holder.workers.contains(id))
       setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
                                                                 partition_bytes)});
   setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  setup.optimizer = job_.optimizer;
-  setup.inject = job_.inject;
+  setup.optimizer = what_.optimizer;
+  setup.inject = what_.inject;
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.machine = entry.make_worker(job_.protocol, {id, protocols::incarnation{life}}, job_.seed);
-  auto compute = for_role(name, job_.compute.device, [&] {
-    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
+  setup.machine = protocol_.make_worker(what_.protocol, {id, protocols::incarnation{life}}, what_.seed);
+  auto compute = for_role(name, what_.compute.device, [&] {
+    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, what_.optimizer, what_.data.batch});
   });
   setup.compute = compute;
   if (!queue->on_host()) {
     setup.device = queue;
     setup.device_compute = compute;
   }
-  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.dealt, trace_, index);
+  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, what_.seed, allocate, setup.dealt, trace_, index);
   setup.loader = loader;
   auto landing = setup.landing;
   auto from_peers = setup.from_peers;
@@ -176,7 +172,7 @@ void node_state::spawn_worker(std::uint32_t index, std::uint32_t life, const std
 }
 
 /// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number.
-void node_state::restart_worker(std::uint32_t index, std::uint32_t life) {
+void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
   if (auto old = roles_.workers.find(index); old != roles_.workers.end()) {
     self_->demonitor(old->second);
     self_->send_exit(old->second, caf::exit_reason::user_shutdown);
@@ -184,18 +180,18 @@ void node_state::restart_worker(std::uint32_t index, std::uint32_t life) {
   }
   const auto name = fmt::format("worker {}", index);
   std::erase_if(shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; });
-  spawn_worker(index, life, protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in));
+  spawn_worker(index, life);
   introduce();
 }
 
 /// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than training it.
-void node_state::spawn_evaluator() {
+void node_job::spawn_evaluator() {
   const bool has_workers = std::ranges::any_of(places_.workers, [this](const auto& where) { return where.node == number_; });
-  const auto& device = has_workers ? job_.compute.device : job_.compute.shard_device;
+  const auto& device = has_workers ? what_.compute.device : what_.compute.shard_device;
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
   evaluator_setup setup;
   setup.data = data_;
-  setup.train_samples = job_.evaluate.train_samples;
+  setup.train_samples = what_.evaluate.train_samples;
   setup.net = net_;
   setup.queue = queue;
   setup.trace = trace_;
@@ -212,7 +208,7 @@ void node_state::spawn_evaluator() {
 
 /// A few replicas are under way to a node at most, and no more than its lane has credit for: what goes through a lane is a worker's
 /// state of a moment ago.
-std::function<bool(protocols::worker_id)> node_state::who_is_behind() const {
+std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
   std::map<protocols::worker_id, net::node_id> far;
   for (const auto& where : places_.workers)
     if (where.node != number_)
@@ -229,7 +225,7 @@ std::function<bool(protocols::worker_id)> node_state::who_is_behind() const {
 }
 
 /// Local roles as they are, remote ones behind proxies: the roles cannot tell the difference.
-void node_state::introduce() {
+void node_job::introduce() {
   auto peers = std::make_shared<role_peers>();
   for (const auto& where : places_.holders)
     peers->holders.push_back(where.node == number_
@@ -241,7 +237,7 @@ void node_state::introduce() {
   peers->evaluator = number_ == 0 ? params_actor{roles_.evaluator}
                                   : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
   // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
-  if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
+  if (what_.compute.device == "cpu" && what_.compute.shard_device == "cpu")
     peers->landings = landings_;
   peers->near_holders = near_holders_;
   peers->near_workers = near_workers_;
@@ -249,9 +245,16 @@ void node_state::introduce() {
   if (number_ == 0)
     peers->coordinator = coordinator_;
   peers_ptr shared = peers;
-  tell_all(shared);
-  if (roles_.evaluator)
-    caf::anon_send(roles_.evaluator, shared);
+  tell_holders(shared);
+  tell_workers(shared);
+  tell_evaluator(shared);
+}
+
+std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {
+  kernels::backend_options options{.device = device, .threads = what_.compute.threads, .products = precision_of(what_.compute.precision)};
+  if (role)
+    options.on_span = device_recorder(traces_devices_ ? trace_ : nullptr, *role);
+  return kernels::open_backend(options);
 }
 
 } // namespace troupe::actors

@@ -138,6 +138,22 @@ TEST_F(Node, ANewJobEndsTheWaitForTheOneBefore) {
   gates[20].set_value();
 }
 
+TEST_F(Node, LanesHaveTheNamesOfTheirJobsNodes) {
+  start_job(20);
+  prepare(job_of(30, 2), {"there", "here"});
+  run_until([this] { return !prepared[30].empty(); });
+  ASSERT_EQ(prepared[30], "30 samples");
+  const auto there = net::lane_hub::open({.self = {0}, .job_key = 30, .security = {}, .names = {}, .allocate = {}},
+                                         std::make_shared<lane_router>(node_control{}));
+  there->connect({1}, "127.0.0.1", lane_port, std::chrono::seconds{60});
+  std::vector<link_report> links;
+  run_until([&, this] {
+    request<node_report>(inspect_query{}, [&](const node_report& said) { links = said.links; }, [](const std::string&) {});
+    return !links.empty();
+  });
+  EXPECT_EQ(links[0].peer, "there") << "it has not been started yet";
+}
+
 TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
   auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
   node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
