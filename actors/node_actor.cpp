@@ -139,9 +139,11 @@ void node_state::measure() {
       metrics_->on_lane(job_->name_of(lane.peer.value), lane);
 }
 
+/// A node that nobody knows any more is not kept for being measured.
 void node_state::measure_every_second() {
   measure();
-  self_->run_delayed(std::chrono::seconds{1}, [this] { measure_every_second(); });
+  auto& clock = self_->clock();
+  clock.schedule(clock.now() + std::chrono::seconds{1}, caf::make_action([this] { measure_every_second(); }), caf::weak_actor_ptr{self_->ctrl()});
 }
 
 void node_state::on_down(const caf::down_msg& msg) {

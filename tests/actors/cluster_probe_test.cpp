@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cluster asks its nodes what they have: scripted nodes beside the coordinator's own, under CAF's testing scheduler.
+#include <chrono>
 #include <thread>
 #include <vector>
 
+#include <caf/actor_registry.hpp>
 #include <caf/event_based_actor.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,6 +99,18 @@ TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
   const auto all = probe();
   EXPECT_FALSE(all.nodes[1].here);
   EXPECT_THAT(all.nodes[1].silent, testing::StartsWith("is gone: "));
+}
+
+TEST_F(ClusterProbe, WhoLooksForACoordinatorWithoutAJobIsGoneAfterwards) {
+  caf::anon_send_exit(cluster, caf::exit_reason::kill);
+  cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}}, .own = {.metrics = true}});
+  schedule.run_all();
+  const auto before = system.registry().running();
+  probe();
+  for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+       system.registry().running() > before && std::chrono::steady_clock::now() < deadline;)
+    schedule.run_all() == 0 ? std::this_thread::yield() : void();
+  EXPECT_EQ(system.registry().running(), before) << "its timer keeps it, and the process from ending";
 }
 
 } // namespace
