@@ -87,7 +87,13 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
         perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
         promise.deliver(fmt::format("worker {} is started anew", worker));
       },
-      [promise](const caf::error& e) mutable { promise.deliver(e); });
+      [this, promise, worker, life](const caf::error& e) mutable {
+        if (!finishing_ && life > lives_[worker]) { // the old life has ended for the new one
+          worker_lost(worker, "it could not be started anew: " + explain(e));
+          lives_[worker] = life; // it may have begun all the same, unheard of: the next is another
+        }
+        promise.deliver(e);
+      });
   return promise;
 }
 

@@ -166,20 +166,20 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   if (!queue->on_host())
     near_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
+  std::erase_if(shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the life before
   shown_.push_back({actor, name, "worker", own_id()});
   shown_.push_back({compute, fmt::format("compute {}", index), "compute", name});
   shown_.push_back({loader, fmt::format("loader {}", index), "loader", name});
 }
 
-/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number.
+/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number. The old one
+/// has ended even where there is no new one: a device may have room for one of them.
 void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
-  if (auto old = roles_.workers.find(index); old != roles_.workers.end()) {
+  if (const auto old = roles_.workers.find(index); old != roles_.workers.end()) {
     self_->demonitor(old->second);
     self_->send_exit(old->second, caf::exit_reason::user_shutdown);
-    roles_.workers.erase(old);
+    note_end(fmt::format("worker {}", index), "it had to make room for a new life");
   }
-  const auto name = fmt::format("worker {}", index);
-  std::erase_if(shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; });
   spawn_worker(index, life);
   introduce();
 }

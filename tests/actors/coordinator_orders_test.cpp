@@ -150,6 +150,19 @@ TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
   EXPECT_THAT(planned_workers(2), ElementsAre(0, 2, 3)) << "and its death is heard";
 }
 
+TEST_F(Coordinator, AWorkerThatCannotBeStartedAnewIsLost) {
+  begin();
+  scripts[1]->cannot_obey = "its device has no room";
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "no: its device has no room");
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3)) << "the round waits for nobody who is not there";
+  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be started anew: its device has no room")));
+  EXPECT_EQ(seen->ends, 0);
+  scripts[1]->cannot_obey = {};
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew");
+  EXPECT_EQ(scripts[1]->orders.back().life, 2U) << "whatever became of life 1";
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
 TEST_F(Coordinator, SettingsThatMayChangeDoAndOthersAreNamed) {
   what.optimizer.lr = 0.1;
   begin();

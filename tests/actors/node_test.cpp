@@ -154,6 +154,15 @@ TEST_F(Node, LanesHaveTheNamesOfTheirJobsNodes) {
   EXPECT_EQ(links[0].peer, "there") << "it has not been started yet";
 }
 
+TEST_F(Node, AWorkerThatCannotBeStartedAnewLeavesTheOthersToTheirLives) {
+  start_job(20);
+  no_worker = "its device has no room";
+  EXPECT_EQ(obey(restart(0, 1)), "no: its device has no room");
+  no_worker = {};
+  EXPECT_EQ(obey(restart(1, 1)), "yes");
+  EXPECT_EQ(obey(restart(0, 2)), "yes");
+}
+
 TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
   auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
   node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});

@@ -30,7 +30,7 @@ using control = std::variant<node_place, protocols::plan, protocols::worker_down
 
 /// What a scripted node does and what it has heard.
 struct script {
-  std::string cannot_prepare, cannot_start; ///< empty: it can
+  std::string cannot_prepare, cannot_start, cannot_obey; ///< empty: it can
   bool silent = false;                      ///< never says that it is prepared
   std::optional<prepare_job> job;
   std::optional<job_places> places;
@@ -90,7 +90,12 @@ public:
       [](shards_query) { return shards_view{}; },
       [](wall_clock_query) { return clock_reading{}; },
       [](const probe_query&) { return node_probe{}; },
-      [this](const role_order& msg) { script_->orders.push_back(msg); },
+      [this](const role_order& msg) -> caf::result<void> {
+        script_->orders.push_back(msg);
+        if (!script_->cannot_obey.empty())
+          return caf::make_error(caf::sec::runtime_error, script_->cannot_obey);
+        return caf::unit;
+      },
       [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
       [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },
       [this](trace_query) -> caf::result<trace_chunk> {
