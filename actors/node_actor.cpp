@@ -148,7 +148,11 @@ void node_state::measure_every_second() {
 
 void node_state::on_down(const caf::down_msg& msg) {
   std::erase_if(guests_, [&](const shown_actor& guest) { return guest.actor.address() == msg.source; });
-  if (job_)
+  if (!job_)
+    return;
+  if (job_->is_led_by(msg.source))
+    stop(); // nobody is left who would say it
+  else
     job_->on_down(msg);
 }
 

@@ -18,7 +18,8 @@
 namespace troupe::actors {
 
 /// One per process, or per job where a process is of several. Prepares a job, starts it, passes the control plane's messages to its
-/// roles, and reports every role that dies to the coordinator. Looks around, and at its actors, for whoever asks, with a job and without.
+/// roles, reports every role that dies to the coordinator, and stops when that has died itself. Looks around, and at its actors, for
+/// whoever asks, with a job and without.
 class node_state {
 public:
   static inline const char* name = "troupe.node";

@@ -43,6 +43,8 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
       trace_(std::make_shared<tracer>(order.trace)) {
   if (what_.cluster.nodes > 1)
     open_lanes();
+  if (coordinator_)
+    self_->monitor(coordinator_);
   // Reading or drawing the data takes seconds: not on this actor's thread.
   self_->spawn<caf::detached>([me = node_control{self_}, of = of_, what = what_, added = where_.added](caf::event_based_actor*) {
     caf::anon_send(me, load(of, what, added));
@@ -60,6 +62,8 @@ node_job::~node_job() {
     end(holder);
   if (roles_.evaluator)
     end(roles_.evaluator);
+  if (coordinator_)
+    self_->demonitor(coordinator_);
   if (router_)
     router_->clear();
   const auto stopped = failure("the job has been stopped");

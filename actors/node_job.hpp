@@ -56,6 +56,7 @@ public:
   void on_down(const caf::down_msg& msg);
   /// What a person wants of one role.
   caf::result<void> carry_out(const role_order& msg);
+  bool is_led_by(const caf::actor_addr& who) const { return coordinator_ && coordinator_.address() == who; }
 
   template <class Message>
   void tell_holders(const Message& msg) const {

@@ -163,6 +163,20 @@ TEST_F(Node, AWorkerThatCannotBeStartedAnewLeavesTheOthersToTheirLives) {
   EXPECT_EQ(obey(restart(0, 2)), "yes");
 }
 
+TEST_F(Node, AJobWhoseCoordinatorIsGoneEnds) {
+  start_job(20);
+  kill(coordinator);
+  EXPECT_EQ(obey(restart(0, 1)), "no: no job runs here");
+}
+
+TEST_F(Node, AJobWhoseCoordinatorIsGoneIsPreparedNoLonger) {
+  gates[20];
+  prepare(job_of(20));
+  kill(coordinator);
+  EXPECT_EQ(prepared[20], "no: the job has been stopped");
+  gates[20].set_value();
+}
+
 TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
   auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
   node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
