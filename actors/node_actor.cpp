@@ -113,21 +113,26 @@ node_totals node_state::totals() const {
   return out;
 }
 
-/// Looking takes seconds: not on this actor's thread.
+/// Looking takes seconds: not on this actor's thread, but on one of its own, where one look follows the other.
 caf::result<node_probe> node_state::probe(const probe_query& what) {
-  using looker = caf::typed_actor<caf::result<node_probe>(probe_query)>;
-  const bool lanes_open = job_ && job_->has_lanes(); // this job has the port
-  auto once = self_->spawn<caf::detached>([where = where_, lanes_open](looker::pointer me) -> looker::behavior_type {
-    return {[=](const probe_query& query) {
-      me->quit();
-      node_probe seen = look_around(query);
-      seen.lane_port = where.lane_port;
-      if (where.lane_port != 0 && !lanes_open)
-        seen.lane_port_wrong = net::cannot_listen(where.host, where.lane_port);
-      return seen;
-    }};
-  });
-  return self_->delegate(once, what);
+  if (!looker_)
+    looker_ = self_->spawn<caf::detached>([ends = ends_.get_token()](looker_actor::pointer) -> looker_actor::behavior_type {
+      return {[=](const probe_query& query) { return look_around(query, ends); }};
+    });
+  auto promise = self_->make_response_promise<node_probe>();
+  self_->request(looker_, caf::infinite, what)
+    .then(
+      [this, promise](node_probe& seen) mutable {
+        seen.lane_port = where_.lane_port;
+        if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // else this job has the port
+          seen.lane_port_wrong = net::cannot_listen(where_.host, where_.lane_port);
+        promise.deliver(std::move(seen));
+      },
+      [this, promise](const caf::error& e) mutable {
+        looker_ = nullptr; // it has ended
+        promise.deliver(e);
+      });
+  return promise;
 }
 
 void node_state::measure() {

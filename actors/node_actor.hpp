@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include <caf/stateful_actor.hpp>
@@ -27,9 +28,12 @@ public:
   node_state(measured_pointer<node_control> self, node_options where);
   node_state(const node_state&) = delete;
   node_state& operator=(const node_state&) = delete;
+  ~node_state() { ends_.request_stop(); }
   node_control::behavior_type make_behavior();
 
 private:
+  using looker_actor = caf::typed_actor<caf::result<node_probe>(probe_query)>;
+
   caf::result<node_prepared> prepare(const prepare_job& msg);
   void fetch(const protocols::fetch_order& msg);
   node_totals totals() const;
@@ -65,6 +69,8 @@ private:
   std::deque<std::vector<node_report>> answers_; ///< the last ones that did not fit a message, by page
   std::uint64_t last_gathering_ = 0;
   std::optional<lane_metrics> metrics_;
+  looker_actor looker_; ///< reads the data that a probe asks for; null: nobody has asked
+  std::stop_source ends_; ///< of what it reads
 };
 
 using node_impl = measured_impl<node_control, node_state>;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,8 @@ struct cluster_probe {
 /// Now, since 1970.
 std::int64_t wall_clock_ns();
 
-/// What this process sees; the cluster's fields and the lane port are left out. Reads the data's files: takes seconds.
-node_probe look_around(const probe_query& what);
+/// What this process sees; the cluster's fields and the lane port are left out. Reads the data's files, those that a job would read
+/// and nothing else: takes seconds, or what is left of a block once it is told to stop.
+node_probe look_around(const probe_query& what, const std::stop_token& ends = {});
 
 } // namespace troupe::actors

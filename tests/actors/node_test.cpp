@@ -3,6 +3,8 @@
 #include "actors/node_actor.hpp"
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <map>
@@ -13,6 +15,7 @@
 
 #include <caf/actor_registry.hpp>
 #include <caf/event_based_actor.hpp>
+#include <unistd.h>
 
 #include "actors/lane_router.hpp"
 #include "tests/actors/scripted_nodes.hpp"
@@ -175,6 +178,18 @@ TEST_F(Node, AJobWhoseCoordinatorIsGoneIsPreparedNoLonger) {
   kill(coordinator);
   EXPECT_EQ(prepared[20], "no: the job has been stopped");
   gates[20].set_value();
+}
+
+TEST_F(Node, LooksAroundAreOneAfterTheOther) {
+  const auto before = system.registry().running();
+  std::string name = std::filesystem::temp_directory_path() / "troupe-look-XXXXXX";
+  const int file = mkstemp(name.data());
+  ASSERT_TRUE(file >= 0 && ftruncate(file, std::int64_t{1} << 32) == 0) << name;
+  for (int i = 0; i < 3; ++i)
+    request<node_probe>(probe_query{.data = {.source = "csv", .path = name}}, [](const node_probe&) {}, [](const std::string&) {});
+  EXPECT_EQ(system.registry().running(), before + 3 + 1) << "those who ask, and one who reads";
+  close(file);
+  std::filesystem::remove(name);
 }
 
 TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node finds at the paths of a job's data, whatever is there.
+#include "actors/probe.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tensor/data/byte_source.hpp"
+
+namespace troupe::actors {
+namespace {
+
+class Probe : public testing::Test {
+protected:
+  std::filesystem::path folder;
+
+  Probe() {
+    std::string name = std::filesystem::temp_directory_path() / "troupe-probe-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("no folder for the test: " + name);
+    folder = name;
+  }
+  ~Probe() override { std::filesystem::remove_all(folder); }
+
+  /// A file without blocks on the disk.
+  std::filesystem::path hollow(std::uint64_t bytes) const {
+    auto path = folder / "hollow";
+    std::ofstream{path};
+    std::filesystem::resize_file(path, bytes);
+    return path;
+  }
+  static file_probe look(const std::filesystem::path& at, const std::stop_token& ends = {}) {
+    const auto seen = look_around({.data = {.source = "csv", .path = at.string()}}, ends);
+    return seen.files.at(0);
+  }
+};
+
+TEST_F(Probe, AFileHasItsSizeAndDigest) {
+  std::ofstream{folder / "abc"} << "abc";
+  const auto seen = look(folder / "abc");
+  EXPECT_EQ(seen.wrong, "");
+  EXPECT_EQ(seen.bytes, 3U);
+  EXPECT_EQ(seen.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"); // FIPS 180-2, appendix B.1
+}
+
+TEST_F(Probe, WhatIsNoRegularFileIsNotOpened) {
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(look(folder / "pipe").wrong, "is no regular file") << "nobody writes to it";
+  EXPECT_EQ(look("/dev/zero").wrong, "is no regular file") << "it has no end";
+  EXPECT_EQ(look(folder).wrong, "is a folder");
+  EXPECT_EQ(look(folder / "nothing").wrong, "No such file or directory");
+}
+
+TEST_F(Probe, AFileThatNoJobWouldReadIsNotRead) {
+  const auto seen = look(hollow(max_data_bytes + 1));
+  EXPECT_EQ(seen.wrong, "has more than 4294967296 bytes, the most that is read");
+  EXPECT_EQ(seen.bytes, 0U);
+  EXPECT_EQ(seen.sha256, "");
+}
+
+TEST_F(Probe, ALookThatIsToldToStopStops) {
+  std::stop_source ends;
+  ends.request_stop();
+  const auto seen = look(hollow(max_data_bytes), ends.get_token());
+  EXPECT_EQ(seen.wrong, "was not read to its end: the node ends");
+  EXPECT_EQ(seen.bytes, 0U);
+}
+
+} // namespace
+} // namespace troupe::actors
