@@ -9,6 +9,7 @@
 #include <variant>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
@@ -56,6 +57,7 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
   end_with_reason(*self);
   for (const auto& what : setup_.nodes)
     seats_.push_back({.what = what});
+  seats_.front().pid = static_cast<std::int32_t>(getpid());
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
     for (auto& [number, job] : jobs_)
@@ -208,6 +210,8 @@ void cluster_state::cancel(std::uint64_t number, const std::string& reason) {
 
 /// In the order of coming: a large job is not overtaken for ever by small ones.
 void cluster_state::start_what_fits() {
+  if (!ending_.empty())
+    return; // a node's lane port is free when the node is no more; it comes back here then
   std::string ahead;
   for (auto& [number, job] : jobs_) {
     if (job.ended || job.coordinator)
@@ -219,11 +223,15 @@ void cluster_state::start_what_fits() {
     auto fits = choose_gang(job.what.what, members());
     std::string reason = ahead;
     if (ahead.empty()) {
-      if (const auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits)) {
+      const auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits);
+      const auto holds_port = std::ranges::find_if(jobs_, [this](const auto& each) { return setup_.own.lane_port != 0 && each.second.own; });
+      if (gang != nullptr && holds_port == jobs_.end()) {
         start(job, *gang);
         continue;
       }
-      reason = std::get<no_gang>(fits).reason;
+      reason = gang == nullptr ? std::get<no_gang>(fits).reason
+                               : fmt::format("node {} has one lane port, {}, and job {} uses it", seats_.front().what.name,
+                                             setup_.own.lane_port, holds_port->first);
     }
     if (std::exchange(job.waits_for, reason) != reason) {
       self_->send(job.client, job_waits{reason});
@@ -303,6 +311,8 @@ void cluster_state::report_to_client(entry& job) {
 
 void cluster_state::free_nodes_of(std::uint64_t number) {
   if (auto& own = find(number)->own) {
+    self_->monitor(own);
+    ending_.insert(own.address());
     self_->send_exit(own, caf::exit_reason::user_shutdown);
     own = nullptr;
   }
@@ -323,11 +333,13 @@ void cluster_state::forget(std::uint64_t number) {
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {
+  ending_.erase(msg.source);
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
-      say(fmt::format("node {} is gone: {}", at.what.name, explain(msg.reason)));
+      const auto how = at.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);
+      say(fmt::format("node {} {}", at.what.name, how));
       let_go(at);
-      at = seat{.what = at.what, .last = at.leaving ? "has left" : "is gone: " + explain(msg.reason)};
+      at = seat{.what = at.what, .last = how};
     }
   std::vector<std::uint64_t> orphans;
   for (auto& [number, job] : jobs_)

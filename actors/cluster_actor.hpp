@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,7 @@ private:
   cluster_setup setup_;
   std::vector<seat> seats_;
   std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
+  std::set<caf::actor_addr> ending_;    ///< nodes of this process whose jobs are over
   std::uint64_t last_number_ = 0;
   history_book history_;
 };

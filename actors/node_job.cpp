@@ -66,6 +66,8 @@ node_job::~node_job() {
     self_->demonitor(coordinator_);
   if (router_)
     router_->clear();
+  if (hub_)
+    hub_->leave(); // proxies that have not ended yet have it too
   const auto stopped = failure("the job has been stopped");
   if (preparing_.pending())
     preparing_.deliver(stopped);

@@ -74,8 +74,12 @@ public:
   /// Listens at once; throws std::system_error naming host and port when the port is taken (or the congestion control when
   /// the system has no such), std::runtime_error naming a file of `security` that TLS does not take.
   static std::unique_ptr<lane_hub> open(const lane_options& options, std::shared_ptr<lane_handler> handler);
-  /// Closes every lane (on_down is called for each) and joins its thread: never from the handler.
+  /// Leaves.
   virtual ~lane_hub() = default;
+
+  /// Closes every lane (on_down is called for each), frees the port and joins the thread: never from the handler. What is sent from
+  /// then on is dropped. For an owner whom others outlive that have the hub too.
+  virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0;
   /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A peer that refuses for

@@ -41,8 +41,12 @@ public:
     thread_ = std::thread([this] { io_.run(); });
   }
 
-  ~hub() override {
+  ~hub() override { leave(); }
+
+  void leave() override {
     TROUPE_ASSERT(!io_.get_executor().running_in_this_thread());
+    if (!thread_.joinable())
+      return;
     asio::post(io_, [this] { shut_down(); });
     thread_.join();
   }

@@ -318,6 +318,7 @@ TEST_F(GossipingWorker, WhatComesInPartsIsHeardWhole) {
 // -- to another node
 
 struct remembering_hub final : net::lane_hub {
+  void leave() override {}
   std::vector<std::pair<wire::peer_part, int>> sent;
   std::size_t bytes = 0;
   std::uint16_t port() const override { return 0; }

@@ -302,6 +302,20 @@ class Jobs(BootstrapTest):
         last, _ = self.result_of(self.submit("--json"))
         self.assertEqual(last["nodes"], 4)
 
+    def test_lane_ports_that_are_given_serve_one_job_after_the_other(self):
+        with open(self.file, encoding="utf-8") as file:
+            text = file.read()
+        with socket.create_server(("127.0.0.1", 0)) as free:  # of the coordinator, which takes part in every job
+            port = free.getsockname()[1]
+        self.file = self.path("ports.toml", text.replace('name = "a"', f'name = "a"\nlane_port = {port}'))
+        self.cluster()
+        short = JOB.replace("workers = 4", "workers = 1")
+        runs = [self.submit("--nodes", "2", "--json", job=short, name=f"{i}.toml") for i in range(4)]
+        for run in runs:
+            self.result_of(run)
+        again, _ = self.result_of(self.submit("--nodes", "2", "--json", job=short))
+        self.assertEqual(again["nodes"], 2)
+
     def test_weights_and_trace_come_to_the_client(self):
         self.cluster()
         weights, trace = self.path("w.safetensors"), self.path("t.json")
