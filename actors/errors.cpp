@@ -2,6 +2,8 @@
 // Reasons in words.
 #include "actors/errors.hpp"
 
+#include <algorithm>
+
 #include <caf/exit_reason.hpp>
 #include <caf/message.hpp>
 
@@ -9,23 +11,47 @@
 
 namespace troupe::actors {
 
+namespace {
+
+/// Of a reason that has no words yet: its name, "caf::sec::some_name" without what only programmers want of it.
+std::string name_of(const caf::error& reason) {
+  auto name = caf::to_string(reason);
+  if (const auto end = name.find('('); end != std::string::npos)
+    name.resize(end);
+  if (const auto scope = name.rfind(':'); scope != std::string::npos)
+    name.erase(0, scope + 1);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+} // namespace
+
 std::string explain(const caf::error& reason) {
+  using caf::exit_reason, caf::sec;
   if (auto text = reason.context(); text.match_elements<std::string>())
     return text.get_as<std::string>(0);
-  if (reason == caf::sec::request_timeout)
+  const auto is_one_of = [&reason](auto... codes) { return ((reason == codes) || ...); };
+  if (reason == sec::request_timeout)
     return "no answer in time";
-  if (reason == caf::exit_reason::remote_link_unreachable || reason == caf::sec::connection_closed
-      || reason == caf::sec::connection_timeout)
+  if (is_one_of(exit_reason::remote_link_unreachable, sec::connection_closed, sec::connection_timeout))
     return "connection lost";
-  if (reason == caf::sec::cannot_connect_to_node)
-    return "no connection: nobody listens there, or one end does not take the other's certificate";
-  if (reason == caf::sec::incompatible_application_ids)
+  if (reason == sec::cannot_connect_to_node)
+    return "no connection: nobody listens there (`troupe node` starts it), no such host, or one end does not take the other's certificate";
+  if (reason == sec::incompatible_application_ids)
     return fmt::format("refused while connecting: another cluster, or another version of Troupe than {} here", version);
-  if (reason == caf::sec::disconnect_during_handshake)
+  if (reason == sec::disconnect_during_handshake)
     return "refused while connecting: it has just ended, or one end does not take the other's certificate";
-  if (reason == caf::sec::cannot_open_port)
-    return "the port cannot be opened; does another program listen there?";
-  return caf::to_string(reason);
+  if (is_one_of(sec::malformed_basp_message, sec::unexpected_actor_messaging_interface))
+    return "what answers there is no Troupe cluster; is it another program's port, or a lane's?";
+  if (reason == sec::cannot_open_port)
+    return "the port cannot be opened; is the address one of this machine's, and does no other program listen there?";
+  if (is_one_of(exit_reason::normal, exit_reason::user_shutdown, exit_reason::unknown, sec::request_receiver_down))
+    return "it has ended";
+  if (is_one_of(exit_reason::kill, exit_reason::out_of_workers))
+    return "it was ended at once";
+  if (reason == sec::broken_promise)
+    return "it gave no answer";
+  return name_of(reason);
 }
 
 } // namespace troupe::actors

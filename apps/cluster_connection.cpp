@@ -2,6 +2,7 @@
 // Reaching a cluster's coordinator.
 #include "apps/cluster_connection.hpp"
 
+#include <caf/abstract_actor.hpp>
 #include <fmt/format.h>
 
 namespace troupe::apps {
@@ -18,9 +19,27 @@ actors::system_options registered(actors::system_options options) {
 } // namespace
 
 cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port)
-    : config_(registered(options)), system_(config_), cluster_(actors::reach<actors::cluster_actor>(system_, host, port)) {
-  if (!cluster_)
-    why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what, host, port, actors::explain(cluster_.error()));
+    : what_(what), host_(host), port_(port), config_(registered(options)), system_(config_), cluster_(caf::error{}) {
+  reach();
+}
+
+void cluster_connection::reach() {
+  cluster_ = actors::reach<actors::cluster_actor>(system_, host_, port_);
+  if (cluster_)
+    return;
+  const auto& e = cluster_.error();
+  why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_,
+                         e == caf::sec::connection_closed ? "whoever listens there hung up; is it the port of a cluster's coordinator?"
+                                                          : actors::explain(e));
+}
+
+bool cluster_connection::lives() {
+  const auto gone = [this] {
+    return (*cluster_)->getf(caf::abstract_actor::is_terminated_flag);
+  };
+  if (!cluster_ || gone())
+    reach();
+  return static_cast<bool>(cluster_);
 }
 
 cluster_connection::cluster_connection(const config::cluster& where)

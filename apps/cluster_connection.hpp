@@ -25,12 +25,18 @@ public:
   caf::actor_system& system() { return system_; }
   explicit operator bool() const { return static_cast<bool>(cluster_); }
   const actors::cluster_actor& cluster() const { return *cluster_; }
+  /// Whether that actor is still there; where the connection was lost it is looked for once more.
+  bool lives();
   /// Where there is none: "cannot reach ...".
   const std::string& why_not() const { return why_not_; }
 
 private:
   cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port);
 
+  void reach();
+
+  const std::string what_, host_;
+  const std::uint16_t port_;
   actors::system_config config_;
   caf::actor_system system_;
   caf::expected<actors::cluster_actor> cluster_;

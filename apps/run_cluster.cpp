@@ -14,7 +14,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
   if (!connection) {
     job_outcome outcome;
     outcome.result.failed = true;
-    outcome.result.reason = connection.why_not() + "; `troupe node` starts it";
+    outcome.result.reason = connection.why_not();
     return outcome;
   }
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);

@@ -51,7 +51,7 @@ int talk_to(cluster_connection&& connection, const console_options& options) {
     return exit_failed;
   }
   const bool person = options.commands.empty() && isatty(STDIN_FILENO) == 1;
-  console::session with{connection.system(), connection.cluster(), person};
+  console::session with{connection, person};
   if (!person)
     return script(with, options.commands.empty() ? lines_of_input() : options.commands, options.json);
   console::talk(with);

@@ -35,7 +35,7 @@ answer for_job(session& with, const std::string& named, const std::function<answ
     return act(running.front());
   if (running.empty())
     return wrong(named.empty() ? "no job runs" : fmt::format("no job \"{}\" runs; `jobs` lists them", named));
-  return wrong(fmt::format("jobs {} run; say which", fmt::join(running, " and ")));
+  return wrong(fmt::format("jobs {0} run; say which: `pause {1}/worker 0`, `set KEY VALUE {1}`", fmt::join(running, " and "), running.front()));
 }
 
 /// `name`: "worker 2", or "3/worker 2" where several jobs run. One that is dead has a name too.

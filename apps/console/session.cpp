@@ -2,12 +2,10 @@
 // Asking a cluster.
 #include "apps/console/session.hpp"
 
-#include <cstdlib>
 #include <thread>
 
-#include <editline/readline.h>
-
 #include "actors/cluster_inspection.hpp"
+#include "apps/console/line.hpp"
 
 namespace troupe::apps::console {
 
@@ -28,7 +26,9 @@ bool comparable(const snapshot& before, const snapshot& now) {
 } // namespace
 
 caf::expected<snapshot> session::look() {
-  auto seen = actors::inspect_cluster(asker_, cluster_, patience);
+  if (!connection_.lives())
+    return unreachable();
+  auto seen = actors::inspect_cluster(asker_, connection_.cluster(), patience);
   if (!seen)
     return seen.error();
   const auto at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -59,9 +59,7 @@ const snapshot* session::before() const {
 bool session::agreed(const std::string& question) const {
   if (!person_)
     return true;
-  char* line = readline((question + " [y/N] ").c_str());
-  const std::string said = line == nullptr ? "" : line;
-  std::free(line);
+  const auto said = read_line(question + " [y/N] ").text;
   return said == "y" || said == "yes";
 }
 

@@ -14,6 +14,7 @@
 
 #include "actors/cluster_messages.hpp"
 #include "actors/type_ids.hpp"
+#include "apps/cluster_connection.hpp"
 #include "apps/console/snapshot.hpp"
 #include "apps/console/terminal.hpp"
 
@@ -23,15 +24,18 @@ namespace troupe::apps::console {
 class session {
 public:
   /// `person`: somebody at a terminal, who is asked before something ends and sees live views redrawn.
-  session(caf::actor_system& system, actors::cluster_actor cluster, bool person)
-      : asker_(system), cluster_(std::move(cluster)), person_(person) {}
+  session(cluster_connection& connection, bool person)
+      : connection_(connection), asker_(connection.system()), person_(person) {}
 
-  /// Sends the cluster a message and waits for what it says: an error when that takes longer than `patience`.
+  /// Sends the cluster a message and waits for what it says: an error when that takes longer than `patience`. A coordinator that
+  /// was gone and is back is found again.
   template <class Result, class Message>
   caf::expected<Result> ask(Message msg, std::chrono::seconds patience = std::chrono::seconds{10}) {
     caf::expected<Result> out{caf::error{caf::sec::runtime_error}};
+    if (!connection_.lives())
+      return unreachable();
     auto failed = [&](caf::error& why) { out = std::move(why); };
-    auto request = asker_->request(cluster_, patience, std::move(msg));
+    auto request = asker_->request(connection_.cluster(), patience, std::move(msg));
     if constexpr (std::is_void_v<Result>)
       request.receive([&] { out = caf::unit; }, failed);
     else
@@ -41,7 +45,8 @@ public:
   /// Does not wait.
   template <class Message>
   void tell(Message msg) {
-    asker_->send(cluster_, std::move(msg));
+    if (connection_.lives())
+      asker_->send(connection_.cluster(), std::move(msg));
   }
 
   /// The cluster as it is now.
@@ -59,8 +64,10 @@ public:
   void measure() { screen_ = current_screen(); }
 
 private:
+  caf::error unreachable() const { return caf::make_error(caf::sec::cannot_connect_to_node, connection_.why_not()); }
+
+  cluster_connection& connection_;
   caf::scoped_actor asker_;
-  actors::cluster_actor cluster_;
   bool person_;
   screen screen_ = current_screen();
   std::deque<snapshot> looks_; ///< the last two

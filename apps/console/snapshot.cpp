@@ -3,6 +3,7 @@
 #include "apps/console/snapshot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <set>
 #include <tuple>
@@ -28,8 +29,24 @@ std::string seconds_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
+namespace {
+
+/// An id with its job, where the cluster runs several.
+std::string name_of(const std::string& id, std::uint64_t job, const snapshot& at) {
+  std::set<std::uint64_t> running;
+  for (const auto& node : at.reports.nodes)
+    if (node.job != 0)
+      running.insert(node.job);
+  return running.size() > 1 && job != 0 && !id.empty() ? fmt::format("{}/{}", job, id) : id;
+}
+
+} // namespace
+
 boost::json::object json_of(const actors::actor_report& actor, const snapshot& at) {
   boost::json::object fields;
+  boost::json::array waits_for;
+  for (const auto& id : actor.waits_for)
+    waits_for.push_back(boost::json::value(name_of(id, actor.job, at)));
   for (const auto& [key, value] : actor.fields)
     fields[key] = value;
   return {{"id", name_of(actor, at)},
@@ -43,11 +60,11 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"messages_per_s", actor.messages_per_s},
           {"busy", actor.busy},
           {"handler_s", actor.handler_s},
-          {"waits_for", boost::json::value_from(actor.waits_for)},
+          {"waits_for", std::move(waits_for)},
           {"waits_on", actor.waits_on},
           {"last_error", actor.last_error},
-          {"parent", actor.parent},
-          {"watched_by", actor.watched_by},
+          {"parent", name_of(actor.parent, actor.job, at)},
+          {"watched_by", name_of(actor.watched_by, actor.job, at)},
           {"stuck", actor.stuck},
           {"ended", actor.ended},
           {"fields", std::move(fields)}};
@@ -67,7 +84,10 @@ answer no_such(const snapshot& at, const std::string& name) {
   return wrong(text);
 }
 
-answer no_answer(const caf::error& why) { return wrong("the cluster does not answer: " + actors::explain(why)); }
+answer no_answer(const caf::error& why) {
+  const auto text = actors::explain(why);
+  return wrong(why == caf::sec::cannot_connect_to_node ? text : "the cluster does not answer: " + text);
+}
 
 namespace {
 
@@ -177,13 +197,7 @@ std::vector<actors::actor_report> snapshot::actors() const {
   return all;
 }
 
-std::string name_of(const actors::actor_report& actor, const snapshot& at) {
-  std::set<std::uint64_t> running;
-  for (const auto& node : at.reports.nodes)
-    if (node.job != 0)
-      running.insert(node.job);
-  return running.size() > 1 && actor.job != 0 ? fmt::format("{}/{}", actor.job, actor.id) : actor.id;
-}
+std::string name_of(const actors::actor_report& actor, const snapshot& at) { return name_of(actor.id, actor.job, at); }
 
 std::string actor_id(std::string name) {
   std::ranges::replace(name, ':', ' ');
@@ -242,11 +256,30 @@ answer show(const snapshot& at, const std::string& name) {
   return {text, json_of(*actor, at)};
 }
 
+namespace {
+
+/// Of an actor that nobody has seen: it may be on a node that does not answer, and then that is why.
+answer why_unseen(const snapshot& at, const std::string& name) {
+  const auto id = actor_id(name);
+  const auto role = id.substr(id.find('/') + 1, id.rfind(' ') - id.find('/') - 1);
+  std::vector<std::string> silent;
+  for (const auto& node : at.reports.nodes)
+    if (!node.silent.empty())
+      silent.push_back(fmt::format("node {} ({})", node.node, node.silent));
+  constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator"};
+  if (silent.empty() || std::ranges::find(roles, role) == roles.end())
+    return no_such(at, name);
+  const auto cause = fmt::format("{} is not to be seen; it may be on what does not answer: {}", id, fmt::join(silent, ", "));
+  return {fmt::format("=> {}\n", cause), {{"chain", boost::json::array{}}, {"causes", boost::json::array{cause}}}};
+}
+
+} // namespace
+
 answer why(const snapshot& at, const std::string& name) {
   const auto all = at.actors();
   const auto* start = find_actor(all, at, name);
   if (start == nullptr)
-    return no_such(at, name);
+    return why_unseen(at, name);
   search found{at, all};
   found.from(*start);
   std::string text;
@@ -268,12 +301,14 @@ answer nodes(const snapshot& at) {
   std::vector<std::vector<std::string>> rows{{"node", "host", "may hold", "state", "job", "pid"}};
   boost::json::array list;
   for (const auto& member : at.cluster.members) {
-    const std::string state = !member.here ? "not here" : member.leaving ? "leaves" : "here";
+    const auto works_for = std::ranges::find_if(at.cluster.jobs, [&](const auto& job) { return std::ranges::count(job.nodes, member.what.name) > 0; });
+    const auto job = works_for == at.cluster.jobs.end() ? 0 : works_for->number;
+    const std::string state = !member.here ? "not here" : !member.leaving ? "here" : job == 0 ? "drained; start it anew to have it back" : "leaves";
     std::string may = member.what.shard ? "shards" : "";
     may += member.what.worker ? (may.empty() ? "workers" : ", workers") : "";
-    rows.push_back({member.what.name, member.what.host, may, state, member.job == 0 ? "" : std::to_string(member.job),
+    rows.push_back({member.what.name, member.what.host, may, state, job == 0 ? "" : std::to_string(job),
                     member.pid == 0 ? "" : std::to_string(member.pid)});
-    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"job", member.job}, {"pid", member.pid}});
+    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"job", job}, {"pid", member.pid}});
   }
   return {table(rows), {{"nodes", std::move(list)}}};
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "apps/console/commands.hpp"
+#include "apps/console/line.hpp"
 
 namespace troupe::apps::console {
 
@@ -26,6 +27,7 @@ char* next_match(const char*, int at) {
 }
 
 char** complete(const char* text, int start, int) {
+  const uninterrupted now;
   rl_attempted_completion_over = 1; // file names mean nothing here
   matches.clear();
   for (const auto& each : completions(*completing, std::string(rl_line_buffer, static_cast<std::size_t>(start))))
@@ -53,18 +55,22 @@ void talk(session& with) {
   using_history();
   const auto file = history_file();
   read_history(file.c_str());
-  while (char* read = readline("troupe> ")) {
-    const std::string line = trimmed(read);
-    std::free(read);
+  for (;;) {
+    const auto read = read_line("troupe> ");
+    if (read.given_up)
+      continue;
+    if (!read.text)
+      break;
+    const auto line = trimmed(*read.text);
     if (line == "quit" || line == "exit")
       break;
     if (line.empty())
       continue;
     add_history(line.c_str());
+    write_history(file.c_str()); // whatever ends this process
     fmt::print("{}", carry_out(with, line).text);
     std::fflush(stdout);
   }
-  write_history(file.c_str());
 }
 
 } // namespace troupe::apps::console

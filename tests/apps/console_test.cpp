@@ -61,6 +61,15 @@ snapshot of_two(double to_worker_s, double to_shard_s) {
   return at;
 }
 
+TEST(Why, WhatNobodySeesMayBeOnASilentNode) {
+  auto at = of({actor("shard 0", "collects", {"worker 1"})});
+  EXPECT_TRUE(why(at, "worker 1").wrong);
+  at.reports.nodes.push_back({.node = "c", .silent = "no answer in time"});
+  EXPECT_EQ(cause(why(at, "worker 1")), "worker 1 is not to be seen; it may be on what does not answer: node c (no answer in time)");
+  EXPECT_FALSE(why(at, "worker:1").wrong);
+  EXPECT_TRUE(why(at, "wroker 1").wrong); // no role has that name
+}
+
 TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
   for (const auto* from : {"shard 0", "worker 0"}) {
     EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit of 1.0 MB, and"), HasSubstr("nothing has gone for 4.0 s")));
@@ -102,13 +111,17 @@ TEST(Why, AnUnknownActorIsRefusedWithALikelyName) {
 TEST(Names, CarryTheJobOnlyWhereSeveralRun) {
   auto at = of({actor("worker 0", "computes")});
   EXPECT_EQ(name_of(at.actors()[0], at), "worker 0");
-  auto other = actor("worker 0", "waits");
+  auto other = actor("worker 0", "waits", {"shard 0"});
   other.job = 2;
+  other.parent = "node c";
   at.reports.nodes.push_back({.node = "c", .job = 2, .actors = {other}});
   const auto all = at.actors();
   EXPECT_EQ(name_of(all[0], at), "1/worker 0");
   EXPECT_EQ(find_actor(all, at, "2/worker 0")->state, "waits");
   EXPECT_EQ(find_actor(all, at, "worker 0"), nullptr);
+  const auto listed = ps(at, "worker").json.at("actors").as_array();
+  EXPECT_EQ(listed.at(1).at("waits_for").at(0), "2/shard 0");
+  EXPECT_EQ(listed.at(1).at("parent"), "2/node c");
 }
 
 TEST(Ps, SortsByRoleAndNumberAndFilters) {

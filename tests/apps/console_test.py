@@ -449,6 +449,43 @@ class Console(BootstrapTest):
             self.assertEqual(self.finish(run)[0], "")
             self.assertEqual(run.returncode, 130)
 
+    def test_an_interrupt_gives_up_the_line_and_not_the_console(self):
+        run = self.running()
+        talk = Terminal(self, "--cluster", self.file)
+        at_prompt = talk.at_prompt()
+        talk.press("drain b")
+        talk.until("drain b")
+        talk.process.send_signal(signal.SIGINT)
+        talk.until(r"\^C.*troupe> ")
+        talk.press("ps worker\n")  # and nothing of what was given up
+        talk.until(r"worker 3 .*troupe> ")
+        talk.press("stop 1\n")
+        talk.until(r"stop job 1 .*\[y/N\] ")
+        talk.process.send_signal(signal.SIGINT)
+        talk.until(r"\^C.*nothing was done.*troupe> ")
+        self.wait_for_line(run, "^step ")
+        self.assertEqual(talk.at_prompt(), at_prompt)
+        talk.process.kill()
+        talk.process.wait()
+        with open(self.path(".troupe_history"), encoding="utf-8") as history:
+            self.assertEqual(history.read().split("\n")[-3:], ["ps\\040worker", "stop\\0401", ""])  # as libedit writes it
+
+    def test_a_coordinator_that_is_back_is_found_again(self):
+        self.node("a", wait="coordinator of")
+        talk = Terminal(self, "--cluster", self.file)
+        talk.press("nodes\n")
+        talk.until(r"a +127.0.0.1.*troupe> ")
+        self.nodes["a"].kill()
+        self.nodes["a"].wait()
+        said = "does not answer"
+        while "does not answer" in said:  # whoever asks before the loss is noticed waits for an answer in vain
+            talk.press("nodes\n")
+            said = talk.until(r"(cannot reach|does not answer).*troupe> ")
+        self.assertRegex(said, "cannot reach the cluster's coordinator, node a at .*: no connection: nobody listens there")
+        again = self.node("a", wait="coordinator of")
+        talk.press("nodes\n")
+        talk.until(rf"a +127.0.0.1.* {again.pid}.*troupe> ")
+
     def test_an_address_that_is_no_cluster_gets_an_answer(self):
         with socket.create_server(("127.0.0.1", 0)) as mute:
             for address, code, said in ((f"127.0.0.1:{mute.getsockname()[1]}", 1, "cannot reach"), ("here", 2, "HOST:PORT"), (":7", 2, "HOST:PORT"),
