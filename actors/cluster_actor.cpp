@@ -261,7 +261,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
   auto observer = std::make_shared<job_forwarder>(job.number, job.client, names, job.meter,
-                                              job_metrics{self_->home_system(), fmt::format("{} {}", job.number, job.what.what.name)},
+                                              job_metrics{setup_.own.metrics, job.number, job.what.what.name},
                                               cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace, setup_.own.added.protocols});
 }

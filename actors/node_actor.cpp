@@ -22,7 +22,7 @@ node_state::node_state(measured_pointer<node_control> self, node_options where) 
     self_->quit(msg.reason);
   });
   if (where_.metrics) {
-    metrics_.emplace(self->home_system());
+    metrics_.emplace(where_.metrics);
     measure_every_second();
   }
 }
@@ -138,10 +138,11 @@ caf::result<node_probe> node_state::probe(const probe_query& what) {
 void node_state::measure() {
   if (!metrics_)
     return;
-  metrics_->on_memory(resident_bytes());
+  std::map<std::string, net::lane_stats> lanes;
   if (job_)
     for (const auto& lane : job_->lanes())
-      metrics_->on_lane(job_->name_of(lane.peer.value), lane);
+      lanes.emplace(job_->name_of(lane.peer.value), lane);
+  metrics_->on_lanes(std::move(lanes));
 }
 
 /// A node that nobody knows any more is not kept for being measured.

@@ -17,6 +17,7 @@
 #include "actors/extensions.hpp"
 #include "actors/lane_router.hpp"
 #include "actors/messages.hpp"
+#include "actors/metrics.hpp"
 #include "actors/net/security.hpp"
 #include "actors/worker_actor.hpp"
 #include "protocols/catalog.hpp"
@@ -30,7 +31,7 @@ struct node_options {
   std::uint16_t lane_port = 0; ///< 0: any free port
   net::security security = {}; ///< with it lanes speak TLS
   extensions added = {};       ///< by this program
-  bool metrics = false;        ///< keep counts of its lanes for the exporter of its actor system
+  std::shared_ptr<metrics_board> metrics = {}; ///< has the counts of its lanes; null: nobody wants them
   std::size_t credit_bytes = net::lane_options{}.credit_bytes; ///< of each of its lanes
 };
 

@@ -25,6 +25,8 @@ system_config::system_config(const system_options& options) {
   set("caf.scheduler.max-threads", 4);
   set("caf.logger.console.verbosity", "quiet");
   set("caf.logger.file.verbosity", "quiet");
+  if (options.metrics)
+    set("caf.metrics-filters.actors.includes", std::vector<std::string>{"troupe.*"});
   if (!options.networked)
     return;
   load<caf::io::middleman>();
@@ -40,11 +42,6 @@ system_config::system_config(const system_options& options) {
   if (options.cluster_key.empty() || options.listens)
     words.push_back(word("console"));
   set("caf.middleman.app-identifiers", std::move(words));
-  if (options.metrics_port != 0) {
-    set("caf.middleman.prometheus-http.port", options.metrics_port);
-    set("caf.middleman.prometheus-http.address", options.metrics_host);
-    set("caf.metrics-filters.actors.includes", std::vector<std::string>{"troupe.*"});
-  }
   if (!options.security.enabled())
     return;
   // CAF reads the files at each connection; what is wrong with them shall be known now.

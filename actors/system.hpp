@@ -23,9 +23,7 @@ struct system_options {
   std::string cluster_key;     ///< nodes with another key are refused; empty: of a console, which may reach any cluster
   bool listens = false;        ///< consoles that do not know the key may reach it
   net::security security = {}; ///< with it the control plane speaks TLS, and to the same authority alone
-  /// Where metrics are served, as text for Prometheus, to whoever asks; 0: nowhere. `metrics_port_of` says whether that worked.
-  std::uint16_t metrics_port = 0;
-  std::string metrics_host = "127.0.0.1";
+  bool metrics = false;        ///< mailboxes and handlers of our actors are counted, in the system's registry
 };
 
 /// Measured choices (design: CAF settings): the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the
@@ -35,9 +33,6 @@ public:
   /// Throws std::runtime_error that names a file of `security` which TLS does not take.
   explicit system_config(const system_options& options);
 };
-
-/// The port that metrics are served at; 0: none.
-inline std::uint16_t metrics_port_of(caf::actor_system& system) { return system.middleman().prometheus_scraping_port(); }
 
 /// Whether both ends of every connection must show a certificate.
 bool is_secured(const caf::actor_system& system);

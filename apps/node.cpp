@@ -16,6 +16,8 @@
 
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/metrics.hpp"
+#include "actors/net/metrics_server.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
@@ -45,34 +47,52 @@ void say(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
-/// With certificates metrics, which speak no TLS, stay on this host.
 actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self) {
   return {.networked = true,
           .cluster_key = cluster.name,
           .listens = self.coordinator,
           .security = cluster.security.files(),
-          .metrics_port = self.metrics_port,
-          .metrics_host = cluster.security.tls() ? "127.0.0.1" : self.host};
+          .metrics = self.metrics_port != 0};
 }
 
-/// Whether metrics are served where they should be; says so where not.
-bool serves_metrics(caf::actor_system& system, const config::cluster_node& self) {
-  if (self.metrics_port == 0 || actors::metrics_port_of(system) != 0)
-    return true;
-  fmt::print(stderr, "troupe: node {} cannot serve metrics at port {}; give it another metrics_port, or none\n", self.name, self.metrics_port);
-  return false;
-}
+/// What a node tells Prometheus, where its cluster file wants that. Ends before the system.
+class metrics {
+public:
+  metrics(caf::actor_system& system, const config::cluster& cluster, const config::cluster_node& self) {
+    if (self.metrics_port == 0)
+      return;
+    board_ = std::make_shared<actors::metrics_board>();
+    try {
+      server_ = actors::net::metrics_server::open({.host = self.host,
+                                                   .port = self.metrics_port,
+                                                   .security = cluster.security.files(),
+                                                   .text = [&system, board = board_] { return board->text(system.metrics()); }});
+    } catch (const std::system_error& e) {
+      fmt::print(stderr, "troupe: node {} cannot serve metrics at {}:{}: {}; give it another metrics_port, or none\n", self.name, self.host,
+                 self.metrics_port, e.code().message());
+    }
+  }
+
+  /// Null: nobody wants any.
+  const std::shared_ptr<actors::metrics_board>& board() const { return board_; }
+  /// Whether they are served where they should be; if not, that has been said.
+  bool good() const { return !board_ || server_; }
+
+private:
+  std::shared_ptr<actors::metrics_board> board_;
+  std::unique_ptr<actors::net::metrics_server> server_;
+};
 
 /// A node that joins: as often as its coordinator comes back.
 class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once, signal_waiter& signals)
       : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
-        config_(options_for(cluster, self)), system_(config_),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added, self.metrics_port != 0})) {}
+        config_(options_for(cluster, self)), system_(config_), metrics_(system_, cluster, self),
+        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added, metrics_.board()})) {}
 
   int run() {
-    int code = serves_metrics(system_, self_) ? exit_done : exit_failed;
+    int code = metrics_.good() ? exit_done : exit_failed;
     while (code == exit_done && connect(code)) {
       watch();
       const auto woken = wait();
@@ -190,6 +210,7 @@ private:
   signal_waiter& signals_;
   actors::system_config config_;
   caf::actor_system system_;
+  metrics metrics_;
   actors::node_control node_;
   actors::cluster_actor cluster_;
   caf::actor watcher_;
@@ -201,9 +222,10 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
           const std::string& job = {}) {
   actors::system_config config{options_for(cluster, self)};
   caf::actor_system system{config};
-  if (!serves_metrics(system, self))
+  const metrics served{system, cluster, self};
+  if (!served.good())
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added, self.metrics_port != 0},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added, served.board()},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)

@@ -133,11 +133,17 @@ tls_context::tls_context(const security& files)
   SSL_CTX_set_num_tickets(c, 0);
 }
 
+SSL* tls_context::new_connection() const {
+  SSL* const made = SSL_new(context_.get());
+  TROUPE_ASSERT(made != nullptr);
+  return made;
+}
+
 tls_session::tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key)
     : as_(as), records_per_key_(records_per_key), socket_(std::make_unique<buffered_socket>(descriptor)),
-      ssl_(SSL_new(context.context_.get())) {
+      ssl_(context.new_connection()) {
   BIO* const bio = BIO_new(context.socket_.get());
-  TROUPE_ASSERT(ssl_ && bio != nullptr);
+  TROUPE_ASSERT(bio != nullptr);
   BIO_set_data(bio, socket_.get());
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);

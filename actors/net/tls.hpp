@@ -23,6 +23,9 @@ public:
   /// Throws std::runtime_error that names the file when one of them is missing, wrong or of another's.
   explicit tls_context(const security& files);
 
+  /// A connection for somebody who brings the socket and frees it, such as Asio's own stream. It may outlive the context.
+  SSL* new_connection() const;
+
 private:
   friend class tls_session;
   template <auto Free>

@@ -7,31 +7,18 @@ usage: bootstrap_test.py TROUPE [unittest arguments]
 import hashlib
 import json
 import os
-import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 import unittest
-import urllib.request
 
 import cluster_test
 from cluster_test import DEADLINE_S, ENDLESS, JOB, ClusterTest
 
 SEED = int(os.environ.get("TROUPE_TEST_SEED", "1"))
-
-
-
-def unasked_ports():
-    """Free ports beyond those that the system hands out, for who does not listen beside a keeper; each once."""
-    for port in random.SystemRandom().sample(range(61000, 65536), 1000):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                yield port
 
 
 class BootstrapTest(ClusterTest):
@@ -173,54 +160,6 @@ class Nodes(BootstrapTest):
             self.nodes[name].send_signal(signal.SIGTERM)
         for name in "abcd":
             self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0, name)
-
-    def metrics(self):
-        """What the coordinator's node and another serve while a job runs."""
-        ports = dict(zip("ab", unasked_ports()))
-        with open(self.file, encoding="utf-8") as file:
-            text = file.read()
-        for name, port in ports.items():
-            text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nmetrics_port = {port}\n', 1)
-        self.file = self.path("lab.toml", text)
-        self.cluster()
-        run = self.submit(job=ENDLESS)
-        self.wait_for_line(run, "^step ")
-        deadline = time.monotonic() + 60
-        while True:
-            texts = {}
-            for name, port in ports.items():
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-                    texts[name] = answer.read().decode()
-            steps = re.search(r'^troupe_job_steps_total\{job="1 small"\} (\S+)', texts["a"], re.M)
-            evaluated = re.search(r"^troupe_job_test_accuracy_ratio", texts["a"], re.M)
-            lanes = [re.search(rf'^troupe_lane_sent_bytes_total\{{peer="{peer}"\}} (\S+)', texts[name], re.M) for name, peer in ("ab", "ba")]
-            if steps and float(steps[1]) > 0 and evaluated and all(lane and float(lane[1]) > 0 for lane in lanes):
-                return texts
-            self.assertLess(time.monotonic(), deadline, texts)
-
-    def test_metrics_are_served_as_prometheus_takes_them(self):
-        texts = self.metrics()
-        for name in ("troupe_job_samples_total", "troupe_job_training_seconds_total", "troupe_job_test_accuracy_ratio", "caf_actor_mailbox_size",
-                     "caf_actor_processing_time_seconds_count", "troupe_lane_received_bytes_total", "troupe_lane_queued_bytes"):
-            self.assertRegex(texts["a"], rf"(?m)^{name}\{{")
-        for line in "".join(texts.values()).splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) [a-z_]+ .*|[a-z_]+(\{([a-z_]+="[^"]*",?)*\})? -?([0-9.e+-]+|NaN|Inf)( [0-9]+)?)$')
-        with self.subTest("the dashboard"):
-            board = (pathlib.Path(__file__).resolve().parents[2] / "config" / "grafana.json").read_text(encoding="utf-8")
-            asked = [target["expr"] for panel in json.loads(board)["panels"] for target in panel["targets"]]
-            self.assertGreater(len(asked), 10)
-            served = set(re.findall(r"(?m)^([a-z_]+)", texts["a"]))
-            for name in {name for expr in asked for name in re.findall(r"\b(?:troupe|caf)_[a-z_]+", expr)}:
-                self.assertIn(name, served)
-
-    def test_promtool_finds_nothing_wrong_with_our_metrics(self):
-        if shutil.which("promtool") is None:
-            self.skipTest("no promtool here (Debian's package prometheus)")
-        for name, text in self.metrics().items():
-            ours = "".join(line for line in text.splitlines(keepends=True) if re.match(r"(# (HELP|TYPE) )?troupe_", line))
-            self.assertIn("troupe_lane_sent_bytes_total", ours)
-            done = subprocess.run(["promtool", "check", "metrics"], input=ours, capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), name)
 
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")

@@ -6,6 +6,7 @@ usage: secure_cluster_test.py TROUPE [unittest arguments]
 """
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import unittest
@@ -58,6 +59,43 @@ class Secured(BootstrapTest):
             self.assertIn("certificate", run.stderr)
         self.node("d", file=self.secured("d"), wait="joined")
         self.result_of(self.submit("--json"))
+
+    def test_metrics_are_for_certificates_of_the_authority_alone(self):
+        port = self.kept_port()
+        with open(self.secured("a"), encoding="utf-8") as file:
+            text = file.read().replace('name = "a"\n', f'name = "a"\nmetrics_port = {port}\n', 1)
+        self.node("a", file=self.path("metrics.toml", text), wait="coordinator of")
+
+        def scrape(context):
+            plain = socket.create_connection(("127.0.0.1", port), timeout=cluster_test.DEADLINE_S)
+            with context.wrap_socket(plain, server_hostname="a") if context else plain as client:
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+                return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+        def context(*of):
+            made = ssl.create_default_context(cafile=self.path("ours") + "/ca.pem")
+            if of:
+                made.load_cert_chain(self.path(of[0]) + f"/{of[1]}.pem", self.path(of[0]) + f"/{of[1]}.key")
+            return made
+
+        self.assertRegex(scrape(context("ours", "user")), r"(?s)^HTTP/1\.1 200 OK\r\n.*\ncaf_system_running_actors [1-9]")
+        for stranger, reason in (context(), "certificate required"), (context("theirs", "d"), "unknown ca"):
+            with self.assertRaisesRegex(ssl.SSLError, reason):
+                scrape(stranger)
+        self.assertRegex(scrape(None), r"(?s)^HTTP/1\.1 400 .*\r\n\r\nthis cluster has certificates; ask by https, with one of its authority\n$")
+
+    def test_the_console_is_for_certificates_of_the_authority_alone(self):
+        self.cluster("abc")
+
+        def console(file):
+            return subprocess.run([cluster_test.TROUPE, "console", "--cluster", file, "-c", "nodes"], capture_output=True, text=True,
+                                  timeout=cluster_test.DEADLINE_S, check=False)
+
+        self.assertRegex(console(self.secured("user")).stdout, r"(?m)^c ")
+        for file in self.cluster_file("plain.toml"), self.secured("d", authority="theirs"):
+            done = console(file)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+            self.assertRegex(done.stderr, f"^troupe: .*127.0.0.1:{self.port}.*certificate.*\\n$")
 
     def test_a_node_with_another_nodes_certificate_does_not_start(self):
         done = subprocess.run([cluster_test.TROUPE, "node", self.secured("d"), "--name", "c"], capture_output=True, text=True,
