@@ -5,23 +5,73 @@
 usage: deploy_test.py TROUPE SOURCE [unittest arguments]
 """
 import pathlib
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 TROUPE = SOURCE = None
 
 
+def probe(how, host, port_of):
+    """What a kubelet does: it knows the pod's address and has no certificate. An error is a failed probe."""
+    if "httpGet" in how:
+        get = how["httpGet"]
+        return urllib.request.urlopen(f'{get.get("scheme", "HTTP").lower()}://{host}:{port_of[get["port"]]}{get["path"]}', timeout=120).close()
+    return socket.create_connection((host, port_of[how["tcpSocket"]["port"]]), timeout=120).close()
+
+
 class Deploy(unittest.TestCase):
-    def test_kubernetes(self):
+    def kept_port(self, host):
+        """A port for a program that listens with SO_REUSEADDR; nobody else gets it while the test lasts."""
+        keeper = socket.socket()
+        self.addCleanup(keeper.close)
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind((host, 0))
+        return keeper.getsockname()[1]
+
+    def kubernetes(self):
+        """The file's parts by kind."""
         try:
             import yaml
         except ImportError:
             self.skipTest("no YAML parser (python3-yaml)")
-        parts = {part["kind"]: part for part in yaml.safe_load_all((SOURCE / "config/kubernetes.yaml").read_text(encoding="utf-8"))}
+        return {part["kind"]: part for part in yaml.safe_load_all((SOURCE / "config/kubernetes.yaml").read_text(encoding="utf-8"))}
+
+    def test_kubernetes_probes_a_node_with_certificates_and_without(self):
+        parts = self.kubernetes()
+        container = parts["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+        host = "127.0.0.2"  # not the one that a node falls back to
+        port_of = {port["name"]: self.kept_port(host) for port in container["ports"]}
+        text = re.sub(r'(?m)^host = .*', f'host = "{host}"', parts["ConfigMap"]["data"]["cluster.toml"]).replace("port = 7400", "port = 0")
+        for port, of in (0, "control"), (7401, "metrics"):  # the first node's; the others do not start here
+            text = text.replace(f"port = {port}", f"port = {port_of[of]}", 1)
+        text = text.replace("metrics_port = 7401\n", "")
+        with tempfile.TemporaryDirectory() as folder:
+            for arguments in ["init", folder], ["issue", folder, "--node", "troupe-0"]:
+                subprocess.run([TROUPE, "certs", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=120)
+            secured = "".join(f'{key} = "{folder}/{name}"\n' for key, name in (("ca", "ca.pem"), ("certificate", "troupe-0.pem"), ("key", "troupe-0.key")))
+            for security in "insecure = true", secured:
+                file = pathlib.Path(folder) / "cluster.toml"
+                file.write_text(text.replace("insecure = true", security), encoding="utf-8")
+                node = subprocess.Popen([os.path.abspath(TROUPE), "node", file, "--name", "troupe-0"], stderr=subprocess.PIPE, text=True)
+                try:
+                    self.assertRegex(node.stderr.readline(), "coordinator of cluster kubernetes", security)
+                    for name in "readinessProbe", "livenessProbe":
+                        with self.subTest(name, security=security):
+                            probe(container[name], host, port_of)
+                finally:
+                    node.kill()
+                    node.wait()
+                    node.stderr.close()
+
+    def test_kubernetes(self):
+        parts = self.kubernetes()
         self.assertEqual(set(parts), {"Service", "NetworkPolicy", "ConfigMap", "StatefulSet"})
         cluster, pods = parts["ConfigMap"]["data"]["cluster.toml"], parts["StatefulSet"]["spec"]
         names = re.findall(r'^name = "(troupe-\d+)"$', cluster, re.M)
