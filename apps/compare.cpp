@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <optional>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "apps/plot.hpp"
 #include "apps/report.hpp"
 #include "apps/run_job.hpp"
+#include "apps/signals.hpp"
 #include "apps/simulate_job.hpp"
 
 namespace troupe::apps {
@@ -65,7 +67,7 @@ runner simulated_runner(const prepared_job& prepared) {
       const simulation played = c.job.numerics == "quadratic" ? simulate_quadratic(c.job, {})
                                                               : simulate_model(c.job, prepared.data, prepared.network, {});
       const bool failed = played.result.failed || played.result.stalled;
-      return {false, failed ? played.result.reason : "", to_json(c.job, played), played.evaluations};
+      return {played.result.interrupted, failed ? played.result.reason : "", to_json(c.job, played), played.evaluations};
     } catch (const std::exception& e) {
       return {false, e.what(), {}, {}};
     }
@@ -163,7 +165,7 @@ json::object as_json(const std::vector<row>& rows) {
   return {{"runs", std::move(runs)}};
 }
 
-/// Writes the plot; returns what went wrong.
+/// Writes the plot, whole or not at all; returns what went wrong.
 std::string write_plot(const std::string& path, const std::vector<row>& rows, const actors::job& job, bool simulated) {
   plot_data data{.title = job.name,
                  .time_label = simulated ? "virtual time (s)" : "training time (s)",
@@ -172,15 +174,19 @@ std::string write_plot(const std::string& path, const std::vector<row>& rows, co
     const double reached = number(how.keys, "time_to_target_s");
     data.curves.push_back({label, how.evaluations, std::isfinite(reached) ? std::optional(reached) : std::nullopt});
   }
-  std::ofstream file(path);
+  const auto unfinished = path + ".unfinished";
+  std::ofstream file(unfinished);
   file << plot_svg(data);
   file.close();
-  return file ? "" : fmt::format("cannot write {}; is the disk full?", path);
+  if (file && std::rename(unfinished.c_str(), path.c_str()) == 0)
+    return "";
+  std::remove(unfinished.c_str());
+  return fmt::format("cannot write {}; is the disk full?", path);
 }
 
 /// Runs them one after the other; one that fails does not stop the others, Ctrl-C does.
 std::vector<row> run_all(const std::vector<contestant>& contestants, const runner& run, bool quiet,
-                         const signal_waiter& signals) {
+                         const std::function<bool()>& interrupted) {
   std::vector<row> rows;
   for (const contestant& c : contestants) {
     if (!quiet)
@@ -191,7 +197,7 @@ std::vector<row> run_all(const std::vector<contestant>& contestants, const runne
     if (!how.failure.empty())
       fmt::print(stderr, "troupe: {} failed: {}\n", c.label, how.failure);
     rows.push_back({c.label, std::move(how)});
-    if (signals.interrupted()) // while it ended
+    if (interrupted()) // while it ended
       break;
   }
   return rows;
@@ -200,6 +206,8 @@ std::vector<row> run_all(const std::vector<contestant>& contestants, const runne
 } // namespace
 
 int compare_command(const compare_options& options) {
+  if (options.simulate)
+    note_interrupts(); // real runs wait for Ctrl-C
   if (!options.plot.empty())
     if (auto why = cannot_write(options.plot); !why.empty())
       return refuse({{{"--plot", why}}});
@@ -220,9 +228,12 @@ int compare_command(const compare_options& options) {
     prepared->data = {}; // each node reads its own
   }
 
-  signal_waiter signals;
-  const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, options.quiet, signals);
-  const std::vector<row> rows = run_all(*contestants, run, options.quiet, signals);
+  std::optional<signal_waiter> signals;
+  if (!options.simulate)
+    signals.emplace();
+  const auto interrupted = [&signals] { return signals ? signals->interrupted() : interrupt_noted(); };
+  const runner run = options.simulate ? simulated_runner(*prepared) : real_runner(*prepared, options.quiet, *signals);
+  const std::vector<row> rows = run_all(*contestants, run, options.quiet, interrupted);
 
   const actors::job& job = prepared->config.job;
   std::string plot_failure;
@@ -234,7 +245,7 @@ int compare_command(const compare_options& options) {
     print_json(as_json(rows));
   else
     fmt::print("{}", table_of(rows, job.stop.target_accuracy));
-  if (signals.interrupted()) {
+  if (interrupted()) {
     fmt::print(stderr, "troupe: interrupted after {} of {} runs\n", rows.size(), contestants->size());
     return exit_interrupted;
   }

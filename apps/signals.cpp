@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "apps/commands.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::apps {
@@ -55,5 +56,22 @@ void signal_waiter::announce() const {
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = write(events_, &one, sizeof one);
 }
+
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0; // all that a handler may touch
+
+} // namespace
+
+void note_interrupts() {
+  for (const int signal : {SIGINT, SIGTERM})
+    std::signal(signal, [](int) {
+      if (interrupts != 0)
+        _exit(exit_interrupted);
+      interrupts = 1;
+    });
+}
+
+bool interrupt_noted() { return interrupts != 0; }
 
 } // namespace troupe::apps

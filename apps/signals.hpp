@@ -32,4 +32,9 @@ private:
   bool interrupted_ = false;
 };
 
+/// Ctrl-C where nothing is to be tidied up: from now on the first SIGINT or SIGTERM is noted here, for a computation that asks now and
+/// then; the second ends the process at once. Not beside a signal_waiter.
+void note_interrupts();
+bool interrupt_noted();
+
 } // namespace troupe::apps

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe simulate`: a job in virtual time.
-#include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "apps/calibration.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
+#include "apps/signals.hpp"
 #include "apps/simulate_job.hpp"
 
 namespace troupe::apps {
@@ -23,6 +22,8 @@ void print_summary(const simulation& how, const std::string& numerics) {
     fmt::print("{}\n", note);
   fmt::print("{:.3f} s of virtual time in {:.2f} s: {} events, {:.0f} a second\n", static_cast<double>(r.virtual_time) * 1e-9,
              how.wall_seconds, r.events, static_cast<double>(r.events) / std::max(how.wall_seconds, 1e-9));
+  if (r.virtual_time == 0)
+    fmt::print("no step takes any time: the job says of none how long it takes; --set inject.step_ms=10 would, or --calibrate TRACE\n");
   fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness {:.2f} in the mean, {} at most\n", r.steps, r.gradients,
              r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
   if (!r.curve.empty() && numerics == "model")
@@ -38,8 +39,7 @@ void print_summary(const simulation& how, const std::string& numerics) {
 } // namespace
 
 int simulate_command(const simulate_options& options) {
-  // Nothing is to be tidied up: no process, no file.
-  std::signal(SIGINT, [](int) { _exit(exit_interrupted); });
+  note_interrupts();
   auto loaded = load_job(options.job);
   if (!loaded)
     return refuse(loaded.error());
@@ -74,7 +74,10 @@ int simulate_command(const simulate_options& options) {
     print_json(to_json(*loaded, how));
   else
     print_summary(how, loaded->numerics);
-  return exit_done;
+  if (!how.result.interrupted)
+    return exit_done;
+  fmt::print(stderr, "troupe: interrupted after {} steps\n", how.result.steps);
+  return exit_interrupted;
 }
 
 } // namespace troupe::apps

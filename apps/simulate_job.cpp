@@ -11,6 +11,7 @@
 #include "actors/coordinator_actor.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
+#include "apps/signals.hpp"
 #include "protocols/sim/quadratic.hpp"
 
 namespace troupe::apps {
@@ -35,6 +36,7 @@ sim::options options_of(const config::loaded_job& loaded, std::int64_t data_size
   out.colocated = job.cluster.where == actors::placement::colocated;
   out.nodes = job.cluster.nodes;
   out.stall_after = stall_after;
+  out.interrupted = interrupt_noted;
   return out;
 }
 

@@ -14,7 +14,7 @@
 
 namespace troupe::apps {
 
-/// How a simulation went. One that could not go on has failed, with the reason.
+/// How a simulation went. One that could not go on has failed, with the reason; interrupt_noted() ends one where it is.
 struct simulation {
   protocols::sim::result result;
   double wall_seconds = 0;

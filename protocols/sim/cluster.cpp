@@ -97,6 +97,10 @@ result cluster::run() {
   for (std::uint32_t i = 0; i < options_.job.workers; ++i)
     join({i}, true);
   while (!ended_) {
+    if (options_.interrupted && options_.interrupted()) {
+      result_.interrupted = true;
+      break;
+    }
     if (queue_.empty() || stalled() || (options_.max_events != 0 && result_.events >= options_.max_events)) {
       result_.stalled = result_.failed = true;
       result_.reason =

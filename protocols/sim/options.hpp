@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "protocols/catalog.hpp"
@@ -60,6 +61,8 @@ struct options {
   /// The run is given up after so many events, or after so long without a new version (0: no bound).
   std::uint64_t max_events = 0;
   nanoseconds stall_after = 0;
+  /// Asked before each event; true ends the run where it is. Without it nothing does.
+  std::function<bool()> interrupted{};
 };
 
 } // namespace troupe::protocols::sim

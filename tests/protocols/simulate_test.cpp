@@ -156,6 +156,17 @@ TEST(Simulate, WorkerThatComesBackIsANewLife) {
   EXPECT_EQ(out.notes[1], "0.060 s: worker 1'1 joins");
 }
 
+TEST(Simulate, IsInterruptedBetweenTwoEvents) {
+  options job = job_of("sync", 1, 3);
+  std::uint64_t asked = 0;
+  job.interrupted = [&asked] { return asked++ == 5; };
+  const result out = run(job);
+  EXPECT_TRUE(out.interrupted);
+  EXPECT_FALSE(out.failed);
+  EXPECT_EQ(asked, 6u);
+  EXPECT_LT(out.steps, 3u);
+}
+
 TEST(Simulate, JobThatCannotGoOnSaysWhomItWaitsFor) {
   options job = job_of("sync", 2, 10);
   job.inject.faults = {{.what = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 1000}};
