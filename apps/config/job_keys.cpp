@@ -80,8 +80,8 @@ void add_compute(key_list& keys) {
   const std::string s = "compute";
   TROUPE_KEY(s, "device", device{}, job.compute.device, "where the workers compute; cuda: a device each, in turn");
   TROUPE_KEY(s, "threads", (whole{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
-  TROUPE_KEY(s, "precision", (text{{"fp32"}, {"tf32", "bf16", "fp16"}}), job.compute.precision,
-             "of the arithmetic; storage is float32");
+  TROUPE_KEY(s, "precision", (text{{"fp32", "tf32", "bf16"}, {"fp16"}}), job.compute.precision,
+             "tf32, bf16: what a GPU rounds the operands of its products to; storage and sums are float32");
   TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
 }
 

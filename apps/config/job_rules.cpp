@@ -164,6 +164,15 @@ void check_cluster(job_draft& draft) {
                              compute.threads, cluster.workers, worker_nodes, worker_nodes == 1 ? "" : "es"));
 }
 
+/// The CPU would compute in fp32 whatever is asked for.
+void check_precision(job_draft& draft) {
+  const actors::compute_spec& compute = draft.out.job.compute;
+  if (compute.precision != "fp32" && compute.device == "cpu" && !draft.unclear("compute.device"))
+    draft.refuse("compute.precision", fmt::format("compute.precision = \"{}\" is for GPUs, and compute.device = \"cpu\" computes in fp32; "
+                                                  "write device = \"cuda\" or leave it out",
+                                                  compute.precision));
+}
+
 void check_ends(job_draft& draft) {
   if (draft.has("evaluate.every_samples") && draft.has("evaluate.every_s"))
     draft.refuse("evaluate.every_s", "evaluate.every_samples and evaluate.every_s are both given; keep one of them");
@@ -216,6 +225,7 @@ void apply_rules(job_draft& draft) {
   check_model(draft);
   check_optimizer(draft);
   check_cluster(draft);
+  check_precision(draft);
   check_ends(draft);
 }
 

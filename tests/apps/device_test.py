@@ -74,6 +74,13 @@ class Repetition(DeviceTest):
                    for shard, shards, nodes in (("cuda:0", 1, 1), ("cuda:0", 1, 1), ("cuda:0", 2, 3), ("cuda:0", 1, 2))}
         self.assertEqual(len(digests), 1)
 
+    def test_products_are_rounded_where_the_job_says_so(self):
+        full, rounded, again = (self.train(f"compute.precision={precision}") for precision in ("fp32", "bf16", "bf16"))
+        self.assertEqual(rounded["config"]["compute"]["precision"], "bf16")
+        self.assertNotEqual(full["weights_digest"], rounded["weights_digest"])
+        self.assertEqual(rounded["weights_digest"], again["weights_digest"])
+        self.assertGreater(rounded["test_accuracy"], full["test_accuracy"] - 0.06)
+
     def test_a_tree_on_the_device(self):
         tree = ("cluster.workers=4", "protocol.fan_in=2", "compute.shard_device=cuda:0")
         self.assertEqual(self.train(*tree)["weights_digest"], self.train(*tree, nodes=3)["weights_digest"])

@@ -109,7 +109,7 @@ TEST(ProtocolChoice, WhatIsWrongIsRefusedInItsName) {
       {"local:steps", "\"steps\" is no key=value"},
       {"local:steps=3:steps=4", "\"steps=4\" is no key=value, or a second one of its key"},
       {"local:", "\"\" is no key=value"},
-      {"coded:stragglers=4", "stragglers must be below workers (here 4 of 4)"},
+      {"coded:stragglers=4", "stragglers must be below workers (here 4 of 4); take more workers or fewer stragglers"},
       {"sync:fan_in=1", "fan_in must be at least 2"},
       {"ssp:fan_in=2", "unknown key protocol.fan_in; ssp takes bound, name"},
   };
