@@ -4,11 +4,14 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "apps/run_progress.hpp"
@@ -25,6 +28,24 @@ void say(fmt::format_string<Args...> form, Args&&... args) {
   std::fputs(fmt::format(form, std::forward<Args>(args)...).c_str(), stderr);
 }
 
+/// Whether what is drawn can be drawn again in its place.
+bool can_redraw() {
+  const char* kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && kind != nullptr && kind != std::string_view{"dumb"};
+}
+
+/// As much of a line as one row of the terminal takes: a second row would not be erased with it.
+std::string cut_to_terminal(const std::string& line) {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return line;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < line.size(); ++end)
+    if ((static_cast<unsigned char>(line[end]) & 0xc0) != 0x80 && ++seen > size.ws_col)
+      break; // where the first letter too many begins
+  return line.substr(0, end);
+}
+
 std::string duration_text(double seconds) {
   auto whole = static_cast<long>(std::lround(seconds));
   if (whole < 60)
@@ -35,7 +56,7 @@ std::string duration_text(double seconds) {
 } // namespace
 
 run_display::run_display(const actors::job& what, bool quiet, const std::string& log, signal_waiter& signals)
-    : job_(what), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), signals_(signals) {
+    : job_(what), quiet_(quiet), terminal_(can_redraw()), signals_(signals) {
   if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
     throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
 }
@@ -159,9 +180,10 @@ void run_display::draw() {
   }
   erase();
   auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
-  say("{} {}  {:3.0f} %  left {}\n", job_.name, bar(), 100 * fraction_done(), time_left());
-  say("  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}\n", p.step, p.epoch, p.train_loss, accuracy);
-  say("  {:.0f} samples/s   slowest: {}\n", speed, slowest);
+  for (const std::string& line : {fmt::format("{} {}  {:3.0f} %  left {}", job_.name, bar(), 100 * fraction_done(), time_left()),
+                                  fmt::format("  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}", p.step, p.epoch, p.train_loss, accuracy),
+                                  fmt::format("  {:.0f} samples/s   slowest: {}", speed, slowest)})
+    say("{}\n", cut_to_terminal(line));
   lines_drawn_ = 3;
 }
 
