@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <caf/actor_system.hpp>
@@ -15,6 +16,9 @@
 #include "apps/signals.hpp"
 
 namespace troupe::apps {
+
+/// How the names of embedded clusters begin.
+inline constexpr std::string_view embedded_name = "embedded-";
 
 struct embedded_options {
   std::uint32_t nodes = 1; ///< processes, this one counted

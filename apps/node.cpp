@@ -24,6 +24,7 @@
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/config/slurm.hpp"
+#include "apps/embedded_cluster.hpp"
 #include "apps/processes.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
@@ -87,7 +88,8 @@ private:
 class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once, signal_waiter& signals)
-      : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once), signals_(signals),
+      : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once),
+        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals),
         config_(options_for(cluster, self)), system_(config_), metrics_(system_, cluster, self),
         node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added, metrics_.board()})) {}
 
@@ -121,7 +123,7 @@ private:
       bool for_good = false;
       const std::string why = join(for_good);
       if (why.empty()) {
-        if (!once_)
+        if (!quiet_)
           say(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host, coordinator_.port));
         return true;
       }
@@ -131,8 +133,8 @@ private:
         code = exit_failed;
         return false;
       }
-      if (!once_ && std::exchange(said, why) != why)
-        say(self_.name, why + "; it tries again");
+      if (!quiet_ && std::exchange(said, why) != why)
+        say(self_.name, fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
       if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
         code = once_ ? exit_interrupted : exit_done; // of its own, it does nothing that could be cut short
         return false;
@@ -207,6 +209,7 @@ private:
   const config::cluster_node& coordinator_;
   const config::cluster_node& self_;
   bool once_;
+  bool quiet_; ///< a child of `run`, which says what matters
   signal_waiter& signals_;
   actors::system_config config_;
   caf::actor_system system_;

@@ -33,7 +33,7 @@ boost::json::value number_or_null(bool applies, double value) {
 
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals) {
   const actors::job& job = loaded.job;
-  const auto name = fmt::format("embedded-{:016x}", actors::random_job_key());
+  const auto name = fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
   actors::init_message_types();
   actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port, .cluster_key = name, .listens = true}};
@@ -56,7 +56,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
 
 job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network) {
   job_outcome outcome{std::move(result), {}, seen.evaluations()};
-  if (!outcome.result.parameters.empty() && !outcome.result.failed)
+  if (!outcome.result.parameters.empty() && (!outcome.result.failed || outcome.result.interrupted))
     outcome.digest = weights_digest(network.layout(), outcome.result.parameters.as<const float>());
   return outcome;
 }
@@ -73,7 +73,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["nodes"] = what.cluster.nodes;
   out["shards"] = what.cluster.shards;
   out["seed"] = what.seed;
-  out["epochs"] = r.epochs;
+  out["epochs"] = number_or_null(true, r.epochs);
   out["steps"] = r.steps;
   out["gradients"] = r.gradients;
   out["samples"] = r.samples;
@@ -98,6 +98,8 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["communication_period"] = r.period;
   out["resident_bytes"] = r.resident_bytes;
   out["resident_bytes_first"] = r.resident_bytes_first;
+  out["interrupted"] = r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
+  out["weights_step"] = evaluated && !outcome.digest.empty() ? boost::json::value(r.last->step) : boost::json::value(nullptr);
   out["weights_digest"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(outcome.digest);
   out["version"] = TROUPE_VERSION;
   out["config"] = config::to_json(loaded);
