@@ -74,7 +74,11 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
     [this](const leave_cluster& msg) { return leave(msg.name); },
     [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
-    [this](const cancel_job& msg) { cancel(msg.number, "interrupted"); },
+    [this](const cancel_job& msg) {
+      const auto* job = find(msg.number);
+      const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
+      cancel(msg.number, own ? "interrupted" : "stopped by a person at the console");
+    },
     [this](const actor_order& msg) { return pass_on(msg); },
     [this](const change_order& msg) { return pass_on(msg); },
     [this](const record_order& msg) { return record(msg); },

@@ -2,7 +2,9 @@
 // One subcommand, its exit code, and a last resort for what nobody caught.
 #include "apps/application.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include <fmt/format.h>
@@ -28,22 +30,37 @@ struct dispatch {
   int operator()(const apps::console_options& o) const { return console_command(o); }
 };
 
-} // namespace
+/// What was printed may still wait in a buffer, and nobody looks at whether each line was taken: the end does, for all of them.
+int check_stdout(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)
+    return code;
+  fmt::print(stderr, "troupe: the output cannot be written: {}\n", errno == 0 ? "what it goes to takes no more; is the disk full?" : std::strerror(errno));
+  return code == apps::exit_done ? apps::exit_failed : code;
+}
 
-int application::main(int argc, const char* const* argv) const {
+int run_subcommand(int argc, const char* const* argv, const actors::extensions& added) {
   try {
-    if (const auto wrong = config::check_extensions(added_); !wrong.empty()) {
+    if (const auto wrong = config::check_extensions(added); !wrong.empty()) {
       fmt::print(stderr, "troupe: {}\n", fmt::join(wrong, "\ntroupe: "));
       return apps::exit_usage;
     }
-    const auto parsed = apps::parse_command_line(argc, argv, added_);
+    const auto parsed = apps::parse_command_line(argc, argv, added);
     if (const auto* code = std::get_if<apps::exit_code>(&parsed))
       return *code;
     return std::visit(dispatch{}, std::get<apps::command_options>(parsed));
   } catch (const std::exception& e) {
-    fmt::print(stderr, "troupe: {}\n", e.what());
+    if (std::ferror(stdout) == 0) // else that is the reason, and said at the end
+      fmt::print(stderr, "troupe: {}\n", e.what());
     return apps::exit_failed;
   }
+}
+
+} // namespace
+
+int application::main(int argc, const char* const* argv) const {
+  const int code = run_subcommand(argc, argv, added_);
+  errno = 0;
+  return check_stdout(code);
 }
 
 } // namespace troupe

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 
 #include <boost/json.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace troupe::apps {
 
@@ -55,12 +61,18 @@ std::string counted(std::uint64_t count, const std::string& noun) {
 }
 
 std::string cannot_write(const std::string& path) {
-  if (std::filesystem::is_directory(path))
+  std::error_code ignored;
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(there))
     return fmt::format("{} is a folder; name a file in it", path);
-  auto slash = path.rfind('/');
-  auto folder = slash == std::string::npos ? std::string{"."} : path.substr(0, slash + 1);
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    return fmt::format("cannot write into {}: {}", folder, std::strerror(errno));
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    return fmt::format("{} is no regular file, and would be replaced by one; name another", path);
+  auto beside = path + ".XXXXXX"; // tried, not asked: permissions say nothing of a file system that is read-only, or to root
+  const int made = mkostemp(beside.data(), O_CLOEXEC);
+  if (made < 0)
+    return fmt::format("cannot write {}: {}; name a file in a folder that is there and can be written", path, std::strerror(errno));
+  close(made);
+  unlink(beside.c_str());
   return {};
 }
 

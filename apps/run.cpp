@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe run`: a job on an embedded cluster of processes.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "actors/net/web_server.hpp"
 #include "actors/trace_file.hpp"
@@ -19,24 +23,67 @@ namespace troupe::apps {
 namespace {
 
 void print_summary(const actors::job_result& r, const std::string& digest) {
-  fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.last->test_accuracy, r.last->test_loss,
-             r.last->train_loss);
+  if (r.last)
+    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.last->test_accuracy, r.last->test_loss,
+               r.last->train_loss);
   fmt::print("{} steps, {} samples in {:.1f} s of training: {:.0f} samples/s\n", r.steps, r.samples, r.seconds,
              r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0);
   fmt::print("memory of the largest node: {:.0f} MB at the first evaluation, {:.0f} MB at the end\n",
              static_cast<double>(r.resident_bytes_first) * 1e-6, static_cast<double>(r.resident_bytes) * 1e-6);
-  fmt::print("weights {}\n", digest);
+  if (!digest.empty())
+    fmt::print("weights {}{}\n", digest, r.last->step == r.steps ? "" : fmt::format(" (of step {}, the last evaluation)", r.last->step));
+}
+
+/// What is wrong with a file that is written line by line: a device or a pipe will do.
+std::string cannot_append(const std::string& path) {
+  std::error_code ignored;
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(there) || !std::filesystem::exists(there))
+    return cannot_write(path);
+  return access(path.c_str(), W_OK) == 0 ? "" : fmt::format("cannot write {}: {}; name another", path, std::strerror(errno));
+}
+
+/// The files that a run is to write, looked at before it starts.
+config::problems unwritable_files(const run_options& options) {
+  config::problems wrong;
+  for (const auto& [flag, file] : {std::pair{"--save", &options.save}, {"--trace", &options.trace}})
+    if (auto why = file->empty() ? "" : cannot_write(*file); !why.empty())
+      wrong.push_back({flag, why});
+  if (auto why = options.log.empty() ? "" : cannot_append(options.log); !why.empty())
+    wrong.push_back({"--log", why});
+  return wrong;
+}
+
+/// What a run leaves: its trace, its weights, and what it prints. Of one that was cut short, as far as it came.
+bool leave_results(const run_options& options, const prepared_job& prepared, const job_outcome& outcome) {
+  const actors::job_result& result = outcome.result;
+  bool complete = true;
+  const auto lost = [&complete](const std::string& why) {
+    fmt::print(stderr, "troupe: {}\n", why);
+    complete = false;
+  };
+  if (!options.trace.empty() && !result.trace.empty()) // of a run that failed, too
+    if (const auto written = actors::write_trace(options.trace, prepared.config.job, result.trace); !written)
+      lost(written.error().what);
+  if (result.failed && !result.interrupted)
+    return complete;
+  if (!options.save.empty() && outcome.digest.empty())
+    lost(fmt::format("--save {}: there is nothing to save; a run that is cut short has the weights of its last evaluation, if there was one", options.save));
+  else if (!options.save.empty())
+    if (const auto saved = save_safetensors(options.save, prepared.network.layout(), result.parameters.as<const float>()); !saved)
+      lost(saved.error().what);
+  if (options.json)
+    print_json(to_json(prepared.config, outcome));
+  else
+    print_summary(result, outcome.digest);
+  return complete;
 }
 
 } // namespace
 
 int run_command(const run_options& options) {
-  if (!options.save.empty())
-    if (auto why = cannot_write(options.save); !why.empty())
-      return refuse({{{"--save", why}}});
-  if (!options.trace.empty())
-    if (auto why = cannot_write(options.trace); !why.empty())
-      return refuse({{{"--trace", why}}});
+  if (auto wrong = unwritable_files(options); !wrong.empty())
+    return refuse({std::move(wrong)});
   if (options.listen && !options.cluster.empty())
     return refuse({{{"--listen", "is for a run of its own; the console reaches a cluster by --cluster"}}});
   auto where = actors::net::parse_web_address(options.web);
@@ -67,30 +114,17 @@ int run_command(const run_options& options) {
   const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, network, view, signals)
                                                 : run_job(prepared->config, network, view, signals);
   const actors::job_result& result = outcome.result;
-  bool trace_failed = false;
-  if (!options.trace.empty() && !result.trace.empty()) // of a run that failed or was interrupted, too
-    if (auto written = actors::write_trace(options.trace, prepared->config.job, result.trace); !written) {
-      fmt::print(stderr, "troupe: {}\n", written.error().what);
-      trace_failed = true;
-    }
+  const bool complete = leave_results(options, *prepared, outcome);
   if (result.interrupted) {
-    fmt::print(stderr, "troupe: interrupted after {} steps\n", result.steps);
+    const bool by_signal = result.reason.empty() || result.reason == "interrupted";
+    fmt::print(stderr, "troupe: interrupted after {} steps{}\n", result.steps, by_signal ? "" : ": " + result.reason);
     return exit_interrupted;
   }
   if (result.failed) {
     fmt::print(stderr, "troupe: the job failed: {}\n", result.reason);
     return exit_failed;
   }
-  if (!options.save.empty())
-    if (auto saved = save_safetensors(options.save, network.layout(), result.parameters.as<const float>()); !saved) {
-      fmt::print(stderr, "troupe: {}\n", saved.error().what);
-      return exit_failed;
-    }
-  if (options.json)
-    print_json(to_json(prepared->config, outcome));
-  else
-    print_summary(result, outcome.digest);
-  return trace_failed ? exit_failed : exit_done;
+  return complete ? exit_done : exit_failed;
 }
 
 } // namespace troupe::apps

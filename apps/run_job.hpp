@@ -43,7 +43,8 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
 /// does not let it start: no port, no temporary folder, no log file.
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals);
 
-/// The keys of `run --json`.
+/// The keys of `run --json`. Of a run that was cut short losses and weights are those of its last evaluation, `weights_step`, and
+/// `interrupted` says why.
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);
 
 } // namespace troupe::apps

@@ -136,6 +136,7 @@ private:
   void fail(const std::string& reason) {
     result_.failed = true;
     result_.reason = reason;
+    result_.parameters = {}; // if any, in part
     observer_->on_finished(std::move(result_));
     self_->quit();
   }

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What comes out of the program where that is not easy: nothing can be written, somebody ends it, the terminal is narrow.
+
+usage: output_test.py TROUPE [unittest arguments].
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import struct
+import subprocess
+import sys
+import termios
+import unittest
+
+import cluster_test
+from bootstrap_test import BootstrapTest
+from cluster_test import DEADLINE_S, JOB, ClusterTest, select_nothing
+
+SMALL = JOB.replace("epochs = 2", "steps = 20").replace("workers = 4", "workers = 1")
+
+
+class OutputTest(ClusterTest):
+    def troupe(self, *arguments, **settings):
+        return subprocess.run([cluster_test.TROUPE, *arguments], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+                                                                   "timeout": DEADLINE_S, "check": False, **settings})
+
+    def open(self, *arguments, **settings):
+        run = subprocess.Popen([cluster_test.TROUPE, *arguments], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+                                                                     "start_new_session": True, **settings})
+        self.addCleanup(self.end, run)
+        return run
+
+
+class Unwritable(OutputTest):
+    def test_a_result_that_cannot_be_printed_is_a_failure(self):
+        job = self.path("job.toml", SMALL)
+        for arguments in (["devices"], ["--help"], ["protocols", "--json"], ["check", job, "--json"], ["simulate", job, "--json"],
+                          ["run", job, "--quiet", "--json"], ["run", job, "--quiet"]):
+            with self.subTest(arguments), open("/dev/full", "w", encoding="utf-8") as full:
+                done = self.troupe(*arguments, stdout=full)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("troupe: the output cannot be written: ", done.stderr)
+
+    def test_files_that_cannot_be_written_are_refused_before_the_run(self):
+        job = self.path("job.toml", SMALL)
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for flag, file, why in (("--save", "", "is not a name"), ("--save", "/dev/full", "is no regular file"), ("--trace", "/dev/full", "is no regular file"),
+                                ("--save", pipe, "is no regular file"), ("--save", self.folder.name, "is a folder"),
+                                ("--save", "/proc/w.safetensors", "cannot write"), ("--log", self.path("absent/log"), "cannot write")):
+            with self.subTest(flag, file=file):
+                done = self.troupe("run", job, flag, file)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(flag, done.stderr)
+                self.assertIn(why, done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["job.toml", "pipe"])
+
+    def test_a_log_may_go_to_a_device(self):
+        self.assertEqual(self.troupe("run", self.path("job.toml", SMALL), "--quiet", "--log", "/dev/null").returncode, 0)
+
+    def test_weights_that_cannot_be_saved_do_not_take_the_results_with_them(self):
+        # Nothing that it writes may be larger than this, and the weights are.
+        tiny = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), "restore_signals": False}
+        done = self.troupe("run", self.path("job.toml", SMALL), "--quiet", "--json", "--save", self.path("w.safetensors"), **tiny)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot save the weights", done.stderr)
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1])["steps"], 20)
+        self.assertEqual(os.listdir(self.folder.name), ["job.toml"])
+
+    def test_a_job_file_that_is_a_pipe_is_refused_and_one_that_a_shell_hands_over_is_not(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        done = self.troupe("check", pipe)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{pipe}: is a pipe", done.stderr)
+        self.assertEqual(self.troupe("check", "/dev/stdin", input=SMALL).returncode, 0)
+
+
+class Ends(OutputTest):
+    kept_port = BootstrapTest.kept_port
+    ENDLESS = ("--set", "simulate.numerics=quadratic", "--set", "inject.step_ms=10", "--set", "stop.epochs=1e9")
+
+    def test_ctrl_c_ends_a_simulated_comparison(self):
+        run = self.open("compare", self.path("job.toml", JOB), "--simulate", "--protocols", "sync,async", *self.ENDLESS)
+        self.wait_for_line(run, r"\(1 of 2\)")
+        run.send_signal(2)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("interrupted after 0 of 2 runs", err)
+
+    def test_ctrl_c_ends_a_simulation_with_what_there_is(self):
+        run = self.open("simulate", self.path("job.toml", JOB), "--json", *self.ENDLESS)
+        while True:  # until it has taken up the signal
+            with open(f"/proc/{run.pid}/status", encoding="utf-8") as status:
+                if int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16) & 2:
+                    break
+            select_nothing()
+        run.send_signal(2)
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertIn("interrupted after", err)
+        self.assertEqual(json.loads(out)["job"], "small")
+
+    def test_what_a_person_stops_leaves_what_there_is(self):
+        saved = self.path("w.safetensors")
+        job = JOB.replace("epochs = 2", "epochs = 100000").replace("[stop]", "[evaluate]\nevery_samples = 640\n[inject]\nstep_ms = 10\n[stop]")
+        run = self.open("run", self.path("job.toml", job), "--nodes", "2", "--json", "--save", saved)
+        port = re.search(r":(\d+)", self.wait_for_line(run, "troupe console"))[1]
+        self.wait_for_line(run, "evaluated")
+        asked = self.troupe("console", f"127.0.0.1:{port}", "-c", "stop 1")
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        self.assertRegex(err, r"troupe: interrupted after \d+ steps: stopped by a person at the console")
+        result = json.loads(out.splitlines()[-1])
+        self.assertEqual(result["interrupted"], "stopped by a person at the console")
+        self.assertTrue(0 < result["weights_step"] <= result["steps"], result)
+        evaluated = json.loads(self.troupe("evaluate", self.path("job.toml"), "--weights", saved, "--json").stdout)
+        self.assertEqual(evaluated["weights_digest"], result["weights_digest"])
+        self.assertEqual(evaluated["test_accuracy"], result["test_accuracy"])
+
+    def test_a_node_of_its_own_says_whom_it_looks_for_and_that_it_has_joined(self):
+        node = '[[node]]\nname = "{}"\nhost = "127.0.0.1"\nport = {}\nroles = {}\n'
+        lab = self.path("lab.toml", node.format("a", self.kept_port(), '["coordinator", "shard"]') + node.format("b", 0, '["worker"]'))
+        member = self.open("node", lab, "--name", "b", "--once")
+        self.wait_for_line(member, r"node b: cannot reach the coordinator, node a at .*; it tries again, for 20 s")
+        self.open("node", lab, "--name", "a")
+        self.wait_for_line(member, r"node b: joined")
+
+
+class Terminal(OutputTest):
+    def on_terminal(self, columns, kind):
+        """What a run writes to a terminal of so many columns."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        run = subprocess.Popen([cluster_test.TROUPE, "run", self.path("job.toml", SMALL)], stdout=subprocess.DEVNULL, stderr=theirs,
+                               env=dict(os.environ, TERM=kind))
+        os.close(theirs)
+        written = b""
+        try:
+            while piece := os.read(ours, 65536):
+                written += piece
+        except OSError:
+            pass  # the other side is closed
+        os.close(ours)
+        self.assertEqual(run.wait(DEADLINE_S), 0)
+        return written.decode()
+
+    def test_no_line_is_longer_than_the_terminal_is_wide(self):
+        for columns in 20, 40, 200:
+            written = self.on_terminal(columns, "xterm")
+            self.assertIn("\x1b[3A", written)
+            lines = re.sub(r"\x1b\[\d*[A-Za-z]", "", written).split("\r\n")
+            self.assertEqual(max(map(len, lines)), min(columns, max(map(len, lines))), lines)
+            self.assertGreaterEqual(max(map(len, lines)), min(columns, 50), lines)
+
+    def test_a_dumb_terminal_gets_lines(self):
+        written = self.on_terminal(80, "dumb")
+        self.assertNotIn("\x1b", written)
+        self.assertRegex(written, r"(?m)^step ")
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = sys.argv[1]
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
