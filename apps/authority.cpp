@@ -223,6 +223,14 @@ std::string copy_ca(const std::string& path, X509* certificate) {
   return fmt::format("{} is of another authority; name another --out", path);
 }
 
+/// A folder that was made for files that could not be written goes with them.
+certificate_error without_folder(const std::string& why, const std::string& folder, bool made) {
+  std::error_code ignored;
+  if (made)
+    fs::remove(folder, ignored); // if it is empty
+  return {why};
+}
+
 } // namespace
 
 certified<issued> make_authority(const authority_options& options, std::time_t now) {
@@ -230,6 +238,7 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
     return *why;
   if (options.name.empty() || options.name.size() > 64)
     return certificate_error{fmt::format("\"{}\" is no name for an authority; it takes 1 to 64 bytes", options.name)};
+  const bool makes = !fs::exists(options.folder);
   if (auto why = make_folder(options.folder); !why.empty())
     return certificate_error{why};
   issued made{options.name, path_in(options.folder, "ca.pem"), path_in(options.folder, "ca.pem"),
@@ -250,7 +259,7 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
   if (!certificate)
     return certificate.error();
   if (auto why = write_pair(made.ca, certificate->get(), made.key, key.get()); !why.empty())
-    return certificate_error{why};
+    return without_folder(why, options.folder, makes);
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include "actors/net/ports.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
+#include "apps/config/job_draft.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/memory_estimate.hpp"
 #include "apps/report.hpp"
@@ -206,9 +207,26 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
   return exit_done;
 }
 
+boost::json::object keys_json(const actors::extensions& added) {
+  const config::loaded_job defaults{};
+  boost::json::array keys;
+  for (const auto& key : config::job_keys(added)) {
+    const bool there = !std::holds_alternative<config::later>(key.accepts);
+    keys.push_back({{"key", key.full_name()},
+                    {"accepts", there ? boost::json::value(config::expected(key.accepts)) : boost::json::value(nullptr)},
+                    {"default", there && !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr)},
+                    {"meaning", key.meaning}});
+  }
+  return {{"keys", std::move(keys)}};
+}
+
 } // namespace
 
 int check_command(const check_options& options) {
+  if (options.keys && options.json) {
+    print_json(keys_json(options.job.added));
+    return exit_done;
+  }
   if (options.keys) {
     fmt::print("The keys of a job file, section by section.\n{}", config::describe_keys(options.job.added));
     return exit_done;

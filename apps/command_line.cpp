@@ -2,8 +2,11 @@
 // The command line's grammar: the only source that includes CLI11.
 #include "apps/command_line.hpp"
 
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +52,23 @@ void add_json(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print exactly one JSON object as the last line of stdout");
 }
 
+/// What a flag's text must be. CLI11's own ranges print their ends as they are stored, to the last of 309 digits.
+CLI::Validator must_be(const std::string& what, bool (*fits)(const std::string&)) {
+  return {[what, fits](std::string& text) { return fits(text) ? "" : fmt::format("\"{}\" is not {}", text, what); }, "", ""};
+}
+
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value{};
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{value} : std::nullopt;
+}
+
+/// Of flags that name a file: what a script left empty is a mistake, not a wish for none.
+CLI::Validator a_name() {
+  return must_be("a name of a file", [](const std::string& text) { return !text.empty(); });
+}
+
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
   command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32 (may be repeated)")
@@ -73,13 +93,14 @@ void add_run(CLI::App& app, arguments& a) {
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
   add_job(c, a);
   c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
-  c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml");
+  c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
   c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
   add_inject(c, a);
-  c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors");
-  c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl");
-  c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE");
-  c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT");
+  c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors")->check(a_name());
+  c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
+  c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE")->check(a_name());
+  c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT")
+    ->check(must_be("a port: a whole number to 65535, 0 for any that is free", [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
   a.web = c->add_option("--web", a.run.web, "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
             ->type_name("[ADDRESS]")
             ->expected(0, 1);
@@ -98,7 +119,7 @@ void add_compare(CLI::App& app, arguments& a) {
   c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
   add_inject(c, a);
   c->add_flag("--simulate", a.compare.simulate, "in virtual time");
-  c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg");
+  c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg")->check(a_name());
   c->add_flag("--quiet", a.compare.quiet, "no progress");
   add_json(c, a.compare.json);
 }
@@ -112,10 +133,13 @@ void add_simulate(CLI::App& app, arguments& a) {
   c->add_option("--seed", a.seed, "of everything random")->type_name("S");
   c->add_option("--seconds", a.simulate.seconds, "virtual time, instead of the job's [stop]")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(must_be("a number of seconds above 0", [](const std::string& text) {
+        const auto seconds = number_in<double>(text);
+        return seconds && *seconds > 0 && std::isfinite(*seconds);
+      }));
   c->add_option("--steps", a.simulate.steps, "versions of the parameters, instead of the job's [stop]")
       ->type_name("K")
-      ->check(CLI::PositiveNumber);
+      ->check(must_be("a whole number above 0", [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }));
   c->add_option("--calibrate", a.simulate.calibrate, "take the times of a real run instead of emulated ones: what run --trace wrote")
       ->type_name("TRACE");
   add_json(c, a.simulate.json);
@@ -146,7 +170,7 @@ void add_others(CLI::App& app, arguments& a) {
   console->add_option("-c", a.console.commands, "run this command instead of asking for some (may be repeated)")
       ->type_name("COMMAND")
       ->allow_extra_args(false);
-  add_json(console, a.console.json);
+  console->add_flag("--json", a.console.json, "print one JSON object for each command, on a line of its own");
 
   CLI::App* check = add_command(app, "check", "Check a job file, its data and its model, and the nodes of a cluster; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
@@ -239,12 +263,28 @@ exit_code refuse_usage(const std::string& what, const std::string& command) {
   return exit_usage;
 }
 
+/// A flag beside another that leaves it without meaning; empty: there is none.
+std::string idle_flag(const std::string& name, const arguments& a) {
+  const bool steps = a.bench.what == "step" || a.bench.what == "actors";
+  if (name == "bench" && !steps)
+    for (const auto& [flag, given] : {std::pair{"--model", !a.bench.model.empty()}, {"--batch", a.bench.batch != 0}, {"--precision", a.bench.precision != "fp32"}})
+      if (given)
+        return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
+  if (name == "bench" && a.bench.what == "lanes" && a.bench.backend != "cpu")
+    return "--backend is not for `bench lanes`, which are between hosts; leave it out";
+  if (name == "compare" && a.compare.simulate && !a.nodes.empty())
+    return "--nodes is for processes, and --simulate starts none; say --set cluster.workers=N";
+  return {};
+}
+
 std::variant<command_options, exit_code> options_of(const std::string& name, arguments& a) {
   a.run.has_web = a.web->count() > 0;
   if (name == "run" && a.job.empty() && !actors::net::parse_web_address(a.run.web)) // run --web JOB.toml: it took the wrong one
     a.job = std::exchange(a.run.web, {});
   if (name == "run" && a.job.empty())
     return refuse_usage("job is required", name);
+  if (const std::string idle = idle_flag(name, a); !idle.empty())
+    return refuse_usage(idle, name);
   const auto job = job_of(a);
   if (!job) {
     fmt::print(stderr, "{}", job.error().text());
@@ -299,6 +339,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   app.footer(
       "Example:\n  troupe run config/quickstart.toml --nodes 3\n\n`troupe COMMAND --help` has an example for each command.");
   app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("troupe {}", TROUPE_VERSION));
   arguments a;
   a.node.added = added;
   a.protocols.added = added.protocols;
@@ -308,8 +349,13 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_simulate(app, a);
   add_others(app, a);
   add_certs(app, a);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") { // as of many programs
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend())); // it takes them from the back
   } catch (const CLI::Success& help) {
     app.exit(help, std::cout, std::cerr);
     return exit_done;
@@ -322,6 +368,8 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
     }
     const CLI::App& command = *named;
     std::string what = e.what();
+    if (const auto left = app.remaining(true); path.empty() && !left.empty() && !left.front().starts_with('-'))
+      what = fmt::format("there is no command {}", left.front());
     for (const std::string& unexpected : app.remaining(true))
       if (const std::string likely = likely_name(command, unexpected); !likely.empty())
         what += fmt::format("; did you mean {}?", likely);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -75,6 +76,11 @@ refusal problem_list::take() {
 
 checked<std::string> read_config_file(const std::string& path) {
   constexpr std::size_t most_bytes = 1U << 20U;
+  std::error_code unknown;
+  const auto type = std::filesystem::status(path, unknown).type();
+  const bool handed = path.starts_with("/dev/") || path.starts_with("/proc/"); // a shell's <(...), or standard input
+  if (!handed && (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket))
+    return refusal{{{path, "is a pipe, from which nobody may ever write; give the path of a TOML file"}}};
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text(most_bytes + 1, '\0');

@@ -126,6 +126,25 @@ class Usage(Case):
         done = troupe("check", "--set", "data.batch=8", "--set", "seed=3", self.job, "--json")
         self.assertEqual(done.returncode, 0, done)
 
+    def test_a_number_that_is_none_is_refused_in_words(self):
+        for flag, value, what in (("--steps", "0", "a whole number above 0"), ("--steps", "abc", "a whole number above 0"),
+                                  ("--seconds", "-1", "a number of seconds above 0")):
+            self.assertIn(f'{flag}: "{value}" is not {what}; see', self.refused("simulate", self.job, flag, value))
+        for port in "abc", "99999", "-1":
+            self.assertIn(f'"{port}" is not a port', self.refused("run", self.job, "--listen", port))
+
+    def test_a_flag_without_meaning_is_refused(self):
+        for arguments in (["bench", "lanes", "--model", "mlp"], ["bench", "kernels", "--batch", "8"],
+                          ["compare", self.job, "--protocols", "sync", "--simulate", "--nodes", "3"]):
+            message = self.refused(*arguments)
+            self.assertIn(arguments[-2], message)
+
+    def test_what_other_programs_understand(self):
+        self.assertRegex(troupe("--version").stdout, r"^troupe \d+\.\d+\.\d+\n$")
+        self.assertEqual(troupe("help").stdout, troupe("--help").stdout)
+        self.assertEqual(troupe("help", "certs", "issue").stdout, troupe("certs", "issue", "--help").stdout)
+        self.assertIn("there is no command rnu; did you mean run?", self.refused("rnu"))
+
     def test_a_set_without_a_key_is_refused(self):
         self.assertIn("no key=value", self.refused("check", self.job, "--set", "batch"))
 
@@ -196,6 +215,10 @@ class Simulate(Case):
         played = self.simulate("--set", "simulate.numerics=quadratic", "--set", "data.train_samples=10000000",
                                "--workers", "50", "--steps", "20", *self.TIMED)
         self.assertEqual((played["steps"], played["gradients"]), (20, 1000))
+
+    def test_steps_that_take_no_time_are_said_to(self):
+        self.assertIn("--set inject.step_ms=10", troupe("simulate", self.job).stdout)
+        self.assertNotIn("--set inject.step_ms", troupe("simulate", self.job, *self.TIMED).stdout)
 
     def test_compare_plays_protocols_in_virtual_time(self):
         done = troupe("compare", self.job, "--protocols", "sync,async", "--simulate", "--json", "--quiet", "--set",
@@ -413,6 +436,16 @@ class Check(Case):
         done = troupe("check", "--keys")
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(done.stdout, r"batch +a whole number from 1 to \d+; default 64")
+
+    def test_keys_are_an_object_for_programs(self):
+        keys = {key["key"]: key for key in last_json(troupe("check", "--keys", "--json"))["keys"]}
+        self.assertEqual((keys["data.batch"]["default"], keys["stop.epochs"]["default"]), (64, None))
+        self.assertIn("whole number", keys["data.batch"]["accepts"])
+        self.assertIsNone(keys["optimizer.clip_norm"]["accepts"])
+
+    def test_a_precision_that_the_cpu_has_not_is_refused(self):
+        message = self.refused("check", self.job, "--set", "compute.precision=bf16")
+        self.assertIn('--set compute.precision: compute.precision = "bf16" is for GPUs', message)
 
     def test_files_that_come_with_the_program_pass(self):
         self.assertEqual(troupe("check", SOURCE / "config/quickstart.toml").returncode, 0)
