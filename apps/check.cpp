@@ -32,7 +32,7 @@ struct job_cost {
 };
 
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
-  const auto facts = find_memory_facts(prepared.config.job, prepared.network, prepared.data);
+  const auto facts = find_memory_facts(prepared.config.job, prepared.network, sample_count(prepared.config.job.data, prepared.data));
   if (!facts)
     return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
   job_cost cost{.facts = *facts, .roles = estimate_memory(prepared.config.job, *facts), .devices = {}};

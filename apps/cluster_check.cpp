@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -148,6 +149,57 @@ private:
   std::vector<std::string> wrong_;
 };
 
+/// What of a job goes to one node.
+struct share {
+  double host_bytes = 0;
+  std::map<std::string, double> devices{}; ///< by the job's name for them: bytes
+};
+
+struct share_options {
+  std::uint32_t workers = 0, shards = 0;
+  bool first = false;
+};
+
+share share_of(const node_needs& needs, const share_options& holds) {
+  share out;
+  for (const auto& role : needs.roles) {
+    const bool opened = role.device == "cpu" || (holds.workers > 0 && role.device == needs.job.compute.device)
+                        || (holds.shards > 0 && role.device == needs.job.compute.shard_device);
+    const std::uint32_t count = role.role == "worker"      ? holds.workers
+                                : role.role == "shard"     ? holds.shards
+                                : role.role == "evaluator" ? std::uint32_t{holds.first}
+                                : role.role == "node"      ? std::uint32_t{opened}
+                                                           : 0;
+    if (count == 0)
+      continue;
+    out.host_bytes += count * role.host_bytes();
+    (role.device == "cpu" ? out.host_bytes : out.devices[role.device]) += count * role.device_bytes();
+  }
+  return out;
+}
+
+/// Why the node cannot take its share. `busy`: it has memory that another job will give back.
+std::vector<std::string> why_not(const node_probe& node, const share& wants, bool busy) {
+  std::vector<std::string> out;
+  if (!answered(node))
+    return out;
+  const auto look = [&](const std::string& name, double bytes) {
+    const auto* device = find_device(node, name);
+    if (device == nullptr || !device->usable) {
+      out.push_back(fmt::format("node {}: {} cannot be used there: {}", node.node, name, device == nullptr ? "there is no such device" : device->reason));
+      return;
+    }
+    const auto has = static_cast<double>(busy ? device->memory_bytes : device->free_bytes);
+    if (has > 0 && bytes > has)
+      out.push_back(fmt::format("node {}: its {} has {}{} and the job takes about {} there", node.node, name == "cpu" ? "host" : name, bytes_text(has),
+                                busy ? "" : " free", bytes_text(bytes)));
+  };
+  look("cpu", wants.host_bytes);
+  for (const auto& [name, bytes] : wants.devices)
+    look(name, bytes);
+  return out;
+}
+
 std::string state_of(const node_probe& node) {
   return !node.here ? "not here" : !node.silent.empty() ? "silent" : node.job != 0 ? fmt::format("in job {}", node.job) : "here";
 }
@@ -184,6 +236,42 @@ boost::json::object device_json(const device_probe& device) {
 } // namespace
 
 std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs) { return comparison{probe, needs}.run(); }
+
+/// Counts as `choose_gang` and `place_roles` do.
+std::vector<std::string> shortages(const actors::cluster_probe& probe, const node_needs& needs) {
+  const auto& wants = needs.job.cluster;
+  const auto& first = needs.file.coordinator();
+  const bool apart = wants.where == actors::placement::separate && wants.nodes > 1;
+  const auto others = [&](bool work) {
+    return static_cast<std::uint32_t>(std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && node.worker == work; }));
+  };
+  const auto beside = std::min({wants.nodes - 1, wants.workers, others(true)});
+  const bool first_works = first.worker && !(apart && beside > 0);
+  const auto working = beside + std::uint32_t{first_works};
+  if (working == 0)
+    return {}; // the cluster says so
+  const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
+  const auto each = [](std::uint32_t what, std::uint32_t nodes) { return (what + nodes - 1) / nodes; };
+  const auto workers = each(wants.workers, working), shards = each(wants.shards, holders);
+  const auto of_worker = share_of(needs, {.workers = workers, .shards = apart ? 0 : shards});
+  auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true});
+
+  std::vector<std::string> wrong, unfit;
+  std::uint32_t fit = 0, elsewhere = 0; // nodes for workers; those on other hosts than the coordinator's
+  for (const auto& node : probe.nodes)
+    if (const auto* described = needs.file.find(node.node); described != nullptr && !described->coordinator && described->worker) {
+      elsewhere += described->host != first.host ? 1 : 0;
+      const auto reasons = why_not(node, of_worker, node.job != 0);
+      fit += reasons.empty() ? 1 : 0;
+      unfit.insert(unfit.end(), reasons.begin(), reasons.end());
+    }
+  of_first.host_bytes += (beside - std::min(beside, elsewhere)) * of_worker.host_bytes; // they share its memory
+  if (const auto own = std::ranges::find(probe.nodes, first.name, &node_probe::node); own != probe.nodes.end())
+    wrong = why_not(*own, of_first, false);
+  if (fit < beside)
+    wrong.insert(wrong.end(), unfit.begin(), unfit.end());
+  return wrong;
+}
 
 std::string nodes_table(const actors::cluster_probe& probe, const config::cluster& file) {
   std::vector<std::vector<std::string>> rows{{"node", "host", "port", "state", "Troupe", "lanes", "devices", "free", "round trip", "clock", "data"}};

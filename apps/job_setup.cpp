@@ -63,10 +63,17 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
 
 data_facts known_facts(const data_spec& spec) {
   if (spec.source == "digits")
-    return {.sample = shape{1, 28, 28}, .size = spec.train_samples};
+    return {.sample = shape{1, 28, 28}, .size = spec.train_samples, .test_size = spec.test_samples};
   if (spec.source == "cifar10")
     return {.sample = shape{3, 32, 32}, .size = 50'000};
   return {.sample = std::nullopt};
+}
+
+std::int64_t sample_count(const data_spec& spec, const data_pair& data) {
+  if (data.train)
+    return data.train->size() + data.test->size();
+  const auto facts = known_facts(spec);
+  return facts.size + facts.test_size;
 }
 
 std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute) {
@@ -122,7 +129,7 @@ config::problems memory_shortages(const config::loaded_job& job, const std::vect
 config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data) {
   config::problems wrong;
   for (const config::loaded_job* job : jobs) {
-    const auto facts = find_memory_facts(job->job, network, data);
+    const auto facts = find_memory_facts(job->job, network, sample_count(job->job.data, data));
     if (!facts)
       return {{where_of(*job, "model.layers"), facts.error().what}};
     const auto roles = estimate_memory(job->job, *facts);

@@ -29,11 +29,15 @@ struct data_facts {
   std::optional<shape> sample; ///< nothing: only the files know
   int classes = 10;
   std::int64_t size = 60'000;  ///< training samples; of files, how many they usually have
+  std::int64_t test_size = 10'000;
 };
 data_facts known_facts(const data_spec& spec);
 
 /// Loads the job's data. A problem stands where the job names the data.
 config::checked<data_pair> load_data(const config::loaded_job& job);
+
+/// Of both halves; of data that nobody has read, as far as is known.
+std::int64_t sample_count(const data_spec& spec, const data_pair& data);
 
 /// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);

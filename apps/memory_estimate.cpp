@@ -206,7 +206,7 @@ std::string device_named(const std::string& name, const std::vector<kernels::dev
 double role_memory::device_bytes() const { return sum_of(items, true); }
 double role_memory::host_bytes() const { return sum_of(items, false); }
 
-result<memory_facts> find_memory_facts(const actors::job& job, const model& network, const data_pair& data) {
+result<memory_facts> find_memory_facts(const actors::job& job, const model& network, std::int64_t samples) {
   constexpr std::int64_t most_rows = 128;
   constexpr int float_bytes = 4, label_bytes = 4;
   const auto queue = kernels::open_backend({});
@@ -226,12 +226,11 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   if (!evaluation)
     return evaluation.error();
   const auto elements = static_cast<double>(network.sample().elements());
-  const auto samples = static_cast<double>(data.train->size() + data.test->size());
   return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * float_bytes,
                       .activations = static_cast<double>(step->workspace_bytes),
                       .evaluation = static_cast<double>(evaluation->workspace_bytes),
                       .sample = elements * float_bytes + label_bytes,
-                      .data = samples * (job.data.source == "csv" ? elements * float_bytes : elements),
+                      .data = static_cast<double>(samples) * (job.data.source == "csv" ? elements * float_bytes : elements),
                       .step = *step};
 }
 

@@ -26,7 +26,8 @@ struct memory_facts {
 };
 
 /// Compiles the model's plans for few rows and scales them up: looking takes no large memory.
-result<memory_facts> find_memory_facts(const actors::job& job, const model& network, const data_pair& data);
+/// `samples`: of both halves of the data.
+result<memory_facts> find_memory_facts(const actors::job& job, const model& network, std::int64_t samples);
 
 /// One thing that a role keeps.
 struct memory_item {

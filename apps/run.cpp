@@ -97,6 +97,13 @@ int run_command(const run_options& options) {
   if (!prepared->cluster) // else other hosts' memory counts
     if (auto wrong = memory_shortages({&prepared->config}, prepared->network, prepared->data); !wrong.empty())
       return refuse({std::move(wrong)});
+  std::vector<role_memory> roles;
+  if (prepared->cluster) {
+    const auto facts = find_memory_facts(prepared->config.job, prepared->network, sample_count(prepared->config.job.data, prepared->data));
+    if (!facts)
+      return refuse({{{where_of(prepared->config, "model.layers"), facts.error().what}}});
+    roles = estimate_memory(prepared->config.job, *facts);
+  }
   prepared->data = {}; // each node reads its own
 
   signal_waiter signals;
@@ -111,7 +118,7 @@ int run_command(const run_options& options) {
     fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));
   }
   const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, web.get()};
-  const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, network, view, signals)
+  const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, roles, network, view, signals)
                                                 : run_job(prepared->config, network, view, signals);
   const actors::job_result& result = outcome.result;
   const bool complete = leave_results(options, *prepared, outcome);

@@ -2,21 +2,52 @@
 // A job on a cluster that others started.
 #include "apps/run_cluster.hpp"
 
+#include <chrono>
+#include <utility>
+
+#include <caf/scoped_actor.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "apps/await_result.hpp"
+#include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
 #include "apps/submitter.hpp"
 
 namespace troupe::apps {
 
-job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const model& network, const run_view& view,
-                           signal_waiter& signals) {
+namespace {
+
+/// The cluster gives a silent node less; who does not say in time is no reason to refuse a job.
+constexpr std::chrono::seconds patience{10};
+
+job_outcome refused(std::string reason) {
+  job_outcome outcome;
+  outcome.result.failed = true;
+  outcome.result.reason = std::move(reason);
+  return outcome;
+}
+
+/// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it takes at
+/// the coordinator's node it would take from all jobs.
+std::string why_not(cluster_connection& connection, const node_needs& needs) {
+  const auto& compute = needs.job.compute;
+  caf::scoped_actor asker{connection.system()};
+  std::vector<std::string> wrong;
+  asker->request(connection.cluster(), patience, actors::probe_query{{}, compute.device != "cpu" || compute.shard_device != "cpu"})
+    .receive([&](const actors::cluster_probe& all) { wrong = shortages(all, needs); }, [](const caf::error&) {});
+  return fmt::format("{}", fmt::join(wrong, "; "));
+}
+
+} // namespace
+
+job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles,
+                           const model& network, const run_view& view, signal_waiter& signals) {
   cluster_connection connection{where};
-  if (!connection) {
-    job_outcome outcome;
-    outcome.result.failed = true;
-    outcome.result.reason = connection.why_not();
-    return outcome;
-  }
+  if (!connection)
+    return refused(connection.why_not());
+  if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
+    return refused("no nodes of the cluster could carry it: " + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
   auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .page = view.web,
                                              .floats = network.layout().floats()});

@@ -86,6 +86,61 @@ TEST_F(ClusterCheck, AWorkerThatDoesNotFitIsNamed) {
   EXPECT_THAT(wrong(), ElementsAre("node c: its host has 8.0 GB free and a worker takes 9.0 GB; a smaller data.batch takes less"));
 }
 
+/// Two nodes for workers beside the coordinator's: each holds a worker of 2 GB, the first a shard of 1 GB and the evaluator, 1 GB; each
+/// process takes 1 GB.
+class ClusterShortages : public ClusterCheck {
+protected:
+  ClusterShortages() {
+    job.cluster = {.nodes = 3, .workers = 2, .shards = 1};
+    roles = {{.role = "worker", .count = 2, .items = {{"activations", 2e9}}}, {.role = "shard", .items = {{"parameters", 1e9}}},
+             {.role = "evaluator", .items = {{"activations", 1e9}}}, {.role = "node", .count = 3, .items = {{"program", 1e9}}}};
+    for (int i = 0; i < 3; ++i) {
+      file.nodes[i].host = "10.0.0." + std::to_string(i);
+      probe.nodes[i].devices[0].memory_bytes = 16'000'000'000;
+    }
+  }
+  void frees(std::size_t node, std::uint64_t bytes) { probe.nodes[node].devices[0].free_bytes = bytes; }
+  std::vector<std::string> lacks() { return shortages(probe, {job, file, roles}); }
+};
+
+TEST_F(ClusterShortages, WhatTheCoordinatorsHostCannotHoldIsNamed) {
+  frees(0, 3'000'000'000);
+  EXPECT_THAT(lacks(), IsEmpty());
+  frees(0, 2'900'000'000);
+  EXPECT_THAT(lacks(), ElementsAre("node a: its host has 2.9 GB free and the job takes about 3.0 GB there"));
+}
+
+TEST_F(ClusterShortages, NodesOfTheCoordinatorsHostTakeItsMemory) {
+  for (auto& node : file.nodes)
+    node.host = "10.0.0.0";
+  EXPECT_THAT(lacks(), ElementsAre("node a: its host has 8.0 GB free and the job takes about 9.0 GB there"));
+}
+
+TEST_F(ClusterShortages, ANodeThatDoesNotFitMattersWhereTheJobNeedsIt) {
+  frees(2, 2'000'000'000);
+  EXPECT_THAT(lacks(), ElementsAre("node c: its host has 2.0 GB free and the job takes about 3.0 GB there"));
+  probe.nodes[2].job = 7;
+  EXPECT_THAT(lacks(), IsEmpty()) << "what job 7 has will be free";
+  probe.nodes[2] = {.node = "c", .silent = "has not joined"};
+  EXPECT_THAT(lacks(), IsEmpty()) << "nobody knows";
+  job.cluster = {.nodes = 2, .workers = 1, .shards = 1};
+  frees(1, 2'000'000'000);
+  EXPECT_THAT(lacks(), IsEmpty()) << "c will do";
+}
+
+TEST_F(ClusterShortages, ADeviceThatTooFewHaveIsNamed) {
+  job.compute.device = roles[0].device = "cuda:7";
+  roles[0].items[0].bytes = 0;
+  EXPECT_THAT(lacks(), ElementsAre("node b: cuda:7 cannot be used there: there is no such device",
+                                   "node c: cuda:7 cannot be used there: there is no such device"));
+  for (auto node : {1, 2})
+    probe.nodes[node].devices.push_back({.name = "cuda:7", .free_bytes = 3'000'000'000});
+  EXPECT_THAT(lacks(), IsEmpty());
+  roles[0].items[0].bytes = 4e9;
+  EXPECT_THAT(lacks(), ElementsAre("node b: its cuda:7 has 3.0 GB free and the job takes about 4.0 GB there",
+                                   "node c: its cuda:7 has 3.0 GB free and the job takes about 4.0 GB there"));
+}
+
 TEST_F(ClusterCheck, APortThatIsTakenIsNamed) {
   probe.nodes[1].lane_port_wrong = "cannot listen for lanes on h:1: Address already in use";
   EXPECT_THAT(wrong(), ElementsAre(HasSubstr("node b: cannot listen for lanes on h:1: Address already in use; give it another lane_port")));

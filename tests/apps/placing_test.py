@@ -46,6 +46,23 @@ class Placing(BootstrapTest):
         self.assertEqual(run.returncode, 130, err)
         self.assertEqual(self.nodes["b"].wait(DEADLINE_S), 0)
 
+    def test_what_no_nodes_could_carry_is_refused_beside_a_job_that_goes_on(self):
+        self.cluster("abc")
+        one = ENDLESS.replace("workers = 4", "workers = 1")
+        run = self.submit(job=one)
+        self.wait_for_line(run, "^step ")
+        for arguments, reason in [
+            (("--set", "compute.device=cuda:7"), "node c: cuda:7 cannot be used there: "),
+            (("--set", 'model.layers=["flatten", "linear 1000000 relu", "linear 1000000", "linear 10"]'),
+             r"node a: its host has [0-9.]+ [MGT]B free and the job takes about [0-9.]+ [GT]B there")]:
+            with self.subTest(arguments=arguments):
+                large = self.submit(*arguments, job=one, name="large.toml")
+                _, err = self.finish(large)
+                self.assertEqual(large.returncode, 1, err)
+                self.assertRegex(err, "no nodes of the cluster could carry it: .*" + reason)
+        self.wait_for_line(run, "^step ")
+        self.assertIsNone(run.poll())
+
 
 if __name__ == "__main__":
     cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
