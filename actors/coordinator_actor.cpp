@@ -65,6 +65,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
     } catch (const std::exception& e) {
       result_.failed = true;
       result_.reason = fmt::format("the coordinator failed: {}", e.what());
+      tell(stop_job{true, result_.reason});
       setup_.observer->on_finished(result_);
       return failure(e.what());
     }

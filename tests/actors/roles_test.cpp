@@ -323,6 +323,15 @@ TEST_F(Coordinator, WhatHappensWhileTheRunEndsDoesNotChangeItsResult) {
   EXPECT_EQ(seen->result.steps, 0U);
 }
 
+TEST_F(Coordinator, WhenItFailsEveryNodeIsToldToStop) {
+  begin();
+  seen->fails_with = "no paper";
+  close_round(1, 40);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_EQ(seen->result.reason, "the coordinator failed: no paper");
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
 } // namespace
 } // namespace troupe::actors
 

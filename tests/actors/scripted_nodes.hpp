@@ -121,7 +121,11 @@ private:
 class watcher final : public run_observer {
 public:
   void on_started(std::int64_t) override { started = true; }
-  void on_progress(const progress& p) override { steps.push_back(p.step); }
+  void on_progress(const progress& p) override {
+    if (!fails_with.empty())
+      throw std::runtime_error(fails_with);
+    steps.push_back(p.step);
+  }
   void on_evaluation(const evaluation_point& e) override { evaluations.push_back(e); }
   void on_event(const std::string& text) override { events.push_back(text); }
   void on_finished(job_result how) override {
@@ -130,6 +134,7 @@ public:
   }
 
   bool started = false;
+  std::string fails_with; ///< empty: it does not
   int ends = 0;
   std::vector<std::uint64_t> steps;
   std::vector<evaluation_point> evaluations;
