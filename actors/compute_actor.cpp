@@ -2,6 +2,8 @@
 // The compute actor's handlers.
 #include "actors/compute_actor.hpp"
 
+#include <fmt/format.h>
+
 #include "actors/errors.hpp"
 #include "actors/training_clock.hpp"
 
@@ -15,6 +17,9 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
   plan_ = value_or_throw(plan::compile(
     *setup.net, *queue_,
     {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
+  end_with_reason(*self, std::string{queue_->name()},
+                  fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
+                              plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));
   if (device)
     inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements());
 }

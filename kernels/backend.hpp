@@ -21,6 +21,10 @@ namespace troupe::kernels {
 struct device_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// It has no memory left. Whoever asked adds the sizes of what it wanted to keep there.
+struct out_of_memory : device_error {
+  using device_error::device_error;
+};
 
 /// Activation functions that gemm and conv2d can apply to their result in the same pass.
 /// gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016, eq. 2).
@@ -175,7 +179,7 @@ public:
   /// Whether the host may read and write the device's memory itself: then nothing needs copying, and all copies are plain ones.
   virtual bool on_host() const = 0;
 
-  // -- memory: thread-safe; throws device_error when the device has none left
+  // -- memory: thread-safe; throws out_of_memory when the device has none left
 
   /// A block of the device's memory from this backend's pool. Contents unspecified, padding zeroed. The block may outlive the
   /// backend and its last handle may die on any thread, but not before what was enqueued on it has run.

@@ -111,11 +111,7 @@ public:
         order_.insert(order_.end(), i.completes.begin(), i.completes.end());
       workspace_floats = std::max(workspace_floats, training_.places.workspace_floats);
     }
-    workspace_ = queue.allocate(bytes_of(workspace_floats));
-    report_device_ = queue.allocate(bytes_of(report_.elements()));
-    report_host_ = queue.allocate_host(bytes_of(report_.elements()));
-    key_device_ = queue.allocate(sizeof(kernels::random_key));
-    key_host_ = queue.allocate_host(sizeof(kernels::random_key));
+    allocate(bytes_of(workspace_floats));
 
     const auto& costed = opts.training ? training_ : evaluation_;
     for (const auto& i : costed.instructions)
@@ -140,6 +136,17 @@ private:
   struct completions {
     std::int32_t begin = 0, end = 0;
   };
+
+  void allocate(std::size_t workspace_bytes) try {
+    workspace_ = queue_.allocate(workspace_bytes);
+    report_device_ = queue_.allocate(bytes_of(report_.elements()));
+    report_host_ = queue_.allocate_host(bytes_of(report_.elements()));
+    key_device_ = queue_.allocate(sizeof(kernels::random_key));
+    key_host_ = queue_.allocate_host(sizeof(kernels::random_key));
+  } catch (const kernels::out_of_memory& e) {
+    throw kernels::out_of_memory(fmt::format("{}; a step of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients",
+                                             e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
+  }
 
   /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
   void find_gaps(const std::vector<value_id>& gradients) {

@@ -78,7 +78,7 @@ void* memory_pool::take(std::size_t capacity) {
     return block;
   void* block = allocate_block(capacity);
   if (block == nullptr)
-    throw device_error(
+    throw out_of_memory(
         fmt::format("out of memory: {} bytes asked for, {} in use, {} free in the pool", capacity, used_bytes(), free_bytes()));
   ASAN_POISON_MEMORY_REGION(block, capacity);
   lists_.add_used(capacity);

@@ -22,7 +22,7 @@ public:
   ~memory_pool();
 
   /// A block of `bytes`, aligned to `alignment` and readable up to the next multiple of it; what lies between is zero at
-  /// every allocation, not only at the block's first. Throws device_error when the system has no memory left.
+  /// every allocation, not only at the block's first. Throws out_of_memory when the system has no memory left.
   buffer allocate(std::size_t bytes);
 
   /// Freed bytes that wait for reuse.

@@ -115,14 +115,14 @@ void block_pool::release_free() {
 
 void block_pool::out_of_memory(std::size_t capacity) const {
   if (kind_ == kind::pinned)
-    throw device_error(fmt::format("out of pinned host memory: {} bytes asked for, {} in use by this queue; "
-                                   "the limit is the machine's memory, or `ulimit -l`",
-                                   capacity, used_bytes()));
+    throw kernels::out_of_memory(fmt::format("out of pinned host memory: {} bytes asked for, {} in use by this queue; "
+                                             "the limit is the machine's memory, or `ulimit -l`",
+                                             capacity, used_bytes()));
   std::size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  throw device_error(fmt::format("cuda:{} is out of memory: {} bytes asked for, {} in use by this queue, {} free of {}; "
-                                 "a smaller batch, fewer workers on this device, or a larger device would do",
-                                 device_, capacity, used_bytes(), free, total));
+  throw kernels::out_of_memory(fmt::format("cuda:{} is out of memory: {} bytes asked for, {} in use by this queue, {} free of {}; "
+                                           "a smaller batch, fewer workers on this device, or a larger device would do",
+                                           device_, capacity, used_bytes(), free, total));
 }
 
 bool block_pool::owns(const void* address) const {

@@ -114,6 +114,7 @@ class Failures(DeviceTest):
                                  capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertRegex(run.stderr, r"worker \d \(.*\) is lost: " + reason)
+            self.assertRegex(run.stderr, r"it holds parameters and gradients of \d+ bytes each, and a workspace of \d+ bytes for \d+ rows")
             self.assertGreaterEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 5 * 640)
             self.assertRegex(self.fail_of(*named, "--set", "compute.device=cuda:1"), reason)
 
