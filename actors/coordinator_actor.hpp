@@ -82,6 +82,7 @@ private:
   void tell_of_return(std::uint32_t node);
   std::uint32_t next_life(std::uint32_t node) const;
   void start_again(std::uint32_t node);
+  void take_back(std::uint32_t worker, std::uint32_t life);
   bool on_node_leaves(std::uint32_t node);
   caf::result<std::string> carry_out(const actor_order& msg);
   caf::result<std::string> restart(std::uint32_t worker);

@@ -79,12 +79,10 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
       [this, promise, worker, node, life]() mutable {
         if (finishing_ || life <= lives_[worker])
           return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
-        lives_[worker] = life;
-        lost_workers_.erase(worker);
         setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
         if (!clock_.running())
           self_->send(setup_.nodes[node].actor, pause_order{});
-        perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
+        take_back(worker, life);
         promise.deliver(fmt::format("worker {} is started anew", worker));
       },
       [this, promise, worker, life](const caf::error& e) mutable {

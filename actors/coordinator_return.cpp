@@ -51,17 +51,15 @@ std::uint32_t coordinator_state::next_life(std::uint32_t node) const {
 
 /// Everybody has let go of the old lanes before the new process opens its own.
 void coordinator_state::tell_of_return(std::uint32_t node) {
-  auto missing = std::make_shared<std::size_t>(1);
-  auto one_less = [this, node, missing] {
-    if (--*missing == 0)
-      start_again(node);
-  };
+  struct nothing {};
+  const gathering<nothing> all([this, node](nothing) { start_again(node); });
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
     if (i != node && !lost_.contains(i)) {
-      ++*missing;
-      self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_.nodes[node]).then(one_less, [one_less](const caf::error&) { one_less(); });
+      all.one_more();
+      self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_.nodes[node])
+          .then([all] { all.one_less(); }, [all](const caf::error&) { all.one_less(); });
     }
-  one_less();
+  all.one_less();
 }
 
 void coordinator_state::start_again(std::uint32_t node) {
@@ -77,15 +75,21 @@ void coordinator_state::start_again(std::uint32_t node) {
         if (!clock_.running())
           self_->send(setup_.nodes[node].actor, pause_order{});
         for (const auto& worker : places_.workers)
-          if (worker.node == node && lost_workers_.erase(worker.index) != 0) {
-            lives_[worker.index] = places_.nodes[node].life;
-            perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, protocols::incarnation{lives_[worker.index]}}}));
-          }
+          if (worker.node == node && lost_workers_.contains(worker.index))
+            take_back(worker.index, places_.nodes[node].life);
       },
       [this, node](const caf::error& e) {
         returning_.erase(node);
         setup_.observer->on_event(fmt::format("node {} is back and could not start: {}", setup_.nodes[node].name, explain(e)));
       });
+}
+
+/// It has no part in the round that is under way, but in the next plan.
+void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life) {
+  lives_[worker] = life;
+  lost_workers_.erase(worker);
+  ++result_.restarts;
+  perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
 }
 
 /// Its workers leave the job; a node that holds a part of the parameters, or the last workers, stays until the job's end.

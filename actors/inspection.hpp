@@ -38,6 +38,7 @@ struct actor_report {
   std::string waits_on = {};               ///< what it wants of them: "gradients of round 12"
   std::string last_error = {};             ///< that it has survived, or ended with; empty: none
   std::map<std::string, std::string> fields = {}; ///< what this role has to say beyond that
+  bool paused = false; ///< by a person
   bool stuck = false;
   bool ended = false; ///< it is no more; last_error says why
 };

@@ -47,6 +47,7 @@ struct job_result {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
+  std::uint32_t restarts = 0;             ///< workers that have begun a new life
   std::uint32_t period = 1;
   kernels::buffer parameters;
   std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first

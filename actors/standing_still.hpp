@@ -27,6 +27,7 @@ inline void obey(caf::scheduled_actor* self, const stand_still& order, std::func
         auto out = report();
         out.state = "stands still: paused by a person";
         out.since_s = static_cast<double>(steady_ns() - since) * 1e-9;
+        out.paused = true;
         out.waits_for.clear();
         out.waits_on.clear();
         return out;

@@ -441,7 +441,8 @@ bool inspect(Inspector& f, job_result& x) {
                             f.field("computed_ns", x.computed_ns), f.field("emulated_ns", x.emulated_ns),
                             f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
                             f.field("resident_bytes", x.resident_bytes),
-                            f.field("resident_bytes_first", x.resident_bytes_first), f.field("period", x.period));
+                            f.field("resident_bytes_first", x.resident_bytes_first), f.field("restarts", x.restarts),
+                            f.field("period", x.period));
 }
 template <class Inspector>
 bool inspect(Inspector& f, inspect_query& x) {
@@ -455,8 +456,8 @@ bool inspect(Inspector& f, actor_report& x) {
                             f.field("messages", x.messages), f.field("messages_per_s", x.messages_per_s),
                             f.field("busy", x.busy), f.field("handler_s", x.handler_s),
                             f.field("waits_for", x.waits_for), f.field("waits_on", x.waits_on),
-                            f.field("last_error", x.last_error), f.field("fields", x.fields), f.field("stuck", x.stuck),
-                            f.field("ended", x.ended));
+                            f.field("last_error", x.last_error), f.field("fields", x.fields), f.field("paused", x.paused),
+                            f.field("stuck", x.stuck), f.field("ended", x.ended));
 }
 template <class Inspector>
 bool inspect(Inspector& f, link_report& x) {

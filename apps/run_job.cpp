@@ -94,7 +94,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["staleness_histogram"] = std::move(histogram);
   out["decode_residual"] = number_or_null(what.protocol.name == "coded" || what.protocol.name == "auto", r.residual_max);
   out["discarded"] = r.discarded;
-  out["restarts"] = 0;
+  out["restarts"] = r.restarts;
   out["communication_period"] = r.period;
   out["resident_bytes"] = r.resident_bytes;
   out["resident_bytes_first"] = r.resident_bytes_first;

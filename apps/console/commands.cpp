@@ -169,7 +169,7 @@ words commands_and_actors(session& with) {
 }
 
 constexpr auto actor_json = "id role node job state since_s mailbox messages messages_per_s busy handler_s waits_for waits_on last_error parent "
-                            "watched_by stuck ended fields: {}";
+                            "watched_by paused stuck ended fields: {}";
 
 std::vector<command> looking_commands() {
   return {

@@ -65,6 +65,7 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"last_error", actor.last_error},
           {"parent", name_of(actor.parent, actor.job, at)},
           {"watched_by", name_of(actor.watched_by, actor.job, at)},
+          {"paused", actor.paused},
           {"stuck", actor.stuck},
           {"ended", actor.ended},
           {"fields", std::move(fields)}};

@@ -21,8 +21,10 @@ constexpr std::array kinds{"works", "waits", "idle", "stuck"};
 
 /// In one word, as people tell them apart; whoever names nobody that it waits for and has nothing to do is idle.
 std::string kind_of(const actors::actor_report& actor) {
-  if (actor.stuck)
+  if (actor.stuck || actor.ended)
     return "stuck";
+  if (actor.paused)
+    return "idle";
   if (!actor.waits_for.empty())
     return "waits";
   for (const auto* rests : {"idle", "collects", "hold", "held", "waits", "runs"}) // the last is the coordinator's

@@ -137,6 +137,7 @@ class Churn(BootstrapTest):
         print(f"{readings.count} readings, {readings.late} nodes too late for one", file=sys.stderr)
         result, _ = self.result_of(run)
         self.assertGreaterEqual(result["samples"], samples)
+        self.assertGreaterEqual(result["restarts"], 4)  # every worker has lived twice
         # Undisturbed it comes to the same; a gradient that counts twice, or parameters that lack a part, do not.
         self.assertGreater(result["test_accuracy"], 0.9)
         self.assertLess(result["train_loss"], 0.01)

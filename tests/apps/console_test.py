@@ -241,6 +241,7 @@ class Console(BootstrapTest):
         for actor in ("worker 1", "shard 0"):
             self.assertEqual(self.ask(f"pause {actor}"), [{"done": True, "actor": actor}])
             self.until_state(actor, "stands still")
+            self.assertTrue(self.ask(f"show {actor}")[0]["paused"])
             if actor == "shard 0":
                 self.cause_of("worker 2", "^shard 0 on node a: it stands still: paused by a person")
                 before = self.steps()

@@ -72,6 +72,17 @@ TEST(Habits, AreSharesOfTheLastLooks) {
   EXPECT_EQ(boost::json::serialize(worker.at("shares")), R"({"idle":0E0,"stuck":0E0,"waits":5.26E-1,"works":4.74E-1})");
 }
 
+TEST(Habits, WhoIsPausedDoesNotWorkAndWhoHasEndedIsInTrouble) {
+  auto at = of({actor("worker 0", "stands still: paused by a person"), actor("worker 1", "has ended")});
+  at.reports.nodes[0].actors[0].paused = true;
+  at.reports.nodes[0].actors[1].ended = true;
+  habits seen;
+  seen.see(at, 1);
+  const auto boxes = seen.actors(at).boxes;
+  EXPECT_EQ(boxes.at(0).mood, "idle");
+  EXPECT_EQ(boxes.at(1).mood, "stuck");
+}
+
 TEST(Habits, WhatLastsIsShownAsItIs) {
   habits seen;
   for (int i = 0; i < 3; ++i)
