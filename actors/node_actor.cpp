@@ -149,7 +149,8 @@ void node_state::measure() {
 void node_state::measure_every_second() {
   measure();
   auto& clock = self_->clock();
-  clock.schedule(clock.now() + std::chrono::seconds{1}, caf::make_action([this] { measure_every_second(); }), caf::weak_actor_ptr{self_->ctrl()});
+  auto again = caf::make_action([this] { measure_every_second(); }, caf::action::state::waiting); // one that is not is never run
+  clock.schedule(clock.now() + std::chrono::seconds{1}, std::move(again), caf::weak_actor_ptr{self_->ctrl()});
 }
 
 void node_state::on_down(const caf::down_msg& msg) {
