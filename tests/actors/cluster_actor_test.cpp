@@ -11,22 +11,15 @@
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
 namespace {
 
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
-
 /// Nodes a (the coordinator's), b and c, of which none has joined.
 class Cluster : public testing::Test {
 protected:
-  testing_config config;
+  tests::testing_config config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   cluster_control cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}, {"b"}, {"c"}}, .own = {}});

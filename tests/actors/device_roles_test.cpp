@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
@@ -27,6 +26,7 @@
 #include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 #include "tests/actors/simulated_device.hpp"
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -43,14 +43,6 @@ struct arrangement {
   bool apart = false; ///< as on hosts of their own: what they send each other leaves the device
   std::uint64_t versions = 12;
   optimizer_spec optimizer = {.lr = 0.05, .momentum = 0.9};
-};
-
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
 };
 
 /// What the coordinator and the evaluator of a cluster have heard.
@@ -343,7 +335,7 @@ private:
   std::shared_ptr<guarded_memory> memory_ = std::make_shared<guarded_memory>();
   std::shared_ptr<heard> heard_ = std::make_shared<heard>();
   std::vector<std::shared_ptr<simulated_device>> devices_;
-  testing_config config_;
+  tests::testing_config config_;
   caf::actor_system system_{config_};
   caf::scheduler::test_coordinator& schedule_ = dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
   bool copies_out_ = true;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,20 +13,13 @@
 #include "actors/evaluator_actor.hpp"
 #include "actors/lane_router.hpp"
 #include "actors/worker_actor.hpp"
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
 namespace {
 
 using testing::Each;
 using testing::ElementsAre;
-
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
 
 /// What a scripted worker, evaluator or coordinator has heard.
 struct heard {
@@ -64,7 +56,7 @@ private:
 
 class GossipRoles : public testing::Test {
 protected:
-  testing_config config;
+  tests::testing_config config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = "cpu"});

@@ -5,7 +5,6 @@
 #include <string>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "actors/errors.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/system.hpp"
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -50,17 +50,9 @@ private:
   std::vector<caf::typed_response_promise<actor_report>> kept_;
 };
 
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
-
 class Inspection : public testing::Test {
 protected:
-  testing_config config;
+  tests::testing_config config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   caf::scoped_actor asker{system};

@@ -2,28 +2,20 @@
 // The client of a cluster, under CAF's testing scheduler, with a cluster that answers when it is told to.
 #include "apps/submitter.hpp"
 
-#include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <gtest/gtest.h>
 
 #include "actors/system.hpp"
 #include "actors/type_ids.hpp"
+#include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::apps {
 namespace {
 
-struct testing_config : caf::actor_system_config {
-  testing_config() {
-    set("caf.scheduler.policy", "testing");
-    set("caf.logger.console.verbosity", "quiet");
-    set("caf.logger.file.verbosity", "quiet");
-  }
-};
-
 TEST(Submitter, CtrlCBeforeTheJobHasANumberCancelsItOnceItHas) {
   signal_waiter signals;
-  testing_config config;
+  tests::testing_config config;
   caf::actor_system system{config};
   auto& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   caf::typed_response_promise<std::uint64_t> promise;
