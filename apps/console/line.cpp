@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <editline/readline.h>
+#include <pthread.h>
 
 namespace troupe::apps::console {
 
@@ -15,8 +16,14 @@ namespace {
 
 sigjmp_buf before_the_line;
 volatile std::sig_atomic_t may_jump = 0, came = 0;
+pthread_t reader; // who waits for the line
 
+/// On any thread of the process, of which only the reader may jump.
 void on_interrupt(int) {
+  if (pthread_equal(pthread_self(), reader) == 0) {
+    pthread_kill(reader, SIGINT);
+    return;
+  }
   came = 1;
   if (may_jump != 0)
     siglongjmp(before_the_line, 1);
@@ -37,12 +44,12 @@ char* line_or_null(const char* prompt) {
 } // namespace
 
 typed_line read_line(const std::string& prompt) {
-  struct sigaction ours = {}, theirs = {};
+  struct sigaction ours = {};
   ours.sa_handler = on_interrupt;
   came = 0;
-  sigaction(SIGINT, &ours, &theirs);
+  reader = pthread_self();
+  sigaction(SIGINT, &ours, nullptr); // for good: libedit's own handler sends the signal on, and that may be late
   char* const read = line_or_null(prompt.c_str());
-  sigaction(SIGINT, &theirs, nullptr);
   typed_line out{.given_up = came != 0};
   if (read != nullptr && !out.given_up)
     out.text = read;
