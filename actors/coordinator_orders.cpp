@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds order_deadline{20};
 /// Whoever asked for a trace waits longer (cluster_actor.cpp, the console).
-constexpr std::chrono::seconds record_deadline{20};
+constexpr std::chrono::seconds recording_deadline{20};
 
 template <class Number>
 std::optional<Number> number_in(const std::string& text) {
@@ -139,7 +139,7 @@ caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
   auto promise = self_->make_response_promise<traces_ptr>();
   collect_traces([promise](std::vector<node_trace> all) mutable {
     promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
-  }, self_->clock().now() + record_deadline);
+  }, self_->clock().now() + recording_deadline);
   return promise;
 }
 

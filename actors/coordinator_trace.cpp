@@ -15,7 +15,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds trace_deadline{10};
-constexpr int clock_readings = 5;
+constexpr int readings_of_a_clock = 5;
 
 } // namespace
 
@@ -37,7 +37,7 @@ void coordinator_state::collect_traces(traces_taker take, caf::actor_clock::time
   all->until = until;
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
     all.one_more();
-    read_clock(i, all, clock_readings);
+    read_clock(i, all, readings_of_a_clock);
   }
   all.one_less();
 }

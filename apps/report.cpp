@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +33,10 @@ boost::json::array errors_json(const config::refusal& why) {
 void print_json(const boost::json::object& object) {
   fmt::print("{}\n", boost::json::serialize(object));
   std::fflush(stdout);
+}
+
+boost::json::value number_or_null(bool applies, double value) {
+  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
 }
 
 std::size_t letters(std::string_view text) {

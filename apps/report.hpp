@@ -21,6 +21,8 @@ boost::json::array errors_json(const config::refusal& why);
 
 /// One object on a line of its own: the last thing that goes to stdout.
 void print_json(const boost::json::object& object);
+/// `value`, or null where it does not apply or is not finite, for which JSON has no word.
+boost::json::value number_or_null(bool applies, double value);
 
 /// How many letters a text in UTF-8 has.
 std::size_t letters(std::string_view text);

@@ -14,6 +14,7 @@
 #include "actors/system.hpp"
 #include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"
+#include "apps/report.hpp"
 #include "apps/run_display.hpp"
 #include "apps/submitter.hpp"
 #include "tensor/safetensors.hpp"
@@ -23,11 +24,6 @@ namespace troupe::apps {
 namespace {
 
 constexpr std::chrono::seconds join_timeout{30};
-
-/// JSON has no word for what is not finite.
-boost::json::value number_or_null(bool applies, double value) {
-  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
-}
 
 } // namespace
 

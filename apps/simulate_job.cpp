@@ -11,6 +11,7 @@
 #include "actors/coordinator_actor.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
+#include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "protocols/sim/quadratic.hpp"
 
@@ -48,11 +49,6 @@ simulation play(const sim::options& options, sim::numerics& maths) {
   for (const sim::curve_point& point : out.result.curve)
     out.evaluations.push_back({static_cast<double>(point.at) * 1e-9, point.what.train_loss, point.what.test_accuracy});
   return out;
-}
-
-/// JSON has no word for what is not finite.
-boost::json::value number_or_null(bool applies, double value) {
-  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
 }
 
 } // namespace

@@ -8,7 +8,8 @@ set -euo pipefail
 
 version=0.18.7
 sha256=d5c3abe8fd67a729aab1baeece10367637d903ba335f4c79378bcadfbcd34552
-patch=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/caf-$version.patch")
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+patch=$here/caf-$version.patch
 
 fail() { printf 'caf: %s\n' "$*" >&2; exit 1; }
 
@@ -62,11 +63,22 @@ mkdir "$work/source"
 tar -xf "$tarball" -C "$work/source" --strip-components=1
 patch --quiet -d "$work/source" -p1 < "$patch"
 log=$work/build.log
+
+# progress: ninja's "[3/40] ..." as one line that is redrawn, on a terminal; else nothing.
+progress() {
+  local line
+  while IFS= read -r line; do
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] && [[ -t 2 ]] && printf '\rcaf: %s of %s steps' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
+    printf '%s\n' "$line"
+  done
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
+}
 {
   cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=20 "${flags[@]}" \
     -DCMAKE_INSTALL_PREFIX="$prefix" -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
     -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_TOOLS=OFF \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=20 -DCMAKE_PROJECT_CAF_INCLUDE="$here/caf_unity.cmake" \
     && cmake --build "$work/build" && DESTDIR=$work/stage cmake --install "$work/build"
-} > "$log" 2>&1 || { tail -n 30 "$log" >&2; fail "the build of CAF failed; above, its last lines"; }
+} 2>&1 | progress > "$log" || { tail -n 30 "$log" >&2; fail "the build of CAF failed; above, its last lines"; }
 # The prefix appears whole or not at all.
 mv "$work/stage$prefix" "$prefix"

@@ -23,6 +23,7 @@
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <fcntl.h>
 
+#include "actors/net/http_deadlines.hpp"
 #include "actors/net/socket_options.hpp"
 #include "actors/net/tls.hpp"
 #include "kernels/assert.hpp"
@@ -35,9 +36,6 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-constexpr std::chrono::milliseconds pause_after_accept_error{50};
-constexpr std::chrono::seconds last_words{1};
 
 using request = http::request_parser<http::empty_body>;
 using response = http::response<http::string_body>;
@@ -64,9 +62,9 @@ bool is_plain_request(error_code failed) {
   return failed.category() == asio::error::get_ssl_category() && ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;
 }
 
-class server final : public metrics_server {
+class scraped_server final : public metrics_server {
 public:
-  explicit server(metrics_options options)
+  explicit scraped_server(metrics_options options)
       : options_(std::move(options)), tls_(options_.security.enabled() ? std::make_unique<tls_context>(options_.security) : nullptr),
         acceptor_(io_) {
     listen_at(acceptor_, options_.host, options_.port);
@@ -76,7 +74,7 @@ public:
     thread_ = std::thread([this] { io_.run(); });
   }
 
-  ~server() override {
+  ~scraped_server() override {
     TROUPE_ASSERT(!io_.get_executor().running_in_this_thread());
     io_.stop();
     thread_.join();
@@ -155,7 +153,7 @@ private:
   /// A place among the connections, which the oldest of too many loses.
   class seat {
   public:
-    seat(server& of, beast::tcp_stream& socket) : all_(of.connections_), socket_(socket) {
+    seat(scraped_server& of, beast::tcp_stream& socket) : all_(of.connections_), socket_(socket) {
       if (all_.size() >= of.options_.most_connections) {
         all_.front()->close();
         all_.pop_front();
@@ -183,7 +181,7 @@ private:
 } // namespace
 
 std::unique_ptr<metrics_server> metrics_server::open(metrics_options options) {
-  return std::make_unique<server>(std::move(options));
+  return std::make_unique<scraped_server>(std::move(options));
 }
 
 } // namespace troupe::actors::net

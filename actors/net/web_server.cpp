@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include "actors/net/http_deadlines.hpp"
 #include "actors/net/web_session.hpp"
 #include "kernels/assert.hpp"
 
@@ -24,9 +25,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-constexpr std::chrono::milliseconds pause_after_accept_error{50};
-constexpr std::chrono::seconds last_words{1};
 
 /// "'sha256-...'" of what stands between the tags, as a Content-Security-Policy names it; 'none' where there is no such.
 std::string digest_of(std::string_view page, std::string_view open, std::string_view close) {
@@ -49,9 +47,9 @@ std::string policy_of(std::string_view page) {
                      digest_of(page, "<style>", "</style>"), digest_of(page, "<script>", "</script>"));
 }
 
-class server final : public web_server, public web_session::owner {
+class page_server final : public web_server, public web_session::owner {
 public:
-  explicit server(web_options options)
+  explicit page_server(web_options options)
       : options_(std::move(options)), policy_(policy_of(options_.page)), acceptor_(io_), pause_(io_), patience_(io_) {
     const tcp::endpoint where{asio::ip::make_address(options_.address.host), options_.address.port};
     acceptor_.open(where.protocol());
@@ -64,7 +62,7 @@ public:
     thread_ = std::thread([this] { io_.run(); });
   }
 
-  ~server() override {
+  ~page_server() override {
     TROUPE_ASSERT(!io_.get_executor().running_in_this_thread());
     asio::post(io_, [this] { end(); });
     thread_.join();
@@ -193,7 +191,7 @@ std::string url_of(const web_address& address) {
 boost::system::result<std::unique_ptr<web_server>, web_error> open_web_server(web_options options) {
   const auto address = options.address;
   try {
-    return std::unique_ptr<web_server>{std::make_unique<server>(std::move(options))};
+    return std::unique_ptr<web_server>{std::make_unique<page_server>(std::move(options))};
   } catch (const boost::system::system_error& e) {
     return wrong("cannot listen on {}:{} ({}); name another port, or 0 for any that is free", address.host, address.port, e.code().message());
   }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 10s;
+constexpr auto answer_deadline = 10s;
 
 /// Two looks that are compared are so far apart: closer, a rate is chance; farther, it is history.
 constexpr double closest_s = 0.5, farthest_s = 5;
@@ -28,7 +28,7 @@ bool comparable(const snapshot& before, const snapshot& now) {
 caf::expected<snapshot> session::look() {
   if (!connection_.lives())
     return unreachable();
-  auto seen = actors::inspect_cluster(asker_, connection_.cluster(), patience);
+  auto seen = actors::inspect_cluster(asker_, connection_.cluster(), answer_deadline);
   if (!seen)
     return seen.error();
   const auto at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -91,10 +91,9 @@ private:
   std::vector<box> out_;
 };
 
-/// Three digits are more than a page shows, and half the bytes.
-double brief(double value) { return std::round(value * 1000) / 1000; }
-
 } // namespace
+
+double brief(double value) { return std::round(value * 1000) / 1000; }
 
 picture folded(picture all) {
   std::vector<std::string> roles;

@@ -45,6 +45,9 @@ struct picture {
 /// on average.
 picture folded(picture all);
 
+/// To three digits: more than a page shows, and half the bytes.
+double brief(double value);
+
 boost::json::array json_of(const std::vector<box>& boxes);
 boost::json::array json_of(const std::vector<arrow>& arrows);
 

@@ -33,9 +33,6 @@ std::string kind_of(const actors::actor_report& actor) {
   return "works";
 }
 
-/// Three digits are more than a page shows, and half the bytes.
-double brief(double value) { return std::round(value * 1000) / 1000; }
-
 } // namespace
 
 void habits::faded::see(double value) {

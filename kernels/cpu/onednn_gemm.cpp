@@ -28,14 +28,14 @@ struct prepared_gemm {
 };
 
 using memory_desc = dnnl::memory::desc;
-constexpr auto f32 = dnnl::memory::data_type::f32;
+constexpr auto float32 = dnnl::memory::data_type::f32;
 
 prepared_gemm prepare(const gemm_key& key, const dnnl::engine& engine) {
   using tag = dnnl::memory::format_tag;
-  const memory_desc a({key.m, key.k}, f32, key.transpose_a ? tag::ba : tag::ab);
-  const memory_desc b({key.k, key.n}, f32, key.transpose_b ? tag::ba : tag::ab);
-  const memory_desc c({key.m, key.n}, f32, tag::ab);
-  const memory_desc bias({1, key.n}, f32, tag::ab);
+  const memory_desc a({key.m, key.k}, float32, key.transpose_a ? tag::ba : tag::ab);
+  const memory_desc b({key.k, key.n}, float32, key.transpose_b ? tag::ba : tag::ab);
+  const memory_desc c({key.m, key.n}, float32, tag::ab);
+  const memory_desc bias({1, key.n}, float32, tag::ab);
   dnnl::post_ops after;
   if (key.beta != 0)
     after.append_sum(key.beta);

@@ -26,7 +26,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 /// The fields of a line as parts of it, without blanks and quotes around them.
-void split(std::string_view line, std::vector<std::string_view>& fields) {
+void split_fields(std::string_view line, std::vector<std::string_view>& fields) {
   fields.clear();
   for (std::size_t begin = 0; begin <= line.size();) {
     auto rest = line.substr(begin);
@@ -60,7 +60,7 @@ public:
     while (next_line()) {
       if (trimmed(line_).empty())
         continue;
-      split(line_, fields_);
+      split_fields(line_, fields_);
       if (columns_ == 0) {
         if (fields_.size() < 2)
           return fail(line_, "one column; a label and at least one number are needed");
