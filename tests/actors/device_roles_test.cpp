@@ -31,8 +31,8 @@
 namespace troupe::actors {
 namespace {
 
-using troupe::testing::guarded_memory;
-using troupe::testing::simulated_device;
+using troupe::tests::guarded_memory;
+using troupe::tests::simulated_device;
 
 /// Where the roles of a cluster in this process compute, and what on.
 struct arrangement {

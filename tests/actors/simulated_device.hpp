@@ -16,7 +16,7 @@
 #include "kernels/assert.hpp"
 #include "tests/kernels/deferred_backend.hpp"
 
-namespace troupe::testing {
+namespace troupe::tests {
 
 /// Memory of all simulated devices of a process. The host that touches it dies of it: pages are open only while an operation
 /// runs. What is free is filled with NaNs, the host's part too, so that whatever is read too early or freed too early is seen in
@@ -172,4 +172,4 @@ private:
   bool lost_ = false;
 };
 
-} // namespace troupe::testing
+} // namespace troupe::tests

@@ -10,7 +10,7 @@
 
 #include "kernels/backend.hpp"
 
-namespace troupe::testing {
+namespace troupe::tests {
 
 /// Wraps the CPU backend. Every operation, copies and notifications included, waits until synchronize(); argument structs and
 /// spans are copied when the call is made and memory is read when it runs, as the contract of `backend` says. With `discard`
@@ -193,4 +193,4 @@ private:
   int captures_ = 0, replays_ = 0;
 };
 
-} // namespace troupe::testing
+} // namespace troupe::tests

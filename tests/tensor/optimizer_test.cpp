@@ -152,7 +152,7 @@ TEST_F(Optimizer, ResetForgets) {
 
 TEST(OptimizerOnAQueue, EachStepReadsItsOwnScalars) {
   // 20 steps are enqueued before the first runs: each must still find the learning rate that it was given.
-  testing::deferred_backend queue;
+  tests::deferred_backend queue;
   optimizer opt{{}, queue, 16};
   auto p = queue.allocate(64), g = queue.allocate(64);
   queue.fill(p.as<float>(), 0, 16);
@@ -167,7 +167,7 @@ TEST(OptimizerOnAQueue, EachStepReadsItsOwnScalars) {
 
 TEST(OptimizerOnAQueue, HoweverManyStepsAreAhead) {
   // As many pushes as there are workers, and more, may be applied before a busy device runs the first of them.
-  struct counting_queue final : testing::deferred_backend {
+  struct counting_queue final : tests::deferred_backend {
     kernels::buffer allocate_host(std::size_t bytes) override {
       ++allocated;
       return deferred_backend::allocate_host(bytes);

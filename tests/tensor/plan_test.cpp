@@ -187,7 +187,7 @@ TEST_P(PlanOfModels, RepeatsBitForBit) {
 /// Everything is enqueued before anything runs; what the plan reads too early or overwrites too soon comes out wrong.
 TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
   rig now{GetParam().layers, GetParam().sample, 7};
-  rig later{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<testing::deferred_backend>()};
+  rig later{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<tests::deferred_backend>()};
   for (std::int64_t rows : {7, 2}) {
     const auto expected = now.step(rows);
     const auto found = later.step(rows);
@@ -199,7 +199,7 @@ TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
 }
 
 TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
-  rig r{GetParam().layers, GetParam().sample, {.max_rows = 4}, std::make_unique<testing::deferred_backend>()};
+  rig r{GetParam().layers, GetParam().sample, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
   r.compiled->enqueue_step(r.args(4));
   EXPECT_TRUE(r.ready.empty());
   EXPECT_EQ(r.steps_done, 0);
@@ -222,7 +222,7 @@ TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
 TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
   rig plain{GetParam().layers, GetParam().sample, 7};
   rig recorded{
-      GetParam().layers, GetParam().sample, {.max_rows = 7, .capture = true}, std::make_unique<testing::deferred_backend>()};
+      GetParam().layers, GetParam().sample, {.max_rows = 7, .capture = true}, std::make_unique<tests::deferred_backend>()};
   for (std::int64_t rows : {7, 3, 7, 7, 3}) {
     recorded.x.as<float>()[0] = plain.x.as<float>()[0] += 1; // a replay reads the new batch
     recorded.key.step = ++plain.key.step;                    // and draws anew
@@ -234,7 +234,7 @@ TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
     EXPECT_EQ(recorded.ready, plain.ready);
     EXPECT_EQ(recorded.evaluate(rows).loss_sum, plain.evaluate(rows).loss_sum);
   }
-  const auto& queue = dynamic_cast<testing::deferred_backend&>(*recorded.queue);
+  const auto& queue = dynamic_cast<tests::deferred_backend&>(*recorded.queue);
   EXPECT_EQ(queue.captures(), 4); // two numbers of rows, trained on and evaluated
   EXPECT_EQ(queue.replays(), 10);
 }
@@ -244,12 +244,12 @@ TEST_P(PlanOfModels, ReportsMayComeTogether) {
   alone.step(4);
   const auto& slots = alone.source.layout().slots;
   for (const std::int64_t least : {std::int64_t{40}, std::int64_t{1} << 40}) {
-    rig together{GetParam().layers, GetParam().sample, {.max_rows = 4, .report_bytes = least}, std::make_unique<testing::deferred_backend>()};
+    rig together{GetParam().layers, GetParam().sample, {.max_rows = 4, .report_bytes = least}, std::make_unique<tests::deferred_backend>()};
     std::vector<std::vector<int>> reports; // what each operation of the queue reported
     auto args = together.args(4);
     args.gradient_ready = [&](int slot) { reports.back().push_back(slot); };
     together.compiled->enqueue_step(args);
-    auto& queue = dynamic_cast<testing::deferred_backend&>(*together.queue);
+    auto& queue = dynamic_cast<tests::deferred_backend&>(*together.queue);
     do
       reports.emplace_back();
     while (queue.run_one());
@@ -269,7 +269,7 @@ TEST_P(PlanOfModels, ReportsMayComeTogether) {
 
 /// On a queue that drops its work: oneDNN allocates in every call, and that is the backend's affair.
 TEST_P(PlanOfModels, StepAllocatesNothing) {
-  rig r{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<testing::deferred_backend>(true)};
+  rig r{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<tests::deferred_backend>(true)};
   auto args = r.args(7);
   int ready = 0, done = 0;
   args.gradient_ready = [&ready](int) { ++ready; };
@@ -380,7 +380,7 @@ TEST(Plan, GradientThatOverflowsIsSeenThoughTheLossIsFinite) {
 
 TEST(Plan, NextStepMayBeEnqueuedWhileDoneStillRuns) {
   // As when an actor on another thread is quicker than the thread that calls `done`.
-  rig r{{"linear 3"}, {5}, {.max_rows = 4}, std::make_unique<testing::deferred_backend>()};
+  rig r{{"linear 3"}, {5}, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
   std::vector<std::string> told;
   auto args = r.args(4);
   args.done = [&told, &r, name = std::string(100, 'a')] {
