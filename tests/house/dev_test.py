@@ -34,8 +34,12 @@ class Dev(unittest.TestCase):
     def all_installed(self):
         listed = subprocess.run(["bash", "-c", "source <(sed -n '/^packages()/,/^}/p' dev); packages"], cwd=self.root, check=True,
                                 capture_output=True, text=True).stdout
-        self.packages = [line.split()[0] for line in listed.splitlines()]
-        self.program("dpkg-query", "printf '" + "".join(f"installed={package} " for package in self.packages) + "'")
+        self.dependencies = [line.split(" : ")[0].strip() for line in listed.splitlines()]
+        self.installed({dependency.split()[0]: "99" for dependency in self.dependencies})
+
+    def installed(self, versions, status="installed"):
+        """What dpkg knows of: the version of each package."""
+        self.program("dpkg-query", "\n".join(f"echo {status} {name} {version}" for name, version in versions.items()))
 
     def dev(self, *arguments, as_nobody=False, **environment):
         command = [str(self.root / "dev"), *arguments]
@@ -61,13 +65,43 @@ class Dev(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("no command 'frobnicate'", refused.stderr)
 
-    def test_who_is_not_root_is_told_the_packages_and_the_command(self):
-        self.program("dpkg-query", "printf 'installed=git installed=patch config-files=cmake '")
+    def missing(self):
+        """The dependencies that who is not root is told to have installed."""
         told = self.dev("setup", as_nobody=True)
-        self.assertEqual(told.returncode, 1)
-        command = told.stderr.splitlines()[-1].split("apt-get install --no-install-recommends ")[1]
-        self.assertEqual(command.split(), [package for package in self.packages if package not in {"git", "patch"}])
-        self.assertIn("compiles C++20", told.stderr)
+        self.assertEqual(told.returncode, 1, told.stderr)
+        command = told.stderr.splitlines()[-1].split("apt-get satisfy --no-install-recommends ")[1]
+        return command.strip("'").split(", "), told.stderr
+
+    def test_who_is_not_root_is_told_the_packages_and_the_command(self):
+        self.installed({"git": "1:2.39.5", "patch": "2.7.6"})
+        missing, text = self.missing()
+        self.assertEqual(missing, [dependency for dependency in self.dependencies if dependency not in {"git", "patch"}])
+        self.assertIn("compiles C++20", text)
+
+    def test_a_package_that_was_removed_is_missing(self):
+        self.installed({"git": "1:2.39.5"}, status="config-files")
+        self.assertIn("git", self.missing()[0])
+
+    def test_what_a_release_names_otherwise_is_as_good(self):
+        def all_but_boost(**boost):
+            plain = {dependency.split()[0]: "99" for dependency in self.dependencies if "boost" not in dependency}
+            self.installed(plain | {name.replace("_", "-"): version for name, version in boost.items()})
+
+        self.prefix().mkdir(parents=True)
+        all_but_boost(libboost_dev="1.83.0.2", libboost_json_dev="1.83.0.2")  # Debian 13
+        self.assertEqual(self.dev("setup").returncode, 0)
+        all_but_boost(**{"libboost_dev": "1.74.0.3", "libboost1.81_dev": "1.81.0-5", "libboost_json1.81_dev": "1.81.0-5"})  # Debian 12
+        self.assertEqual(self.dev("setup").returncode, 0)
+        all_but_boost(libboost_dev="1.74.0.3")
+        self.assertEqual(self.missing()[0], [dependency for dependency in self.dependencies if "boost" in dependency])
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_root_has_apt_choose_among_the_names(self):
+        self.installed({dependency.split()[0]: "99" for dependency in self.dependencies if "json" not in dependency})
+        self.program("apt-get", '[ "$1" = update ] || { printf "%s\\n" "$@" > asked; exit 100; }')
+        self.assertEqual(self.dev("setup").returncode, 100)
+        self.assertEqual((self.root / "asked").read_text().splitlines(),
+                         ["satisfy", "--yes", "--no-install-recommends", "libboost-json-dev (>= 1.81) | libboost-json1.81-dev"])
 
     def test_setup_does_nothing_where_nothing_is_missing(self):
         self.prefix().mkdir(parents=True)
