@@ -7,9 +7,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "kernels/assert.hpp"
+#include "kernels/cpu/onednn_versions.hpp"
 
 namespace troupe::kernels {
 
@@ -18,6 +17,7 @@ namespace {
 using dnnl::memory;
 using tag = memory::format_tag;
 constexpr auto f32 = memory::data_type::f32;
+constexpr auto direct = dnnl::algorithm::convolution_direct;
 
 /// What distinguishes one prepared convolution from another: the window, the channels out, bias and relu.
 using conv_key = std::array<std::int64_t, 11>;
@@ -128,14 +128,13 @@ conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d_ar
   const conv_shape shape(args.window, args.out_channels);
   dnnl::post_ops after;
   if (relu)
-    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    append_relu(after);
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(after);
   const memory::desc bias = args.bias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc chosen({dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-                                                          shape.any(shape.x), shape.any(shape.weight), bias, shape.any(shape.y),
-                                                          shape.stride, shape.padding, shape.padding_end},
-                                                         attributes, engine);
+  const auto chosen = choose_forward<dnnl::convolution_forward>(
+      engine, attributes, dnnl::prop_kind::forward_training, direct, shape.any(shape.x), shape.any(shape.weight), bias,
+      shape.any(shape.y), shape.stride, shape.padding, shape.padding_end);
   forward_set set{.primitive = dnnl::convolution_forward(chosen),
                   .x = read_operand(shape.x, tag::nchw, chosen.src_desc()),
                   .weight = read_operand(shape.weight, tag::oihw, chosen.weights_desc()),
@@ -151,13 +150,13 @@ conv2d_runner::state::backward_set& conv2d_runner::state::prepare(const conv2d_b
   const conv_shape shape(args.window, args.out_channels);
   const auto x = shape.any(shape.x), weight = shape.any(shape.weight), y = shape.any(shape.y);
   const memory::desc bias = args.dbias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
-  constexpr auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc hint(
-      {dnnl::prop_kind::forward_training, direct, x, weight, bias, y, shape.stride, shape.padding, shape.padding_end}, engine);
-  const dnnl::convolution_backward_data::primitive_desc data(
-      {direct, x, weight, y, shape.stride, shape.padding, shape.padding_end}, engine, hint);
-  const dnnl::convolution_backward_weights::primitive_desc weights_desc(
-      {direct, x, weight, bias, y, shape.stride, shape.padding, shape.padding_end}, engine, hint);
+  const auto hint =
+      choose_forward<dnnl::convolution_forward>(engine, dnnl::primitive_attr(), dnnl::prop_kind::forward_training, direct, x,
+                                                weight, bias, y, shape.stride, shape.padding, shape.padding_end);
+  const auto data = choose_backward<dnnl::convolution_backward_data>(engine, hint, direct, x, weight, y, shape.stride,
+                                                                     shape.padding, shape.padding_end);
+  const auto weights_desc = choose_backward<dnnl::convolution_backward_weights>(engine, hint, direct, x, weight, bias, y,
+                                                                                shape.stride, shape.padding, shape.padding_end);
   backward_set set{.data = dnnl::convolution_backward_data(data),
                    .weights = dnnl::convolution_backward_weights(weights_desc),
                    .data_dy = read_operand(shape.y, tag::nchw, data.diff_dst_desc()),

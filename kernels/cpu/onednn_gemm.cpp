@@ -6,7 +6,8 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
+
+#include "kernels/cpu/onednn_versions.hpp"
 
 namespace troupe::kernels {
 
@@ -40,11 +41,12 @@ prepared_gemm prepare(const gemm_key& key, const dnnl::engine& engine) {
   if (key.beta != 0)
     after.append_sum(key.beta);
   if (key.relu)
-    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    append_relu(after);
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(after);
-  const auto what = key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-  prepared_gemm out{.primitive = dnnl::matmul({what, attributes, engine}),
+  const auto chosen = key.bias ? choose_forward<dnnl::matmul>(engine, attributes, a, b, bias, c)
+                               : choose_forward<dnnl::matmul>(engine, attributes, a, b, c);
+  prepared_gemm out{.primitive = dnnl::matmul(chosen),
                     .a = {a, engine, nullptr},
                     .b = {b, engine, nullptr},
                     .c = {c, engine, nullptr},
