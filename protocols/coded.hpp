@@ -2,6 +2,8 @@
 // Gradient coding: the exact gradient from any n - s workers (Tandon, Lei, Dimakis, Karampatziakis, ICML 2017).
 #pragma once
 
+#include <algorithm>
+
 #include "protocols/gradient_code.hpp"
 #include "protocols/params_worker.hpp"
 #include "protocols/round_policy.hpp"
