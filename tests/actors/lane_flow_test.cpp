@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lanes under pressure: many at once, urgent ones, full ones, and ends in the middle of it all.
+#include <algorithm>
 #include <latch>
 #include <set>
 #include <thread>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stalls of a running job, drawn from a seed: `why` names the actor, or the lane, and the cause. Those of whole processes that are
 // stopped are in console_test.py.
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <regex>

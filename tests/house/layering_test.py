@@ -21,6 +21,8 @@ GOOD = {
     "kernels/cuda/queue.cpp": source("#include <cuda_runtime.h>"),
     "tensor/graph.hpp": source("#pragma once", '#include "kernels/backend.hpp"'),
     "tensor/graph.cpp": source('#include "tensor/graph.hpp"', '#include "kernels/assert.hpp"'),
+    "tensor/sorted.hpp": source("#pragma once", "#include <algorithm>"),
+    "tensor/sorted.cpp": source('#include "tensor/sorted.hpp"', "int least() { return *std::min_element(v.begin(), v.end()); }"),
     "protocols/rule.hpp": source("#pragma once", "#include <map>"),
     "protocols/rule.cpp": source('#include "protocols/rule.hpp"', '#include "kernels/assert.hpp"'),
     "protocols/wire/lane.capnp": f"# {SPDX}\n# What goes over a lane.\n",
@@ -86,6 +88,10 @@ BAD = {
         "tensor/y.cpp": source("#include <tensor/graph.hpp>"),
     },
     "a_source_includes_its_own_header_first": {"tensor/graph.cpp": source("#include <map>", '#include "tensor/graph.hpp"')},
+    "who_uses_an_algorithm_includes_it": {
+        "tensor/x.cpp": source("#include <vector>", "int least() { return *std::min_element(v.begin(), v.end()); }"),
+        "tensor/x.hpp": source("#pragma once", "inline bool all() { return std::ranges::all_of(v, f); }"),
+    },
     "headers_have_pragma_once": {"tensor/x.hpp": source("#ifndef X", "#define X", "#endif")},
     "code_starts_with_licence_and_purpose": {
         "tensor/x.cpp": "// What it holds.\n",

@@ -35,6 +35,11 @@ CPP = {".cpp", ".cu"} | HEADERS
 CODE = {".capnp", ".py", ".sh"} | CPP
 MAX_LINES = 600
 
+# Functions of <algorithm>. Which other header brings them along differs between compilers, but for std::min and its like; and
+# std::remove is another one in <cstdio>.
+ALGORITHM = re.compile(r"\bstd::(?:ranges::)?((?:find|count|any_of|all_of|none_of|for_each)(?:_if|_n)?|remove_if|(?:stable_)?sort|"
+                       r"(?:min|max|minmax)_element|clamp|transform|unique|binary_search|reverse|rotate|nth_element|shuffle)\(")
+
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -143,6 +148,14 @@ def a_source_includes_its_own_header_first(files):
             yield f'{path} does not include "{header}" first'
 
 
+def who_uses_an_algorithm_includes_it(files):
+    for path, text in files.items():
+        if suffix(path) in CPP and (used := ALGORITHM.search(text)):
+            own = str(PurePosixPath(path).with_suffix(".hpp"))  # a source's header may include it
+            if (False, "algorithm") not in includes(text) + includes(files.get(own, "")):
+                yield f"{path} uses std::{used[1]} and does not include <algorithm>"
+
+
 def headers_have_pragma_once(files):
     for path, text in files.items():
         if suffix(path) in HEADERS and "#pragma once" not in text.splitlines():
@@ -200,6 +213,7 @@ RULES = {
     "no_header_includes_all_of_caf": no_header_includes_all_of_caf,
     "project_includes_are_quoted_from_the_root": project_includes_are_quoted_from_the_root,
     "a_source_includes_its_own_header_first": a_source_includes_its_own_header_first,
+    "who_uses_an_algorithm_includes_it": who_uses_an_algorithm_includes_it,
     "headers_have_pragma_once": headers_have_pragma_once,
     "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
     "files_stay_within_one_head": files_stay_within_one_head,
