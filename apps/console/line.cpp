@@ -1,66 +1,100 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libedit waits for the next key whatever signal comes: it can only be left by a jump.
+// libedit edits; the keys that it is given are waited for here, and signals with them.
 #include "apps/console/line.hpp"
 
-#include <csetjmp>
+#include <array>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 
 #include <editline/readline.h>
-#include <pthread.h>
+#include <unistd.h>
+
+#include "apps/console/keys.hpp"
 
 namespace troupe::apps::console {
 
 namespace {
 
-sigjmp_buf before_the_line;
-volatile std::sig_atomic_t may_jump = 0, came = 0;
-pthread_t reader; // who waits for the line
+constexpr std::array watched{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
 
-/// On any thread of the process, of which only the reader may jump.
-void on_interrupt(int) {
-  if (pthread_equal(pthread_self(), reader) == 0) {
-    pthread_kill(reader, SIGINT);
-    return;
+/// libedit asks through plain functions: who waits for the line that it edits, and which signal ended it.
+key_waiter* waiter = nullptr;
+int ended_by = 0;
+
+/// What does not end the line; false: this signal does.
+bool handled(int signal) {
+  switch (signal) {
+  case SIGWINCH:
+    rl_resize_terminal();
+    return true;
+  case SIGTSTP:
+    rl_deprep_terminal();
+    waiter->carry_out(signal);
+    [[fallthrough]];
+  case SIGCONT: // whoever had the terminal meanwhile may have changed it, and libedit believes it is as it left it
+    rl_deprep_terminal();
+    rl_prep_terminal(1);
+    rl_forced_update_display();
+    return true;
+  default:
+    return false;
   }
-  came = 1;
-  if (may_jump != 0)
-    siglongjmp(before_the_line, 1);
 }
 
-/// Null also where Ctrl-C came. Nothing here needs destroying: the jump would not.
-char* line_or_null(const char* prompt) {
-  if (sigsetjmp(before_the_line, 1) != 0) {
-    may_jump = 0;
-    return nullptr;
+/// The next letter, which may be of several bytes; -1 ends the line.
+int next_letter(FILE*) {
+  std::mbstate_t begun{};
+  while (ended_by == 0) {
+    const auto woken = waiter->wait(-1);
+    if (woken.signal != 0 && !handled(woken.signal))
+      ended_by = woken.signal;
+    if (!woken.key)
+      continue;
+    char byte = 0;
+    if (read(STDIN_FILENO, &byte, 1) != 1)
+      return -1;
+    wchar_t letter = 0;
+    switch (std::mbrtowc(&letter, &byte, 1, &begun)) {
+    case static_cast<std::size_t>(-1): // no letter in this locale
+      begun = {};
+      break;
+    case static_cast<std::size_t>(-2): // goes on
+      break;
+    default:
+      return static_cast<int>(letter);
+    }
   }
-  may_jump = 1;
-  char* const read = readline(prompt);
-  may_jump = 0;
-  return read;
+  return -1;
 }
 
 } // namespace
 
+void prepare_lines() {
+  rl_getc_function = next_letter;
+  rl_catch_signals = 0;
+  rl_completion_query_items = INT_MAX; // libedit would wait for the answer by itself
+  std::signal(SIGINT, SIG_IGN);
+}
+
 typed_line read_line(const std::string& prompt) {
-  struct sigaction ours = {};
-  ours.sa_handler = on_interrupt;
-  came = 0;
-  reader = pthread_self();
-  sigaction(SIGINT, &ours, nullptr); // for good: libedit's own handler sends the signal on, and that may be late
-  char* const read = line_or_null(prompt.c_str());
-  typed_line out{.given_up = came != 0};
-  if (read != nullptr && !out.given_up)
+  key_waiter keys{watched};
+  waiter = &keys;
+  ended_by = 0;
+  char* const read = readline(prompt.c_str());
+  typed_line out{.given_up = ended_by == SIGINT};
+  if (read != nullptr && ended_by == 0)
     out.text = read;
   std::free(read);
   if (!out.text)
     std::puts(out.given_up ? "^C" : "");
+  if (ended_by != 0 && !out.given_up) {
+    std::fflush(stdout);
+    keys.carry_out(ended_by);
+  }
   return out;
 }
-
-uninterrupted::uninterrupted() { may_jump = 0; }
-
-uninterrupted::~uninterrupted() { may_jump = 1; }
 
 } // namespace troupe::apps::console

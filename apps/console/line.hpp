@@ -12,17 +12,12 @@ struct typed_line {
   bool given_up = false;                ///< by Ctrl-C
 };
 
-/// Edits and waits for one line, by libedit; on the main thread alone. Ctrl-C gives the line up, not the console.
-typed_line read_line(const std::string& prompt);
+/// To be called before anything else of libedit's: from now on its keys come from `read_line`, and signals are none of its
+/// business. Ctrl-C does nothing but at the prompt.
+void prepare_lines();
 
-/// Within `read_line`, for completions: what runs while it lives is not left in the middle. A line that Ctrl-C gave up meanwhile is
-/// dropped when it is complete.
-class uninterrupted {
-public:
-  uninterrupted();
-  uninterrupted(const uninterrupted&) = delete;
-  uninterrupted& operator=(const uninterrupted&) = delete;
-  ~uninterrupted();
-};
+/// Edits and waits for one line, by libedit; on one thread alone. Ctrl-C gives the line up, not the console; where it comes while
+/// a completion is looked for, behind that. A signal that ends the process is carried out once the terminal is as it was.
+typed_line read_line(const std::string& prompt);
 
 } // namespace troupe::apps::console

@@ -27,7 +27,6 @@ char* next_match(const char*, int at) {
 }
 
 char** complete(const char* text, int start, int) {
-  const uninterrupted now;
   rl_attempted_completion_over = 1; // file names mean nothing here
   matches.clear();
   for (const auto& each : completions(*completing, std::string(rl_line_buffer, static_cast<std::size_t>(start))))
@@ -51,6 +50,7 @@ std::string history_file() {
 
 void talk(session& with) {
   completing = &with;
+  prepare_lines();
   rl_attempted_completion_function = complete;
   using_history();
   const auto file = history_file();

@@ -11,14 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "apps/console/keys.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps::console {
@@ -62,29 +61,13 @@ void put(std::string_view text) {
   }
 }
 
-/// Signals arrive on any thread of the process: their handler writes here, so that the one that draws wakes.
-std::array<int, 2> woken{-1, -1};
 constexpr std::array watched{SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
-
-void wake(int signal) {
-  const auto before = errno;
-  const auto byte = static_cast<char>(signal);
-  [[maybe_unused]] const auto put = write(woken[1], &byte, 1);
-  errno = before;
-}
 
 /// A screen of its own, without cursor and echo, on which every key counts. What the terminal was comes back with the destructor;
 /// a signal that ends the process is carried out after that.
 class borrowed_terminal {
 public:
   borrowed_terminal() {
-    if (pipe2(woken.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-      return;
-    struct sigaction ours {};
-    ours.sa_handler = wake;
-    ours.sa_flags = SA_RESTART;
-    for (std::size_t i = 0; i < watched.size(); ++i)
-      sigaction(watched[i], &ours, &handlers_[i]);
     tcgetattr(STDIN_FILENO, &before_);
     auto raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
@@ -96,37 +79,28 @@ public:
   borrowed_terminal(const borrowed_terminal&) = delete;
   borrowed_terminal& operator=(const borrowed_terminal&) = delete;
   ~borrowed_terminal() {
-    if (woken[0] < 0)
-      return;
     put("\x1b[?25h\x1b[?1049l");
     tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
-    for (std::size_t i = 0; i < watched.size(); ++i)
-      sigaction(watched[i], &handlers_[i], nullptr);
-    close(woken[0]);
-    close(woken[1]);
-    woken = {-1, -1};
     if (ends_ != 0)
-      raise(ends_);
+      keys_.carry_out(ends_);
   }
 
   /// Waits for a key until then; false when there is one, or the process shall end. A new size of the window ends the waiting.
   bool rest_until(std::chrono::steady_clock::time_point then) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(then - std::chrono::steady_clock::now());
-    pollfd events[] = {{STDIN_FILENO, POLLIN, 0}, {woken[0], POLLIN, 0}};
-    const auto ready = poll(events, 2, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    for (char signal = 0; read(woken[0], &signal, 1) == 1;)
-      if (signal != SIGWINCH)
-        ends_ = signal;
-    if (ready <= 0 || events[0].revents == 0)
+    const auto woken = keys_.wait(static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (woken.signal != 0 && woken.signal != SIGWINCH)
+      ends_ = woken.signal;
+    if (!woken.key)
       return ends_ == 0;
-    std::array<char, 64> keys{}; // one that is pressed may send several bytes
-    [[maybe_unused]] const auto taken = read(STDIN_FILENO, keys.data(), keys.size());
+    std::array<char, 64> pressed{}; // one key may send several bytes
+    [[maybe_unused]] const auto taken = read(STDIN_FILENO, pressed.data(), pressed.size());
     return false;
   }
 
 private:
+  key_waiter keys_{watched};
   termios before_{};
-  std::array<struct sigaction, watched.size()> handlers_{};
   int ends_ = 0;
 };
 

@@ -23,6 +23,8 @@ from bootstrap_test import SEED, BootstrapTest
 from cluster_test import DEADLINE_S, ENDLESS
 
 
+INTERRUPTS = int(os.environ.get("TROUPE_INTERRUPTS", "50"))
+
 # Where a job of four workers and two shards places what it spawns, on nodes that may hold shards (a) or both: (id, node, job).
 ROLES_OF_FOUR = ({("coordinator 0", "a", 1), ("evaluator 0", "a", 1), ("shard 0", "a", 1), ("shard 1", "a", 1)}
                  | {(f"node {x}", x, 1) for x in "abcd"}
@@ -450,7 +452,6 @@ class Console(BootstrapTest):
             self.assertRegex(self.finish(run)[0], r"\A\d+ steps, ")  # what it had come to
             self.assertEqual(run.returncode, 130)
 
-    @unittest.skip("known: once in some twenty tries the interrupt still ends the console")
     def test_an_interrupt_gives_up_the_line_and_not_the_console(self):
         run = self.running()
         talk = Terminal(self, "--cluster", self.file)
@@ -471,6 +472,49 @@ class Console(BootstrapTest):
         talk.process.wait()
         with open(self.path(".troupe_history"), encoding="utf-8") as history:
             self.assertEqual(history.read().split("\n")[-3:], ["ps\\040worker", "stop\\0401", ""])  # as libedit writes it
+
+    def test_an_interrupt_at_any_moment_ends_no_console(self):
+        """As many as TROUPE_INTERRUPTS says: at an empty line, in a line, a key, a search, a question, and while Tab asks the cluster."""
+        self.running()
+        draw = random.Random(SEED)
+        print(f"TROUPE_TEST_SEED={SEED}", file=sys.stderr)
+        talk = None
+        for i in range(INTERRUPTS):
+            if i % 25 == 0:  # now and then it is the first one
+                talk = Terminal(self, "--cluster", self.file)
+            keys, shown = draw.choice([("", ""), ("drain b", "drain b"), ("ps \x1b[", "ps "), ("\x12ps", "bck"), ("stop 1\n", r"\[y/N\] "),
+                                       ("show wor\t", "show wor")])
+            with self.subTest(i=i, keys=keys):
+                talk.at_prompt()
+                talk.press(keys)
+                talk.until(shown)
+                talk.process.send_signal(signal.SIGINT)
+                meanwhile = draw.choice(["", "x", "x" * 50])
+                talk.press(meanwhile)  # before the signal is seen, or behind it
+                talk.until(r"\^C.*troupe> ")
+                talk.at_prompt()
+                talk.press(f"\x15nonsense-{i}\n")
+                talk.until(f'no command "nonsense-{i}".*troupe> ')
+
+    def test_the_prompt_outlives_a_stop_and_gives_the_terminal_back_to_whoever_ends_it(self):
+        self.cluster("a")
+        talk = Terminal(self, "--cluster", self.file)
+        at_prompt = talk.at_prompt()
+        talk.press("nod")
+        talk.until("nod")
+        talk.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, talk.process.pid, os.WSTOPPED)
+        termios.tcsetattr(talk.keys, termios.TCSANOW, talk.before)  # a shell does so
+        talk.process.send_signal(signal.SIGCONT)
+        talk.until("troupe> .*nod")  # it is drawn again
+        self.assertEqual(talk.at_prompt(), at_prompt)
+        talk.resize(40, 12)
+        talk.press("e\x7fes\n")
+        talk.until(r"not here.*troupe> ")
+        talk.at_prompt()
+        talk.process.terminate()
+        self.assertEqual(talk.process.wait(60), -signal.SIGTERM)
+        self.assertEqual(termios.tcgetattr(talk.keys), talk.before)
 
     def test_a_coordinator_that_is_back_is_found_again(self):
         self.node("a", wait="coordinator of")
