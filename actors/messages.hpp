@@ -136,7 +136,7 @@ struct node_hello {
 };
 /// What a node answers to prepare_job.
 struct node_prepared {
-  std::uint16_t lane_port = 0; ///< 0: this job has one node
+  std::uint16_t lane_port = 0; ///< 0: nobody connects to it, as the first node of its job
   std::int64_t data_size = 0;  ///< training samples
 };
 /// What a node is asked about the job it runs: traffic and memory.

@@ -82,6 +82,7 @@ void node_job::open_lanes() {
   options.job_key = of_.job_key;
   options.host = where_.host;
   options.port = where_.lane_port;
+  options.listens = number_ != 0; // of two nodes the one with the lower number connects
   options.security = where_.security;
   options.names = names_;
   options.credit_bytes = where_.credit_bytes;

@@ -28,7 +28,7 @@ namespace troupe::actors {
 /// Where a node's lanes listen, and to whom.
 struct node_options {
   std::string host = "127.0.0.1";
-  std::uint16_t lane_port = 0; ///< 0: any free port
+  std::uint16_t lane_port = 0; ///< 0: any free port; of no use to the first node of a job, which connects to the others
   net::security security = {}; ///< with it lanes speak TLS
   extensions added = {};       ///< by this program
   std::shared_ptr<metrics_board> metrics = {}; ///< has the counts of its lanes; null: nobody wants them

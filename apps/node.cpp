@@ -228,7 +228,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   const metrics served{system, cluster, self};
   if (!served.good())
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, self.lane_port, cluster.security.files(), added, served.board()},
+  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, 0, cluster.security.files(), added, served.board()},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
   setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
   for (const auto& node : cluster.nodes)
@@ -243,6 +243,8 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   }
   say(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
                              cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
+  if (self.lane_port != 0)
+    say(self.name, fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
   int code = job.empty() ? exit_done : exit_interrupted; // whoever ends it before its job does has cut that short
   child_processes children;
   if (!job.empty())

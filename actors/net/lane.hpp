@@ -44,6 +44,7 @@ struct lane_options {
   std::uint64_t job_key = 0;                  ///< both ends must agree: a lane of another job or version is refused
   std::string host = "127.0.0.1";             ///< address to listen on
   std::uint16_t port = 0;                     ///< 0: any free port
+  bool listens = true;                        ///< false: it only connects, as the lowest of a job's nodes, to which nobody does
   std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
   std::size_t credit_bytes = 64U << 20U;      ///< unsent bytes above which send returns false
   std::string congestion = "";                ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
@@ -68,7 +69,7 @@ struct lane_stats {
   double round_trip_s = 0;         ///< of the connection, as TCP measures it
 };
 
-/// All lanes of one node: an acceptor and one thread. Every member is thread-safe and none waits for a peer.
+/// All lanes of one node: an acceptor, if it has one, and one thread. Every member is thread-safe and none waits for a peer.
 class lane_hub {
 public:
   /// Listens at once; throws std::system_error naming host and port when the port is taken (or the congestion control when
@@ -81,7 +82,7 @@ public:
   /// then on is dropped. For an owner whom others outlive that have the hub too.
   virtual void leave() = 0;
 
-  virtual std::uint16_t port() const = 0;
+  virtual std::uint16_t port() const = 0; ///< 0: it only connects
   /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A peer that refuses for
   /// good (another job or version) ends it at once. The lower id connects: `peer` is higher than this node.
   virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) = 0;

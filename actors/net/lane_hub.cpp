@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -36,8 +37,10 @@ public:
   hub(const lane_options& options, std::shared_ptr<lane_handler> handler)
       : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_context>(options.security) : nullptr),
         handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_) {
-    listen();
-    accept();
+    if (options.listens) {
+      listen();
+      accept();
+    }
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -259,6 +262,7 @@ private:
   }
 
   asio::io_context io_{1}; // first, so that it outlives every socket
+  const asio::executor_work_guard<asio::io_context::executor_type> stays_{io_.get_executor()}; // with nothing to do, too
   const lane_options options_;
   const std::unique_ptr<const tls_context> tls_; // null: plain
   const std::shared_ptr<lane_handler> handler_;

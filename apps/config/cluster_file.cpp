@@ -56,7 +56,7 @@ std::vector<key_info<node_draft>> node_keys() {
           "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.port; },
           "of messages; 0: any, for a node that only joins"),
       key_of<node_draft>(
-          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any"),
+          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any; nobody connects to the coordinator's"),
       key_of<node_draft>(
           "node", "metrics_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.metrics_port; },
           "of metrics for Prometheus; 0: none"),

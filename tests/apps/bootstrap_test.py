@@ -241,19 +241,29 @@ class Jobs(BootstrapTest):
         last, _ = self.result_of(self.submit("--json"))
         self.assertEqual(last["nodes"], 4)
 
+    def test_a_lane_port_of_the_coordinators_node_keeps_no_job_waiting(self):
+        with open(self.file, encoding="utf-8") as file:
+            text = file.read()
+        with socket.create_server(("127.0.0.1", 0)) as taken:  # lanes go from that node to the others
+            port = taken.getsockname()[1]
+            self.file = self.path("ports.toml", text.replace('name = "a"', f'name = "a"\nlane_port = {port}'))
+            self.node("a", wait=f"lane_port = {port} is not used: lanes go from the coordinator's node to the others")
+            self.cluster("bcd")
+            one = ENDLESS.replace("workers = 4", "workers = 1")
+            runs = [self.submit("--nodes", "2", job=one, name=f"{i}.toml") for i in range(3)]
+            for run in runs:
+                self.wait_for_line(run, "^step ")
+            self.assertEqual([job["state"] for job in self.ask("jobs")[0]["jobs"]], ["runs"] * 3)
+
     def test_lane_ports_that_are_given_serve_one_job_after_the_other(self):
         with open(self.file, encoding="utf-8") as file:
             text = file.read()
-        with socket.create_server(("127.0.0.1", 0)) as free:  # of the coordinator, which takes part in every job
-            port = free.getsockname()[1]
-        self.file = self.path("ports.toml", text.replace('name = "a"', f'name = "a"\nlane_port = {port}'))
-        self.cluster()
+        self.file = self.path("ports.toml", text.replace('name = "b"', f'name = "b"\nlane_port = {self.kept_port()}'))
+        self.cluster("ab")
         short = JOB.replace("workers = 4", "workers = 1")
         runs = [self.submit("--nodes", "2", "--json", job=short, name=f"{i}.toml") for i in range(4)]
         for run in runs:
             self.result_of(run)
-        again, _ = self.result_of(self.submit("--nodes", "2", "--json", job=short))
-        self.assertEqual(again["nodes"], 2)
 
     def test_weights_and_trace_come_to_the_client(self):
         self.cluster()
