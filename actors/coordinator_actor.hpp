@@ -81,6 +81,7 @@ private:
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void tell_of_return(std::uint32_t node);
   std::uint32_t next_life(std::uint32_t node) const;
+  std::uint32_t next_life_of(std::uint32_t worker) const;
   void start_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life);
   bool on_node_leaves(std::uint32_t node);
@@ -120,6 +121,7 @@ private:
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   std::map<std::uint32_t, std::uint32_t> lives_; ///< of workers, where it is not their first
+  std::map<std::uint32_t, std::uint32_t> begun_lives_; ///< the last that a person wanted of each, whatever became of it
   std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
   activity& activity_;
   std::set<std::uint32_t> awaited_; ///< nodes that prepare or start

@@ -72,7 +72,7 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
   const auto node = places_.workers[worker].node;
   if (lost_.contains(node))
     return failure(fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
-  const auto life = lives_[worker] + 1;
+  const auto life = begun_lives_[worker] = next_life_of(worker);
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
     .then(

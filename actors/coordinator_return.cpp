@@ -42,11 +42,20 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
 
 /// Of the next process of a node: later than every life of its workers.
 std::uint32_t coordinator_state::next_life(std::uint32_t node) const {
-  auto last = places_.nodes[node].life;
-  for (const auto& [worker, life] : lives_)
-    if (places_.workers[worker].node == node)
-      last = std::max(last, life);
-  return last + 1;
+  auto next = places_.nodes[node].life + 1;
+  for (const auto& worker : places_.workers)
+    if (worker.node == node)
+      next = std::max(next, next_life_of(worker.index));
+  return next;
+}
+
+/// No two are the same, though the answer to the order that began one is still to come.
+std::uint32_t coordinator_state::next_life_of(std::uint32_t worker) const {
+  const auto last = [worker](const auto& lives) {
+    const auto at = lives.find(worker);
+    return at == lives.end() ? 0U : at->second;
+  };
+  return std::max(last(lives_), last(begun_lives_)) + 1;
 }
 
 /// Everybody has let go of the old lanes before the new process opens its own.

@@ -150,6 +150,35 @@ TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
   EXPECT_THAT(planned_workers(2), ElementsAre(0, 2, 3)) << "and its death is heard";
 }
 
+TEST_F(Coordinator, TwoNewLivesOfAWorkerAreNotTheSameThoughBothAreOrderedAtOnce) {
+  begin();
+  std::vector<std::string> said;
+  const auto person = system.spawn([&](caf::event_based_actor* me) {
+    for (int i = 0; i < 2; ++i)
+      me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"})
+        .then([&](const std::string& text) { said.push_back(text); }, [&](const caf::error& e) { said.push_back(explain(e)); });
+  });
+  run();
+  EXPECT_THAT(said, ElementsAre("worker 1 is started anew", "worker 1 is started anew"));
+  ASSERT_EQ(scripts[1]->orders.size(), 2U);
+  EXPECT_EQ(scripts[1]->orders[0].life, 1U);
+  EXPECT_EQ(scripts[1]->orders[1].life, 2U);
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].life.value, 2U);
+}
+
+TEST_F(Coordinator, ANodeThatIsBackIsLaterThanALifeWhoseBeginningNobodyHasHeardOf) {
+  begin();
+  scripts[1]->never_obeys = true;
+  const auto person = system.spawn([&](caf::event_based_actor* me) {
+    me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"}).then([](const std::string&) {});
+  });
+  run();
+  kill(nodes[1]);
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[1]));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  EXPECT_EQ(scripts[1]->job->life, 2U);
+}
+
 TEST_F(Coordinator, AWorkerThatCannotBeStartedAnewIsLost) {
   begin();
   scripts[1]->cannot_obey = "its device has no room";

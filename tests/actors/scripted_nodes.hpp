@@ -32,6 +32,8 @@ using control = std::variant<node_place, protocols::plan, protocols::worker_down
 struct script {
   std::string cannot_prepare, cannot_start, cannot_obey; ///< empty: it can
   bool silent = false;                      ///< never says that it is prepared
+  bool never_obeys = false;                 ///< nor answers an order
+  std::vector<file_probe> files;            ///< that its data are read from
   std::optional<prepare_job> job;
   std::optional<job_places> places;
   std::vector<control> heard;
@@ -92,6 +94,8 @@ public:
       [](const probe_query&) { return node_probe{}; },
       [this](const role_order& msg) -> caf::result<void> {
         script_->orders.push_back(msg);
+        if (script_->never_obeys)
+          return ordered_ = self_->make_response_promise<void>();
         if (!script_->cannot_obey.empty())
           return caf::make_error(caf::sec::runtime_error, script_->cannot_obey);
         return caf::unit;
@@ -114,6 +118,7 @@ private:
   node_actor::stateful_pointer<scripted_node_state> self_;
   std::shared_ptr<script> script_;
   caf::typed_response_promise<node_prepared> promise_;
+  caf::typed_response_promise<void> ordered_;
   caf::typed_response_promise<trace_chunk> asked_for_chunk_;
 };
 
