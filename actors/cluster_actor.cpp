@@ -165,7 +165,7 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
-  jobs_.emplace(number, entry{.number = number, .what = what, .client = client});
+  jobs_.emplace(number, entry{.number = number, .what = what, .client = client, .since = self_->clock().now()});
   self_->monitor(client);
   history_.open(number, what.what.name, what.what.protocol.name);
   say(number, fmt::format("is submitted, as {}", what.what.name));
@@ -212,42 +212,34 @@ void cluster_state::cancel(std::uint64_t number, const std::string& reason) {
     finished({number, std::make_shared<job_result>(unstarted(reason))});
 }
 
-/// In the order of coming: a large job is not overtaken for ever by small ones.
+/// In the order of coming.
 void cluster_state::start_what_fits() {
-  if (!ending_.empty())
-    return; // a node's lane port is free when the node is no more; it comes back here then
-  std::string ahead;
+  kept_nodes kept;
   for (auto& [number, job] : jobs_) {
     if (job.ended || job.coordinator)
       continue;
-    if (job.rests) {
-      ahead = fmt::format("job {} is before it", number);
+    const auto seats = members();
+    auto fits = choose_gang(job.what.what, seats, kept);
+    if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
+      start(job, std::move(*gang));
       continue;
     }
-    auto fits = choose_gang(job.what.what, members());
-    std::string reason = ahead;
-    if (ahead.empty()) {
-      const auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits);
-      const auto holds_port = std::ranges::find_if(jobs_, [this](const auto& each) { return setup_.own.lane_port != 0 && each.second.own; });
-      if (gang != nullptr && holds_port == jobs_.end()) {
-        start(job, *gang);
-        continue;
-      }
-      reason = gang == nullptr ? std::get<no_gang>(fits).reason
-                               : fmt::format("node {} has one lane port, {}, and job {} uses it", seats_.front().what.name,
-                                             setup_.own.lane_port, holds_port->first);
-    }
-    if (std::exchange(job.waits_for, reason) != reason) {
-      self_->send(job.client, job_waits{reason});
-      say(number, "waits: " + reason);
-    }
-    if (ahead.empty())
-      ahead = fmt::format("job {} is before it", number);
+    for (const auto node : nodes_to_keep(job.what.what, seats, kept))
+      kept.try_emplace(node, number);
+    wait(job, job.rests ? "it begins anew" : std::get<no_gang>(fits).reason);
   }
+}
+
+void cluster_state::wait(entry& job, const std::string& reason) {
+  if (std::exchange(job.waits_for, reason) == reason)
+    return;
+  self_->send(job.client, job_waits{reason});
+  say(job.number, "waits: " + reason);
 }
 
 void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   job.gang = std::move(gang);
+  job.since = self_->clock().now();
   job.own = self_->spawn<node_impl>(setup_.own);
   job.meter = std::make_shared<job_meter>();
   std::vector<member_node> members;
@@ -280,12 +272,14 @@ void cluster_state::finished(const job_finished& msg) {
     free_nodes_of(msg.number);
     job->coordinator = nullptr;
     job->gang.clear();
+    job->since = self_->clock().now();
     job->rests = true;
     self_->run_delayed(rest, [this, number = msg.number] {
       if (auto* waiting = find(number))
         waiting->rests = false;
       start_what_fits();
     });
+    start_what_fits();
     return;
   }
   job->ended = true;
@@ -315,8 +309,6 @@ void cluster_state::report_to_client(entry& job) {
 
 void cluster_state::free_nodes_of(std::uint64_t number) {
   if (auto& own = find(number)->own) {
-    self_->monitor(own);
-    ending_.insert(own.address());
     self_->send_exit(own, caf::exit_reason::user_shutdown);
     own = nullptr;
   }
@@ -337,7 +329,6 @@ void cluster_state::forget(std::uint64_t number) {
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {
-  ending_.erase(msg.source);
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
       const auto how = at.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,8 @@ struct cluster_setup {
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
-/// or not yet. This process takes part in every job as its first node, with a node actor and a coordinator for each; what they do
+/// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that would not
+/// start though all that are here were free keeps none. This process takes part in every job as its first node, with a node actor and a coordinator for each; what they do
 /// goes to the client that submitted the job, whose death ends it. A node that is lost and comes back joins its job again.
 class cluster_state {
 public:
@@ -54,6 +54,7 @@ private:
     client_actor client;
     std::vector<std::uint32_t> gang{}; ///< empty: it waits
     std::string waits_for{};
+    caf::actor_clock::time_point since{}; ///< it waits, or runs
     node_actor own{};
     coordinator_control coordinator{};
     job_result result{}; ///< once it has ended, until the client has taken what it wants
@@ -73,6 +74,7 @@ private:
   caf::result<recording> record(const record_order& msg);
   void cancel(std::uint64_t number, const std::string& reason);
   void start_what_fits();
+  void wait(entry& job, const std::string& reason);
   void start(entry& job, std::vector<std::uint32_t> gang);
   void finished(const job_finished& msg);
   void report_to_client(entry& job);
@@ -105,7 +107,6 @@ private:
   cluster_setup setup_;
   std::vector<seat> seats_;
   std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
-  std::set<caf::actor_addr> ending_;    ///< nodes of this process whose jobs are over
   std::uint64_t last_number_ = 0;
   history_book history_;
 };

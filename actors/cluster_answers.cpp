@@ -28,7 +28,8 @@ cluster_view cluster_state::view() const {
     for (const auto& [number, job] : jobs_) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
         continue;
-      job_view shown{number, job.what.what.name, job.what.what.protocol.name, state_of(job)};
+      job_view shown{number, job.what.what.name, job.what.what.protocol.name, state_of(job),
+                     std::chrono::duration<double>(self_->clock().now() - job.since).count()};
       for (auto node : job.gang)
         shown.nodes.push_back(seats_[node].what.name);
       if (job.meter) {

@@ -92,6 +92,7 @@ struct member_view {
 struct job_view {
   std::uint64_t number = 0;
   std::string name, protocol, state; ///< "waits: node c has not joined", "runs"
+  double since_s = 0;                ///< how long it has waited, or run
   std::vector<std::string> nodes{};  ///< while it runs
   std::uint64_t steps = 0, samples = 0;
   double epochs = 0;

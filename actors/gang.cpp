@@ -15,68 +15,109 @@ namespace troupe::actors {
 
 namespace {
 
-std::string why_not(const member_view& seat) {
+using gang = std::vector<std::uint32_t>;
+
+std::string why_not(const member_view& seat, std::uint32_t number, const kept_nodes& kept) {
   if (!seat.here)
     return fmt::format("node {} has not joined", seat.what.name);
   if (seat.leaving)
     return fmt::format("node {} leaves", seat.what.name);
-  return fmt::format("node {} runs job {}", seat.what.name, seat.job);
+  if (seat.job != 0)
+    return fmt::format("node {} runs job {}", seat.what.name, seat.job);
+  return fmt::format("node {} is kept for job {}", seat.what.name, kept.at(number));
 }
 
 /// Whether this gang's first node, which other jobs share, holds workers of the job.
-bool first_node_works(const job& what, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& gang) {
+bool first_node_works(const job& what, const std::vector<member_view>& seats, const gang& all) {
   std::vector<member_node> nodes;
-  for (auto number : gang)
+  for (auto number : all)
     nodes.push_back({{}, seats[number].what.name, seats[number].what.host, seats[number].what.shard, seats[number].what.worker});
   return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
 }
 
-bool is_free(const member_view& seat) { return seat.here && !seat.leaving && seat.job == 0; }
+bool stays(const member_view& seat) { return seat.here && !seat.leaving; }
 
-/// All but the first; those before that share their host with most others.
-std::vector<std::uint32_t> free_seats(const std::vector<member_view>& seats) {
-  std::vector<std::uint32_t> free;
+/// All but the first that `may` be taken; those before that share their host with most others.
+template <class Predicate>
+gang seats_that(const std::vector<member_view>& seats, Predicate may) {
+  gang found;
   std::map<std::string, int> on_host;
   for (std::uint32_t i = 1; i < seats.size(); ++i)
-    if (is_free(seats[i])) {
-      free.push_back(i);
+    if (may(i)) {
+      found.push_back(i);
       ++on_host[seats[i].what.host];
     }
-  std::ranges::stable_sort(free, {}, [&](std::uint32_t i) { return std::pair{-on_host[seats[i].what.host], seats[i].what.host}; });
-  return free;
+  std::ranges::stable_sort(found, {}, [&](std::uint32_t i) { return std::pair{-on_host[seats[i].what.host], seats[i].what.host}; });
+  return found;
+}
+
+/// How many nodes a job needs beside the first: for workers, and to fill up the number.
+struct demand {
+  std::size_t workers = 0, others = 0;
+};
+
+demand demand_of(const job& what, const std::vector<member_view>& seats) {
+  const std::size_t beside = what.cluster.nodes - 1;
+  const auto may_work = static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
+  const auto workers = std::min<std::size_t>({beside, what.cluster.workers, may_work});
+  return {workers, beside - workers};
+}
+
+/// The first node, and of `from` those that come first; `left`: what it lacks then.
+gang pick(const std::vector<member_view>& seats, const gang& from, demand& left) {
+  gang out{0};
+  for (auto number : from)
+    if (auto& of = seats[number].what.worker && left.workers > 0 ? left.workers : left.others; of > 0) {
+      --of;
+      out.push_back(number);
+    }
+  return out;
+}
+
+/// Why no state of this cluster could serve the job; empty: some could.
+std::string why_never(const job& what, const std::vector<member_view>& seats) {
+  const auto& first = seats.front().what;
+  if (what.cluster.nodes > seats.size())
+    return fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size());
+  if (what.cluster.nodes == 1 && !first.worker)
+    return fmt::format("a job of one node runs on the coordinator's, and {} may hold no workers", first.name);
+  if (std::ranges::none_of(seats, [](const auto& seat) { return seat.what.worker; }))
+    return "no node of this cluster may hold workers";
+  return {};
 }
 
 } // namespace
 
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats) {
-  const auto& first = seats.front();
-  const std::size_t wanted = what.cluster.nodes;
-  const auto may_work = static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
-  if (wanted > seats.size())
-    return no_gang{fmt::format("the job wants {} nodes and the cluster has {}", wanted, seats.size()), true};
-  if (wanted == 1 && !first.what.worker)
-    return no_gang{fmt::format("a job of one node runs on the coordinator's, and {} may hold no workers", first.what.name), true};
-  if (may_work == 0 && !first.what.worker)
-    return no_gang{"no node of this cluster may hold workers", true};
-  // Beside the first: those for workers, and those that fill up the number.
-  auto workers = std::min<std::size_t>({wanted - 1, what.cluster.workers, may_work}), others = wanted - 1 - workers;
-  const auto asks = fmt::format("it needs {} nodes{}", wanted, others == 0 ? "" : fmt::format(", {} of them for workers", workers));
-  std::vector<std::uint32_t> gang{0};
-  for (auto number : free_seats(seats))
-    if (auto& left = seats[number].what.worker && workers > 0 ? workers : others; left > 0) {
-      --left;
-      gang.push_back(number);
-    }
-  if (workers + others > 0) {
+std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept) {
+  if (auto why = why_never(what, seats); !why.empty())
+    return no_gang{std::move(why), true};
+  const auto is_free = [&](std::uint32_t i) { return stays(seats[i]) && seats[i].job == 0 && !kept.contains(i); };
+  const auto needs = demand_of(what, seats);
+  const auto asks = fmt::format("it needs {} nodes{}", what.cluster.nodes, needs.others == 0 ? "" : fmt::format(", {} of them for workers", needs.workers));
+  auto left = needs;
+  auto chosen = pick(seats, seats_that(seats, is_free), left);
+  if (left.workers + left.others > 0) {
     std::vector<std::string> missing;
-    for (std::size_t i = 1; i < seats.size(); ++i)
-      if (!is_free(seats[i]) && (others > 0 || seats[i].what.worker))
-        missing.push_back(why_not(seats[i]));
+    for (std::uint32_t i = 1; i < seats.size(); ++i)
+      if (!is_free(i) && (left.others > 0 || seats[i].what.worker))
+        missing.push_back(why_not(seats[i], i, kept));
     return no_gang{fmt::format("{}: {}", asks, fmt::join(missing, ", "))};
   }
-  if (first.job != 0 && first_node_works(what, seats, gang))
-    return no_gang{fmt::format("{}: {}", asks, why_not(first))};
-  return gang;
+  if (!is_free(0) && first_node_works(what, seats, chosen))
+    return no_gang{fmt::format("{}: {}", asks, why_not(seats.front(), 0, kept))};
+  return chosen;
+}
+
+gang nodes_to_keep(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept) {
+  auto candidates = seats_that(seats, [&](std::uint32_t i) { return stays(seats[i]); });
+  std::ranges::stable_partition(candidates, [&](std::uint32_t i) { return seats[i].job == 0 && !kept.contains(i); });
+  auto left = demand_of(what, seats);
+  auto keeps = pick(seats, candidates, left);
+  if (left.workers + left.others > 0)
+    return {};
+  if (!first_node_works(what, seats, keeps))
+    keeps.erase(keeps.begin());
+  return keeps;
 }
 
 } // namespace troupe::actors

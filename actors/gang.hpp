@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,12 @@ struct no_gang {
   std::string reason;
   bool never = false;
 };
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats);
+/// Nodes that jobs which wait keep from those behind them: number of the node, number of the job.
+using kept_nodes = std::map<std::uint32_t, std::uint64_t>;
+std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept = {});
+
+/// What a job that waits keeps from those behind it: the nodes that it would get if all that are here were free; those that nobody has or
+/// keeps (`kept`: by jobs before it) first. None where those that are here would not do, for nobody knows whether the others ever come.
+std::vector<std::uint32_t> nodes_to_keep(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept);
 
 } // namespace troupe::actors

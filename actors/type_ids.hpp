@@ -389,7 +389,7 @@ bool inspect(Inspector& f, member_view& x) {
 template <class Inspector>
 bool inspect(Inspector& f, job_view& x) {
   return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol),
-                            f.field("state", x.state), f.field("nodes", x.nodes), f.field("steps", x.steps),
+                            f.field("state", x.state), f.field("since_s", x.since_s), f.field("nodes", x.nodes), f.field("steps", x.steps),
                             f.field("samples", x.samples), f.field("epochs", x.epochs));
 }
 template <class Inspector>

@@ -99,6 +99,39 @@ TEST(Gang, WhatIsLackingIsNamed) {
   EXPECT_EQ(nobody.reason, "no node of this cluster may hold workers");
 }
 
+TEST(Gang, WhoWaitsKeepsTheFreeNodesThatItNeedsAndThenThoseThatAreBusy) {
+  auto seats = seats_on({"h0", "h0", "h0", "h0"});
+  seats[1].job = 7;
+  seats[3].job = 8;
+  EXPECT_EQ(nodes_to_keep(wants(4), seats, {}), (gang{2, 4, 1}));
+  EXPECT_EQ(nodes_to_keep(wants(3), seats, {{2, 5}}), (gang{4, 1})) << "those that a job before it keeps are no better than busy ones";
+}
+
+TEST(Gang, WhoLacksANodeThatIsNotHereKeepsNone) {
+  auto seats = seats_on({"h0", "h0"});
+  seats[2].here = false;
+  EXPECT_EQ(nodes_to_keep(wants(3), seats, {}), gang{});
+  seats[2].here = true;
+  seats[2].leaving = true;
+  EXPECT_EQ(nodes_to_keep(wants(3), seats, {}), gang{});
+}
+
+TEST(Gang, NodesThatAreKeptForAnotherJobAreNamed) {
+  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(3), seats_on({"h0", "h0"}), {{2, 5}})).reason, "it needs 3 nodes: node c is kept for job 5");
+  EXPECT_EQ(std::get<gang>(choose_gang(wants(2), seats_on({"h0", "h0"}), {{1, 5}})), (gang{0, 2}));
+}
+
+TEST(Gang, TheCoordinatorsNodeIsKeptByThoseWhoseWorkersItShallHold) {
+  auto seats = seats_on({"h0"});
+  seats[0].what.worker = true;
+  seats[0].job = 3;
+  EXPECT_EQ(nodes_to_keep(wants(1, 1), seats, {}), gang{0});
+  EXPECT_EQ(nodes_to_keep(wants(2), seats, {}), gang{1});
+  seats[0].job = 0;
+  EXPECT_EQ(refused(wants(1, 1), seats).reason, "");
+  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(1, 1), seats, {{0, 4}})).reason, "it needs 1 nodes: node a is kept for job 4");
+}
+
 class random_cluster {
 public:
   explicit random_cluster(std::uint32_t seed) : random_(seed) {

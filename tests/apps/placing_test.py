@@ -46,6 +46,19 @@ class Placing(BootstrapTest):
         self.assertEqual(run.returncode, 130, err)
         self.assertEqual(self.nodes["b"].wait(DEADLINE_S), 0)
 
+    def test_a_job_whose_node_never_comes_holds_up_nobody(self):
+        self.cluster("ac")
+        two = JOB.replace("workers = 4", "workers = 1")
+        waits = self.submit("--set", "cluster.workers=2", "--set", "cluster.shards=2", job=two, name="waits.toml")
+        self.wait_for_line(waits, "waits: it needs 3 nodes.*: node b has not joined")
+        result, _ = self.result_of(self.submit("--json", job=two))
+        self.assertGreater(result["steps"], 0)
+        self.assertEqual([(job["number"], job["state"]) for job in self.ask("jobs")[0]["jobs"]],
+                         [(1, "waits: it needs 3 nodes, 1 of them for workers: node b has not joined")])
+        self.node("b")
+        self.finish(waits)
+        self.assertEqual(waits.returncode, 0)
+
     def test_what_no_nodes_could_carry_is_refused_beside_a_job_that_goes_on(self):
         self.cluster("abc")
         one = ENDLESS.replace("workers = 4", "workers = 1")
