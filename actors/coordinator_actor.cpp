@@ -119,11 +119,13 @@ void coordinator_state::prepare() {
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
     awaited_.insert(i);
   answers_missing_ = setup_.nodes.size();
+  files_.resize(setup_.nodes.size());
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
     self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace, names()})
       .then(
         [this, i](const node_prepared& ready) {
           places_.nodes[i].lane_port = ready.lane_port;
+          files_[i] = ready.files;
           awaited_.erase(i);
           if (i == 0)
             data_size_ = ready.data_size;
@@ -135,7 +137,19 @@ void coordinator_state::prepare() {
         });
 }
 
+/// Whatever of a node's data is not what the first node has; empty: nothing. Else all would train, and nobody could say on what.
+std::string coordinator_state::wrong_data(std::size_t node) const {
+  for (const auto& file : files_[node])
+    for (const auto& first : files_.front())
+      if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
+        return difference(file, first, setup_.nodes.front().name);
+  return {};
+}
+
 void coordinator_state::start() {
+  for (std::size_t i = 1; i < setup_.nodes.size(); ++i)
+    if (const auto wrong = wrong_data(i); !wrong.empty())
+      return finish({true, fmt::format("node {}: {}", setup_.nodes[i].name, wrong)});
   activity_.enter("starts");
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
     awaited_.insert(i);

@@ -72,6 +72,7 @@ private:
   std::vector<std::string> names() const; ///< of the nodes
   void prepare();
   void start();
+  std::string wrong_data(std::size_t node) const;
   void started();
   void perform(const protocols::coordinator_effects& effects);
   void on_report(const protocols::report& msg);
@@ -80,6 +81,7 @@ private:
   void on_node_lost(std::size_t node, const std::string& reason);
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void tell_of_return(std::uint32_t node);
+  void turn_away(std::uint32_t node, const std::string& why);
   std::uint32_t next_life(std::uint32_t node) const;
   std::uint32_t next_life_of(std::uint32_t worker) const;
   void start_again(std::uint32_t node);
@@ -114,6 +116,7 @@ private:
   measured_pointer<coordinator_control> self_;
   coordinator_setup setup_;
   std::int64_t data_size_ = 1;
+  std::vector<std::vector<file_probe>> files_; ///< by node: what its data were read from
   job_places places_;
   std::size_t answers_missing_ = 0;
   std::unique_ptr<protocols::coordinator> machine_;

@@ -32,12 +32,23 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
     .then(
       [this, node](const node_prepared& ready) {
         places_.nodes[node].lane_port = ready.lane_port;
-        tell_of_return(node);
+        files_[node] = ready.files;
+        if (const auto wrong = wrong_data(node); wrong.empty())
+          tell_of_return(node);
+        else
+          turn_away(node, wrong);
       },
       [this, node](const caf::error& e) {
         returning_.erase(node);
         setup_.observer->on_event(fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
       });
+}
+
+/// It stays out of this job, and may serve the next.
+void coordinator_state::turn_away(std::uint32_t node, const std::string& why) {
+  returning_.erase(node);
+  self_->send(setup_.nodes[node].actor, stop_job{true, why});
+  setup_.observer->on_event(fmt::format("node {} is back and the job goes on without it: {}", setup_.nodes[node].name, why));
 }
 
 /// Of the next process of a node: later than every life of its workers.

@@ -138,6 +138,7 @@ struct node_hello {
 struct node_prepared {
   std::uint16_t lane_port = 0; ///< 0: nobody connects to it, as the first node of its job
   std::int64_t data_size = 0;  ///< training samples
+  std::vector<file_probe> files = {}; ///< that they were read from, where the job has several nodes
 };
 /// What a node is asked about the job it runs: traffic and memory.
 struct totals_query {};
@@ -436,6 +437,7 @@ struct data_loaded {
   job_life of;
   data_pair data;
   std::string error; ///< empty: none
+  std::vector<file_probe> files = {}; ///< as in node_prepared
 };
 struct lane_event {
   job_life of;

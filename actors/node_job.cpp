@@ -22,7 +22,10 @@ constexpr std::chrono::seconds lane_deadline{20};
 data_loaded load(job_life of, const job& what, const extensions& added) {
   try {
     auto loaded = load_data(what, added);
-    return loaded ? data_loaded{of, *loaded, {}} : data_loaded{of, {}, loaded.error().what};
+    if (!loaded)
+      return {of, {}, loaded.error().what};
+    const bool shared = what.cluster.nodes > 1 && what.own_data.name.empty(); // nodes that train together read the same
+    return {of, *loaded, {}, shared ? look_at_data(what.data) : std::vector<file_probe>{}};
   } catch (const std::exception& e) {
     return {of, {}, e.what()};
   }
@@ -112,7 +115,7 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(what_.cluster.shards));
   self_->doing.enter("is prepared");
-  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size()});
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files});
 }
 
 caf::result<void> node_job::start(const job_places& places) {

@@ -40,6 +40,9 @@ struct file_probe {
   friend bool operator==(const file_probe&, const file_probe&) = default;
 };
 
+/// Of the same path as `file` on another node, with other bytes: what a person is told of it.
+std::string difference(const file_probe& file, const file_probe& there, const std::string& node);
+
 struct node_probe {
   std::string node = {}, host = {}; ///< of the cluster's file; these and the next five are filled in by the cluster
   bool here = false;                ///< has joined
@@ -62,11 +65,13 @@ struct cluster_probe {
   std::vector<node_probe> nodes; ///< in the file's order, the coordinator's first; those that are not here too
 };
 
+/// The data's files, those that a job would read and nothing else: takes seconds, or what is left of a block once it is told to stop.
+std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends = {});
+
 /// Now, since 1970.
 std::int64_t wall_clock_ns();
 
-/// What this process sees; the cluster's fields and the lane port are left out. Reads the data's files, those that a job would read
-/// and nothing else: takes seconds, or what is left of a block once it is told to stop.
+/// What this process sees, as look_at_data does; the cluster's fields and the lane port are left out.
 node_probe look_around(const probe_query& what, const std::stop_token& ends = {});
 
 } // namespace troupe::actors

@@ -231,7 +231,7 @@ bool inspect(Inspector& f, prepare_job& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {
-  return f.object(x).fields(f.field("lane_port", x.lane_port), f.field("data_size", x.data_size));
+  return f.object(x).fields(f.field("lane_port", x.lane_port), f.field("data_size", x.data_size), f.field("files", x.files));
 }
 template <class Inspector>
 bool inspect(Inspector& f, totals_query& x) {

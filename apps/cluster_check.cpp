@@ -128,8 +128,7 @@ private:
       }
       if (const auto* other = first_with(file.path); other != nullptr && other != &node)
         if (const auto& same = *find_file(*other, file.path); same.sha256 != file.sha256)
-          wrong(node, "{} differs from node {}'s ({} bytes, SHA-256 {}..., there {} bytes, {}...); copy one of them to all nodes", file.path,
-                other->node, file.bytes, file.sha256.substr(0, 8), same.bytes, same.sha256.substr(0, 8));
+          wrong(node, "{}", actors::difference(file, same, other->node));
     }
   }
 

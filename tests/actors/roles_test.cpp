@@ -66,6 +66,47 @@ TEST_F(Coordinator, ANodeThatCannotStartFailsTheRunWithItsReason) {
   EXPECT_THAT(told<protocols::plan>(), ElementsAre(0, 0, 0));
 }
 
+file_probe table_of(const std::string& digest) { return {.path = "data/train.csv", .bytes = 7, .sha256 = digest}; }
+
+TEST_F(Coordinator, ANodeWhoseDataDiffersFromTheFirstOnesFailsTheRunBeforeItStarts) {
+  for (auto& each : scripts)
+    each->files = {table_of("00112233aa")};
+  scripts[2]->files = {table_of("99112233aa")};
+  begin();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_EQ(seen->result.reason, "node node-2: data/train.csv differs from node node-0's (7 bytes, SHA-256 99112233..., there 7 bytes, 00112233...); "
+                                 "copy one of them to all nodes");
+  EXPECT_FALSE(seen->result.lost_before_start) << "it would fail again";
+  EXPECT_FALSE(scripts[1]->places) << "nobody has started";
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, NodesWhoseDataAreTheSameStart) {
+  for (auto& each : scripts)
+    each->files = {table_of("00112233aa")};
+  scripts[1]->files[0].path = "data/train.csv.gz"; // the same, packed: nobody knows
+  begin();
+  EXPECT_EQ(seen->ends, 0);
+  EXPECT_TRUE(scripts[1]->places);
+}
+
+TEST_F(Coordinator, ANodeThatIsBackWithOtherDataIsTurnedAwayAndTheJobGoesOn) {
+  for (auto& each : scripts)
+    each->files = {table_of("00112233aa")};
+  begin();
+  kill(nodes[1]);
+  auto again = std::make_shared<script>();
+  again->files = {table_of("99112233aa")};
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  EXPECT_FALSE(again->places);
+  EXPECT_EQ(again->all<stop_job>().size(), 1U);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(seen->events.back(), HasSubstr("node node-1 is back and the job goes on without it: data/train.csv differs from node node-0's"));
+  EXPECT_EQ(seen->ends, 0);
+}
+
 TEST_F(Coordinator, ANodeThatNeverAnswersIsNamed) {
   scripts[2]->silent = true;
   begin();

@@ -69,7 +69,7 @@ public:
         if (!script_->cannot_prepare.empty())
           promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
         else if (!script_->silent)
-          promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100});
+          promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100, script_->files});
         return promise_;
       },
       [this](const job_places& msg) -> caf::result<void> {

@@ -386,6 +386,21 @@ class Checks(BootstrapTest):
         with open(os.path.join(self.path("a"), "table.csv"), "rb") as file:
             self.assertEqual(said["nodes"][0]["data"][0]["sha256"], hashlib.sha256(file.read()).hexdigest())
 
+    def test_a_job_does_not_start_on_data_that_differs(self):
+        job = self.csv_job()
+        with open(os.path.join(self.path("c"), "table.csv"), "r+b") as file:
+            file.write(b"1")  # where the first row has a 0
+        self.cluster()
+        back = os.getcwd()
+        os.chdir(self.path("a"))
+        try:
+            run = self.submit(job=job)
+        finally:
+            os.chdir(back)
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 1, err)
+        self.assertRegex(err, r"node c: table\.csv differs from node a's \(\d+ bytes, SHA-256 [0-9a-f]{8}\.\.\., there \d+ bytes, [0-9a-f]{8}\.\.\.\)")
+
     def test_a_port_that_somebody_has_and_a_gpu_that_is_not_there_are_named(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
