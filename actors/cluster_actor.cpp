@@ -242,14 +242,15 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   job.since = self_->clock().now();
   job.own = self_->spawn<node_impl>(setup_.own);
   job.meter = std::make_shared<job_meter>();
-  std::vector<member_node> members;
+  std::vector<member_node> nodes;
   std::vector<std::string> names;
+  const auto seats = members();
   for (auto number : job.gang) {
-    const auto& at = seats_[number];
-    members.push_back({number == 0 ? job.own : at.actor, at.what.name, at.what.host, at.what.shard, at.what.worker});
-    names.push_back(at.what.name);
+    nodes.push_back(member_of(job.what.what, seats[number]));
+    names.push_back(nodes.back().name);
   }
-  for (const auto& worker : place_roles(job.what.what, members).workers)
+  nodes.front().actor = job.own;
+  for (const auto& worker : place_roles(job.what.what, nodes).workers)
     seats_[job.gang[worker.node]].job = job.number;
   for (std::size_t i = 1; i < job.gang.size(); ++i)
     seats_[job.gang[i]].job = job.number;
@@ -259,7 +260,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   auto observer = std::make_shared<job_forwarder>(job.number, job.client, names, job.meter,
                                               job_metrics{setup_.own.metrics, job.number, job.what.what.name},
                                               cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(members), observer, job.what.trace, setup_.own.added.protocols});
+  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
 }
 
 void cluster_state::finished(const job_finished& msg) {

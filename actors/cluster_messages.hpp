@@ -22,6 +22,7 @@ struct node_description {
   std::string name;
   std::string host = "127.0.0.1";
   bool shard = true, worker = true;
+  std::vector<std::string> devices{}; ///< that roles may compute on; empty: the file does not say
   friend bool operator==(const node_description&, const node_description&) = default;
 };
 

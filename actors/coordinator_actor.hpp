@@ -31,6 +31,7 @@ struct member_node {
   std::string name;
   std::string host = "127.0.0.1";
   bool shard = true, worker = true; ///< what it may hold
+  std::vector<std::string> devices{}; ///< as in node_description
 };
 
 struct coordinator_setup {
@@ -50,7 +51,8 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
 
 /// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the coordinator's.
 /// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard, if there
-/// are such. A node at least may hold workers.
+/// are such. A node at least may hold workers. Nodes that list several of the job's devices get more workers than others, and those of one node
+/// have a device each in turn.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
 /// How long a node may take to load the data, and to spawn its roles and connect its lanes.

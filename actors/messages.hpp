@@ -110,6 +110,7 @@ struct fetch_request {
 struct role_place {
   std::uint32_t index = 0; ///< worker or holder number
   std::uint32_t node = 0;
+  std::string device{}; ///< of those that its node lists; empty: the job's
   friend bool operator==(const role_place&, const role_place&) = default;
 };
 /// One process of the job's cluster.

@@ -22,6 +22,9 @@ namespace troupe::actors {
 
 namespace {
 
+/// Where a role is, on a node with a list of devices; else where the job wants it.
+const std::string& device_of(const role_place& where, const std::string& wanted) { return where.device.empty() ? wanted : where.device; }
+
 std::size_t to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
 /// What `make` makes; where its device fails, it is said whose it was.
@@ -77,7 +80,8 @@ void node_job::spawn_holders() {
       continue;
     const auto& place = tree_[where.index];
     const auto name = fmt::format("{} {}", place.is_shard ? "shard" : "aggregator", where.index);
-    auto queue = for_role(name, what_.compute.shard_device, [&] { return open_queue(what_.compute.shard_device, where.index | of_holder); });
+    const auto& device = device_of(where, what_.compute.shard_device);
+    auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
     holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
@@ -103,7 +107,7 @@ void node_job::spawn_holders() {
                                                        protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards,
                                                        protocol_.per_push);
       const shard_control shard =
-        for_role(name, what_.compute.shard_device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+        for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
       actor = shard;
     } else {
@@ -126,7 +130,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   auto floats = net_->layout().floats();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
-  auto queue = for_role(name, what_.compute.device, [&] { return open_queue(what_.compute.device, index); });
+  const auto& device = device_of(places_.workers[index], what_.compute.device);
+  auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   worker_setup setup;
   setup.self = id;
@@ -146,7 +151,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   setup.meter = meter_;
   setup.trace = trace_;
   setup.machine = protocol_.make_worker(what_.protocol, {id, protocols::incarnation{life}}, what_.seed);
-  auto compute = for_role(name, what_.compute.device, [&] {
+  auto compute = for_role(name, device, [&] {
     return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, what_.optimizer, what_.data.batch});
   });
   setup.compute = compute;
@@ -186,8 +191,13 @@ void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
 
 /// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than training it.
 void node_job::spawn_evaluator() {
-  const bool has_workers = std::ranges::any_of(places_.workers, [this](const auto& where) { return where.node == number_; });
-  const auto& device = has_workers ? what_.compute.device : what_.compute.shard_device;
+  const auto of_the_first = [this](const std::vector<role_place>& roles, const std::string& wanted) {
+    const auto here = std::ranges::find(roles, number_, &role_place::node);
+    return here == roles.end() ? std::string{} : device_of(*here, wanted);
+  };
+  auto device = of_the_first(places_.workers, what_.compute.device);
+  if (device.empty())
+    device = of_the_first(places_.holders, what_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
   evaluator_setup setup;
   setup.data = data_;

@@ -1,13 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where a job's roles go.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "actors/coordinator_actor.hpp"
+#include "actors/node_devices.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+/// Each node as often as it has devices for workers, as far as there are workers: so that none of them is left out.
+std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, const std::vector<std::vector<std::string>>& devices, std::size_t workers) {
+  std::vector<std::size_t> times;
+  for (auto node : nodes)
+    times.push_back(std::max<std::size_t>(devices[node].size(), 1));
+  for (auto all = std::reduce(times.begin(), times.end()); all > std::max(nodes.size(), workers); --all)
+    --*std::ranges::max_element(times);
+  std::vector<std::uint32_t> turns;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    turns.insert(turns.end(), times[i], nodes[i]);
+  return turns;
+}
+
+/// Of a node's devices one for each of its roles, in turn; empty: the job's.
+class device_turns {
+public:
+  device_turns(const std::vector<member_node>& nodes, const std::string& wanted) : wanted_(wanted), given_(nodes.size()) {
+    for (const auto& node : nodes)
+      devices.push_back(matching_devices(node.devices, wanted));
+  }
+  std::string next(std::uint32_t node) {
+    const auto& of = devices[node];
+    return of.empty() || of.front() == wanted_ ? std::string{} : of[given_[node]++ % of.size()];
+  }
+  std::vector<std::vector<std::string>> devices{}; ///< by node
+
+private:
+  const std::string wanted_;
+  std::vector<std::size_t> given_;
+};
+
+} // namespace
 
 job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
   job_places places;
@@ -36,8 +73,12 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
   }
   TROUPE_ASSERT(!workers.empty()); // `choose_gang` sees to it
   // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
-  for (std::uint32_t w = 0; w < what.cluster.workers; ++w)
-    places.workers.push_back({w, workers[std::uint64_t{w} * workers.size() / what.cluster.workers]});
+  device_turns for_workers{nodes, what.compute.device}, for_holders{nodes, what.compute.shard_device};
+  const auto turns = turns_of(workers, for_workers.devices, what.cluster.workers);
+  for (std::uint32_t w = 0; w < what.cluster.workers; ++w) {
+    const auto node = turns[std::uint64_t{w} * turns.size() / what.cluster.workers];
+    places.workers.push_back({w, node, for_workers.next(node)});
+  }
   for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
@@ -47,7 +88,7 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
       node = places.workers[holder.workers.begin()->value].node;
     else
       node = places.holders[holder.children.front().value].node;
-    places.holders.push_back({number, node});
+    places.holders.push_back({number, node, for_holders.next(node)});
   }
   return places;
 }

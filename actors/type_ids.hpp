@@ -207,7 +207,7 @@ bool inspect(Inspector& f, job& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, role_place& x) {
-  return f.object(x).fields(f.field("index", x.index), f.field("node", x.node));
+  return f.object(x).fields(f.field("index", x.index), f.field("node", x.node), f.field("device", x.device));
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_place& x) {
@@ -331,7 +331,7 @@ bool inspect(Inspector& f, shards_view& x) {
 template <class Inspector>
 bool inspect(Inspector& f, node_description& x) {
   return f.object(x).fields(f.field("name", x.name), f.field("host", x.host), f.field("shard", x.shard),
-                            f.field("worker", x.worker));
+                            f.field("worker", x.worker), f.field("devices", x.devices));
 }
 template <class Inspector>
 bool inspect(Inspector& f, submit_job& x) {

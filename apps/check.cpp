@@ -169,7 +169,7 @@ reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
     return {{}, connection.why_not()};
   bool accelerators = job.compute.device != "cpu" || job.compute.shard_device != "cpu";
   for (const auto& node : where.nodes)
-    accelerators |= node.devices != std::vector<std::string>{"cpu"};
+    accelerators |= std::ranges::any_of(node.devices, [](const std::string& device) { return device != "cpu"; });
   reached_nodes reached;
   caf::scoped_actor asker{connection.system()};
   asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators})

@@ -9,6 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/coordinator_actor.hpp"
+#include "actors/gang.hpp"
+#include "actors/node_devices.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps {
@@ -39,6 +42,7 @@ public:
   comparison(const actors::cluster_probe& probe, const node_needs& needs) : probe_(probe), needs_(needs) {}
 
   std::vector<std::string> run() {
+    check_gang();
     compare_presence();
     for (const auto& node : probe_.nodes) {
       if (!answered(node))
@@ -64,6 +68,16 @@ private:
   template <class... Args>
   void wrong(const node_probe& node, fmt::format_string<Args...> what, Args&&... args) {
     wrong_.push_back(fmt::format("node {}: {}", node.node, fmt::format(what, std::forward<Args>(args)...)));
+  }
+
+  /// Whether the nodes of the file would do, if all were here and free.
+  void check_gang() {
+    std::vector<actors::member_view> seats;
+    for (auto& node : node_descriptions(needs_.file))
+      seats.push_back({.what = std::move(node), .here = true});
+    const auto fits = actors::choose_gang(needs_.job, seats);
+    if (const auto* none = std::get_if<actors::no_gang>(&fits))
+      wrong_.push_back(none->reason);
   }
 
   void compare_presence() {
@@ -93,18 +107,19 @@ private:
               found == nullptr ? "there is no such device" : found->reason);
     };
     const auto& compute = needs_.job.compute;
-    if (described->worker)
-      ask(compute.device, fmt::format("compute.device = \"{}\"", compute.device));
-    if (described->shard)
-      ask(compute.shard_device, fmt::format("compute.shard_device = \"{}\"", compute.shard_device));
+    const bool works = described->worker && !actors::matching_devices(described->devices, compute.device).empty();
     for (const auto& device : described->devices)
       ask(device, fmt::format("its device \"{}\" of the cluster file", device));
-    if (described->worker)
-      check_memory(node);
+    if (works && described->devices.empty())
+      ask(compute.device, fmt::format("compute.device = \"{}\"", compute.device));
+    if (described->shard && described->devices.empty())
+      ask(compute.shard_device, fmt::format("compute.shard_device = \"{}\"", compute.shard_device));
+    if (works)
+      check_memory(node, *described);
   }
 
   /// At least one worker has to fit: how many come is the coordinator's choice.
-  void check_memory(const node_probe& node) {
+  void check_memory(const node_probe& node, const config::cluster_node& described) {
     const auto worker = std::ranges::find(needs_.roles, "worker", &role_memory::role);
     if (worker == needs_.roles.end())
       return;
@@ -117,7 +132,8 @@ private:
     const bool on_host = worker->device == "cpu";
     fits("cpu", worker->host_bytes() + (on_host ? worker->device_bytes() : 0));
     if (!on_host)
-      fits(worker->device, worker->device_bytes());
+      for (const auto& device : actors::matching_devices(described.devices, worker->device))
+        fits(device, worker->device_bytes());
   }
 
   void compare_files(const node_probe& node) {
@@ -151,7 +167,7 @@ private:
 /// What of a job goes to one node.
 struct share {
   double host_bytes = 0;
-  std::map<std::string, double> devices{}; ///< by the job's name for them: bytes
+  std::map<std::string, double> devices{}; ///< by name, as the job or the node's list has it: bytes
 };
 
 struct share_options {
@@ -159,7 +175,8 @@ struct share_options {
   bool first = false;
 };
 
-share share_of(const node_needs& needs, const share_options& holds) {
+/// `listed`: the node's devices. What is on several of them is spread.
+share share_of(const node_needs& needs, const share_options& holds, const std::vector<std::string>& listed) {
   share out;
   for (const auto& role : needs.roles) {
     const bool opened = role.device == "cpu" || (holds.workers > 0 && role.device == needs.job.compute.device)
@@ -172,7 +189,15 @@ share share_of(const node_needs& needs, const share_options& holds) {
     if (count == 0)
       continue;
     out.host_bytes += count * role.host_bytes();
-    (role.device == "cpu" ? out.host_bytes : out.devices[role.device]) += count * role.device_bytes();
+    if (role.device == "cpu") {
+      out.host_bytes += count * role.device_bytes();
+      continue;
+    }
+    auto on = actors::matching_devices(listed, role.device);
+    if (role.role != "node") // its part is on every device
+      on.resize(std::min<std::size_t>(on.size(), count));
+    for (const auto& device : on)
+      out.devices[device] += static_cast<double>((count + on.size() - 1) / on.size()) * role.device_bytes();
   }
   return out;
 }
@@ -234,6 +259,15 @@ boost::json::object device_json(const device_probe& device) {
 
 } // namespace
 
+std::vector<actors::node_description> node_descriptions(const config::cluster& file) {
+  std::vector<actors::node_description> out;
+  for (const bool first : {true, false})
+    for (const auto& node : file.nodes)
+      if (node.coordinator == first)
+        out.push_back({node.name, node.host, node.shard, node.worker, node.devices});
+  return out;
+}
+
 std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs) { return comparison{probe, needs}.run(); }
 
 /// Counts as `choose_gang` and `place_roles` do.
@@ -241,30 +275,33 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
   const auto& wants = needs.job.cluster;
   const auto& first = needs.file.coordinator();
   const bool apart = wants.where == actors::placement::separate && wants.nodes > 1;
+  const auto may_work = [&](const config::cluster_node& node) {
+    return node.worker && !actors::matching_devices(node.devices, needs.job.compute.device).empty();
+  };
   const auto others = [&](bool work) {
-    return static_cast<std::uint32_t>(std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && node.worker == work; }));
+    return static_cast<std::uint32_t>(std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && may_work(node) == work; }));
   };
   const auto beside = std::min({wants.nodes - 1, wants.workers, others(true)});
-  const bool first_works = first.worker && !(apart && beside > 0);
+  const bool first_works = may_work(first) && !(apart && beside > 0);
   const auto working = beside + std::uint32_t{first_works};
   if (working == 0)
     return {}; // the cluster says so
   const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
   const auto each = [](std::uint32_t what, std::uint32_t nodes) { return (what + nodes - 1) / nodes; };
   const auto workers = each(wants.workers, working), shards = each(wants.shards, holders);
-  const auto of_worker = share_of(needs, {.workers = workers, .shards = apart ? 0 : shards});
-  auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true});
+  const auto of_worker = [&](const config::cluster_node& node) { return share_of(needs, {.workers = workers, .shards = apart ? 0 : shards}, node.devices); };
+  auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true}, first.devices);
 
   std::vector<std::string> wrong, unfit;
   std::uint32_t fit = 0, elsewhere = 0; // nodes for workers; those on other hosts than the coordinator's
   for (const auto& node : probe.nodes)
-    if (const auto* described = needs.file.find(node.node); described != nullptr && !described->coordinator && described->worker) {
+    if (const auto* described = needs.file.find(node.node); described != nullptr && !described->coordinator && may_work(*described)) {
       elsewhere += described->host != first.host ? 1 : 0;
-      const auto reasons = why_not(node, of_worker, node.job != 0);
+      const auto reasons = why_not(node, of_worker(*described), node.job != 0);
       fit += reasons.empty() ? 1 : 0;
       unfit.insert(unfit.end(), reasons.begin(), reasons.end());
     }
-  of_first.host_bytes += (beside - std::min(beside, elsewhere)) * of_worker.host_bytes; // they share its memory
+  of_first.host_bytes += (beside - std::min(beside, elsewhere)) * of_worker(first).host_bytes; // they share its memory
   if (const auto own = std::ranges::find(probe.nodes, first.name, &node_probe::node); own != probe.nodes.end())
     wrong = why_not(*own, of_first, false);
   if (fit < beside)

@@ -7,12 +7,16 @@
 
 #include <boost/json.hpp>
 
+#include "actors/cluster_messages.hpp"
 #include "actors/job.hpp"
 #include "actors/probe.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/memory_estimate.hpp"
 
 namespace troupe::apps {
+
+/// The nodes of a file as their cluster knows them, the coordinator's first.
+std::vector<actors::node_description> node_descriptions(const config::cluster& file);
 
 /// What a job expects of the nodes.
 struct node_needs {
@@ -21,7 +25,7 @@ struct node_needs {
   const std::vector<role_memory>& roles; ///< what each takes
 };
 
-/// Every reason for which the job could not run there now: "node c: data/train.csv differs from node a's". A node that is not here is
+/// Every reason for which the job could not run there now: what its nodes could never hold, "node c: data/train.csv differs from node a's". A node that is not here is
 /// one where the job cannot do without it. Nodes are compared with the first one that answered.
 std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs);
 

@@ -6,11 +6,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "actors/coordinator_actor.hpp"
+#include "actors/gang.hpp"
+#include "apps/cluster_check.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -20,14 +24,17 @@ namespace {
 
 /// How many of a cluster's nodes have something to do, the coordinator's counted: those that may hold workers, and those for shards alone
 /// as far as there are shards beside the first. `workers`: 0 where the job does not say how many.
-std::size_t useful_nodes(const config::cluster& of, const actors::cluster_spec& wants, std::size_t workers) {
-  if (wants.where == actors::placement::colocated)
-    return workers == 0 ? of.nodes.size() : std::min(of.nodes.size(), workers);
-  const auto count = [&](bool may_work) {
-    return static_cast<std::size_t>(std::ranges::count_if(of.nodes, [&](const auto& node) { return !node.coordinator && node.worker == may_work; }));
-  };
-  const auto useful = 1 + count(true) + std::min<std::size_t>(count(false), wants.shards - 1U);
-  return workers == 0 ? useful : std::min(useful, workers + 1);
+std::size_t useful_nodes(const config::cluster& of, const actors::job& job, std::size_t workers) {
+  std::size_t work = 0, hold = 0; // beside the coordinator's; those that hold do not work
+  for (const auto& node : node_descriptions(of) | std::views::drop(1)) {
+    const auto may = actors::member_of(job, {.what = node});
+    work += may.worker ? 1 : 0;
+    hold += may.shard && !may.worker ? 1 : 0;
+  }
+  const auto& wants = job.cluster;
+  const bool colocated = wants.where == actors::placement::colocated;
+  const auto useful = 1 + work + (colocated ? hold : std::min<std::size_t>(hold, wants.shards - 1U));
+  return workers == 0 ? useful : std::min(useful, workers + (colocated ? 0 : 1));
 }
 
 } // namespace
@@ -37,12 +44,11 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
   if (!cluster || !own)
     return own;
   // As many of the cluster's nodes as have something to do; --nodes is meant more.
-  const actors::cluster_spec& wants = own->job.cluster;
   const auto says_workers = std::ranges::any_of(own->values, [](const config::resolved_value& v) {
     return v.key == "cluster.workers" && v.from != "default" && v.from != "cluster.nodes";
   });
   std::vector<config::setting> sets = options.sets;
-  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", useful_nodes(*cluster, wants, says_workers ? wants.workers : 0)), "--cluster"});
+  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", useful_nodes(*cluster, own->job, says_workers ? own->job.cluster.workers : 0)), "--cluster"});
   return config::load_job(options.file, sets, {}, options.added);
 }
 

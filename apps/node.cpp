@@ -21,6 +21,7 @@
 #include "actors/node_actor.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
+#include "apps/cluster_check.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/config/slurm.hpp"
@@ -230,10 +231,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
     return exit_failed;
   actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, 0, cluster.security.files(), added, served.board()},
                               .say = [name = self.name](const std::string& text) { say(name, text); }};
-  setup.nodes.push_back({self.name, self.host, self.shard, self.worker});
-  for (const auto& node : cluster.nodes)
-    if (!node.coordinator)
-      setup.nodes.push_back({node.name, node.host, node.shard, node.worker});
+  setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
     fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}\n", self.name, self.host, self.port,

@@ -64,7 +64,7 @@ std::vector<key_info<node_draft>> node_keys() {
           "node", "roles", texts{{"coordinator", "shard", "worker"}}, [](auto& n) -> auto& { return n.roles; },
           "what it may hold"),
       key_of<node_draft>(
-          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; }, "what its workers compute with"),
+          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; }, "that jobs may compute on there; without it whatever its host has"),
   };
 }
 

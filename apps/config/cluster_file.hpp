@@ -20,7 +20,7 @@ struct cluster_node {
   std::uint16_t metrics_port = 0; ///< 0: no metrics
   bool coordinator = false, shard = false,
        worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
-  std::vector<std::string> devices{"cpu"};
+  std::vector<std::string> devices{}; ///< that workers compute on, and shards that are not on the CPU; empty: whatever its host has
 };
 
 /// Who may join. Paths of PEM files, relative to the current directory; all three or none, and they fit each other.

@@ -132,6 +132,58 @@ TEST(Gang, TheCoordinatorsNodeIsKeptByThoseWhoseWorkersItShallHold) {
   EXPECT_EQ(std::get<no_gang>(choose_gang(wants(1, 1), seats, {{0, 4}})).reason, "it needs 1 nodes: node a is kept for job 4");
 }
 
+/// As they are described, all here and free; a to c, of which a is the coordinator's and has no list.
+std::vector<member_view> seats_with(const std::vector<std::vector<std::string>>& devices) {
+  std::vector<member_view> seats{{.what = {"a", "h", true, false}, .here = true}};
+  for (const auto& each : devices)
+    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", true, true, each}, .here = true});
+  return seats;
+}
+
+job wants_on(const std::string& device, std::uint32_t nodes, std::uint32_t workers = 1) {
+  auto what = wants(nodes, workers);
+  what.compute.device = device;
+  return what;
+}
+
+TEST(Gang, AJobForADeviceGetsTheNodesThatListIt) {
+  const auto seats = seats_with({{"cpu"}, {"cuda:1"}, {"cpu", "cuda:0"}, {"cuda"}});
+  EXPECT_EQ(chosen(wants_on("cuda:0", 2), seats), (gang{0, 3}));
+  EXPECT_EQ(chosen(wants_on("cuda:0", 3, 2), seats), (gang{0, 3, 4})) << "all GPUs of node e are listed";
+  EXPECT_EQ(chosen(wants_on("cuda", 4, 3), seats), (gang{0, 2, 3, 4}));
+  EXPECT_EQ(chosen(wants_on("cpu", 3, 2), seats), (gang{0, 1, 3}));
+}
+
+TEST(Gang, ADeviceThatNoNodeListsIsRefusedForGood) {
+  const auto seats = seats_with({{"cpu"}, {"cuda:1"}});
+  const auto none = refused(wants_on("cuda:0", 2), seats);
+  EXPECT_TRUE(none.never);
+  EXPECT_EQ(none.reason, "no node of this cluster may hold workers on cuda:0");
+  auto busy = seats;
+  busy[2].job = 6;
+  EXPECT_EQ(refused(wants_on("cuda:1", 2), busy).reason, "it needs 2 nodes: node c runs job 6");
+}
+
+TEST(Gang, NodesThatListADeviceComeBeforeThoseThatSayNothing) {
+  EXPECT_EQ(chosen(wants_on("cuda:0", 2), seats_with({{}, {"cuda:0"}})), (gang{0, 2}));
+  EXPECT_EQ(chosen(wants_on("cuda:0", 3, 2), seats_with({{}, {"cuda:0"}})), (gang{0, 2, 1}));
+  EXPECT_EQ(chosen(wants_on("cpu", 2), seats_with({{}, {"cpu"}})), (gang{0, 1}));
+}
+
+TEST(Gang, ANodeOfTheCpuAloneIsAskedForNoGpuByShardsEither) {
+  auto seats = seats_with({{"cpu"}, {"cpu"}});
+  auto what = wants_on("cpu", 3, 2);
+  what.compute.shard_device = "cuda:0";
+  what.cluster.where = placement::colocated;
+  ASSERT_EQ(chosen(what, seats), (gang{0, 1, 2}));
+  EXPECT_FALSE(member_of(what, seats[1]).shard);
+  what.protocol.fan_in = 2;
+  EXPECT_EQ(refused(what, seats).reason, "no node of this cluster may hold workers") << "beside workers are aggregators";
+  seats[0].what.devices = {"cpu"};
+  EXPECT_EQ(refused(what, seats).reason, "the first shard is on the coordinator's node, a, whose devices are cpu; "
+                                         "compute.shard_device = \"cuda:0\" is none of them");
+}
+
 class random_cluster {
 public:
   explicit random_cluster(std::uint32_t seed) : random_(seed) {
@@ -195,7 +247,7 @@ TEST(Gang, OfAnyClusterItIsChosenSoThatItCanBePlaced) {
     ASSERT_EQ((std::set<std::uint32_t>{members.begin(), members.end()}.size()), members.size());
     std::vector<member_node> nodes;
     for (auto number : members)
-      nodes.push_back({{}, now.seats[number].what.name, "h", now.seats[number].what.shard, now.seats[number].what.worker});
+      nodes.push_back(member_of(now.what, now.seats[number]));
     const auto placed = place_roles(now.what, nodes);
     ASSERT_EQ(placed.workers.size(), now.what.cluster.workers);
     for (const auto& worker : placed.workers) {

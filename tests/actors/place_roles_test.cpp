@@ -121,6 +121,49 @@ TEST(PlaceRoles, WorkersAreSpreadEvenlyInContiguousBlocks) {
       }
 }
 
+/// Where each worker is, "1 cuda:0"; on the first node none, on the others these devices.
+std::vector<std::string> workers_on(const std::vector<std::vector<std::string>>& devices, const std::string& wanted, std::uint32_t workers) {
+  std::vector<member_node> nodes(1 + devices.size());
+  nodes[0].worker = false;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    nodes[1 + i].devices = devices[i];
+  auto what = job_of({.nodes = static_cast<std::uint32_t>(nodes.size()), .workers = workers, .shards = 1});
+  what.compute.device = wanted;
+  std::vector<std::string> found;
+  for (const auto& worker : place_roles(what, nodes).workers)
+    found.push_back(std::to_string(worker.node) + (worker.device.empty() ? "" : " " + worker.device));
+  return found;
+}
+
+using on = std::vector<std::string>;
+
+TEST(PlaceRoles, WorkersOfANodeHaveItsDevicesInTurn) {
+  EXPECT_EQ(workers_on({{"cpu", "cuda:0", "cuda:2"}}, "cuda", 3), (on{"1 cuda:0", "1 cuda:2", "1 cuda:0"}));
+  EXPECT_EQ(workers_on({{"cuda:0", "cuda:1"}, {"cuda:0", "cuda:1"}}, "cuda", 4), (on{"1 cuda:0", "1 cuda:1", "2 cuda:0", "2 cuda:1"}));
+}
+
+TEST(PlaceRoles, NodesWithMoreDevicesGetMoreWorkersAndNoneGetsNone) {
+  EXPECT_EQ(workers_on({{"cuda:0"}, {"cuda:0", "cuda:1", "cuda:2"}}, "cuda", 4), (on{"1 cuda:0", "2 cuda:0", "2 cuda:1", "2 cuda:2"}));
+  EXPECT_EQ(workers_on({{"cuda:0", "cuda:1", "cuda:2"}, {"cuda:0"}}, "cuda", 2), (on{"1 cuda:0", "2 cuda:0"}));
+}
+
+TEST(PlaceRoles, ADeviceThatTheJobNamesIsThatOne) {
+  EXPECT_EQ(workers_on({{"cuda:0", "cuda:1"}, {"cuda"}}, "cuda:1", 4), (on{"1", "1", "2", "2"}));
+  EXPECT_EQ(workers_on({{"cpu", "cuda:0", "cuda:1"}, {}}, "cpu", 2), (on{"1", "2"}));
+  EXPECT_EQ(workers_on({{}, {}}, "cuda", 4), (on{"1", "1", "2", "2"})) << "the library has them in turn";
+}
+
+TEST(PlaceRoles, ShardsOfANodeHaveItsDevicesInTurnToo) {
+  std::vector<member_node> nodes(1);
+  nodes[0].devices = {"cpu", "cuda:0", "cuda:1"};
+  auto what = job_of({.nodes = 1, .workers = 1, .shards = 3});
+  what.compute.shard_device = "cuda";
+  std::vector<std::string> devices;
+  for (const auto& holder : place_roles(what, nodes).holders)
+    devices.push_back(holder.device);
+  EXPECT_EQ(devices, (on{"cuda:0", "cuda:1", "cuda:0"}));
+}
+
 TEST(PlaceRoles, AnAggregatorIsBesideItsFirstWorker) {
   auto what = job_of({.nodes = 4, .workers = 9, .shards = 2}, 3);
   auto placed = place(what);

@@ -79,6 +79,23 @@ TEST_F(ClusterCheck, DevicesAreThoseOfTheJobAndOfTheFile) {
                                    HasSubstr("node c: its device \"cuda:2\" of the cluster file cannot be used there: there is no such device")));
 }
 
+TEST_F(ClusterCheck, ANodeIsAskedForWhatItListsAndNoJobsDeviceElse) {
+  job.compute.device = "cuda:0";
+  file.nodes[0].worker = false;
+  file.nodes[1].devices = {"cpu"};
+  file.nodes[2].devices = {"cuda:0"};
+  probe.nodes[2].devices.push_back({.name = "cuda:0"});
+  EXPECT_THAT(wrong(), IsEmpty()) << "b is not asked for a GPU";
+  file.nodes[2].devices = {"cuda:1"};
+  EXPECT_THAT(wrong(), ElementsAre("no node of this cluster may hold workers on cuda:0",
+                                   HasSubstr("node c: its device \"cuda:1\" of the cluster file cannot be used there: there is no such device")));
+}
+
+TEST_F(ClusterCheck, MoreNodesThanTheFileHasAreMissed) {
+  job.cluster.nodes = 4;
+  EXPECT_THAT(wrong(), ElementsAre("the job wants 4 nodes and the cluster has 3"));
+}
+
 TEST_F(ClusterCheck, AWorkerThatDoesNotFitIsNamed) {
   roles = {{.role = "worker", .items = {{"activations", 6e9}, {"batches", 3e9, false}}}};
   probe.nodes[0].devices[0].free_bytes = 16'000'000'000;
@@ -139,6 +156,19 @@ TEST_F(ClusterShortages, ADeviceThatTooFewHaveIsNamed) {
   roles[0].items[0].bytes = 4e9;
   EXPECT_THAT(lacks(), ElementsAre("node b: its cuda:7 has 3.0 GB free and the job takes about 4.0 GB there",
                                    "node c: its cuda:7 has 3.0 GB free and the job takes about 4.0 GB there"));
+}
+
+TEST_F(ClusterShortages, WorkersOfANodeTakeTheMemoryOfEachDeviceThatItLists) {
+  job.compute.device = roles[0].device = "cuda";
+  roles[0].items[0].bytes = 2e9;
+  job.cluster = {.nodes = 2, .workers = 4, .shards = 1};
+  file.nodes[1].devices = {"cpu"};
+  file.nodes[2].devices = {"cuda:1", "cuda:2"};
+  for (const auto* name : {"cuda:0", "cuda:1", "cuda:2"})
+    probe.nodes[2].devices.push_back({.name = name, .free_bytes = 4'000'000'000});
+  EXPECT_THAT(lacks(), IsEmpty()) << "two on each";
+  probe.nodes[2].devices[3].free_bytes = 3'000'000'000;
+  EXPECT_THAT(lacks(), ElementsAre("node c: its cuda:2 has 3.0 GB free and the job takes about 4.0 GB there"));
 }
 
 TEST_F(ClusterCheck, APortThatIsTakenIsNamed) {

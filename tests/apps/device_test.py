@@ -12,7 +12,8 @@ import unittest
 import unittest.mock
 
 import cluster_test
-from cluster_test import ClusterTest
+from bootstrap_test import BootstrapTest
+from cluster_test import ENDLESS, ClusterTest
 
 JOB = """
 name = "small"
@@ -131,6 +132,50 @@ class Failures(DeviceTest):
         simulated = subprocess.run([cluster_test.TROUPE, "simulate", self.path("job.toml", JOB), "--calibrate", trace],
                                    capture_output=True, text=True, check=False)
         self.assertEqual(simulated.returncode, 0, simulated.stderr)
+
+
+class Clusters(BootstrapTest):
+    """Nodes whose cluster file lists devices; the machine has three."""
+
+    def setUp(self):
+        super().setUp()
+        devices = unittest.mock.patch.dict(os.environ, {"TROUPE_EMULATED_CUDA_DEVICES": "3"})
+        devices.start()
+        self.addCleanup(devices.stop)
+        with open(self.file, encoding="utf-8") as file:
+            text = file.read()
+        for node, listed in (("b", '["cpu"]'), ("c", '["cuda:1", "cuda:2"]'), ("d", '["cpu", "cuda:1"]')):
+            text = text.replace(f'name = "{node}"', f'name = "{node}"\ndevices = {listed}')
+        self.file = self.path("listed.toml", text)
+
+    def workers_of(self, count, device):
+        """Where an endless job with so many workers computes: by worker, node and device."""
+        job = ENDLESS.replace("workers = 4", f"workers = {count}")
+        run = self.submit("--set", f"compute.device={device}", job=job)
+        self.wait_for_line(run, "^step ")
+        shown = self.ask(*(f"show compute {worker}" for worker in range(count)))
+        run.terminate()
+        self.finish(run)
+        return [(one["node"], one["fields"]["device"]) for one in shown]
+
+    def test_workers_go_to_the_nodes_that_list_their_device_and_there_to_each_in_turn(self):
+        self.cluster()
+        self.assertEqual(self.workers_of(3, "cuda"), [("c", "cuda:1"), ("c", "cuda:2"), ("d", "cuda:1")])
+        self.assertEqual(self.workers_of(2, "cuda:1"), [("c", "cuda:1"), ("d", "cuda:1")])
+        self.assertEqual(self.workers_of(2, "cuda:2"), [("c", "cuda:2"), ("c", "cuda:2")])
+        self.assertEqual(self.workers_of(3, "cpu"), [("b", "cpu"), ("b", "cpu"), ("d", "cpu")])
+
+    def test_a_device_that_no_node_lists_is_refused_though_the_machine_has_it(self):
+        self.cluster("a")
+        reason = "no node of this cluster may hold workers on cuda:0"
+        run = self.submit("--set", "compute.device=cuda:0")
+        _, err = self.finish(run)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(reason, err)
+        checked = subprocess.run([cluster_test.TROUPE, "check", self.path("job.toml", cluster_test.JOB), "--cluster", self.file, "--set",
+                                  "compute.device=cuda:0"], capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(checked.returncode, 2)
+        self.assertIn(reason, checked.stderr)
 
 
 if __name__ == "__main__":
