@@ -2,12 +2,19 @@
 // Reaching a cluster's coordinator.
 #include "apps/cluster_connection.hpp"
 
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
 #include <caf/abstract_actor.hpp>
 #include <fmt/format.h>
 
 namespace troupe::apps {
 
 namespace {
+
+/// A coordinator that is stopped or overloaded for a moment takes connections and says nothing. CAF waits for no more than a heartbeat.
+constexpr std::chrono::seconds patience{10};
 
 /// Message types are registered before the first actor system is made.
 actors::system_options registered(actors::system_options options) {
@@ -18,19 +25,29 @@ actors::system_options registered(actors::system_options options) {
 
 } // namespace
 
-cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port)
-    : what_(what), host_(host), port_(port), config_(registered(options)), system_(config_), cluster_(caf::error{}) {
+cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port,
+                                       std::function<bool()> given_up)
+    : what_(what), host_(host), port_(port), given_up_(std::move(given_up)), config_(registered(options)), system_(config_), cluster_(caf::error{}) {
   reach();
 }
 
 void cluster_connection::reach() {
-  cluster_ = actors::reach<actors::cluster_actor>(system_, host_, port_);
-  if (cluster_)
-    return;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  bool silent = false;
+  for (;;) {
+    cluster_ = actors::reach<actors::cluster_actor>(system_, host_, port_);
+    if (cluster_)
+      return;
+    if (cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until || (given_up_ && given_up_()))
+      break;
+    if (!std::exchange(silent, true))
+      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_, port_, patience.count());
+  }
   const auto& e = cluster_.error();
   why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_,
-                         e == caf::sec::connection_closed ? "whoever listens there hung up; is it the port of a cluster's coordinator?"
-                                                          : actors::explain(e));
+                         e == caf::sec::connection_closed    ? "whoever listens there hung up; is it the port of a cluster's coordinator?"
+                         : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", patience.count())
+                                                             : actors::explain(e));
 }
 
 bool cluster_connection::lives() {
@@ -42,10 +59,10 @@ bool cluster_connection::lives() {
   return static_cast<bool>(cluster_);
 }
 
-cluster_connection::cluster_connection(const config::cluster& where)
+cluster_connection::cluster_connection(const config::cluster& where, std::function<bool()> given_up)
     : cluster_connection({.cluster_key = where.name, .security = where.security.files()},
                          fmt::format("the cluster's coordinator, node {}", where.coordinator().name), where.coordinator().host,
-                         where.coordinator().port) {}
+                         where.coordinator().port, std::move(given_up)) {}
 
 cluster_connection::cluster_connection(const std::string& host, std::uint16_t port) : cluster_connection({}, "a cluster's coordinator", host, port) {}
 

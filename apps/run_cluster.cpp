@@ -43,9 +43,12 @@ std::string why_not(cluster_connection& connection, const node_needs& needs) {
 
 job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles,
                            const model& network, const run_view& view, signal_waiter& signals) {
-  cluster_connection connection{where};
-  if (!connection)
-    return refused(connection.why_not());
+  cluster_connection connection{where, [&] { return signals.wait(0).interrupted; }};
+  if (!connection) {
+    auto outcome = refused(connection.why_not());
+    outcome.result.interrupted = signals.interrupted();
+    return outcome;
+  }
   if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
     return refused("no nodes of the cluster could carry it: " + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);

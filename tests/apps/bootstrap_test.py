@@ -426,7 +426,23 @@ class Checks(BootstrapTest):
         os.kill(self.nodes["a"].pid, signal.SIGSTOP)
         done, said = self.check("--json")
         self.assertEqual((done.returncode, said["ok"], len(said["errors"])), (2, False, 1), done.stderr)
-        self.assertIn("cannot reach the cluster's coordinator, node a", done.stderr)
+        self.assertRegex(done.stderr, "cannot reach the cluster's coordinator, node a at .*: it takes connections and has not answered for 10 s")
+
+    def test_a_coordinator_that_is_silent_for_a_moment_is_waited_for(self):
+        self.cluster("a")
+        for command in (["check", self.path("job.toml", JOB), "--json"], ["console", "-c", "nodes", "--json"], ["run", self.path("job.toml"), "--quiet"]):
+            with self.subTest(command[0]):
+                os.kill(self.nodes["a"].pid, signal.SIGSTOP)
+                client = subprocess.Popen([cluster_test.TROUPE, *command, "--cluster", self.file], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                          text=True, start_new_session=True)
+                self.addCleanup(self.end, client)
+                self.wait_for_line(client, "^waits for the cluster's coordinator, node a at .*, which takes connections and does not answer")
+                os.kill(self.nodes["a"].pid, signal.SIGCONT)
+                if command[0] == "run":  # it is in the queue now: its nodes are not here
+                    self.wait_for_line(self.nodes["a"], "job 1 waits: it needs 4 nodes")
+                    continue
+                out, err = self.finish(client)
+                self.assertIn('"name":"d"', out, err)
 
     def test_a_job_that_runs_goes_on(self):
         self.cluster()
