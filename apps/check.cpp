@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe check`: a job, its data, its model and its cost, without starting anything; with a cluster, what the nodes have.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
