@@ -14,7 +14,7 @@ namespace troupe::apps {
 namespace {
 
 /// A coordinator that is stopped or overloaded for a moment takes connections and says nothing. CAF waits for no more than a heartbeat.
-constexpr std::chrono::seconds patience{10};
+constexpr std::chrono::seconds longest_wait{10};
 
 /// Message types are registered before the first actor system is made.
 actors::system_options registered(actors::system_options options) {
@@ -32,7 +32,7 @@ cluster_connection::cluster_connection(const actors::system_options& options, co
 }
 
 void cluster_connection::reach() {
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + longest_wait;
   bool silent = false;
   for (;;) {
     cluster_ = actors::reach<actors::cluster_actor>(system_, host_, port_);
@@ -41,12 +41,12 @@ void cluster_connection::reach() {
     if (cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until || (given_up_ && given_up_()))
       break;
     if (!std::exchange(silent, true))
-      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_, port_, patience.count());
+      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_, port_, longest_wait.count());
   }
   const auto& e = cluster_.error();
   why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_,
                          e == caf::sec::connection_closed    ? "whoever listens there hung up; is it the port of a cluster's coordinator?"
-                         : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", patience.count())
+                         : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
                                                              : actors::explain(e));
 }
 
