@@ -25,6 +25,16 @@ TEST(LaneHub, BothEndsLearnThatTheLaneIsUp) {
   EXPECT_EQ(one.seen->up, std::vector{node_id{0}});
 }
 
+TEST(LaneHub, OneThatOnlyConnectsHasNoPortAndWaitsForWhomItShallConnectTo) {
+  lane_options connects;
+  connects.listens = false;
+  node zero(0, connects), one(1);
+  EXPECT_EQ(zero.hub->port(), 0);
+  join(zero, one);
+  one.hub->send(node_id{0}, order(8), {}, 0);
+  ASSERT_TRUE(zero.seen->wait_messages(1));
+}
+
 TEST(LaneHub, MessagesTravelBothWays) {
   node zero(0), one(1);
   join(zero, one);
