@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include <caf/abstract_actor.hpp>
+#include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
@@ -47,8 +49,13 @@ caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& ac
 /// where either end refuses the other's certificate is disconnect_during_handshake or cannot_connect_to_node.
 template <class Handle>
 caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, std::uint16_t port) {
-  return is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)
-                            : system.middleman().remote_actor<Handle>(host, port);
+  for (;;) {
+    auto found = is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)
+                                    : system.middleman().remote_actor<Handle>(host, port);
+    // CAF remembers whom it has reached until it hears of his end, which may be a moment later than others do; he answers nothing.
+    if (!found || !caf::actor_cast<caf::abstract_actor*>(*found)->getf(caf::abstract_actor::is_terminated_flag))
+      return found;
+  }
 }
 
 } // namespace troupe::actors

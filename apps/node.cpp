@@ -4,12 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -83,6 +85,40 @@ public:
 private:
   std::shared_ptr<actors::metrics_board> board_;
   std::unique_ptr<actors::net::metrics_server> server_;
+};
+
+/// Says that its node wants to leave, until it may: what a job has there would be lost. What it knows is its own, for the main thread
+/// does not wait for it: where the coordinator is gone already, `member` may be, too, before this actor begins.
+class farewell_state {
+public:
+  static inline const char* name = "troupe.farewell";
+
+  farewell_state(caf::event_based_actor* self, actors::cluster_actor cluster, std::string node, const signal_waiter& signals)
+      : self_(self), cluster_(std::move(cluster)), node_(std::move(node)), signals_(signals) {}
+
+  caf::behavior make_behavior() {
+    self_->monitor(cluster_);
+    self_->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
+    ask();
+    return {[](caf::unit_t) {}};
+  }
+
+private:
+  /// A cluster that refuses does not know this node, and has nothing on it.
+  void ask() {
+    self_->request(cluster_, caf::infinite, actors::leave_cluster{node_})
+      .then([this] { signals_.announce(); },
+            [this](const caf::error& e) {
+              if (e == caf::sec::runtime_error)
+                return signals_.announce();
+              self_->run_delayed(longest_pause, [this] { ask(); });
+            });
+  }
+
+  caf::event_based_actor* self_;
+  actors::cluster_actor cluster_;
+  std::string node_;
+  const signal_waiter& signals_; ///< outlives the actor system
 };
 
 /// A node that joins: as often as its coordinator comes back.
@@ -167,9 +203,9 @@ private:
 
   void watch() {
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
-    watcher_ = system_.spawn([this, watched = cluster_](caf::event_based_actor* me) {
+    watcher_ = system_.spawn([&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state: nothing of `member`
       me->monitor(watched);
-      me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); });
+      me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
       return caf::behavior{[](caf::unit_t) {}};
     });
   }
@@ -185,25 +221,9 @@ private:
     if (once_)
       return;
     say(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
-    auto farewell = system_.spawn([this](caf::event_based_actor* me) {
-      me->monitor(cluster_);
-      me->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
-      ask_to_leave(me);
-      return caf::behavior{[](caf::unit_t) {}};
-    });
+    auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, self_.name, std::cref(signals_));
     wait();
     caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
-  }
-
-  /// Until it may: what a job has here would be lost. A cluster that refuses does not know this node, and has nothing on it.
-  void ask_to_leave(caf::event_based_actor* me) {
-    me->request(cluster_, caf::infinite, actors::leave_cluster{self_.name})
-      .then([this] { signals_.announce(); },
-            [this, me](const caf::error& e) {
-              if (e == caf::sec::runtime_error)
-                return signals_.announce();
-              me->run_delayed(longest_pause, [this, me] { ask_to_leave(me); });
-            });
   }
 
   std::vector<std::string> added_;

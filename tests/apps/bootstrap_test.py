@@ -4,15 +4,18 @@
 
 usage: bootstrap_test.py TROUPE [unittest arguments]
 """
+import fcntl
 import hashlib
 import json
 import os
+import pathlib
 import random
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 import cluster_test
@@ -160,6 +163,31 @@ class Nodes(BootstrapTest):
             self.nodes[name].send_signal(signal.SIGTERM)
         for name in "abcd":
             self.assertEqual(self.nodes[name].wait(DEADLINE_S), 0, name)
+
+    def test_a_node_that_is_told_to_end_while_its_coordinator_dies_ends_in_order(self):
+        """What says goodbye begins when its node has nobody to wait for any more: the node stands still before, for its log is full."""
+        for _ in range(5):
+            first, node = self.node("a", wait="coordinator of"), self.node("b", wait="joined")
+            with open(f"/proc/{node.pid}/fd/2", "wb", buffering=0) as log:
+                log.write(b"\n" * fcntl.fcntl(node.stderr, fcntl.F_SETPIPE_SZ, 4096))
+                node.send_signal(signal.SIGTERM)
+                self.until(lambda pid=node.pid: pathlib.Path(f"/proc/{pid}/syscall").read_text(encoding="utf-8").startswith("1 "), "it writes")
+                lives = self.sockets_of(node)
+                first.kill()
+                first.wait()
+                self.until(lambda run=node, before=lives: self.sockets_of(run) < before, "it hears of its coordinator's end")
+            err = node.stderr.read()
+            self.assertEqual(node.wait(DEADLINE_S), 0, err.strip())
+
+    @staticmethod
+    def sockets_of(run):
+        links = pathlib.Path(f"/proc/{run.pid}/fd")
+        return sum(os.path.lexists(link) and "socket" in os.readlink(link) for link in links.iterdir())
+
+    def until(self, there, what):
+        deadline = time.monotonic() + DEADLINE_S
+        while not there():
+            self.assertLess(time.monotonic(), deadline, what)
 
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")
