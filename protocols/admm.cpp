@@ -38,7 +38,8 @@ rule_effects admm::on(const push& msg) {
   worker.fresh = true;
   worker.age = 0;
   rule_effects out;
-  // Without a usable u it counts as come, and what was kept of it stays in the mean.
+  worker.empty = msg.finite && msg.samples == 0;
+  // Without a usable u it counts as come, but not among S where it had no samples; what was kept of it stays in the mean.
   if (!msg.finite || msg.samples == 0) {
     out.emplace_back(discard{msg.gradient});
     if (!msg.finite)
@@ -61,11 +62,12 @@ rule_effects admm::on(const worker_down& msg) {
   return out;
 }
 
-/// The partial barrier, and the bound on delays.
+/// The partial barrier, and the bound on delays. Where nobody is left to come, fewer than S will do.
 bool admm::ready() const {
   const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : std::min(options_.barrier, seats_.size());
-  const auto fresh = static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh; }));
-  return fresh > 0 && fresh >= wanted
+  const auto come = static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
+  const bool all = !seats_.empty() && std::ranges::all_of(seats_, [](const auto& s) { return s.second.fresh; });
+  return (all || (come > 0 && come >= wanted))
          && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.age < options_.delay; });
 }
 

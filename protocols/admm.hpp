@@ -35,6 +35,7 @@ private:
     std::optional<push> newest{}; ///< its u_i
     bool waits = true;
     bool fresh = false;         ///< has pushed since the last round
+    bool empty = false;         ///< that push came of no samples
     bool unused = false;        ///< no round has used `newest` yet
     std::uint64_t age = 0;      ///< rounds closed since it pushed
     std::uint64_t position = 0; ///< in its own data

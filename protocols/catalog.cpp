@@ -108,7 +108,7 @@ std::vector<catalog_entry> catalog() {
        .make_worker = answers},
       {.name = "backup",
        .summary = "backup workers: one step on the gradients of the first k",
-       .round_is_full = "the first k have pushed; weighted by samples, late ones discarded",
+       .round_is_full = "the first k gradients have come; weighted by samples, late ones discarded",
        .who_gets = "those that wait; a late one at its late push",
        .takes_fan_in = true,
        .parameters = {whole("quorum", 0, 0, "k; more than the live workers counts as all of them; 0: all of them but one")},

@@ -13,13 +13,15 @@ namespace troupe::protocols {
 /// A round waits for all its workers, but no longer than median + max(mad_factor * MAD, 10 % of the median) of past arrivals,
 /// late ones counted in; MAD is the median of the distances from the median (of an even number of values the upper middle one). So
 /// that no worker's data are lost for good, a worker that was left behind `max_misses` rounds in a row is waited for. Past: the last
-/// eight arrivals of each worker; a round has no deadline before there are as many of them as workers. A deadline that passes
-/// before the first push waits for it.
+/// eight arrivals of each worker's gradients; a round has no deadline before there are as many of them as workers. A deadline that
+/// passes before the first gradient waits for it.
 class deadline final : public round_policy {
 public:
   deadline(double mad_factor, std::uint32_t max_misses) : mad_factor_(mad_factor), max_misses_(max_misses) {}
 
   void arrived(const push& what, nanoseconds elapsed) override {
+    if (what.samples == 0) // it says nothing about how long a gradient takes
+      return;
     std::deque<nanoseconds>& own = past_[what.id.worker];
     own.push_back(elapsed);
     if (own.size() > 8)
@@ -42,8 +44,8 @@ public:
 
   std::optional<closing> close(const open_round& round) override {
     const auto owed = [&](const member& who) { return !round.pushed.contains(who) && misses_[who] >= max_misses_; };
-    const bool cut_off = round.out_of_patience && !round.pushed.empty() && std::ranges::none_of(round.live, owed);
-    if (!round.full() && !cut_off)
+    const bool cut_off = round.settled() || (round.out_of_patience && round.gradients() > 0);
+    if (!round.full() && (!cut_off || std::ranges::any_of(round.live, owed)))
       return std::nullopt;
     for (const member& who : round.live)
       misses_[who] = round.pushed.contains(who) ? 0 : misses_[who] + 1;

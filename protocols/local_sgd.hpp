@@ -20,13 +20,19 @@ class local_sgd final : public round_policy {
 public:
   local_sgd(const local_options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
 
-  /// Who takes part is drawn anew each round: ceil(fraction * n), at least one. A product that is whole but for its rounding is.
+  /// Who takes part is drawn anew each round, from those first that have samples in it: ceil(fraction * n), at least one. A product
+  /// that is whole but for its rounding is.
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
-    std::set<member> left = alive, chosen;
+    std::set<member> left, without_samples, chosen;
+    for (const member& who : alive)
+      (round.has_samples(who) ? left : without_samples).insert(who);
     dice draw = dice::keyed(seed_, round.base.value);
     const double wanted = options_.sample_fraction * static_cast<double>(round.with.workers.size()) - 1e-9;
-    while (!left.empty() && (chosen.empty() || static_cast<double>(chosen.size()) < wanted))
+    while (chosen.size() < alive.size() && (chosen.empty() || static_cast<double>(chosen.size()) < wanted)) {
+      if (left.empty())
+        left.swap(without_samples);
       chosen.insert(left.extract(std::next(left.begin(), static_cast<std::ptrdiff_t>(draw.below(left.size())))));
+    }
     return chosen;
   }
 

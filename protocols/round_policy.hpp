@@ -23,6 +23,12 @@ struct open_round {
   bool out_of_patience = false;   ///< the policy's patience with it has run out
 
   bool full() const { return pushed.size() == live.size(); }
+  /// Of a batch with fewer samples than workers some have none: their pushes are no gradients.
+  bool has_samples(member who) const;
+  /// How many gradients have come: usable pushes.
+  std::size_t gradients() const;
+  /// Whether no gradient is left to come: nobody who has not pushed has samples.
+  bool settled() const;
   /// Samples of its global batch, over all its local steps.
   std::uint64_t samples() const;
   std::uint64_t end() const; ///< position of the next round

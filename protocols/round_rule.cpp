@@ -33,6 +33,28 @@ std::uint64_t open_round::samples() const {
   return end() - position;
 }
 
+bool open_round::has_samples(member who) const {
+  const auto n = static_cast<std::uint32_t>(with.workers.size());
+  std::uint64_t begin = position;
+  for (std::uint32_t step = 0; step < with.period; ++step) {
+    const std::uint64_t end = with.after(begin);
+    if (end - begin >= n || plan::cut_size(end - begin, n, static_cast<std::uint32_t>(with.rank_of(who.worker))) > 0)
+      return true;
+    begin = end;
+  }
+  return false;
+}
+
+std::size_t open_round::gradients() const {
+  return static_cast<std::size_t>(std::ranges::count_if(pushed, [](const auto& entry) { return usable(entry.second); }));
+}
+
+bool open_round::settled() const {
+  if (with.after(position) - position >= with.workers.size()) // as almost always: everybody has some
+    return full();
+  return std::ranges::none_of(live, [this](member who) { return !pushed.contains(who) && has_samples(who); });
+}
+
 closing by_samples(const open_round& round) {
   closing out;
   for (const auto& [from, part] : round.pushed)

@@ -190,6 +190,15 @@ TEST(Admm, EmptyPushCountsAsCome) {
   EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1}}));
 }
 
+TEST(Admm, EmptyPushIsNoneOfTheBarriers) {
+  admm rule{{.barrier = 1}};
+  rule.on(plan_of(1, {0, 1, 2}));
+  push empty = push_from(0);
+  empty.samples = 0;
+  EXPECT_FALSE(closes(rule.on(empty)));
+  EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1}}));
+}
+
 TEST(Admm, WhatIsForeignRepeatedOrFromTheFutureIsRefusedWithItsReason) {
   admm rule{{.barrier = 2}};
   rule.on(plan_of(1, {0, 1}));

@@ -107,5 +107,26 @@ TEST(BackupWorkers, QuorumOfAllIsSynchronousSgd) {
   EXPECT_EQ(backup.on(worker_down{w(1), {}}), sync.on(worker_down{w(1), {}}));
 }
 
+/// Four workers share a last batch of two samples: workers 2 and 3 have none.
+round_rule short_batch(std::size_t quorum) {
+  round_rule rule = backup_rule(quorum);
+  rule.on(plan_of(1, {0, 1, 2, 3}, 10, 2));
+  return rule;
+}
+
+TEST(BackupWorkers, PushWithoutSamplesIsNoGradient) {
+  round_rule rule = short_batch(2);
+  for (const std::uint32_t empty : {2, 3})
+    EXPECT_EQ(count<apply>(rule.on(push_from(empty, 0, 0))), 0u);
+  EXPECT_EQ(count<apply>(rule.on(push_from(1, 0, 1))), 0u) << "one gradient of two";
+  EXPECT_EQ(only<apply>(rule.on(push_from(0, 0, 1))).sum, (std::vector<term>{{t(100), 0.5}, {t(101), 0.5}}));
+}
+
+TEST(BackupWorkers, NobodyWaitsForWhoHasNoSamples) {
+  round_rule rule = short_batch(3);
+  EXPECT_EQ(count<apply>(rule.on(push_from(0, 0, 1))), 0u);
+  EXPECT_EQ(only<apply>(rule.on(push_from(1, 0, 1))).samples, 2) << "two gradients of three: there are no more";
+}
+
 } // namespace
 } // namespace troupe::protocols

@@ -20,7 +20,7 @@ open_round round_of(std::uint32_t n) {
 
 void arrive(deadline& subject, std::uint32_t worker, std::initializer_list<nanoseconds> elapsed) {
   for (const nanoseconds each : elapsed)
-    subject.arrived({.id = {w(worker), {}, {}}}, each);
+    subject.arrived({.id = {w(worker), {}, {}}, .samples = 10}, each);
 }
 
 TEST(Deadline, NothingIsKnownBeforeThereAreAsManyArrivalsAsWorkers) {
@@ -187,6 +187,27 @@ TEST(Deadline, WithoutAMissAllowedItIsSynchronous) {
   rule.on(push_from(1, 1, 200));
   EXPECT_EQ(rule.on(expired{{1}, 210}), rule_effects{});
   EXPECT_EQ(only<apply>(rule.on(push_from(2, 1, 900))).sum.size(), 3u);
+}
+
+TEST(Deadline, PushWithoutSamplesSaysNothingAboutTimes) {
+  deadline subject{3, 5};
+  subject.arrived({.id = {w(0), {}, {}}, .samples = 0}, 1);
+  EXPECT_FALSE(subject.patience(round_of(1)));
+}
+
+TEST(Deadline, WaitsForAGradientAndForNobodyWithoutSamples) {
+  deadline subject{3, 5};
+  open_round round = round_of(4);
+  round.with = plan_of(1, {0, 1, 2, 3}, 10, 2); // of two samples: workers 2 and 3 have none
+  round.out_of_patience = true;
+  for (const std::uint32_t empty : {2, 3})
+    round.pushed[{w(empty), {}}] = {};
+  EXPECT_FALSE(subject.close(round)) << "nothing to step with";
+  round.out_of_patience = false;
+  round.pushed = {{{w(0), {}}, {.samples = 1}}};
+  EXPECT_FALSE(subject.close(round));
+  round.pushed[{w(1), {}}] = {.samples = 1};
+  EXPECT_TRUE(subject.close(round)) << "no gradient is left to come";
 }
 
 } // namespace

@@ -175,5 +175,17 @@ TEST(LocalTask, RoundKeepsItsPeriodAndItsPlanWhateverComesMeanwhile) {
   EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10}), (worker_effects{step_at(2, 30)}));
 }
 
+TEST(LocalSgd, WhoHasNoSamplesIsDrawnLast) {
+  local_sgd subject{{.sample_fraction = 0.5}, 1};
+  open_round round{.with = plan_of(1, {0, 1, 2, 3}, 10, 1)}; // of one sample: worker 0's
+  const std::set<member> all(round.with.workers.begin(), round.with.workers.end());
+  for (std::uint64_t version = 0; version < 20; ++version) {
+    round.base = v(version);
+    const auto chosen = subject.begin(round, all);
+    EXPECT_EQ(chosen.size(), 2u);
+    EXPECT_TRUE(chosen.contains({w(0), {}})) << version;
+  }
+}
+
 } // namespace
 } // namespace troupe::protocols

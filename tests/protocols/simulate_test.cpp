@@ -273,5 +273,23 @@ TEST(Simulate, ElasticAveragingComesToTheMinimum) {
   EXPECT_NEAR(x.at(1), -1, 1e-3);
 }
 
+// Nine samples, of which four workers share one in every second step.
+TEST(Simulate, BatchWithFewerSamplesThanWorkersMakesItsStep) {
+  options job = job_of("sync", 4, 6);
+  job.job.data_size = 9;
+  quadratic_options maths = smooth(0.25);
+  maths.data_size = 9;
+  const auto sync = final_parameters(job, maths);
+  for (const std::string protocol : {"backup", "deadline", "coded", "local", "auto"}) {
+    job.protocol = {.name = protocol};
+    if (protocol == "local")
+      job.protocol.parameters = {{"steps", std::int64_t{1}}, {"sample_fraction", 0.25}};
+    const auto other = final_parameters(job, maths);
+    ASSERT_EQ(other.size(), sync.size());
+    for (std::size_t k = 0; k < sync.size(); ++k)
+      EXPECT_NEAR(other[k], sync[k], 1e-12) << protocol;
+  }
+}
+
 } // namespace
 } // namespace troupe::protocols::sim

@@ -12,7 +12,7 @@ namespace troupe::protocols {
 class majority final : public round_policy {
 public:
   std::optional<closing> close(const open_round& round) override {
-    const bool enough = 2 * round.pushed.size() > round.live.size();
+    const bool enough = 2 * round.gradients() > round.live.size() || round.settled();
     return enough ? std::optional{by_samples(round)} : std::nullopt;
   }
 };
