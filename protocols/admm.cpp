@@ -68,7 +68,7 @@ bool admm::ready() const {
   const auto come = static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
   const bool all = !seats_.empty() && std::ranges::all_of(seats_, [](const auto& s) { return s.second.fresh; });
   return (all || (come > 0 && come >= wanted))
-         && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.age < options_.delay; });
+         && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.fresh || s.second.age + 1 < options_.delay; });
 }
 
 void admm::close_if_ready(rule_effects& out) {

@@ -13,12 +13,13 @@ namespace troupe::protocols {
 struct admm_options {
   double rho = 1, l1 = 0;
   std::size_t barrier = 0; ///< S, capped at the live workers; 0: half of them
-  std::uint64_t delay = 8; ///< tau: rounds that may close in a row without a worker
+  std::uint64_t delay = 8; ///< tau: every worker is in one of so many rounds in a row
 };
 
-/// Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed anew
-/// and nobody's push is older than tau rounds: z = soft(mean_i u_i, l1 / rho), which minimises the augmented Lagrangian
-/// sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z.
+/// Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed a new one
+/// and it leaves nobody out for the tau-th time in a row: z = soft(mean_i u_i, l1 / rho), which minimises the augmented Lagrangian
+/// sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z. Of a
+/// worker that has not pushed yet the mean knows nothing (ours).
 class admm final : public rule {
 public:
   explicit admm(const admm_options& options) : options_(options) {}

@@ -199,12 +199,12 @@ std::vector<catalog_entry> catalog() {
        .make_worker = answers},
       {.name = "admm",
        .summary = "asynchronous consensus ADMM with an l1 term",
-       .round_is_full = "S workers have pushed anew and nobody is older than tau rounds; the mean of everybody's newest, soft-thresholded",
+       .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of everybody's newest, soft-thresholded",
        .who_gets = "those that wait",
        .parameters = {real("rho", 1, {.least = 0, .open_least = true}, "penalty for disagreeing with the centre"),
                       real("l1", 0, {.least = 0}, "weight of the sum of absolute values in the objective"),
                       whole("barrier", 0, 0, "S: workers that a round waits for; 0: half of them"),
-                      whole("delay", 8, 1, "tau: rounds that a worker may be behind"), whole("steps", 10, 1, "local steps in a round")},
+                      whole("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row"), whole("steps", 10, 1, "local steps in a round")},
        .check = [](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const std::int64_t s = whole_of(spec, "barrier", 0);
          return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers) : "";
