@@ -9,6 +9,7 @@
 namespace troupe::protocols {
 
 /// H steps towards x = argmin f_i(x) + <l, x> + rho/2 |x - z|^2, from where x was; then l += rho (x - z) and push x + l / rho.
+/// The paper minimises; steps of the job's optimizer instead are ours.
 /// A replica that has diverged begins again at z, with the l of its last sound step.
 class admm_task final : public task {
 public:

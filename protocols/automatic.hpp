@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// auto: measures the workers' step times and switches between protocols at a round's boundary.
+// auto: measures the workers' step times and switches between protocols at a round's boundary. No paper's: ours.
 #pragma once
 
 #include <deque>

@@ -91,6 +91,16 @@ std::vector<parameter_info> with(parameter_info first, std::vector<parameter_inf
   return more;
 }
 
+parameter_info depending(parameter_info what, std::function<spec_value(const protocol_spec&)> default_with) {
+  what.default_with = std::move(default_with);
+  return what;
+}
+
+/// The paper's, for either form of delay compensation.
+double lambda_of(const protocol_spec& spec) {
+  return real_of(spec, "lambda", flag_of(spec, "adaptive", true) ? 2 : 0.04);
+}
+
 nanoseconds seconds(double s) {
   return static_cast<nanoseconds>(s * 1e9);
 }
@@ -138,10 +148,10 @@ std::vector<catalog_entry> catalog() {
        .round_is_full = "each push alone, compensated with its worker's backup; learning rate times samples / (n B)",
        .who_gets = "the pusher, at once",
        .per_push = true,
-       .parameters = {real("lambda", 0.04, {.least = 0}, "strength of the compensation"),
+       .parameters = {depending(real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default"), lambda_of),
                       flag("adaptive", true, "divide lambda by the root of a running mean square of the gradient")},
        .make_rule = [](const protocol_spec& spec, std::uint64_t) {
-         return std::make_unique<dc_async>(real_of(spec, "lambda", 0.04), flag_of(spec, "adaptive", true));
+         return std::make_unique<dc_async>(lambda_of(spec), flag_of(spec, "adaptive", true));
        },
        .make_worker = answers},
       {.name = "ssp",

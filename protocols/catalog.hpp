@@ -23,6 +23,10 @@ struct parameter_info {
   std::string meaning{};
   /// Returns what is wrong with the value ("must be at least 1"), or an empty string.
   std::function<std::string(const spec_value&)> check;
+  /// Where the default hangs on what else is given: what it is then. Absent: always `default_value`.
+  std::function<spec_value(const protocol_spec&)> default_with{};
+
+  spec_value default_for(const protocol_spec& spec) const { return default_with ? default_with(spec) : default_value; }
 };
 
 /// One protocol.

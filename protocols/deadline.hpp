@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deadline: synchronous SGD that leaves its slowest workers behind by a cut-off learned from past arrivals.
+// Deadline: synchronous SGD that leaves its slowest workers behind by a cut-off learned from past arrivals. No paper's: ours.
 #pragma once
 
 #include <algorithm>

@@ -232,7 +232,7 @@ void check_protocol(job_draft& draft) {
       draft.refuse(draft.has(parameter) ? parameter : "protocol.name", wrong);
     }
   for (const auto& parameter : chosen->parameters)
-    own.parameters.emplace(parameter.name, parameter.default_value);
+    own.parameters.emplace(parameter.name, parameter.default_for(own));
 }
 
 } // namespace troupe::config

@@ -175,6 +175,18 @@ TEST(Catalog, DcAsyncIsBuiltWithItsLambda) {
   EXPECT_FALSE(how.adaptive);
 }
 
+TEST(Catalog, DcAsyncsLambdaIsThePapersForEitherForm) {
+  const auto lambda = [](std::map<std::string, spec_value> given) {
+    return only<apply>(built({.name = "dc-async", .parameters = std::move(given)}, {0})->on(push_from(0))).compensate.lambda;
+  };
+  EXPECT_EQ(lambda({}), 2);
+  EXPECT_EQ(lambda({{"adaptive", false}}), 0.04);
+  EXPECT_EQ(lambda({{"lambda", whole(0)}}), 0);
+  const parameter_info info = find_protocol("dc-async")->parameters.front();
+  EXPECT_EQ(info.default_for({}), spec_value{2.0});
+  EXPECT_EQ(info.default_for({.parameters = {{"adaptive", false}}}), spec_value{0.04});
+}
+
 TEST(Catalog, PlanOfAnotherProtocolChangesPolicyAndTask) {
   const auto rule = built({.name = "sync"}, {0, 1});
   plan next = plan_of(2, {0, 1});
