@@ -24,6 +24,7 @@ class Bundle(unittest.TestCase):
         cls.root = pathlib.Path(folder.name)
         for name in "proc", "dev", "tmp", "bundle", "lib64":
             (cls.root / name).mkdir()
+        (cls.root / "tmp").chmod(0o1777)
         loader = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
         shutil.copy(loader, cls.root / "lib64")
         libraries = cls.root / "lib/x86_64-linux-gnu"
@@ -53,6 +54,26 @@ class Bundle(unittest.TestCase):
 
     def test_devices_are_listed(self):
         self.assertRegex(self.run_in_bundle("troupe", "devices"), r"(?m)^cpu +yes")
+
+    def test_the_image_of_the_containerfile_learns(self):
+        """On the C library alone, for no registry is asked for a base."""
+        if not shutil.which("buildah"):
+            self.skipTest("no buildah")
+        source = pathlib.Path(__file__).resolve().parents[2]
+        with tempfile.TemporaryDirectory() as folder:
+            def buildah(*arguments, **options):
+                done = subprocess.run(["buildah", "--root", f"{folder}/images", "--runroot", f"{folder}/running", "--storage-driver", "vfs", *arguments],
+                                      capture_output=True, text=True, timeout=600, check=False, **options)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                return done.stdout
+
+            build = ["build", "--quiet", "--isolation", "chroot"]
+            buildah(*build, "--tag", "localhost/base", "--file", "-", self.root, input="FROM scratch\nCOPY . /\n")
+            buildah(*build, "--tag", "localhost/troupe", "--build-arg", "BASE=localhost/base", "--file", source / "config/Containerfile", BUNDLE.parent)
+            container = buildah("from", "--pull-never", "localhost/troupe").strip()
+            said = buildah("run", "--isolation", "chroot", container, "--", "troupe", "run", "config/quickstart.toml", "--set", "stop.epochs=2")
+            buildah("rm", container)
+        self.assertGreater(float(re.search(r"test accuracy ([0-9.]+)", said)[1]), 0.9)
 
     def test_the_quick_start_learns(self):
         said = self.run_in_bundle("troupe", "run", "/bundle/config/quickstart.toml", "--set", "stop.epochs=2")
