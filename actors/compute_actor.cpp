@@ -62,7 +62,7 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
   request_ = request;
   asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
   if (request_.update)
-    request_.parameters = replica_.parameters();
+    request_.parameters = replica_.parameters_for(*request_.update);
   else
     replica_.forget_momentum();
   done_ = {};

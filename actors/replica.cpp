@@ -29,34 +29,55 @@ kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
   return out;
 }
 
+const kernels::buffer& replica::parameters_for(const local_update& how) {
+  if (how.momentum < 0 || !velocity_)
+    replace(ahead_, {});
+  else
+    replace(ahead_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::tensor, velocity_, how.momentum}}));
+  return ahead_ ? ahead_ : own_;
+}
+
 void replica::step(const kernels::buffer& gradient, const local_update& how) {
-  if (!optimizer_) {
-    auto spec = spec_;
-    if (how.momentum >= 0) {
-      spec.name = "sgd";
-      spec.momentum = how.momentum;
-      spec.nesterov = true;
-    }
-    optimizer_.emplace(spec, queue_, count_);
-  }
+  const auto& at = ahead_ ? ahead_ : own_;
   std::vector<kernels::term> terms{{gradient.as<const float>(), 1}};
   if (how.proximal != 0) {
-    terms.push_back({own_.as<const float>(), how.proximal});
+    terms.push_back({at.as<const float>(), how.proximal});
     terms.push_back({how.anchor.as<const float>(), -how.proximal});
   }
   if (how.dual != 0)
     terms.push_back({source_of({replica_term::source::dual, {}, 1}).as<const float>(), how.dual});
+  keep(gradient);
+  keep(how.anchor);
+  if (how.momentum >= 0) {
+    if (spec_.weight_decay != 0)
+      terms.push_back({at.as<const float>(), spec_.weight_decay});
+    return step_with_velocity(std::move(terms), how);
+  }
+  if (!optimizer_)
+    optimizer_.emplace(spec_, queue_, count_);
   // In place where nobody else reads w, and no term is w itself.
   auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
   optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
-  keep(gradient);
-  keep(how.anchor);
   replace(own_, out);
+}
+
+/// v = momentum v - lr slope; w += v.
+void replica::step_with_velocity(std::vector<kernels::term> slope, const local_update& how) {
+  for (auto& term : slope)
+    term.weight *= -how.lr;
+  if (velocity_)
+    slope.push_back({velocity_.as<const float>(), how.momentum});
+  auto moved = fresh();
+  queue_.weighted_sum(slope, moved.as<float>(), count_);
+  replace(velocity_, moved);
+  replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::tensor, velocity_, 1}}));
+  replace(ahead_, {});
 }
 
 void replica::forget_momentum() {
   if (optimizer_)
     optimizer_->reset();
+  replace(velocity_, {});
 }
 
 const kernels::buffer& replica::source_of(const replica_term& term) {

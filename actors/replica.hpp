@@ -20,11 +20,11 @@ struct replica_term {
   double weight = 1;
 };
 
-/// A step on the replica: at the gradient plus proximal (w - anchor) + dual l.
+/// A step on the replica: at the gradient plus proximal (w - anchor) + dual l. See protocols::local_step.
 struct local_update {
   kernels::buffer anchor;
   double proximal = 0, dual = 0;
-  double momentum = -1; ///< Nesterov momentum instead of the job's optimizer; -1: the job's
+  double momentum = -1; ///< Nesterov's, with a velocity of its own, instead of the job's optimizer; -1: the job's
   double lr = 0;
 };
 
@@ -43,13 +43,16 @@ public:
   void dual_step(const kernels::buffer& anchor, double rho);
   /// The sum of terms; a single one of weight 1 is shared.
   kernels::buffer sum(const std::vector<replica_term>& terms);
-  /// w = optimizer(w, gradient + ...).
+  /// Where the gradient of the next step is to be taken: at w or, with momentum, ahead of it. `step` is next.
+  const kernels::buffer& parameters_for(const local_update& how);
+  /// w = optimizer(w, gradient + ...), at the gradient there.
   void step(const kernels::buffer& gradient, const local_update& how);
   /// The optimizer's state back to zero: the steps were taken elsewhere meanwhile.
   void forget_momentum();
 
 private:
   const kernels::buffer& source_of(const replica_term& term);
+  void step_with_velocity(std::vector<kernels::term> slope, const local_update& how);
   kernels::buffer fresh();
   void keep(const kernels::buffer& block);
   void replace(kernels::buffer& old, kernels::buffer by);
@@ -59,6 +62,8 @@ private:
   optimizer_spec spec_;
   std::int64_t count_;
   kernels::buffer own_, dual_;
+  kernels::buffer velocity_; ///< of steps with a momentum of their own; none: zero
+  kernels::buffer ahead_;    ///< w + momentum v; none: w
   std::optional<optimizer> optimizer_;
 };
 

@@ -168,7 +168,10 @@ void worker_state::perform(const protocols::worker_effects& effects) {
                    begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
                  },
                  [this](const protocols::adopt& e) { adopt(e); },
-                 [this](const protocols::mix& e) { self_->send(setup_.compute, mix_request{resolve(e.terms)}); },
+                 [this](const protocols::mix& e) {
+                   self_->send(setup_.compute, mix_request{resolve(e.terms)});
+                   pushed_sum_ = {};
+                 },
                  [this](const protocols::dual& e) { self_->send(setup_.compute, dual_request{anchor_, e.rho}); },
                  [this](const protocols::send_push& e) { push(e); },
                  [this](const protocols::send_peer& e) { send_peer(e); },
@@ -197,6 +200,8 @@ std::vector<replica_term> worker_state::resolve(const std::vector<protocols::ter
       out.push_back({source::own, {}, term.weight});
     else if (term.what == protocols::dual_variable)
       out.push_back({source::dual, {}, term.weight});
+    else if (term.what == protocols::pushed_sum)
+      out.push_back({source::tensor, pushed_sum_, term.weight});
     else
       out.push_back({source::tensor, store_.find(term.what), term.weight});
   return out;
@@ -383,8 +388,10 @@ void worker_state::push(const protocols::send_push& what) {
     return;
   }
   self_->request(setup_.compute, caf::infinite, sum_request{std::move(terms)})
-    .then([this, msg = what.what](sum_result& result) mutable {
+    .then([this, msg = what.what, keep = what.keep](sum_result& result) mutable {
       msg.finite = msg.finite && result.finite;
+      if (keep)
+        pushed_sum_ = result.sum;
       send_push(msg, result.sum);
     }, [this](const caf::error& e) { compute_failed(e); });
   anchor_ = {};

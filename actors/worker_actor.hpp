@@ -122,6 +122,7 @@ private:
   std::map<std::uint64_t, protocols::params> heads_;        ///< by key: the lead shard's word on what is coming in
   std::map<std::uint64_t, protocols::ticket> parameters_;   ///< by key: the ones in use and newer
   kernels::buffer anchor_;                                  ///< adopted last
+  kernels::buffer pushed_sum_;                              ///< of the last push, where the next mix may name it
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   activity& activity_;

@@ -10,6 +10,7 @@
 
 #include "apps/report.hpp"
 #include "protocols/catalog.hpp"
+#include "protocols/parameters.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::apps {
@@ -27,6 +28,7 @@ constexpr std::int64_t evaluation_rows = 500; // the evaluator's batch
 /// What a protocol makes its roles keep beyond a gradient and the parameters. `auto` keeps what any of its candidates does.
 struct habits {
   bool local_steps = false, duals = false, backups = false, outer_momentum = false, centreless = false;
+  bool elastic = false, own_momentum = false;
   double parts = 1; ///< of a step: with several, a sum beside the part's gradient, and the batches of all
 };
 
@@ -49,6 +51,8 @@ habits habits_of(const protocols::protocol_spec& spec, std::uint32_t workers) {
   const auto is = [&](auto... names) { return ((spec.name == names) || ...); };
   out.local_steps = is("local", "adacomm", "easgd", "admm", "gossip");
   out.duals = is("admm");
+  out.elastic = is("easgd");
+  out.own_momentum = out.elastic && protocols::real_of(spec, "momentum", 0) > 0;
   out.backups = is("dc-async");
   const auto entry = protocols::find_protocol(spec.name);
   out.centreless = entry && entry->centreless;
@@ -95,8 +99,10 @@ private:
       w.items.push_back({"parameters", 2 * p_});
     if (habits_.local_steps) {
       w.items.push_back({"replica", p_});
-      w.items.push_back({"what the replica has moved", p_});
-      if (states_ > 0)
+      w.items.push_back({habits_.elastic ? "replica as it was pushed" : "what the replica has moved", p_});
+      if (habits_.own_momentum)
+        w.items.push_back({"velocity, and the point ahead of the replica", 2 * p_});
+      else if (states_ > 0)
         w.items.push_back({"optimizer", states_ * p_});
     }
     if (habits_.duals)

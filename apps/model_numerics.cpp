@@ -92,11 +92,12 @@ public:
   void adopt(const sim::tensor& parameters) override { anchor_ = data_of(parameters); }
 
   sim::gradient local_step(const sim::batch& of, const sim::local_step_rule& how) override {
-    sim::gradient out = compute(replica_.parameters(), of);
     const auto epochs = static_cast<double>(of.position) / static_cast<double>(shop_.data.train->size());
     const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(of.workers));
+    const actors::local_update update{anchor_, how.proximal, how.dual, how.momentum, lr};
+    sim::gradient out = compute(replica_.parameters_for(update), of);
     if (out.what && out.finite)
-      replica_.step(data_of(out.what), {anchor_, how.proximal, how.dual, how.momentum, lr});
+      replica_.step(data_of(out.what), update);
     out.what = nullptr;
     return out;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elastic averaging SGD (Zhang, Choromanska, LeCun 2015), asynchronous, with its momentum form (EAMSGD).
+// Elastic averaging SGD, asynchronous, with its momentum form (Zhang, Choromanska, LeCun 2015, algorithms 1 and 2).
 #pragma once
+
+#include <utility>
 
 #include "protocols/params_worker.hpp"
 #include "protocols/push_rule.hpp"
@@ -8,55 +10,79 @@
 namespace troupe::protocols {
 
 /// The centre's half. A worker pushes its parameters x, is answered with the centre c as it was before, and the centre moves
-/// towards it: c = (1 - alpha) c + alpha x. alpha travels with the push, so that both sides use the same.
+/// towards it: c = c + alpha (x - c). alpha travels with the push, so that both sides use the same. Ours: with several shards each
+/// makes its range's exchange on its own.
 class easgd final : public push_rule {
   bool answers_first() const override { return true; }
+
+  /// One more at first: see the worker's half.
+  std::uint32_t slices_for(const progress& worker) const override {
+    return with().period + (worker.answers == clock_tick{} ? 1 : 0);
+  }
 
   step_rule step_of(const push& what) const override {
     return {.what = step_rule::kind::linear, .parameter_weight = 1 - what.weight};
   }
 };
 
-/// The worker's half: H local steps; push x; x = (1 - alpha) x + alpha c. alpha = beta / n.
+/// The worker's half: step t is x = x - eta g(x) and, where the period H divides t, x = x - eta g(x) - alpha (x - c): the
+/// gradient is that at x as it was pushed, so the exchange hides behind computing it. alpha = beta / n. Step 0 exchanges nothing,
+/// for x is c there. So the last of the slices that a worker is handed is that of the step with the next exchange.
+///
+/// `momentum` > 0: EAMSGD, v = momentum v - eta g(x + momentum v) and x = x + v; what is exchanged is x.
 class easgd_task final : public task {
 public:
-  /// `momentum` > 0: local steps with Nesterov momentum (EAMSGD) instead of the job's optimizer's.
   easgd_task(double beta, double momentum) : beta_(beta), momentum_(momentum) {}
 
   worker_effects begin(const plan& with, const params& what, const push& as) override {
     worker_effects out{adopt{what.ver, what.parameters}};
-    if (fresh_)
+    const double alpha = std::exchange(open_, as).weight;
+    if (fresh_) {
       out.emplace_back(mix{{{what.parameters, 1}}});
-    else
-      out.emplace_back(mix{{{own_parameters, 1 - open_.weight}, {what.parameters, open_.weight}}});
-    plan_ = with;
-    open_ = as;
+    } else {
+      out.emplace_back(mix{{{own_parameters, 1}, {pushed_sum, -alpha}, {what.parameters, alpha}}});
+      accumulate(open_, during_exchange_);
+    }
     open_.weight = beta_ / static_cast<double>(with.workers.size());
+    exchanging_ = false;
+    plan_ = with;
     left_ = what.period;
     position_ = what.position;
-    out.emplace_back(step());
+    go_on(out);
     return out;
   }
 
   worker_effects on(const computed& msg) override {
+    if (exchanging_) {
+      during_exchange_ = msg;
+      return {};
+    }
     accumulate(open_, msg);
-    position_ = plan_.after(position_, 1);
-    if (--left_ > 0)
-      return {step()};
-    fresh_ = !open_.finite; // a replica that has diverged begins again at the centre
-    return {send_push{open_, {{own_parameters, 1}}}};
+    worker_effects out;
+    go_on(out);
+    return out;
   }
 
 private:
-  local_step step() const {
-    return {.what = {.position = position_, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum_ > 0 ? momentum_ : -1};
+  /// The next step, and before the last one the push.
+  void go_on(worker_effects& out) {
+    exchanging_ = --left_ == 0;
+    if (exchanging_) {
+      fresh_ = !open_.finite; // a replica that has diverged begins again at the centre
+      out.emplace_back(send_push{.what = open_, .sum = {{own_parameters, 1}}, .keep = true});
+    }
+    out.emplace_back(local_step{.what = {.position = position_, .cuts = 1, .parts = {{0, 1}}},
+                                .momentum = momentum_ > 0 ? momentum_ : -1});
+    position_ = plan_.after(position_, 1);
   }
 
   double beta_, momentum_;
   plan plan_;
   push open_;
-  bool fresh_ = true; ///< the next parameters are taken over whole
-  std::uint32_t left_ = 0;
+  computed during_exchange_; ///< the step since the push
+  bool fresh_ = true;        ///< the next parameters are taken over whole
+  bool exchanging_ = false;  ///< has pushed
+  std::uint32_t left_ = 0;   ///< slices
   std::uint64_t position_ = 0;
 };
 

@@ -82,7 +82,9 @@ struct compute {
 struct local_step {
   compute what{};
   double proximal = 0, dual = 0;
-  double momentum = -1; ///< Nesterov momentum instead of the job's own; -1: the job's
+  /// Instead of the job's optimizer Nesterov's momentum with x and v apart (EAMSGD): the gradient g is taken at w + momentum v,
+  /// where w stands in what is above, too; v = momentum v - lr g, w += v. v is zero at first. -1: the job's optimizer.
+  double momentum = -1;
   friend bool operator==(const local_step&, const local_step&) = default;
 };
 /// These are the parameters to work with from now on (the anchor); those of older versions may go, and these too once a
@@ -92,10 +94,11 @@ struct adopt {
   ticket parameters{};
   friend bool operator==(const adopt&, const adopt&) = default;
 };
-/// The worker's own parameters, and its dual variable, where a term names a tensor.
+/// The worker's own parameters, its dual variable, and what its last push sent where that said `keep`, where a term names a tensor.
 inline constexpr ticket own_parameters{0xffff'ffff'ffff'ffff};
 inline constexpr ticket dual_variable{0xffff'ffff'ffff'fffe};
-/// w = sum of terms.
+inline constexpr ticket pushed_sum{0xffff'ffff'ffff'fffd};
+/// w = sum of terms. The pushed sum may go afterwards.
 struct mix {
   std::vector<term> terms{};
   friend bool operator==(const mix&, const mix&) = default;
@@ -109,6 +112,7 @@ struct dual {
 struct send_push {
   push what{};
   std::vector<term> sum{};
+  bool keep = false; ///< the next mix may name the sum
   friend bool operator==(const send_push&, const send_push&) = default;
 };
 /// Send the worker's own parameters, as they are now, to a peer or the evaluator; none where the weight is 0. What its driver

@@ -38,19 +38,18 @@ bool params_worker::is_of_an_older_life(const params& what) const {
 }
 
 worker_effects params_worker::on(const computed& msg) {
-  if (!working_ || msg.step != steps_)
+  if (!computing_ || msg.step != steps_)
     return {};
+  computing_ = false;
   worker_effects out = task_->on(msg);
-  number_steps(out);
-  for (const worker_effect& effect : out)
-    working_ = working_ && !std::holds_alternative<send_push>(effect);
+  note(out);
   worker_effects more = begin_if_ready();
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   return out;
 }
 
 worker_effects params_worker::begin_if_ready() {
-  if (working_ || !newest_ || begun_newest_)
+  if (owes_push_ || computing_ || !newest_ || begun_newest_)
     return {};
   const auto known = plans_.find(newest_->epoch);
   if (known == plans_.end() || !known->second.has(self_))
@@ -60,21 +59,24 @@ worker_effects params_worker::begin_if_ready() {
     task_ = make_(with.protocol);
     of_ = with.protocol;
   }
-  begun_newest_ = working_ = true;
+  begun_newest_ = owes_push_ = true;
   clock_ = {clock_.value + 1};
   worker_effects out = task_->begin(
       with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
-  number_steps(out);
+  note(out);
   return out;
 }
 
-/// Steps are numbered through, whatever the task: the number comes back in `computed` and keys what is random in the step.
-void params_worker::number_steps(worker_effects& effects) {
-  for (worker_effect& effect : effects)
-    if (auto* gradient = std::get_if<compute>(&effect))
+/// Steps are numbered through, whatever the task: the number comes back in `computed`.
+void params_worker::note(worker_effects& effects) {
+  for (worker_effect& effect : effects) {
+    auto* local = std::get_if<local_step>(&effect);
+    if (auto* gradient = local != nullptr ? &local->what : std::get_if<compute>(&effect)) {
       gradient->step = ++steps_;
-    else if (auto* local = std::get_if<local_step>(&effect))
-      local->what.step = ++steps_;
+      computing_ = true;
+    }
+    owes_push_ = owes_push_ && !std::holds_alternative<send_push>(effect);
+  }
 }
 
 void accumulate(push& what, const computed& msg) {

@@ -18,7 +18,8 @@ public:
   virtual ~task() = default;
   /// Begins on new parameters. `as` is the push to come, but for what the computing finds out. Steps are numbered by the worker.
   virtual worker_effects begin(const plan& with, const params& what, const push& as) = 0;
-  /// A computation that the task asked for is done. The task ends with the effects that hold its `send_push`.
+  /// A computation that the task asked for is done. The task ends with its `send_push`, and with what it asks for together with
+  /// that: who has pushed may compute on while the push is under way.
   virtual worker_effects on(const computed& msg) = 0;
 };
 
@@ -40,7 +41,7 @@ public:
 private:
   worker_effects begin_if_ready();
   bool is_of_an_older_life(const params& what) const;
-  void number_steps(worker_effects& effects);
+  void note(worker_effects& effects);
 
   member self_;
   task_maker make_;
@@ -48,8 +49,9 @@ private:
   protocol_spec of_;
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps the plan it began with
   std::optional<params> newest_;     ///< heard
-  bool working_ = false;             ///< from begin to send_push
   bool begun_newest_ = false;
+  bool owes_push_ = false;           ///< from begin to send_push
+  bool computing_ = false;
   clock_tick clock_;                 ///< of the last push begun
   std::uint64_t steps_ = 0;          ///< asked for so far
 };

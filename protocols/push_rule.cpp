@@ -132,13 +132,14 @@ void push_rule::answer_waiting(rule_effects& out) {
     worker.base = version_;
     worker.sent = now_;
     sent(out, who);
+    const std::uint32_t slices = slices_for(worker);
     out.emplace_back(send_params{.to = {who.worker},
                                  .ver = version_,
                                  .epoch = plan_.epoch,
                                  .position = position_,
-                                 .period = plan_.period,
+                                 .period = slices,
                                  .answers = worker.answers});
-    for (std::uint32_t step = 0; step < plan_.period; ++step)
+    for (std::uint32_t step = 0; step < slices; ++step)
       position_ = plan_.after(position_, 1);
   }
 }

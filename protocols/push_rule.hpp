@@ -30,7 +30,7 @@ protected:
     std::uint64_t clock = 0;
     version base{};       ///< sent to it last
     bool waits = true;    ///< has pushed, and has not been answered
-    clock_tick answers{}; ///< of its last push
+    clock_tick answers{}; ///< of its last push; 0: it has not pushed yet
     nanoseconds sent = 0;
   };
 
@@ -47,6 +47,11 @@ protected:
   }
   /// Whether it is answered with the parameters from before its own push.
   virtual bool answers_first() const { return false; }
+  /// How many slices of the data a worker is handed with its answer: as many as the plan's local steps.
+  virtual std::uint32_t slices_for(const progress& worker) const {
+    (void)worker;
+    return plan_.period;
+  }
   /// The newest parameters are being sent to this worker, or it is gone.
   virtual void sent(rule_effects& out, member to) {
     (void)out;

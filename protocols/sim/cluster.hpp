@@ -72,6 +72,7 @@ private:
     std::map<ticket, kept_parameters> parameters{};
     std::map<ticket, tensor> gradients{};
     std::map<ticket, tensor> replicas{}; ///< of other workers
+    tensor pushed{};                     ///< the sum of its last push, where that is kept
     std::uint64_t last_ticket = 0;
     ticket adopted{};
     protocol_spec protocol{};      ///< of what was adopted
@@ -79,7 +80,7 @@ private:
     nanoseconds done_at = 0;       ///< when it ends; 0: none
     computed outcome{};
     std::uint64_t steps = 0;    ///< computed so far, over all lives: what measured times are drawn by
-    nanoseconds pushed_at = -1; ///< since when it waits
+    nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
     nanoseconds paused_until = 0;
     int partitions = 0;
     std::vector<parcel> parked{}; ///< while it is paused or cut off, or the job is held

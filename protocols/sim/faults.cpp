@@ -73,7 +73,8 @@ void cluster::join(worker_id who, bool at_once) {
   at.gradients.clear();
   at.replicas.clear();
   at.adopted = {};
-  at.pushed_at = -1;
+  at.pushed = nullptr;
+  at.idle_since = -1;
   last_progress_ = now_;
   if (at_once)
     return on_coordinator(joined{at.self});

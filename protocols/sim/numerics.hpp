@@ -50,7 +50,7 @@ struct gradient {
 /// How a worker takes a step on its own parameters: see protocols::local_step.
 struct local_step_rule {
   double proximal = 0, dual = 0;
-  double momentum = -1; ///< Nesterov; -1: the job's own optimizer
+  double momentum = -1; ///< EAMSGD's; -1: the job's own optimizer
 };
 
 /// One life of one worker: whole tensors.
@@ -61,7 +61,7 @@ public:
   virtual gradient gradient_at(const tensor& parameters, const batch& of) = 0;
   /// From now on the anchor: what a proximal term pulls to, and what a dual step measures from.
   virtual void adopt(const tensor& parameters) = 0;
-  /// A step on its own parameters at the gradient there; `what` of what is returned is null. The learning-rate schedule goes by
+  /// A step on its own parameters, at the gradient there or ahead of them; `what` of what is returned is null. The learning-rate schedule goes by
   /// `of.position`, the linear scaling rule by `of.workers`.
   virtual gradient local_step(const batch& of, const local_step_rule& how) = 0;
   /// Its own parameters = sum of terms.

@@ -65,13 +65,21 @@ public:
   }
   void adopt(const tensor& parameters) override { anchor_ = parameters; }
   gradient local_step(const batch& of, const local_step_rule& how) override {
-    numbers slope(own_.size());
-    const double loss = evaluate(own_, of, slope);
+    numbers slope(own_.size()), at = own_;
+    velocity_.resize(own_.size());
+    if (how.momentum > 0)
+      add(at, velocity_, how.momentum);
+    const double loss = evaluate(at, of, slope);
     const auto anchor = elements_of(anchor_);
     for (std::size_t k = 0; k < own_.size(); ++k)
-      slope[k] += how.proximal * (own_[k] - anchor[k]) + how.dual * dual_[k];
-    const bool nesterov = how.momentum >= 0;
-    sgd(own_, velocity_, slope, options_.lr, nesterov ? how.momentum : options_.momentum, nesterov);
+      slope[k] += how.proximal * (at[k] - anchor[k]) + how.dual * dual_[k];
+    if (how.momentum < 0) {
+      sgd(own_, velocity_, slope, options_.lr, options_.momentum, false);
+    } else {
+      for (std::size_t k = 0; k < own_.size(); ++k)
+        velocity_[k] = how.momentum * velocity_[k] - options_.lr * slope[k];
+      add(own_, velocity_, 1);
+    }
     return {.what = {}, .loss = loss, .finite = std::isfinite(loss)};
   }
   void mix(std::span<const operand> terms) override { own_ = sum_of(terms, own_, dual_); }

@@ -39,6 +39,7 @@ void cluster::on_worker(worker_seat& at, const message& what) {
                  [&](const fetch_order& m) { perform(at, at.machine->on(m)); },
                  [&](const computed& m) {
                    at.done_at = 0;
+                   at.idle_since = now_;
                    perform(at, at.machine->on(m));
                  },
                  [&](const peer_down& m) { perform(at, at.machine->on(m)); },
@@ -83,7 +84,10 @@ void cluster::perform(worker_seat& at, const worker_effects& effects) {
                      begin(at, batch_of(at, e.what), &how);
                    },
                    [&](const adopt& e) { adopt_parameters(at, e); },
-                   [&](const mix& e) { at.maths->mix(operands_of(at, e.terms)); },
+                   [&](const mix& e) {
+                     at.maths->mix(operands_of(at, e.terms));
+                     at.pushed = nullptr;
+                   },
                    [&](const dual& e) { at.maths->dual(e.rho); },
                    [&](const send_push& e) { push_to_holders(at, e); },
                    [&](const send_peer& e) { send_replica(at, e); },
@@ -143,7 +147,7 @@ nanoseconds cluster::time_of(worker_seat& at, const batch& of) {
 /// Begins a gradient at the adopted parameters or, with `own_step`, a step on the worker's own.
 void cluster::begin(worker_seat& at, const batch& of, const local_step_rule* own_step) {
   worker_totals& totals = result_.workers[at.self.worker];
-  if (const nanoseconds since = std::exchange(at.pushed_at, -1); since >= 0)
+  if (const nanoseconds since = std::exchange(at.idle_since, -1); since >= 0)
     totals.waiting += now_ - since;
   computed done{.step = of.step, .samples = samples_in(of)};
   if (done.samples > 0) {
@@ -175,6 +179,8 @@ std::vector<operand> cluster::operands_of(worker_seat& at, const std::vector<ter
       out.push_back({.from = operand::source::own, .weight = part.weight});
     } else if (part.what == dual_variable) {
       out.push_back({.from = operand::source::dual, .weight = part.weight});
+    } else if (part.what == pushed_sum) {
+      out.push_back({.what = at.pushed, .weight = part.weight});
     } else if (const auto kept = at.parameters.find(part.what); kept != at.parameters.end()) {
       out.push_back({.what = kept->second.what, .weight = part.weight});
     } else if (const auto other = at.replicas.find(part.what); other != at.replicas.end()) {
@@ -192,7 +198,7 @@ void cluster::push_to_holders(worker_seat& at, const send_push& what) {
     whole = at.maths->sum(operands_of(at, what.sum));
   else if (const auto kept = at.gradients.extract(what.what.gradient))
     whole = kept.mapped();
-  at.pushed_at = now_;
+  at.pushed = what.keep ? whole : nullptr;
   ++result_.workers[at.self.worker].pushes;
   push out = what.what;
   out.gradient = {};

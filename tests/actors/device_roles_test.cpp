@@ -377,9 +377,59 @@ TEST(DeviceRoles, LocalStepsStayOnTheDevice) { expect_the_cpus_numbers({.protoco
 TEST(DeviceRoles, PushesOfOneWorkerAppliedAlone) { expect_the_cpus_numbers({.protocol = "async", .workers = 1}); }
 TEST(DeviceRoles, DelayCompensation) { expect_the_cpus_numbers({.protocol = "dc-async", .workers = 1, .optimizer = {.lr = 0.05}}); }
 TEST(DeviceRoles, ElasticAveraging) { expect_the_cpus_numbers({.protocol = "easgd", .parameters = {{"steps", std::int64_t{3}}}, .workers = 1, .versions = 5}); }
+TEST(DeviceRoles, ElasticAveragingWithMomentum) { expect_the_cpus_numbers(
+    {.protocol = "easgd", .parameters = {{"momentum", 0.9}, {"steps", std::int64_t{2}}}, .workers = 1, .versions = 5, .optimizer = {.lr = 0.05, .weight_decay = 0.01}}); }
 TEST(DeviceRoles, ProximalAndDualTerms) { expect_the_cpus_numbers(
     {.protocol = "admm", .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}, {"steps", std::int64_t{3}}}, .versions = 4}); }
 TEST(DeviceRoles, CodedSums) { expect_the_cpus_numbers({.protocol = "coded", .versions = 6}); }
+
+/// The centre after so many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches of 8.
+std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how, double alpha) {
+  const auto data = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
+  const auto net = *model::build({.layers = {"flatten", "linear 8", "relu", "linear 10"}}, data.train->sample(), data.train->classes());
+  const std::shared_ptr<kernels::backend> queue = kernels::open_backend({});
+  const auto compiled = plan::compile(net, *queue, {.max_rows = 8, .training = true});
+  batch_loader loader{data.train, 1, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }};
+  std::vector<float> at(static_cast<std::size_t>(net.layout().floats())), g(at.size());
+  initialize_parameters(net.layout(), 1, at.data());
+  std::vector<double> x(at.begin(), at.end()), centre = x, v(x.size());
+  std::uint64_t position = 0;
+  for (std::uint64_t t = 0, done = 0;; ++t) {
+    const auto before = x;
+    if (t > 0 && t % period == 0) {
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        x[k] -= alpha * (before[k] - centre[k]);
+        centre[k] += alpha * (before[k] - centre[k]);
+      }
+      if (++done == exchanges)
+        return centre;
+    }
+    for (std::size_t k = 0; k < x.size(); ++k)
+      at[k] = static_cast<float>(before[k] + delta * v[k]);
+    const auto rows = global_batch(position, 8, 44);
+    const auto loaded = loader.load(rows);
+    (*compiled)->enqueue_step({.parameters = at.data(), .gradients = g.data(), .x = loaded.x.as<const float>(),
+                        .labels = loaded.labels.as<const std::int32_t>(), .rows = loaded.rows});
+    queue->synchronize();
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      v[k] = delta * v[k] - how.lr * (static_cast<double>(g[k]) + how.weight_decay * static_cast<double>(at[k]));
+      x[k] += v[k];
+    }
+    position += static_cast<std::uint64_t>(rows.size());
+  }
+}
+
+TEST(Roles, ElasticAveragingIsThePapersAlgorithm) {
+  for (const double delta : {0.0, 0.9})
+    for (const std::int64_t period : {1, 3}) {
+      const arrangement what{.protocol = "easgd", .parameters = {{"momentum", delta}, {"steps", period}}, .workers = 1, .shards = 2,
+                             .versions = 10, .optimizer = {.lr = 0.05, .weight_decay = 0.01}};
+      const auto found = trained(what, 3);
+      const auto expected = elastic_centre(10, static_cast<std::uint64_t>(period), delta, what.optimizer, 0.9);
+      for (std::size_t k = 0; k < found.size(); ++k)
+        ASSERT_NEAR(found[k], expected[k], 2e-5) << "momentum " << delta << ", H = " << period;
+    }
+}
 
 TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
   for (const std::string device : {"cpu", "sim:0"}) {

@@ -211,6 +211,15 @@ class Simulate(Case):
                 self.assertEqual(played["steps"], real["steps"])
                 self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
 
+    def test_one_workers_elastic_averaging_is_that_of_a_real_run(self):
+        for momentum in (0, 0.9):
+            chosen = ["--set", "protocol.name=easgd", "--set", "protocol.steps=2", "--set", f"protocol.momentum={momentum}",
+                      "--set", "cluster.workers=1", "--set", "stop.epochs=2"]
+            real = last_json(troupe("run", self.job, "--quiet", "--json", *chosen))
+            played = self.simulate(*chosen)
+            self.assertEqual(played["steps"], real["steps"])
+            self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
+
     def test_the_quadratic_needs_no_data(self):
         played = self.simulate("--set", "simulate.numerics=quadratic", "--set", "data.train_samples=10000000",
                                "--workers", "50", "--steps", "20", *self.TIMED)

@@ -2,8 +2,13 @@
 // Elastic averaging SGD: both halves of an exchange, worked by hand.
 #include "protocols/easgd.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
+#include "protocols/sim/null_numerics.hpp"
+#include "protocols/sim/quadratic.hpp"
+#include "protocols/sim/simulate.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -14,6 +19,7 @@ push push_from(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0
   return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
 }
 
+/// To a push: as many slices as the plan says.
 send_params answer(std::uint32_t to, std::uint64_t ver, std::uint64_t position, std::uint64_t answers) {
   return {.to = {w(to)}, .ver = v(ver), .epoch = e(1), .position = position, .period = 1, .answers = {answers}};
 }
@@ -27,7 +33,7 @@ TEST(Easgd, PusherIsSentTheCentreAsItWasBeforeItsExchange) {
   report made{.what = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1, .at = 50};
   made.timings = {{w(1), 0, 50, 10}};
   EXPECT_EQ(rule.on(exchange),
-            (rule_effects{answer(1, 0, 20, 1),
+            (rule_effects{answer(1, 0, 40, 1),
                           apply{.sum = {{t(101), 0.25}},
                                 .ver = v(1),
                                 .epoch = e(1),
@@ -63,19 +69,23 @@ TEST(Easgd, ReplicaThatIsNotFiniteIsDiscardedAndAnsweredWithTheCentre) {
   push wild = push_from(0);
   wild.finite = false;
   EXPECT_EQ(rule.on(wild),
-            (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
+            (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
 }
 
-TEST(Easgd, PeriodMovesThePlaceInTheData) {
+TEST(Easgd, WorkerIsHandedOneSliceMoreAtFirstForTheStepWithItsExchange) {
   easgd rule;
-  plan three = plan_of(1, {0, 1}, 10, 45);
-  three.period = 3;
-  const auto first = all<send_params>(rule.on(three));
+  plan two = plan_of(1, {0, 1}, 10, 45);
+  two.period = 2;
+  const auto first = all<send_params>(rule.on(two));
   EXPECT_EQ(first.at(0).position, 0u);
   EXPECT_EQ(first.at(0).period, 3u);
   EXPECT_EQ(first.at(1).position, 30u);
+  EXPECT_EQ(first.at(1).period, 3u);
   // 10, 5 (the epoch's end), 10.
-  EXPECT_EQ(only<send_params>(rule.on(push_from(0))).position, 55u);
+  const auto second = only<send_params>(rule.on(push_from(0)));
+  EXPECT_EQ(second.position, 55u);
+  EXPECT_EQ(second.period, 2u);
+  EXPECT_EQ(only<send_params>(rule.on(push_from(0, 2))).position, 75u);
 }
 
 params_worker easgd_worker(double beta, double momentum = 0) {
@@ -84,72 +94,148 @@ params_worker easgd_worker(double beta, double momentum = 0) {
   return out;
 }
 
-params centre(std::uint64_t key, std::uint64_t position, std::uint32_t period, std::uint64_t as, std::uint32_t epoch = 1) {
-  return {.epoch = e(epoch), .ver = v(key), .key = key, .position = position, .period = period, .parameters = t(as)};
+params centre(std::uint64_t key, std::uint64_t position, std::uint32_t slices, std::uint64_t as, std::uint32_t epoch = 1) {
+  return {.epoch = e(epoch), .ver = v(key), .key = key, .position = position, .period = slices, .parameters = t(as)};
 }
 
 local_step slice_at(std::uint64_t number, std::uint64_t position, double momentum = -1) {
   return {.what = {.step = number, .position = position, .batches = 1, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum};
 }
 
-TEST(EasgdTask, BeginsAtTheCentreStepsOnItsOwnSlicesAndPushesItsReplica) {
+TEST(EasgdTask, BeginsAtTheCentreAndPushesItsReplicaAsItIsBeforeTheLastStep) {
   params_worker subject = easgd_worker(0.9);
-  EXPECT_EQ(subject.on(centre(3, 30, 2, 50)), (worker_effects{adopt{v(3), t(50)}, mix{{{t(50), 1}}}, slice_at(1, 30)}));
-  EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10}), (worker_effects{slice_at(2, 40)}));
-  const send_push sent = only<send_push>(subject.on(computed{.step = 2, .samples = 5}));
+  EXPECT_EQ(subject.on(centre(3, 20, 3, 50)), (worker_effects{adopt{v(3), t(50)}, mix{{{t(50), 1}}}, slice_at(1, 20)}));
+  EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10}), (worker_effects{slice_at(2, 30)}));
+  const worker_effects exchange = subject.on(computed{.step = 2, .samples = 10});
+  ASSERT_EQ(exchange.size(), 2u);
+  const send_push sent = std::get<send_push>(exchange.at(0));
   EXPECT_EQ(sent.sum, (std::vector<term>{{own_parameters, 1}}));
+  EXPECT_TRUE(sent.keep);
   EXPECT_DOUBLE_EQ(sent.what.weight, 0.45) << "alpha = beta / n";
-  EXPECT_EQ(sent.what.samples, 15);
+  EXPECT_EQ(sent.what.samples, 20);
+  EXPECT_EQ(std::get<local_step>(exchange.at(1)), slice_at(3, 40)) << "while the push is under way";
 }
 
-TEST(EasgdTask, MovesTowardsTheCentreByTheAlphaOfItsPush) {
+TEST(EasgdTask, MovesTowardsTheCentreFromWhereItPushedOnceItsStepIsDone) {
+  for (const bool centre_is_first : {false, true}) {
+    params_worker subject = easgd_worker(0.8);
+    subject.on(centre(1, 0, 2, 50));
+    subject.on(computed{.step = 1, .samples = 10});
+    worker_effects moved;
+    if (centre_is_first) {
+      EXPECT_EQ(subject.on(centre(2, 20, 2, 51)), worker_effects{});
+      moved = subject.on(computed{.step = 2, .samples = 5});
+    } else {
+      EXPECT_EQ(subject.on(computed{.step = 2, .samples = 5}), worker_effects{});
+      moved = subject.on(centre(2, 20, 2, 51));
+    }
+    EXPECT_EQ(moved, (worker_effects{adopt{v(2), t(51)}, mix{{{own_parameters, 1}, {pushed_sum, -0.4}, {t(51), 0.4}}},
+                                     slice_at(3, 20)}));
+    EXPECT_EQ(only<send_push>(subject.on(computed{.step = 3, .samples = 10})).what.samples, 15) << "5 during the exchange";
+  }
+}
+
+TEST(EasgdTask, AnswerIsMixedByTheAlphaOfItsPush) {
   params_worker subject = easgd_worker(0.8);
-  subject.on(centre(1, 0, 1, 50));
+  subject.on(centre(1, 0, 2, 50));
   EXPECT_DOUBLE_EQ(only<send_push>(subject.on(computed{.step = 1, .samples = 10})).what.weight, 0.4);
+  subject.on(computed{.step = 2, .samples = 10});
   plan four = plan_of(2, {0, 1, 2, 3}, 10, 45);
   subject.on(four);
-  // The push went with 0.4, and so goes its answer; the next one goes with 0.8 / 4.
-  EXPECT_EQ(only<mix>(subject.on(centre(2, 10, 1, 51, 2))).terms, (std::vector<term>{{own_parameters, 0.6}, {t(51), 0.4}}));
-  EXPECT_DOUBLE_EQ(only<send_push>(subject.on(computed{.step = 2, .samples = 10})).what.weight, 0.2);
-  EXPECT_EQ(only<mix>(subject.on(centre(3, 20, 1, 52, 2))).terms, (std::vector<term>{{own_parameters, 0.8}, {t(52), 0.2}}));
+  // The push went with 0.4, and so goes its answer; the next one goes with 0.8 / 4. With one slice it pushes at once.
+  const worker_effects next = subject.on(centre(2, 10, 1, 51, 2));
+  EXPECT_EQ(only<mix>(next).terms, (std::vector<term>{{own_parameters, 1}, {pushed_sum, -0.4}, {t(51), 0.4}}));
+  EXPECT_DOUBLE_EQ(only<send_push>(next).what.weight, 0.2);
+  subject.on(computed{.step = 3, .samples = 10});
+  EXPECT_EQ(only<mix>(subject.on(centre(3, 20, 1, 52, 2))).terms,
+            (std::vector<term>{{own_parameters, 1}, {pushed_sum, -0.2}, {t(52), 0.2}}));
 }
 
 TEST(EasgdTask, ReplicaThatDivergedBeginsAgainAtTheCentre) {
   params_worker subject = easgd_worker(0.8);
-  subject.on(centre(1, 0, 1, 50));
-  subject.on(computed{.step = 1, .samples = 10, .finite = false});
-  EXPECT_EQ(only<mix>(subject.on(centre(2, 10, 1, 51))).terms, (std::vector<term>{{t(51), 1}}));
-  subject.on(computed{.step = 2, .samples = 10});
-  EXPECT_EQ(only<mix>(subject.on(centre(3, 20, 1, 52))).terms.size(), 2u) << "once";
+  subject.on(centre(1, 0, 2, 50));
+  EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 1, .samples = 10, .finite = false})).what.finite);
+  subject.on(computed{.step = 2, .samples = 7});
+  const worker_effects again = subject.on(centre(2, 10, 1, 51));
+  EXPECT_EQ(only<mix>(again).terms, (std::vector<term>{{t(51), 1}}));
+  EXPECT_EQ(only<send_push>(again).what.samples, 0) << "the step during the exchange is lost";
+  subject.on(computed{.step = 3, .samples = 10});
+  EXPECT_EQ(only<mix>(subject.on(centre(3, 20, 1, 52))).terms.size(), 3u) << "once";
 }
 
 TEST(EasgdTask, MomentumFormStepsWithItsOwn) {
   params_worker subject = easgd_worker(0.9, 0.99);
-  EXPECT_EQ(only<local_step>(subject.on(centre(1, 0, 1, 50))), slice_at(1, 0, 0.99));
+  EXPECT_EQ(only<local_step>(subject.on(centre(1, 0, 2, 50))), slice_at(1, 0, 0.99));
 }
 
-/// One number as the model, both halves by their own arithmetic: after every exchange both sides have moved by the same, towards
-/// each other (equation 4 of the paper: x - alpha (x - c), c + alpha (x - c)).
-TEST(Easgd, BothSidesMoveByTheSame) {
-  easgd rule;
-  params_worker worker = easgd_worker(0.8);
-  double c = 1, x = 0;
-  rule.on(plan_of(1, {0, 1}, 10, 45));
-  worker.on(centre(1, 0, 1, 50));
-  x = c;
-  for (std::uint64_t clock = 1; clock < 5; ++clock) {
-    x += 2; // a local step
-    push sent = only<send_push>(worker.on(computed{.step = clock, .samples = 10})).what;
-    sent.gradient = t(clock);
-    const double before = c, pushed = x;
-    const rule_effects out = rule.on(sent);
-    const apply step = only<apply>(out);
-    c = step.step.parameter_weight * c + step.sum.at(0).weight * pushed;
-    const mix moved = only<mix>(worker.on(centre(1 + clock, 10 * clock, 1, 50)));
-    x = moved.terms.at(0).weight * x + moved.terms.at(1).weight * before;
-    EXPECT_DOUBLE_EQ(pushed - x, 0.4 * (pushed - before));
-    EXPECT_DOUBLE_EQ(c - before, 0.4 * (pushed - before));
+/// A simulated job of one number, f(x) = 1/2 (x - 1)^2, without noise: how far the centre is from the minimum.
+double distance_after(std::uint64_t exchanges, std::uint32_t workers, std::int64_t period, double momentum) {
+  sim::options job;
+  job.protocol = {.name = "easgd", .parameters = {{"steps", period}, {"beta", 0.5}, {"momentum", momentum}}};
+  job.job.workers = workers;
+  job.job.batch = 2;
+  job.job.data_size = 1000;
+  job.job.evaluate_every_samples = 1'000'000;
+  job.job.stop_steps = exchanges;
+  job.inject.step_ms = 10;
+  sim::quadratic maths{{.curvature = {1}, .minimum = {1}, .noise = 0, .data_size = 1000, .lr = 0.25}};
+  const sim::result out = sim::simulate(job, maths);
+  EXPECT_EQ(out.steps, exchanges);
+  return std::sqrt(2 * out.curve.back().what.test_loss);
+}
+
+/// The same by the paper's algorithms 1 and 2, with their letters; workers take their turns in order.
+double by_the_paper(std::uint64_t exchanges, std::uint32_t workers, std::int64_t period, double delta) {
+  const double eta = 0.25, alpha = 0.5 / workers;
+  double centre = 0;
+  std::vector<double> x(workers, 0.0), velocity(workers, 0.0);
+  for (std::uint64_t t = 0, done = 0;; ++t)
+    for (std::size_t i = 0; i < workers; ++i) {
+      const double before = x[i];
+      if (t > 0 && t % static_cast<std::uint64_t>(period) == 0) {
+        x[i] -= alpha * (before - centre);
+        centre += alpha * (before - centre);
+        if (++done == exchanges)
+          return std::abs(centre - 1);
+      }
+      velocity[i] = delta * velocity[i] - eta * (before + delta * velocity[i] - 1);
+      x[i] += velocity[i];
+    }
+}
+
+// n = 1, H = 1, eta = 1/4, alpha = 1/2: x_1 = 1/4; c_1 = 1/8, x_2 = 1/4 - 1/8 + 3/16 = 5/16; c_2 = 7/32.
+TEST(Easgd, TwoExchangesByHand) {
+  EXPECT_DOUBLE_EQ(distance_after(1, 1, 1, 0), 7.0 / 8);
+  EXPECT_DOUBLE_EQ(distance_after(2, 1, 1, 0), 25.0 / 32);
+}
+
+TEST(Easgd, IsThePapersAlgorithm1) {
+  for (const std::uint64_t exchanges : {1, 3, 10}) {
+    EXPECT_NEAR(distance_after(exchanges, 1, 1, 0), by_the_paper(exchanges, 1, 1, 0), 1e-12);
+    EXPECT_NEAR(distance_after(exchanges, 2, 3, 0), by_the_paper(exchanges, 2, 3, 0), 1e-12);
   }
+}
+
+TEST(Easgd, WithMomentumIsThePapersAlgorithm2) {
+  for (const std::uint64_t exchanges : {1, 3, 10}) {
+    EXPECT_NEAR(distance_after(exchanges, 1, 1, 0.5), by_the_paper(exchanges, 1, 1, 0.5), 1e-12);
+    EXPECT_NEAR(distance_after(exchanges, 2, 3, 0.5), by_the_paper(exchanges, 2, 3, 0.5), 1e-12);
+  }
+}
+
+// Parameters 5 ms, two steps of 10 ms, a push 5 ms: c is there as the third step ends. Two more steps, a push, ...
+TEST(Easgd, ExchangeHidesBehindAStep) {
+  sim::options job;
+  job.protocol = {.name = "easgd", .parameters = {{"steps", std::int64_t{2}}}};
+  job.job.workers = 1;
+  job.job.batch = 2;
+  job.job.data_size = 1000;
+  job.job.evaluate_every_samples = 1'000'000;
+  job.job.stop_steps = 3;
+  job.inject.step_ms = 10;
+  job.inject.link.latency_ms = 5;
+  sim::null_numerics nothing;
+  EXPECT_EQ(sim::simulate(job, nothing).virtual_time, 70'000'000) << "5 + 3 * 2 * 10 + 5";
 }
 
 } // namespace
