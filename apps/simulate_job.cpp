@@ -11,9 +11,9 @@
 #include "actors/coordinator_actor.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
+#include "apps/quadratic_options.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
-#include "protocols/sim/quadratic.hpp"
 
 namespace troupe::apps {
 
@@ -66,10 +66,7 @@ simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration&
   if (facts.sample)
     if (const auto network = build_model(loaded, *facts.sample, facts.classes))
       bytes = static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
-  sim::quadratic maths{{.seed = loaded.job.seed,
-                        .data_size = facts.size,
-                        .lr = loaded.job.optimizer.lr,
-                        .momentum = loaded.job.optimizer.momentum}};
+  sim::quadratic maths{quadratic_options_of(loaded.job, facts.size)};
   return play(options_of(loaded, facts.size, bytes, measured), maths);
 }
 

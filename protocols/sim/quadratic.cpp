@@ -49,6 +49,38 @@ void sgd(numbers& x, numbers& v, std::span<const double> g, double lr, double mo
   }
 }
 
+/// What an optimizer remembers.
+struct optimizer_state {
+  numbers first, second;
+  std::uint64_t steps = 0;
+};
+
+void adamw(const quadratic_options& how, optimizer_state& state, numbers& x, std::span<const double> g, double lr) {
+  state.first.resize(x.size());
+  state.second.resize(x.size());
+  const double unbias1 = 1 / (1 - std::pow(how.beta1, state.steps)), unbias2 = 1 / (1 - std::pow(how.beta2, state.steps));
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    double &m = state.first[k], &v = state.second[k];
+    m = how.beta1 * m + (1 - how.beta1) * g[k];
+    v = how.beta2 * v + (1 - how.beta2) * g[k] * g[k];
+    x[k] -= lr * (m * unbias1 / (std::sqrt(v * unbias2) + how.epsilon) + how.weight_decay * x[k]);
+  }
+}
+
+/// The job's own step.
+void optimize(const quadratic_options& how, optimizer_state& state, numbers& x, numbers g, double lr) {
+  ++state.steps;
+  if (how.adamw)
+    return adamw(how, state, x, g, lr);
+  if (how.weight_decay != 0)
+    add(g, x, how.weight_decay);
+  sgd(x, state.first, g, lr, how.momentum, how.nesterov);
+}
+
+double rate_of(const quadratic_options& how, std::uint64_t samples, std::uint32_t workers) {
+  return how.learning_rate ? how.learning_rate(static_cast<double>(samples) / static_cast<double>(how.data_size), workers) : how.lr;
+}
+
 std::size_t edge(std::size_t dimensions, std::uint32_t index, std::uint32_t shards) {
   return dimensions * index / shards;
 }
@@ -73,11 +105,13 @@ public:
     const auto anchor = elements_of(anchor_);
     for (std::size_t k = 0; k < own_.size(); ++k)
       slope[k] += how.proximal * (at[k] - anchor[k]) + how.dual * dual_[k];
+    const double lr = rate_of(options_, of.position, of.workers);
     if (how.momentum < 0) {
-      sgd(own_, velocity_, slope, options_.lr, options_.momentum, false);
+      optimize(options_, state_, own_, std::move(slope), lr);
     } else {
+      add(slope, at, options_.weight_decay);
       for (std::size_t k = 0; k < own_.size(); ++k)
-        velocity_[k] = how.momentum * velocity_[k] - options_.lr * slope[k];
+        velocity_[k] = how.momentum * velocity_[k] - lr * slope[k];
       add(own_, velocity_, 1);
     }
     return {.what = {}, .loss = loss, .finite = std::isfinite(loss)};
@@ -89,7 +123,10 @@ public:
       dual_[k] += rho * (own_[k] - anchor[k]);
   }
   tensor sum(std::span<const operand> terms) override { return make(sum_of(terms, own_, dual_)); }
-  void forget_momentum() override { velocity_.clear(); }
+  void forget_momentum() override {
+    velocity_.clear();
+    state_ = {};
+  }
 
 private:
   /// Adds the gradient to `slope`; the mean loss.
@@ -111,7 +148,9 @@ private:
   }
 
   const quadratic_options& options_;
-  numbers own_, dual_, velocity_;
+  numbers own_, dual_;
+  numbers velocity_; ///< of steps with a momentum of their own
+  optimizer_state state_;
   tensor anchor_;
 };
 
@@ -127,15 +166,15 @@ public:
     g.resize(old.size());
     numbers x(old.begin(), old.end());
     if (how.step.what != std::exchange(last_, how.step.what))
-      velocity_.clear();
+      state_ = {};
     if (backup)
       compensate(g, how.compensate, x, elements_of(backup));
     switch (how.step.what) {
     case step_rule::kind::optimizer:
-      sgd(x, velocity_, g, options_.lr * how.step.lr_scale, options_.momentum, false);
+      optimize(options_, state_, x, std::move(g), rate_of(options_, how.samples_before, how.workers) * how.step.lr_scale);
       break;
     case step_rule::kind::outer:
-      sgd(x, velocity_, g, how.step.lr, how.step.momentum, how.step.nesterov);
+      sgd(x, state_.first, g, how.step.lr, how.step.momentum, how.step.nesterov);
       break;
     case step_rule::kind::linear:
       for (std::size_t k = 0; k < x.size(); ++k) {
@@ -159,7 +198,8 @@ private:
 
   const quadratic_options& options_;
   tensor parameters_;
-  numbers velocity_, mean_square_;
+  optimizer_state state_;
+  numbers mean_square_;
   step_rule::kind last_ = step_rule::kind::optimizer;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "protocols/sim/numerics.hpp"
@@ -15,11 +16,17 @@ struct quadratic_options {
   double noise = 0.5;                               ///< sample i's own minimum is b_k + noise_ik, uniform in [-noise, noise]
   std::uint64_t seed = 1;
   std::int64_t data_size = 1; ///< sample p is p % data_size of the data
+  // The job's optimizer, as `[optimizer]` has it.
   double lr = 0.1, momentum = 0;
+  bool nesterov = false, adamw = false;
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  /// The rate after so many epochs with so many workers; absent: `lr`.
+  std::function<double(double epochs, std::uint32_t workers)> learning_rate{};
 };
 
-/// Sample i's loss is 1/2 sum_k a_k (x_k - b_k - noise_ik)^2; x begins at 0. Steps are SGD's: v = m v + g, x -= lr v; Nesterov's:
-/// x -= lr (g + m v). The training loss is the mean over the noise's distribution, the test loss that without noise; there is no
+/// Sample i's loss is 1/2 sum_k a_k (x_k - b_k - noise_ik)^2; x begins at 0. Steps are those of `sgd_args` and `adamw_args` in
+/// kernels/backend.hpp, in double; a test in tests/apps holds both against each other. The training loss is the mean over the noise's distribution, the test loss that without noise; there is no
 /// accuracy. Delay compensation: the running mean square starts at 0, decays by 0.95 a step, and 1e-7 is added to it.
 class quadratic final : public numerics {
 public:

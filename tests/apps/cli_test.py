@@ -220,6 +220,16 @@ class Simulate(Case):
             self.assertEqual(played["steps"], real["steps"])
             self.assertAlmostEqual(played["train_loss"], real["train_loss"], places=6)
 
+    def test_the_quadratic_has_the_jobs_optimizer(self):
+        def loss(*sets):
+            return self.simulate("--set", "simulate.numerics=quadratic", "--set", "inject.step_ms=10", "--steps", "20",
+                                 *(word for one in sets for word in ("--set", one)))["train_loss"]
+        plain, momentum = loss(), loss("optimizer.momentum=0.5")
+        others = [loss(*sets) for sets in (("optimizer.momentum=0.5", "optimizer.nesterov=true"), ("optimizer.weight_decay=0.1",),
+                                           ("optimizer.warmup_epochs=4",), ("optimizer.name=adamw",),
+                                           ("optimizer.schedule=step", "optimizer.step_epochs=1", "optimizer.gamma=0.5"))]
+        self.assertEqual(len({plain, momentum, *others}), 7)
+
     def test_the_quadratic_needs_no_data(self):
         played = self.simulate("--set", "simulate.numerics=quadratic", "--set", "data.train_samples=10000000",
                                "--workers", "50", "--steps", "20", *self.TIMED)
