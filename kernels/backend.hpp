@@ -49,7 +49,8 @@ struct gemm_args {
 
 /// Geometry of a 2-d convolution or pooling over images (N, C, H, W); one stride and padding for both axes.
 /// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width; what a stride leaves over is not looked at.
-/// padding < kernel_h and kernel_w, so that no window lies outside the image.
+/// Pooling: padding < kernel_h and kernel_w, for a window of padding alone has no maximum and no mean. Of a convolution such a
+/// window is 0 and the bias.
 struct window2d {
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t kernel_h = 0, kernel_w = 0, stride = 1, padding = 0;

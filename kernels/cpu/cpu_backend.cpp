@@ -41,9 +41,13 @@ struct cpu_program final : program {
 
 void check(const window2d& w) {
   TROUPE_ASSERT(w.n >= 0 && w.c > 0 && w.stride > 0 && w.padding >= 0);
-  TROUPE_ASSERT(w.padding < w.kernel_h && w.padding < w.kernel_w); // else a window lies in the padding alone
   TROUPE_ASSERT(w.h + 2 * w.padding >= w.kernel_h && w.w + 2 * w.padding >= w.kernel_w);
   TROUPE_ASSERT(w.h * w.w <= INT32_MAX);
+}
+
+void check_pooling(const window2d& w) {
+  check(w);
+  TROUPE_ASSERT(w.padding < w.kernel_h && w.padding < w.kernel_w); // else a window lies in the padding alone
 }
 
 void check(std::span<const term> terms) {
@@ -182,24 +186,24 @@ void cpu_backend::layernorm_backward(const float* x, const float* gamma, const f
 }
 
 void cpu_backend::max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) {
-  check(window);
+  check_pooling(window);
   loops_.max_pool(window, x, y, argmax);
 }
 
 void cpu_backend::max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) {
-  check(window);
+  check_pooling(window);
   const compute_mode mode(options_);
   loops_.max_pool_backward(window, argmax, dy, dx);
 }
 
 void cpu_backend::avg_pool(const window2d& window, const float* x, float* y) {
-  check(window);
+  check_pooling(window);
   const compute_mode mode(options_);
   loops_.avg_pool(window, x, y);
 }
 
 void cpu_backend::avg_pool_backward(const window2d& window, const float* dy, float* dx) {
-  check(window);
+  check_pooling(window);
   const compute_mode mode(options_);
   loops_.avg_pool_backward(window, dy, dx);
 }

@@ -12,9 +12,13 @@ namespace {
 
 void check_window(const window2d& w) {
   TROUPE_ASSERT(w.n >= 0 && w.c > 0 && w.stride > 0 && w.padding >= 0);
-  TROUPE_ASSERT(w.padding < w.kernel_h && w.padding < w.kernel_w); // else a window lies in the padding alone
   TROUPE_ASSERT(w.h + 2 * w.padding >= w.kernel_h && w.w + 2 * w.padding >= w.kernel_w);
   TROUPE_ASSERT(w.h * w.w <= INT32_MAX);
+}
+
+void check_pooling(const window2d& w) {
+  check_window(w);
+  TROUPE_ASSERT(w.padding < w.kernel_h && w.padding < w.kernel_w); // else a window lies in the padding alone
 }
 
 void check_terms(std::span<const term> terms) {
@@ -148,26 +152,26 @@ void cuda_backend::layernorm_backward(const float* x, const float* gamma, const 
 }
 
 void cuda_backend::max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) {
-  check_window(window);
+  check_pooling(window);
   compute("max_pool", [&] { cuda::max_pool(compute_, window, x, y, argmax); });
   writes(y, outputs(window, window.c));
   writes(argmax, outputs(window, window.c));
 }
 
 void cuda_backend::max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) {
-  check_window(window);
+  check_pooling(window);
   compute("max_pool_backward", [&] { cuda::max_pool_backward(compute_, window, argmax, dy, dx); });
   writes(dx, pixels(window));
 }
 
 void cuda_backend::avg_pool(const window2d& window, const float* x, float* y) {
-  check_window(window);
+  check_pooling(window);
   compute("avg_pool", [&] { cuda::avg_pool(compute_, window, x, y); });
   writes(y, outputs(window, window.c));
 }
 
 void cuda_backend::avg_pool_backward(const window2d& window, const float* dy, float* dx) {
-  check_window(window);
+  check_pooling(window);
   compute("avg_pool_backward", [&] { cuda::avg_pool_backward(compute_, window, dy, dx); });
   writes(dx, pixels(window));
 }

@@ -132,6 +132,19 @@ TEST_P(Dense, ConvolutionsAgree) {
   check_conv2d({.n = 1, .c = 1, .h = 1, .w = 1, .kernel_h = 1, .kernel_w = 1}, 1, true, none);
 }
 
+// As PyTorch has it: such a window is the bias. Channels choose among the library's kernels.
+TEST_P(Dense, ConvolutionsWithWindowsInThePaddingAloneAgree) {
+  using enum activation;
+  for (const std::int64_t c : {1, 3, 16})
+    for (const std::int64_t out : {6, 32}) {
+      check_conv2d({.n = 2, .c = c, .h = 8, .w = 7, .kernel_h = 3, .kernel_w = 1, .padding = 1}, out, true, relu);
+      check_conv2d({.n = 2, .c = c, .h = 7, .w = 9, .kernel_h = 1, .kernel_w = 3, .stride = 2, .padding = 1}, out, true, none);
+      check_conv2d({.n = 1, .c = c, .h = 5, .w = 6, .kernel_h = 1, .kernel_w = 1, .padding = 2}, out, true, none);
+      check_conv2d({.n = 1, .c = c, .h = 4, .w = 5, .kernel_h = 3, .kernel_w = 2, .padding = 5}, out, false, none);
+      check_conv2d({.n = 1, .c = c, .h = 20, .w = 24, .kernel_h = 3, .kernel_w = 3, .stride = 2, .padding = 4}, out, true, none);
+    }
+}
+
 TEST_P(Dense, AConvolutionOfAnotherSizeDoesNotDisturbTheFirst) {
   const window2d small{.n = 1, .c = 2, .h = 6, .w = 6, .kernel_h = 3, .kernel_w = 3};
   const window2d large{.n = 4, .c = 16, .h = 20, .w = 20, .kernel_h = 3, .kernel_w = 3};

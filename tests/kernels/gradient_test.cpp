@@ -63,6 +63,7 @@ TEST(Gradient, OfUnary) {
 
 TEST(Gradient, OfConvolution) {
   for (const window2d& w : {window2d{.n = 2, .c = 3, .h = 5, .w = 4, .kernel_h = 3, .kernel_w = 2},
+                            window2d{.n = 1, .c = 2, .h = 4, .w = 3, .kernel_h = 3, .kernel_w = 1, .padding = 2},
                             window2d{.n = 1, .c = 2, .h = 6, .w = 5, .kernel_h = 3, .kernel_w = 3, .stride = 2, .padding = 1}}) {
     constexpr std::int64_t channels = 3;
     auto x = draw(w.n * w.c * w.h * w.w), weight = draw(channels * w.c * w.kernel_h * w.kernel_w), bias = draw(channels);

@@ -74,6 +74,16 @@ TEST_F(Graph, WindowThatIsLargerThanTheImageIsRefused) {
   EXPECT_EQ(refusal(ops::max_pool{5, 5, 0}, {input({1, 4, 4})}), "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4); take a smaller one");
 }
 
+TEST_F(Graph, ConvolutionMayBePaddedBeyondItsWindowAndAPoolingMayNot) {
+  const auto y = g.apply(ops::conv2d{.padding = 1}, {input({1, 28, 28}), parameter({6, 1, 3, 1})});
+  ASSERT_TRUE(y);
+  EXPECT_EQ(g.at(*y).to_string(), "(rows, 6, 28, 30)");
+  EXPECT_EQ(refusal(ops::max_pool{2, 2, 2}, {input({1, 4, 4})}),
+            "a 2x2 pooling window with padding 2 could lie in the padding alone; take a padding below 2");
+  EXPECT_EQ(refusal(ops::conv2d{.padding = 30'000}, {input({1, 4, 4}), parameter({8, 1, 1, 1})}),
+            "padding 30000 makes images of 60004x60004, which are too large; take less");
+}
+
 TEST_F(Graph, ElementwiseNeedsOneShape) {
   EXPECT_EQ(refusal(ops::binary{kernels::binary_op::add}, {input({4}), input({5})}),
             "an elementwise operation needs two tensors of one shape, got (rows, 4) and (rows, 5)");
