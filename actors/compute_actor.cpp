@@ -120,7 +120,7 @@ void compute_state::enqueue_part() {
   args.x = x->as<const float>();
   args.labels = labels->as<const std::int32_t>();
   args.rows = part.data.rows;
-  args.key = request_.key;
+  args.key = {.seed = request_.seed, .step = part.data.place};
   if (alone)
     args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
       caf::anon_send(asker, gradient_ready{step, slot, gradients});

@@ -50,7 +50,7 @@ struct compute_request {
   std::uint64_t step = 0;
   kernels::buffer parameters; ///< the whole flat array; the replica's own where there is an update
   std::vector<weighted_batch> parts;
-  kernels::random_key key;
+  std::uint64_t seed = 0; ///< the job's
   std::optional<local_update> update;
 };
 /// Worker to compute actor, about its replica: parameters or dual variable anew; a sum, answered once it has run.

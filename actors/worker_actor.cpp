@@ -284,7 +284,7 @@ void worker_state::compute() {
   request.parameters = anchor_;
   for (auto& chunk : step_.chunks)
     request.parts.push_back({std::move(*chunk.data), chunk.weight});
-  request.key = {setup_.seed, setup_.self.value, step_.what.step};
+  request.seed = setup_.seed;
   request.update = step_.update;
   step_.chunks.clear();
   self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); },

@@ -143,7 +143,7 @@ private:
       const slice whole = rows_of(of, part);
       for (std::int64_t begin = whole.begin; begin < whole.end; begin += shop_.job.data.batch) {
         const std::int64_t end = std::min(begin + shop_.job.data.batch, whole.end);
-        const kernels::buffer g = step({whole.epoch, begin, end}, parameters, of.step);
+        const kernels::buffer g = step({whole.epoch, begin, end}, parameters);
         const step_outcome& outcome = shop_.step->outcome();
         out.loss += outcome.loss_sum;
         rows += static_cast<double>(outcome.rows);
@@ -164,7 +164,7 @@ private:
     return out;
   }
 
-  kernels::buffer step(const slice& rows, const kernels::buffer& parameters, std::uint64_t number) {
+  kernels::buffer step(const slice& rows, const kernels::buffer& parameters) {
     const batch loaded = loader_.load(rows);
     auto gradient = shop_.queue->allocate(bytes_of(shop_.floats));
     step_args args;
@@ -173,7 +173,7 @@ private:
     args.x = loaded.x.as<const float>();
     args.labels = loaded.labels.as<const std::int32_t>();
     args.rows = loaded.rows;
-    args.key = {shop_.job.seed, self_.worker.value, number};
+    args.key = {.seed = shop_.job.seed, .step = loaded.place};
     shop_.step->enqueue_step(args);
     shop_.queue->synchronize();
     return gradient;

@@ -232,10 +232,12 @@ public:
   /// y(rows, columns) = act(x + bias(columns)).
   virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
                                std::int64_t columns) = 0;
-  /// Inverted dropout: y = keep ? x / (1 - rate) : 0, where element i is kept if random_uniform(k, i) >= rate (random.hpp), and k
-  /// is `*key` with `layer` added to its stream. The key lies in the device's memory, so that a recorded program can be replayed
-  /// with that of another step. Its backward is the same call on the gradient. 0 <= rate < 1, count <= 2^34.
-  virtual void dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key, std::uint32_t layer) = 0;
+  /// Inverted dropout of x(rows, columns): y = keep ? x / (1 - rate) : 0, where element (r, c) is kept if random_uniform(k, c) >=
+  /// rate (random.hpp), and k is `*key` with `layer` added to its stream and r to its step: a row's mask is its own, whatever other
+  /// rows are computed with it. The key lies in the device's memory, so that a recorded program can be replayed with that of other
+  /// rows. Its backward is the same call on the gradient. 0 <= rate < 1, rows * columns <= 2^32.
+  virtual void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
+                       std::uint32_t layer) = 0;
 
   // -- reductions (fixed order: the same inputs give the same bits)
 

@@ -265,7 +265,7 @@ private:
     move_row("soft_threshold", 2, [&] { queue_.soft_threshold(a, 0.1F, y, n); });
     // These two compute more than they move: an exponential and a division, ten rounds of Philox for four elements.
     move_row("gelu (compute-bound)", 2, [&] { queue_.unary(unary_op::gelu, a, y, n); });
-    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, n, 0.5F, key.as<random_key>(), 0); });
+    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, rows, columns, 0.5F, key.as<random_key>(), 0); });
   }
 
   backend& queue_;

@@ -173,11 +173,13 @@ void bias_activation(const float* x, const float* bias, activation act, float* y
     y[i] = static_cast<float>(activate(act, static_cast<double>(x[i]) + (bias ? bias[i % columns] : 0.0F)));
 }
 
-void dropout(const float* x, float* y, std::int64_t count, float rate, random_key key) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool keep = random_uniform(key, static_cast<std::uint64_t>(i)) >= rate;
-    y[i] = keep ? static_cast<float>(x[i] / (1 - static_cast<double>(rate))) : 0;
-  }
+void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t at = i * columns + j;
+      const bool keep = random_uniform(key.of_row(static_cast<std::uint64_t>(i)), static_cast<std::uint64_t>(j)) >= rate;
+      y[at] = keep ? static_cast<float>(x[at] / (1 - static_cast<double>(rate))) : 0;
+    }
 }
 
 void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {

@@ -22,7 +22,7 @@ double binary(binary_op op, double a, double b);
 
 void gemm(const gemm_args& args);
 void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns);
-void dropout(const float* x, float* y, std::int64_t count, float rate, random_key key);
+void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key);
 
 void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns);
 float sum(const float* x, std::int64_t count);

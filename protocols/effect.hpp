@@ -67,7 +67,7 @@ struct compute {
     double weight = 1;
     friend bool operator==(const part&, const part&) = default;
   };
-  std::uint64_t step = 0; ///< comes back in `computed`; keys dropout
+  std::uint64_t step = 0; ///< comes back in `computed`
   std::uint64_t position = 0;
   std::uint32_t batches = 1; ///< n for a global batch
   std::uint32_t cuts = 1;

@@ -116,7 +116,7 @@ public:
   }
 
   void operator()(const ops::dropout& op) const {
-    queue_.dropout(x(0), y(0), count(out(0)), op.rate, bound_.key, op.stream);
+    queue_.dropout(x(0), y(0), rows_, count(out(0)) / rows_, op.rate, bound_.key, op.stream);
   }
 
   void operator()(const ops::cross_entropy&) const {

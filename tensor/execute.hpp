@@ -17,7 +17,7 @@ struct bindings {
   float* gradients = nullptr;
   float* report = nullptr;
   std::int64_t rows = 0;
-  const kernels::random_key* key = nullptr; ///< of the worker's first layer; in the device's memory
+  const kernels::random_key* key = nullptr; ///< of the first layer and row; in the device's memory
 
   float* address(const place& at) const;
 };

@@ -51,9 +51,6 @@ struct report_layout {
   std::int64_t elements() const { return 2 * max_rows + slots; }
 };
 
-/// A model has fewer dropout layers than this, so streams of different workers never meet.
-constexpr std::uint32_t streams_per_worker = 4096;
-
 std::size_t bytes_of(std::int64_t elements) {
   return static_cast<std::size_t>(elements) * sizeof(float);
 }
@@ -175,7 +172,7 @@ private:
     (queue_.*bring)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
     (queue_.*bring)(address(p, p.labels), args.labels, bytes_of(args.rows));
     if (p.draws) {
-      *key_host_.as<kernels::random_key>() = {args.key.seed, args.key.stream * streams_per_worker, args.key.step};
+      *key_host_.as<kernels::random_key>() = args.key;
       queue_.copy_from_host(key_device_.data(), key_host_.data(), sizeof(kernels::random_key));
     }
     if (opts_.capture)

@@ -23,7 +23,7 @@ struct step_args {
   const std::int32_t* labels = nullptr; ///< (rows)
   std::int64_t rows = 0;                ///< 1..max_rows
   bool staged = false;                  ///< x and labels are in the backend's memory already: brought while the last step ran
-  kernels::random_key key = {};         ///< of dropout: seed, worker as stream, step
+  kernels::random_key key = {};         ///< of dropout: the seed; as step the first row's place (see `batch`)
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending may
   /// begin.
   std::function<void(int slot)> gradient_ready = {};

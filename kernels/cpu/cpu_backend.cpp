@@ -144,11 +144,12 @@ void cpu_backend::bias_activation(const float* x, const float* bias, activation 
   loops_.bias_activation(x, bias, act, y, rows, columns);
 }
 
-void cpu_backend::dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key, std::uint32_t layer) {
+void cpu_backend::dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
+                          std::uint32_t layer) {
   TROUPE_ASSERT(rate >= 0 && rate < 1);
   const compute_mode mode(options_);
-  if (count > 0)
-    loops_.dropout(x, y, count, rate, key->of_layer(layer));
+  if (rows > 0 && columns > 0)
+    loops_.dropout(x, y, rows, columns, rate, key->of_layer(layer));
 }
 
 void cpu_backend::sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {

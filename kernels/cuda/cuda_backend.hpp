@@ -57,7 +57,8 @@ public:
   void axpby(float alpha, const float* x, float beta, float* y, std::int64_t count) override;
   void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
                        std::int64_t columns) override;
-  void dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key, std::uint32_t layer) override;
+  void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
+               std::uint32_t layer) override;
 
   void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) override;
   void sum(const float* x, std::int64_t count, float* result) override;

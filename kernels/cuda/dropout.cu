@@ -8,18 +8,21 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// One Philox block gives the four words of one group.
+/// One Philox block gives the four words of one group of a row.
 __global__ void __launch_bounds__(256)
-    dropout_kernel(const float* x, float* y, std::int64_t count, float rate, float scale, const random_key* of_step,
-                   std::uint32_t layer, bool wide) {
-  const random_key key = of_step->of_layer(layer);
-  const std::int64_t groups = (count + 3) / 4;
+    dropout_kernel(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, float scale,
+                   const random_key* of_first_row, std::uint32_t layer, bool wide) {
+  const random_key key = of_first_row->of_layer(layer);
+  const auto row_groups = static_cast<std::uint32_t>((columns + 3) / 4);
+  const std::int64_t groups = rows * row_groups;
   for (std::int64_t g = grid_thread(); g < groups; g += grid_threads()) {
-    const auto words = random_block(key, static_cast<std::uint32_t>(g));
-    auto values = load_group(x, g * 4, count, wide, 0.0F);
+    const std::uint32_t row = static_cast<std::uint32_t>(g) / row_groups, group = static_cast<std::uint32_t>(g) % row_groups;
+    const auto words = random_block(key.of_row(row), group);
+    const std::int64_t begin = row * columns;
+    auto values = load_group(x + begin, group * std::int64_t{4}, columns, wide, 0.0F);
     for (int e = 0; e < 4; ++e)
       values.v[e] = uniform_float(words[static_cast<std::size_t>(e)]) < rate ? 0.0F : values.v[e] * scale;
-    store_group(y, g * 4, count, wide, values);
+    store_group(y + begin, group * std::int64_t{4}, columns, wide, values);
   }
 }
 
@@ -67,11 +70,11 @@ struct bf16_body {
 
 } // namespace
 
-void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t count, float rate, const random_key* key,
-             std::uint32_t layer) {
-  if (count > 0)
-    launch(dropout_kernel, blocks_for(ceil_div(count, 4), 256), one_dimension(256), stream, x, y, count, rate,
-           1.0F / (1.0F - rate), key, layer, aligned16(x) && aligned16(y));
+void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate,
+             const random_key* key, std::uint32_t layer) {
+  if (rows > 0 && columns > 0)
+    launch(dropout_kernel, blocks_for(rows * ceil_div(columns, 4), 256), one_dimension(256), stream, x, y, rows, columns, rate,
+           1.0F / (1.0F - rate), key, layer, columns % 4 == 0 && aligned16(x) && aligned16(y));
 }
 
 void round_to_bf16(cudaStream_t stream, const float* x, std::uint16_t* y, std::int64_t count) {

@@ -24,8 +24,8 @@ void bias_activation(cudaStream_t stream, const float* x, const float* bias, act
 void soft_threshold(cudaStream_t stream, const float* x, float threshold, float* y, std::int64_t count);
 
 // dropout.cu
-void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t count, float rate, const random_key* key,
-             std::uint32_t layer);
+void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate,
+             const random_key* key, std::uint32_t layer);
 /// The nearest bfloat16 of each element (ties to even, NaN stays NaN), as its 16 bits or as the float that it stands for.
 void round_to_bf16(cudaStream_t stream, const float* x, std::uint16_t* y, std::int64_t count);
 void round_to_bf16(cudaStream_t stream, const float* x, float* y, std::int64_t count);

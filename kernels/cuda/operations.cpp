@@ -94,11 +94,11 @@ void cuda_backend::bias_activation(const float* x, const float* bias, activation
   writes(y, rows * columns);
 }
 
-void cuda_backend::dropout(const float* x, float* y, std::int64_t count, float rate, const random_key* key,
+void cuda_backend::dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
                            std::uint32_t layer) {
   TROUPE_ASSERT(rate >= 0 && rate < 1);
-  compute("dropout", [&] { cuda::dropout(compute_, x, y, count, rate, key, layer); });
-  writes(y, count);
+  compute("dropout", [&] { cuda::dropout(compute_, x, y, rows, columns, rate, key, layer); });
+  writes(y, rows * columns);
 }
 
 void cuda_backend::sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {

@@ -34,7 +34,7 @@ struct batch_part {
 
 /// The samples of one step: parts of the global batch of `samples` samples at `position`, cut into `cuts`.
 struct batch {
-  std::uint64_t step = 0; ///< the worker's own count, from 1; keys what is random in it
+  std::uint64_t step = 0; ///< the worker's own count, from 1
   std::uint64_t position = 0, samples = 0;
   std::uint32_t cuts = 1;
   std::uint32_t workers = 1; ///< n of the plan that it is a step of

@@ -20,8 +20,10 @@ batch batch_loader::load(const slice& rows) {
   TROUPE_ASSERT(rows.end <= (dealing_.by_worker ? std::ssize(own_) : data_->size()));
   if (rows.size() == 0)
     return {};
-  return gather(
+  batch made = gather(
       std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+  made.place = rows.epoch * static_cast<std::uint64_t>(data_->size()) + static_cast<std::uint64_t>(first_own(dealing_, data_->size()) + rows.begin);
+  return made;
 }
 
 batch batch_loader::load_in_order(std::int64_t begin, std::int64_t end) const {

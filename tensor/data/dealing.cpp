@@ -29,6 +29,10 @@ std::int64_t own_size(const dealing& how, std::int64_t data_size) {
   return share_of(how, data_size).size();
 }
 
+std::int64_t first_own(const dealing& how, std::int64_t data_size) {
+  return how.by_worker ? share_of(how, data_size).begin : 0;
+}
+
 std::vector<std::uint32_t> own_samples(const dealing& how, std::uint64_t seed, const data_set& data) {
   TROUPE_ASSERT(how.by_worker && how.sorted_fraction >= 0 && how.sorted_fraction <= 1);
   std::vector<std::uint32_t> order(static_cast<std::size_t>(data.size()));

@@ -23,6 +23,8 @@ dealing dealing_for(const data_spec& spec, int worker, int workers);
 
 /// How many of `data_size` samples are the worker's own: earlier workers have one more where they do not divide.
 std::int64_t own_size(const dealing& how, std::int64_t data_size);
+/// How many the workers before this one have; 0 where the data is everybody's.
+std::int64_t first_own(const dealing& how, std::int64_t data_size);
 
 /// The samples of one worker, of by_worker: a random choice of round(sorted_fraction * size) samples is sorted by label and cut
 /// contiguously among the workers, the others are dealt at random until everyone has its own_size. Each sample is dealt once;

@@ -84,6 +84,32 @@ class Equalities(ProtocolTest):
                 self.assertLessEqual(max(abs(a - b) for a, b in zip(sync, other)), 1e-5 * max(abs(x) for x in sync))
 
 
+class Dropout(ProtocolTest):
+    LAYERS = ("--set", 'model.layers=["flatten", "linear 48 relu", "dropout 0.5", "linear 10"]')
+    CYCLIC = ("--set", "cluster.workers=5", "--set", "stop.steps=1", *LAYERS)
+
+    def test_a_coded_step_is_the_same_whoever_straggles(self):
+        found = [self.weights("coded", *self.CYCLIC, "--straggler", f"worker={worker},factor=40", job=TIMED, scheme="cyclic")
+                 for worker in range(5)]
+        largest = max(abs(x) for x in found[0][1])
+        for result, weights in found:
+            self.assertEqual(result["steps"], 1)
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(found[0][1], weights)), 1e-6 * largest)
+
+    def test_a_simulated_coded_step_is_the_same_whoever_straggles(self):
+        sets = ("--set", "protocol.name=coded", "--set", "protocol.scheme=cyclic", *self.CYCLIC)
+        losses = [json.loads(cluster_test.subprocess.run(
+            [cluster_test.TROUPE, "simulate", self.path("job.toml", TIMED), "--json", *sets, "--straggler", f"worker={worker},factor=40"],
+            capture_output=True, text=True, check=True).stdout)["train_loss"] for worker in range(5)]
+        for loss in losses:
+            self.assertAlmostEqual(loss, losses[0], places=6)
+
+    def test_masks_are_the_rows_however_many_workers_share_a_batch(self):
+        _, two = self.weights("sync", *self.LAYERS, "--set", "cluster.workers=2", "--set", "data.batch=32", "--set", "stop.steps=2")
+        _, four = self.weights("sync", *self.LAYERS, "--set", "cluster.workers=4", "--set", "data.batch=16", "--set", "stop.steps=2")
+        self.assertLessEqual(max(abs(a - b) for a, b in zip(two, four)), 1e-5 * max(abs(x) for x in two))
+
+
 class EveryProtocol(ProtocolTest):
     def test_learns_on_three_processes_and_two_shards(self):
         listed = json.loads(cluster_test.subprocess.run([cluster_test.TROUPE, "protocols", "--json"], capture_output=True,

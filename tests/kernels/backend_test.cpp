@@ -65,14 +65,14 @@ TEST_P(Backend, AReplayedDropoutDrawsByTheKeyOfNow) {
   const random_key before{.seed = 2, .step = 1}, after{.seed = 2, .step = 2};
   auto ones = upload(std::vector<float>(n, 1)), replayed = output(n), plain = output(n);
   auto key = upload(before), other = upload(after);
-  auto program = queue.capture([&] { queue.dropout(ones, replayed, n, 0.5F, key, 4); });
+  auto program = queue.capture([&] { queue.dropout(ones, replayed, 5, n / 5, 0.5F, key, 4); });
   queue.replay(*program);
-  queue.dropout(ones, plain, n, 0.5F, key, 4);
+  queue.dropout(ones, plain, 5, n / 5, 0.5F, key, 4);
   const auto first = replayed.get();
   EXPECT_TRUE(same_bits(first, plain.get()));
   queue.copy(key, other, sizeof(random_key));
   queue.replay(*program);
-  queue.dropout(ones, plain, n, 0.5F, key, 4);
+  queue.dropout(ones, plain, 5, n / 5, 0.5F, key, 4);
   EXPECT_TRUE(same_bits(replayed.get(), plain.get()));
   EXPECT_FALSE(same_bits(replayed.get(), first));
 }
@@ -90,7 +90,7 @@ TEST_P(Backend, EmptyOperationsDoNothing) {
   auto x = output(1);
   queue.unary(unary_op::exp, x, x, 0);
   queue.binary(binary_op::add, x, x, x, 0);
-  queue.dropout(x, x, 0, 0.5F, nullptr, 0);
+  queue.dropout(x, x, 0, 10, 0.5F, nullptr, 0);
   queue.softmax(x, x, 0, 10);
   queue.copy(x, x, 0);
   EXPECT_TRUE(std::isnan(x.get()[0]));

@@ -128,7 +128,7 @@ TEST_F(CudaPrecision, EveryWriteToAnOperandIsNoticed) {
       {"binary", [&] { queue.binary(binary_op::add, from, from, to, count); }},
       {"axpby", [&] { queue.axpby(0.5F, from, 0.5F, to, count); }},
       {"bias_activation", [&] { queue.bias_activation(from, from, activation::none, to, n, n); }},
-      {"dropout", [&] { queue.dropout(from, to, count, 0.5F, key.as<random_key>(), 0); }},
+      {"dropout", [&] { queue.dropout(from, to, n, n, 0.5F, key.as<random_key>(), 0); }},
       {"sum_rows", [&] { queue.sum_rows(from, to, n, n); }},
       {"sum", [&] { queue.sum(from, count, to); }},
       {"weighted_sum", [&] { queue.weighted_sum(terms, to, count); }},

@@ -105,9 +105,9 @@ public:
                        std::int64_t columns) override {
     later([=, this] { inner_->bias_activation(x, bias, act, y, rows, columns); });
   }
-  void dropout(const float* x, float* y, std::int64_t count, float rate, const kernels::random_key* key,
+  void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const kernels::random_key* key,
                std::uint32_t layer) override {
-    later([=, this] { inner_->dropout(x, y, count, rate, key, layer); });
+    later([=, this] { inner_->dropout(x, y, rows, columns, rate, key, layer); });
   }
   void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) override {
     later([=, this] { inner_->sum_rows(x, y, rows, columns); });

@@ -180,26 +180,27 @@ TEST_P(Elementwise, BiasActivationAgrees) {
 }
 
 TEST_P(Elementwise, DropoutIsPhiloxByDefinition) {
-  for (auto n : lengths)
-    for (float rate : {0.0F, 0.3F, 0.9F}) {
-      const random_key key{.seed = 0x123456789abcdef0, .stream = 5, .step = (std::uint64_t{1} << 33) + 7};
-      auto before = key;
-      before.stream = 2;
-      const auto x = random.floats(n, 1, 2);
-      std::vector<float> want(x.size());
-      reference::dropout(x.data(), want.data(), n, rate, key);
-      auto device_x = upload(x), y = output(n);
-      auto device_key = upload(before);
-      queue.dropout(device_x, y, n, rate, device_key, 3);
-      EXPECT_TRUE(agree(y.get(), want, {.relative = 3e-7})) << "n " << n << ", rate " << rate;
-    }
+  for (auto columns : lengths)
+    for (std::int64_t rows : {1, 5})
+      for (float rate : {0.0F, 0.3F, 0.9F}) {
+        const random_key key{.seed = 0x123456789abcdef0, .stream = 5, .step = (std::uint64_t{1} << 33) - 2};
+        auto before = key;
+        before.stream = 2;
+        const auto x = random.floats(rows * columns, 1, 2);
+        std::vector<float> want(x.size());
+        reference::dropout(x.data(), want.data(), rows, columns, rate, key);
+        auto device_x = upload(x), y = output(rows * columns);
+        auto device_key = upload(before);
+        queue.dropout(device_x, y, rows, columns, rate, device_key, 3);
+        EXPECT_TRUE(agree(y.get(), want, {.relative = 3e-7})) << rows << " rows of " << columns << ", rate " << rate;
+      }
 }
 
 TEST_P(Elementwise, DropoutKeepsTheRightShare) {
   constexpr std::int64_t n = 100'000;
   auto y = upload(std::vector<float>(n, 1));
   auto key = upload(random_key{.seed = 3});
-  queue.dropout(y, y, n, 0.3F, key, 0);
+  queue.dropout(y, y, 100, n / 100, 0.3F, key, 0);
   double kept = 0;
   for (float v : y.get())
     kept += v != 0;

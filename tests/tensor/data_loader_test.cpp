@@ -33,6 +33,15 @@ TEST(BatchLoader, SliceHoldsItsPartOfTheEpochsPermutation) {
   }
 }
 
+TEST(BatchLoader, BatchKnowsThePlaceOfItsFirstRowAmongAllThatTheJobHandsOut) {
+  batch_loader shared{std::make_shared<counting_set>(100), 3, allocate};
+  EXPECT_EQ(shared.load({0, 0, 4}).place, 0U);
+  EXPECT_EQ(shared.load({2, 90, 100}).place, 290U);
+  // Of 100 samples the first of three workers has 34.
+  batch_loader second{std::make_shared<counting_set>(100), 3, allocate, {.by_worker = true, .worker = 1, .workers = 3}};
+  EXPECT_EQ(second.load({2, 5, 8}).place, 239U);
+}
+
 TEST(BatchLoader, ByWorkerASliceIsOfTheWorkersOwnOrder) {
   const counting_set data{100};
   const dealing second{.by_worker = true, .worker = 1, .workers = 3, .sorted_fraction = 0.5};

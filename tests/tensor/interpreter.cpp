@@ -211,10 +211,10 @@ public:
   }
 
   void operator()(const ops::dropout& op) {
-    auto key = given_.key;
-    key.stream = key.stream * 4096 + op.stream;
+    const auto key = given_.key.of_layer(op.stream);
+    const auto columns = y().size() / static_cast<std::size_t>(given_.rows);
     for (std::size_t i = 0; i < y().size(); ++i) {
-      const bool keep = !given_.training || kernels::random_uniform(key, i) >= op.rate;
+      const bool keep = !given_.training || kernels::random_uniform(key.of_row(i / columns), i % columns) >= op.rate;
       y()[i] = keep ? x(0)[i] / (given_.training ? 1 - static_cast<double>(op.rate) : 1) : 0;
     }
   }

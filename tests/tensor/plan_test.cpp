@@ -140,6 +140,24 @@ TEST_P(PlanOfModels, StepEqualsTheInterpreterForAnyRows) {
     expect_step_equals_interpreter(r, rows);
 }
 
+TEST(Plan, ARowsDropoutIsItsOwnWhateverRowsAreComputedWithIt) {
+  rig r{{"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {5}, 7};
+  const auto loss = r.step(7).loss_sum;
+  const auto whole = r.flat_gradients();
+  const auto first_loss = r.step(3).loss_sum;
+  const auto first = r.flat_gradients();
+  auto rest = r.args(4);
+  rest.x += 3 * 5;
+  rest.labels += 3;
+  rest.key.step += 3;
+  r.compiled->enqueue_step(rest);
+  r.queue->synchronize();
+  EXPECT_NEAR(loss, first_loss + r.compiled->outcome().loss_sum, 1e-5);
+  const auto second = r.flat_gradients();
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    EXPECT_NEAR(whole[i], (3 * first[i] + 4 * second[i]) / 7, 1e-6);
+}
+
 TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
   for (bool training : {true, false}) {
     rig r{GetParam().layers, GetParam().sample, 7, training};

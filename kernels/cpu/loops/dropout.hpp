@@ -29,7 +29,7 @@ inline void random_words(const random_key& key, std::uint32_t first, std::int64_
   }
 }
 
-void dropout(const float* x, float* y, std::int64_t n, float rate, random_key key) {
+inline void dropout_of_row(const float* x, float* y, std::int64_t n, float rate, const random_key& key) {
   const float scale = 1.0F / (1.0F - rate);
   alignas(64) std::uint32_t words[block_size];
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
@@ -41,5 +41,12 @@ void dropout(const float* x, float* y, std::int64_t n, float rate, random_key ke
       const float draw = static_cast<float>(static_cast<std::int32_t>(words[i] >> 8)) * 0x1p-24F;
       return draw < rate ? 0.0F : from[i] * scale;
     });
+  }
+}
+
+void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    dropout_of_row(x + i * columns, y + i * columns, columns, rate, key);
+    ++key.step;
   }
 }

@@ -23,7 +23,7 @@ struct loop_table {
   void (*binary)(binary_op op, const float* a, const float* b, float* y, std::int64_t n);
   void (*axpby)(float alpha, const float* x, float beta, float* y, std::int64_t n);
   void (*bias_activation)(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns);
-  void (*dropout)(const float* x, float* y, std::int64_t n, float rate, random_key key);
+  void (*dropout)(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key);
 
   void (*sum_rows)(const float* x, float* y, std::int64_t rows, std::int64_t columns);
   float (*sum)(const float* x, std::int64_t n);
