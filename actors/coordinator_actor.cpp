@@ -11,6 +11,7 @@
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
 #include "protocols/catalog.hpp"
+#include "protocols/duration.hpp"
 
 namespace troupe::actors {
 
@@ -23,8 +24,6 @@ constexpr auto stall_after = 5s;
 constexpr auto totals_deadline = 3s;
 /// Not one of the protocol's timers: the coordinator's own look at progress.
 constexpr protocols::timer_id stall_timer{0xffff'ffff};
-
-protocols::nanoseconds to_ns(double seconds) { return static_cast<protocols::nanoseconds>(std::llround(seconds * 1e9)); }
 
 } // namespace
 
@@ -45,11 +44,11 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.batch = what.data.batch;
   options.data_size = data_size;
   options.evaluate_every_samples = what.evaluate.every_samples;
-  options.evaluate_every_ns = to_ns(what.evaluate.every_s);
+  options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
   options.stop_epochs = what.stop.epochs;
   options.stop_steps = what.stop.steps;
   options.stop_samples = what.stop.samples;
-  options.stop_ns = to_ns(what.stop.seconds);
+  options.stop_ns = protocols::duration_of_s(what.stop.seconds);
   options.target_accuracy = what.stop.target_accuracy;
   return options;
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "actors/training_clock.hpp"
+#include "protocols/duration.hpp"
 #include "protocols/shared_link.hpp"
 
 namespace troupe::actors {
@@ -54,7 +55,7 @@ private:
     auto now = clock_.now();
     for (auto id : link_.through(now))
       transmitted_.push_back(
-        {now + static_cast<protocols::nanoseconds>(spec_.latency_ms * 1e6), std::move(under_way_.extract(id).mapped())});
+        {now + protocols::duration_of_ms(spec_.latency_ms), std::move(under_way_.extract(id).mapped())});
   }
 
   void await() {

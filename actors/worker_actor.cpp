@@ -5,6 +5,7 @@
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
 #include "actors/standing_still.hpp"
+#include "protocols/duration.hpp"
 
 #include <stdexcept>
 
@@ -117,7 +118,7 @@ void worker_state::start_clock() {
   clock_.resume();
   for (const auto& fault : setup_.inject.faults)
     if (fault.what == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
-      timers_.arm({crash_timer, static_cast<protocols::nanoseconds>(fault.at_s * 1e9)});
+      timers_.arm({crash_timer, protocols::duration_of_s(fault.at_s)});
 }
 
 template <class Payload>

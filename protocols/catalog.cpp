@@ -16,6 +16,7 @@
 #include "protocols/backup_workers.hpp"
 #include "protocols/dc_async.hpp"
 #include "protocols/deadline.hpp"
+#include "protocols/duration.hpp"
 #include "protocols/easgd.hpp"
 #include "protocols/gossip.hpp"
 #include "protocols/gossip_rule.hpp"
@@ -101,10 +102,6 @@ double lambda_of(const protocol_spec& spec) {
   return real_of(spec, "lambda", flag_of(spec, "adaptive", true) ? 2 : 0.04);
 }
 
-nanoseconds seconds(double s) {
-  return static_cast<nanoseconds>(s * 1e9);
-}
-
 } // namespace
 
 std::vector<catalog_entry> catalog() {
@@ -181,7 +178,7 @@ std::vector<catalog_entry> catalog() {
        .make_rule = rounds,
        .make_worker = answers,
        .make_controller = [](const protocol_spec& spec) {
-         return std::make_unique<adacomm>(adacomm_options{initial_period(spec), seconds(real_of(spec, "interval_s", 60)),
+         return std::make_unique<adacomm>(adacomm_options{initial_period(spec), duration_of_s(real_of(spec, "interval_s", 60)),
                                                           flag_of(spec, "couple_lr", true)});
        }},
       {.name = "easgd",

@@ -233,7 +233,8 @@ arm_timer coordinator::evaluation_timer(nanoseconds now) const {
 }
 
 std::uint64_t coordinator::stop_samples() const {
-  const auto epochs = static_cast<std::uint64_t>(std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size)));
+  constexpr double most = 1e18; // beyond, it is not a whole number of 64 bits
+  const auto epochs = static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size))));
   if (epochs == 0 || options_.stop_samples == 0)
     return std::max(epochs, options_.stop_samples);
   return std::min(epochs, options_.stop_samples);

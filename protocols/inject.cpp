@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "protocols/dice.hpp"
+#include "protocols/duration.hpp"
 
 namespace troupe::protocols {
 
@@ -40,11 +41,11 @@ double step_factor(const inject_spec& spec, std::uint64_t seed, worker_id worker
 nanoseconds emulated_step(const inject_spec& spec, std::uint64_t seed, worker_id worker, std::uint64_t step, double share) {
   if (spec.step_ms <= 0)
     return 0;
-  return std::llround(spec.step_ms * 1e6 * share * step_factor(spec, seed, worker, step));
+  return duration(spec.step_ms * 1e6 * share * step_factor(spec, seed, worker, step));
 }
 
 nanoseconds transmission(const link_spec& link, std::uint64_t bytes) {
-  return link.mbit <= 0 ? 0 : std::llround(static_cast<double>(bytes) * 8e3 / link.mbit);
+  return link.mbit <= 0 ? 0 : duration(static_cast<double>(bytes) * 8e3 / link.mbit);
 }
 
 } // namespace troupe::protocols

@@ -2,12 +2,14 @@
 // One direction of a host's link to the network, shared fairly by what is under way on it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "protocols/duration.hpp"
 #include "protocols/inject.hpp"
 
 namespace troupe::protocols {
@@ -21,15 +23,15 @@ public:
   /// A message begins.
   void start(nanoseconds now, std::uint64_t id, std::uint64_t bytes) {
     advance(now);
-    waiting_.emplace(served_ + (transmission(spec_, bytes) << fraction_bits), id);
+    waiting_.emplace(served_ + (service{transmission(spec_, bytes)} << fraction_bits), id);
   }
 
   /// When the next message is through, if no other begins before.
   std::optional<nanoseconds> next() const {
     if (waiting_.empty())
       return std::nullopt;
-    const std::int64_t left = (waiting_.begin()->first - served_) * static_cast<std::int64_t>(waiting_.size());
-    return now_ + (left + (1 << fraction_bits) - 1) / (1 << fraction_bits);
+    const service left = (waiting_.begin()->first - served_) * static_cast<std::int64_t>(waiting_.size());
+    return now_ + static_cast<nanoseconds>(std::min<service>((left + (1 << fraction_bits) - 1) / (1 << fraction_bits), longest_duration));
   }
 
   /// Which messages are through by now, in the order in which they began where they come together.
@@ -44,19 +46,20 @@ public:
   }
 
 private:
-  /// Nanoseconds are divided among messages: what is left of them is kept in 65,536ths.
+  /// Nanoseconds are divided among messages: what is left of them is kept in 65,536ths, of which 64 bits hold not two days.
   static constexpr int fraction_bits = 16;
+  __extension__ typedef __int128 service;
 
   void advance(nanoseconds now) {
     if (!waiting_.empty())
-      served_ += ((now - now_) << fraction_bits) / static_cast<std::int64_t>(waiting_.size());
+      served_ += (service{now - now_} << fraction_bits) / static_cast<std::int64_t>(waiting_.size());
     now_ = now;
   }
 
   link_spec spec_;
   nanoseconds now_ = 0;
-  std::int64_t served_ = 0;                              ///< what a message that was there from the start would have got
-  std::multimap<std::int64_t, std::uint64_t> waiting_{}; ///< by the service at which a message is through
+  service served_ = 0;                              ///< what a message that was there from the start would have got
+  std::multimap<service, std::uint64_t> waiting_{}; ///< by the service at which a message is through
 };
 
 } // namespace troupe::protocols

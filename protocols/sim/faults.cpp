@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "protocols/duration.hpp"
 #include "protocols/sim/text.hpp"
 
 namespace troupe::protocols::sim {
@@ -16,25 +17,21 @@ namespace {
 
 using role = endpoint::role;
 
-nanoseconds to_ns(double seconds) {
-  return std::llround(seconds * 1e9);
-}
-
 } // namespace
 
 void cluster::plan_faults() {
   for (const fault_spec& fault : options_.inject.faults)
     switch (fault.what) {
     case fault_spec::kind::crash:
-      happens(to_ns(fault.at_s), [this, who = fault.worker] { kill(who); });
+      happens(duration_of_s(fault.at_s), [this, who = fault.worker] { kill(who); });
       if (fault.back_after_s)
-        happens(to_ns(fault.at_s + *fault.back_after_s), [this, who = fault.worker] { join(who, false); });
+        happens(duration_of_s(fault.at_s + *fault.back_after_s), [this, who = fault.worker] { join(who, false); });
       break;
     case fault_spec::kind::pause:
-      happens(to_ns(fault.at_s), [this, fault] { pause(fault.worker, to_ns(fault.for_s)); });
+      happens(duration_of_s(fault.at_s), [this, fault] { pause(fault.worker, duration_of_s(fault.for_s)); });
       break;
     case fault_spec::kind::partition:
-      happens(to_ns(fault.at_s), [this, fault] { cut_off(fault.worker, to_ns(fault.for_s)); });
+      happens(duration_of_s(fault.at_s), [this, fault] { cut_off(fault.worker, duration_of_s(fault.for_s)); });
       break;
     case fault_spec::kind::reorder:
       reorder_ = fault.prob;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "protocols/duration.hpp"
 #include "protocols/shared_link.hpp"
 
 namespace troupe::protocols::sim {
@@ -24,7 +25,7 @@ struct host_link {
 /// both have let it through. Between idle hosts it takes its transmission once. The latency comes afterwards.
 class network {
 public:
-  explicit network(const link_spec& link) : link_(link), latency_(static_cast<nanoseconds>(link.latency_ms * 1e6 + 0.5)) {}
+  explicit network(const link_spec& link) : link_(link), latency_(duration_of_ms(link.latency_ms)) {}
 
   nanoseconds latency() const { return latency_; }
   bool limited() const { return link_.mbit > 0; }

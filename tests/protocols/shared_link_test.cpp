@@ -64,6 +64,20 @@ TEST(SharedLink, NothingIsLostInRounding) {
   EXPECT_NEAR(static_cast<double>(last), 21e3 + 1, 2); // three times seven microseconds, from the first begin on
 }
 
+TEST(SharedLink, DaysAndCenturiesAreTimesToo) {
+  constexpr nanoseconds day = 86'400'000'000'000;
+  shared_link busy{{.mbit = 8}}; // a byte in a microsecond
+  for (int i = 1; i <= 5; ++i) { // never idle
+    busy.start((i - 1) * day, i, day / 1000);
+    EXPECT_EQ(*busy.next(), i * day);
+    EXPECT_EQ(busy.through(i * day).size(), 1U);
+  }
+  shared_link never{{.mbit = 1e-300}};
+  never.start(0, 1, 1000);
+  never.start(0, 2, 1000);
+  EXPECT_EQ(*never.next(), longest_duration);
+}
+
 TEST(SharedLink, AnUnlimitedLinkTakesNoTime) {
   shared_link link{{.latency_ms = 3}};
   link.start(7, 1, 1'000'000);
