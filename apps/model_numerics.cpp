@@ -199,7 +199,7 @@ public:
     std::vector<kernels::term> terms;
     for (const sim::operand& term : sum)
       terms.push_back({data_of(term.what).as<const float>(), term.weight});
-    if (terms.empty())
+    if (terms.empty() || range_.size() == 0) // a small model has fewer pieces than some jobs shards
       return;
     kernels::buffer compensated;
     if (how.compensate.lambda != 0 && backup) {
