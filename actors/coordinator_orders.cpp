@@ -8,6 +8,7 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
+#include "actors/job_check.hpp"
 
 namespace troupe::actors {
 
@@ -105,21 +106,31 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
     return fmt::format("log.level is {}", msg.value);
   }
   protocols::decision what{.why = fmt::format("{} = {}, as a person wants it", msg.key, msg.value)};
+  auto wanted = setup_.what; // the job as it would be, which is checked as the job was
+  wanted.protocol = machine_->current().protocol;
   if (msg.key == "optimizer.lr") {
     const auto lr = number_in<double>(msg.value);
-    if (!lr || !std::isfinite(*lr) || *lr <= 0)
-      return failure(fmt::format("optimizer.lr = {} is no number above 0", msg.value));
+    if (!lr)
+      return failure(fmt::format("optimizer.lr = {} is no number", msg.value));
     what.lr_scale = *lr / setup_.what.optimizer.lr;
+    if (!std::isfinite(*what.lr_scale))
+      return failure(fmt::format("optimizer.lr = {} is too far from the job's {}", msg.value, setup_.what.optimizer.lr));
+    wanted.optimizer.lr = *lr;
+    wanted.optimizer.min_lr *= *what.lr_scale; // the whole schedule is scaled
   } else if (msg.key == "protocol.steps") {
-    const auto& protocol = machine_->current().protocol.name;
-    if (protocol != "local" && protocol != "easgd")
-      return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", protocol));
-    what.period = number_in<std::uint32_t>(msg.value);
-    if (!what.period || *what.period < 1 || *what.period > 1'000'000)
-      return failure(fmt::format("protocol.steps = {} is no whole number from 1 to 1000000", msg.value));
+    if (wanted.protocol.name != "local" && wanted.protocol.name != "easgd")
+      return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", wanted.protocol.name));
+    const auto steps = number_in<std::int64_t>(msg.value);
+    if (!steps)
+      return failure(fmt::format("protocol.steps = {} is no whole number", msg.value));
+    wanted.protocol.parameters["steps"] = *steps;
+    what.period = static_cast<std::uint32_t>(*steps);
   } else {
     return failure(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
   }
+  for (const auto& problem : check_job(wanted, {.protocols = setup_.added}))
+    if (problem.key == msg.key)
+      return failure(problem.what);
   perform(machine_->on(what));
   return fmt::format("{} is {} from the next round on", msg.key, msg.value);
 }

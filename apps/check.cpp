@@ -235,6 +235,8 @@ int check_command(const check_options& options) {
   const auto prepared = prepare_job(options.job, options.cluster);
   if (!prepared)
     return refuse_check(prepared.error(), options.json);
+  if (auto wrong = config::process_limits(prepared->config); !wrong.empty())
+    return refuse_check({std::move(wrong)}, options.json);
   const auto cost = cost_of(*prepared);
   if (!cost)
     return refuse_check(cost.error(), options.json);

@@ -223,6 +223,8 @@ int compare_command(const compare_options& options) {
     std::vector<const config::loaded_job*> jobs;
     for (const contestant& c : *contestants)
       jobs.push_back(&c.job);
+    if (auto wrong = config::process_limits(prepared->config); !wrong.empty())
+      return refuse({std::move(wrong)});
     if (auto wrong = memory_shortages(jobs, prepared->network, prepared->data); !wrong.empty())
       return refuse({std::move(wrong)});
     prepared->data = {}; // each node reads its own

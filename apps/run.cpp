@@ -92,8 +92,9 @@ int run_command(const run_options& options) {
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
-  if (auto wrong = config::only_simulated(prepared->config); !wrong.empty())
-    return refuse({std::move(wrong)});
+  for (auto wrong : {config::only_simulated(prepared->config), config::process_limits(prepared->config)})
+    if (!wrong.empty())
+      return refuse({std::move(wrong)});
   if (!prepared->cluster) // else other hosts' memory counts
     if (auto wrong = memory_shortages({&prepared->config}, prepared->network, prepared->data); !wrong.empty())
       return refuse({std::move(wrong)});

@@ -87,6 +87,12 @@ std::vector<parameter_info> local_parameters() {
           real("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true}, "of the workers that take part in a round, drawn anew each time")};
 }
 
+/// What is wrong with the step of the centre.
+std::string check_outer(const protocol_spec& spec, std::uint32_t) {
+  const bool along_nothing = text_of(spec, "outer", "average") == "nesterov" && real_of(spec, "outer_momentum", 0.9) == 0;
+  return along_nothing ? "outer_momentum is 0, and outer = \"nesterov\" looks ahead along it; give one above 0" : "";
+}
+
 std::vector<parameter_info> with(parameter_info first, std::vector<parameter_info> more) {
   more.insert(more.begin(), std::move(first));
   return more;
@@ -166,6 +172,7 @@ std::vector<catalog_entry> catalog() {
        .round_is_full = "all workers of the round have pushed what they moved by; weighted by samples; outer optimizer",
        .who_gets = "everyone in the next round",
        .parameters = with(whole("steps", 10, 1, "H: local steps between communications"), local_parameters()),
+       .check = check_outer,
        .make_rule = rounds,
        .make_worker = answers},
       {.name = "adacomm",
@@ -175,6 +182,7 @@ std::vector<catalog_entry> catalog() {
        .parameters = with(whole("initial_steps", 20, 1, "tau_0: local steps between communications at first"),
                           with(real("interval_s", 60, {.least = 0.001, .most = 1e9}, "training seconds between adaptations"),
                                with(flag("couple_lr", true, "let the period follow the learning rate too"), local_parameters()))),
+       .check = check_outer,
        .make_rule = rounds,
        .make_worker = answers,
        .make_controller = [](const protocol_spec& spec) {

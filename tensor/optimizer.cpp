@@ -21,31 +21,36 @@ std::size_t bytes_of(std::int64_t floats) {
 
 } // namespace
 
+/// A sentence begins with the key that it is about.
 result<void> check(const optimizer_spec& spec) {
-  auto wrong = [](std::string what) { return error{errc::bad_option, "optimizer: " + std::move(what)}; };
-  if (spec.name != "sgd" && spec.name != "adamw")
-    return wrong(fmt::format("name \"{}\" is unknown; \"sgd\" or \"adamw\"", spec.name));
-  if (spec.schedule != "constant" && spec.schedule != "step" && spec.schedule != "cosine")
-    return wrong(fmt::format("schedule \"{}\" is unknown; \"constant\", \"step\" or \"cosine\"", spec.schedule));
-  if (!(spec.lr > 0) || !std::isfinite(spec.lr))
-    return wrong(fmt::format("lr is a positive number, got {}", spec.lr));
-  if (!(spec.momentum >= 0 && spec.momentum < 1))
-    return wrong(fmt::format("momentum is in [0, 1), got {}", spec.momentum));
-  if (spec.nesterov && spec.momentum == 0)
-    return wrong("nesterov needs a momentum above 0");
-  if (!(spec.weight_decay >= 0) || !std::isfinite(spec.weight_decay))
-    return wrong(fmt::format("weight_decay is 0 or more, got {}", spec.weight_decay));
-  if (!(spec.beta1 >= 0 && spec.beta1 < 1 && spec.beta2 >= 0 && spec.beta2 < 1))
-    return wrong(fmt::format("beta1 and beta2 are in [0, 1), got {} and {}", spec.beta1, spec.beta2));
-  if (!(spec.epsilon > 0))
-    return wrong(fmt::format("epsilon is above 0, got {}", spec.epsilon));
-  if (!(spec.warmup_epochs >= 0))
-    return wrong(fmt::format("warmup_epochs is 0 or more, got {}", spec.warmup_epochs));
-  if (spec.schedule == "step" && !(spec.step_epochs > 0 && spec.gamma > 0))
-    return wrong(fmt::format("step_epochs and gamma are above 0, got {} and {}", spec.step_epochs, spec.gamma));
-  if (spec.schedule == "cosine" && !(spec.total_epochs > spec.warmup_epochs))
-    return wrong(fmt::format("a cosine schedule needs total_epochs above warmup_epochs, got {} and {}", spec.total_epochs,
-                             spec.warmup_epochs));
+  std::string wrong;
+  const auto refuse = [&wrong](bool fits, const char* what, const auto&... values) {
+    if (!fits && wrong.empty())
+      wrong = fmt::format(fmt::runtime(what), values...);
+  };
+  const bool sgd = spec.name == "sgd", cosine = spec.schedule == "cosine";
+  const auto below_one = [](double rate) { return rate >= 0 && rate < 1; };
+  const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
+  const auto from_zero = [](double value) { return value >= 0 && std::isfinite(value); };
+  refuse(sgd || spec.name == "adamw", "name = \"{}\" is unknown; write \"sgd\" or \"adamw\"", spec.name);
+  refuse(cosine || spec.schedule == "constant" || spec.schedule == "step",
+         "schedule = \"{}\" is unknown; write \"constant\", \"step\" or \"cosine\"", spec.schedule);
+  refuse(positive(spec.lr), "lr = {} must be above 0", spec.lr);
+  refuse(below_one(spec.momentum), "momentum = {} must be at least 0 and below 1", spec.momentum);
+  refuse(!spec.nesterov || !sgd || spec.momentum != 0, "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
+  refuse(from_zero(spec.weight_decay), "weight_decay = {} must be at least 0", spec.weight_decay);
+  refuse(below_one(spec.beta1), "beta1 = {} must be at least 0 and below 1", spec.beta1);
+  refuse(below_one(spec.beta2), "beta2 = {} must be at least 0 and below 1", spec.beta2);
+  refuse(positive(spec.epsilon), "epsilon = {} must be above 0", spec.epsilon);
+  refuse(from_zero(spec.warmup_epochs), "warmup_epochs = {} must be at least 0", spec.warmup_epochs);
+  refuse(spec.schedule != "step" || positive(spec.step_epochs), "step_epochs = {} must be above 0", spec.step_epochs);
+  refuse(spec.schedule != "step" || positive(spec.gamma), "gamma = {} must be above 0", spec.gamma);
+  refuse(!cosine || !(spec.min_lr > spec.lr), "min_lr = {} is above lr = {}; the cosine falls from lr to min_lr", spec.min_lr, spec.lr);
+  refuse(!cosine || spec.total_epochs > spec.warmup_epochs,
+         "warmup_epochs = {} leaves nothing to the cosine, which ends at total_epochs = {}; give fewer, or a larger total_epochs",
+         spec.warmup_epochs, spec.total_epochs);
+  if (!wrong.empty())
+    return error{errc::bad_option, std::move(wrong)};
   return {};
 }
 

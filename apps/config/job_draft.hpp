@@ -79,8 +79,8 @@ inline value as_value(const protocols::spec_value& v) {
 /// The protocol's parameters and those of `[protocol.NAME]` tables; `asked` is the protocol that compare asks for instead, or
 /// empty.
 void read_protocols(job_draft& draft, const std::string& asked);
-/// Whether the protocol can do with the workers that there are; and the parameters that were not given.
-void check_protocol(job_draft& draft);
+/// The protocol's parameters that were not given.
+void complete_protocol(job_draft& draft);
 
 /// The rules between the protocol with its parameters and other keys.
 void apply_protocol_rules(job_draft& draft);

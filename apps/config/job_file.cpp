@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "actors/job_check.hpp"
 #include "apps/config/job_draft.hpp"
 
 namespace troupe::config {
@@ -16,6 +19,29 @@ checked<setting> parse_setting(const std::string& argument) {
   return setting{key, argument.substr(equals + 1), "--set " + key};
 }
 
+namespace {
+
+/// What the layers say that will carry the job out. A value that was refused is not the job's: what depends on it is not asked.
+void ask_layers(job_draft& draft) {
+  const auto section_of = [](const std::string& key) { return key.substr(0, key.find('.')); };
+  const auto unread = [&](const std::string& section) {
+    const auto in_it = [&](const std::string& key) { return section_of(key) == section; };
+    return std::ranges::any_of(draft.refused, in_it) || std::ranges::any_of(draft.suggested, in_it);
+  };
+  if (unread("stop") || unread("cluster"))
+    return;
+  for (auto& [key, what] : actors::check_job(draft.out.job, draft.out.added)) {
+    const std::string section = section_of(key);
+    for (const auto& [derived, from] : draft.from)
+      if (section_of(derived) == section && what.find(" " + derived.substr(section.size() + 1) + " ") != std::string::npos)
+        what += fmt::format(" ({} is {} here)", derived, from);
+    if (!unread(section))
+      draft.refuse(draft.has(key) ? key : section + ".name", what);
+  }
+}
+
+} // namespace
+
 checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets, const std::string& protocol,
                              const actors::extensions& added) {
   const auto document = parse_config_file(path);
@@ -26,9 +52,10 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   read_assignments(draft, *document, sets);
   read_protocols(draft, protocol);
   apply_rules(draft);
-  check_protocol(draft);
+  complete_protocol(draft);
   apply_protocol_rules(draft);
   read_inject(draft);
+  ask_layers(draft);
   if (!draft.problems.empty())
     return draft.problems.take();
   list_values(draft);
@@ -36,6 +63,13 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   if (draft.out.job.data.source != "csv" && draft.out.job.own_data.name.empty())
     complete_model(draft.out, classes_unless_csv);
   return std::move(draft.out);
+}
+
+problems process_limits(const loaded_job& loaded) {
+  problems wrong;
+  for (auto& [key, what] : actors::check_processes(loaded.job))
+    wrong.push_back({where_of(loaded, key), std::move(what)});
+  return wrong;
 }
 
 void complete_model(loaded_job& loaded, int classes) {

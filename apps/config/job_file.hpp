@@ -69,6 +69,9 @@ std::vector<std::string> check_extensions(const actors::extensions& added);
 /// What of a job only the simulator can play: faults other than a crash for good. Empty: a real run plays all of it.
 problems only_simulated(const loaded_job& loaded);
 
+/// What keeps a job from processes, though not from virtual time: more workers than a message between nodes can list.
+problems process_limits(const loaded_job& loaded);
+
 /// The keys of a job file, for people: a line each with what it accepts, its default and its meaning.
 std::string describe_keys(const actors::extensions& added = {});
 

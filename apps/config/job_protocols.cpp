@@ -88,6 +88,7 @@ std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter
                                               : "";
   if (wrong.empty())
     return read;
+  draft.refused.insert(a.full_name());
   // Some begin with the value, or the part of it, that is wrong.
   draft.problems.add(a.value_at, wrong.starts_with('"') ? fmt::format("{}: {}", a.full_name(), wrong)
                                                         : fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
@@ -220,19 +221,13 @@ void read_protocols(job_draft& draft, const std::string& asked) {
     draft.idle.insert("protocol.fan_in");
 }
 
-void check_protocol(job_draft& draft) {
+void complete_protocol(job_draft& draft) {
   const std::vector<catalog_entry> catalog = catalog_of(draft.out.added);
   protocols::protocol_spec& own = draft.out.job.protocol;
   const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
-  if (chosen == nullptr)
-    return;
-  if (draft.problems.empty())
-    for (const std::string& wrong : protocols::check(*chosen, own, draft.out.job.cluster.workers)) {
-      const std::string parameter = "protocol." + wrong.substr(0, wrong.find(' ')); // a sentence begins with what it is about
-      draft.refuse(draft.has(parameter) ? parameter : "protocol.name", wrong);
-    }
-  for (const auto& parameter : chosen->parameters)
-    own.parameters.emplace(parameter.name, parameter.default_for(own));
+  if (chosen != nullptr)
+    for (const auto& parameter : chosen->parameters)
+      own.parameters.emplace(parameter.name, parameter.default_for(own));
 }
 
 } // namespace troupe::config

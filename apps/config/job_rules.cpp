@@ -99,23 +99,17 @@ void check_model(job_draft& draft) {
         "hidden = [128]");
 }
 
-void check_optimizer(job_draft& draft) {
+/// A cosine needs an end; whether the values go together is for the layer that computes with them to say.
+void derive_schedule(job_draft& draft) {
   optimizer_spec& optimizer = draft.out.job.optimizer;
-  if (optimizer.nesterov && optimizer.momentum == 0 && optimizer.name == "sgd" && !draft.unclear("optimizer.momentum"))
-    draft.refuse("optimizer.nesterov", "optimizer.nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
-  if (optimizer.schedule != "cosine")
-    return;
-  if (optimizer.min_lr > optimizer.lr)
-    draft.refuse("optimizer.min_lr",
-                 fmt::format("optimizer.min_lr = {} is above optimizer.lr = {}; the cosine falls from lr to min_lr",
-                             optimizer.min_lr, optimizer.lr));
-  if (draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs") || draft.unclear("stop.epochs"))
+  if (optimizer.schedule != "cosine" || draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs") || draft.unclear("stop.epochs"))
     return;
   if (draft.has("stop.epochs")) {
     optimizer.total_epochs = draft.out.job.stop.epochs;
     draft.from["optimizer.total_epochs"] = "stop.epochs";
   } else {
     draft.refuse("optimizer.schedule", "schedule = \"cosine\" ends nowhere; give optimizer.total_epochs or stop.epochs");
+    draft.refused.insert("optimizer.total_epochs");
   }
 }
 
@@ -223,7 +217,7 @@ void apply_rules(job_draft& draft) {
   check_belongings(draft);
   check_data(draft);
   check_model(draft);
-  check_optimizer(draft);
+  derive_schedule(draft);
   check_cluster(draft);
   check_precision(draft);
   check_ends(draft);

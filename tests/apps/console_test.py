@@ -276,6 +276,9 @@ class Console(BootstrapTest):
         self.wait_for_line(run, r"plan 3: 4 workers, local, period 7, learning rate times 0\.5")
         for wrong in ("set data.batch 3", "set optimizer.lr fast", "set optimizer.lr", "set protocol.steps 0", "set optimizer.lr 0.1 9"):
             self.assertIn("error", self.ask(wrong, code=1)[0])
+        for wrong, why in (("set optimizer.lr -1", "optimizer.lr = -1 must be above 0"), ("set optimizer.lr 1e308", "too far from the job's 0.05"),
+                           ("set protocol.steps 9999999999", "steps must be at most 2147483647")):
+            self.assertIn(why, self.ask(wrong, code=1)[0]["error"])
 
     def test_a_trace_of_a_while(self):
         self.running()

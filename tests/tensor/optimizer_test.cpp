@@ -58,16 +58,18 @@ TEST(Schedule, CosineBeginsAfterTheWarmUp) {
 }
 
 TEST(OptimizerSpec, RefusalsNameTheKeyAndTheValue) {
-  auto refusal = [](optimizer_spec spec) { return check(spec) ? "" : check(spec).error().what; };
+  auto refusal = [](const optimizer_spec& spec) { return check(spec) ? "" : check(spec).error().what; };
   EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({.name = "adam"}), "optimizer: name \"adam\" is unknown; \"sgd\" or \"adamw\"");
-  EXPECT_EQ(refusal({.lr = -1}), "optimizer: lr is a positive number, got -1");
-  EXPECT_EQ(refusal({.lr = std::nan("")}), "optimizer: lr is a positive number, got nan");
-  EXPECT_EQ(refusal({.momentum = 1}), "optimizer: momentum is in [0, 1), got 1");
-  EXPECT_NE(refusal({.nesterov = true}), "");
-  EXPECT_NE(refusal({.schedule = "linear"}), "");
-  EXPECT_NE(refusal({.schedule = "cosine"}), "");
-  EXPECT_NE(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 5}), "");
+  EXPECT_EQ(refusal({.name = "adam"}), "name = \"adam\" is unknown; write \"sgd\" or \"adamw\"");
+  EXPECT_EQ(refusal({.lr = -1}), "lr = -1 must be above 0");
+  EXPECT_EQ(refusal({.lr = std::nan("")}), "lr = nan must be above 0");
+  EXPECT_EQ(refusal({.momentum = 1}), "momentum = 1 must be at least 0 and below 1");
+  EXPECT_EQ(refusal({.nesterov = true}), "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
+  EXPECT_EQ(refusal({.schedule = "linear"}), "schedule = \"linear\" is unknown; write \"constant\", \"step\" or \"cosine\"");
+  EXPECT_EQ(refusal({.lr = 1, .schedule = "cosine", .min_lr = 2, .total_epochs = 5}), "min_lr = 2 is above lr = 1; the cosine falls from lr to min_lr");
+  EXPECT_EQ(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 5}),
+            "warmup_epochs = 5 leaves nothing to the cosine, which ends at total_epochs = 5; give fewer, or a larger total_epochs");
+  EXPECT_EQ(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 4.9}), "");
 }
 
 /// One parameter under one optimizer.
