@@ -94,11 +94,20 @@ boost::json::object memory_json(const job_cost& cost) {
           {"devices", std::move(devices)}};
 }
 
+/// What people should know of a job that has nothing wrong with it: what of its file does not count, what a real run would refuse.
+config::problems notes_of(const config::loaded_job& job) {
+  config::problems notes = job.left_out;
+  const config::problems virtual_only = config::only_simulated(job);
+  notes.insert(notes.end(), virtual_only.begin(), virtual_only.end());
+  return notes;
+}
+
 boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
   const data_set& train = *p.data.train;
   return {{"ok", true},
           {"job", p.config.job.name},
           {"values", values_json(p.config)},
+          {"notes", errors_json({notes_of(p.config)})},
           {"data",
            {{"train_samples", train.size()},
             {"test_samples", p.data.test->size()},
@@ -240,6 +249,7 @@ int check_command(const check_options& options) {
   const auto cost = cost_of(*prepared);
   if (!cost)
     return refuse_check(cost.error(), options.json);
+  print_notes(config::only_simulated(prepared->config));
   if (prepared->cluster)
     return check_on_cluster(*prepared, *cost, options);
   if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())

@@ -71,7 +71,7 @@ CLI::Validator a_name() {
 
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
-  command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32 (may be repeated)")
+  command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32; without a value it is unset (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   return command->add_option("job", a.job, "job file (TOML)")->type_name("JOB.toml");

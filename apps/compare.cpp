@@ -94,9 +94,11 @@ config::checked<std::vector<contestant>> contestants_of(const compare_options& o
   const auto labels = labels_of(options.protocols);
   if (!labels)
     return labels.error();
-  if (auto own = config::load_job(options.job.file, options.job.sets, {}, options.job.added); !own)
+  const auto own = config::load_job(options.job.file, options.job.sets, {}, options.job.added);
+  if (!own)
     return own.error(); // once, and not again for each protocol
-  else if (auto wrong = config::only_simulated(*own); !wrong.empty() && !options.simulate)
+  print_notes(own->left_out);
+  if (auto wrong = config::only_simulated(*own); !wrong.empty() && !options.simulate)
     return config::refusal{std::move(wrong)};
   std::vector<contestant> all;
   config::refusal wrong;

@@ -15,6 +15,7 @@
 #include "actors/coordinator_actor.hpp"
 #include "actors/gang.hpp"
 #include "apps/cluster_check.hpp"
+#include "apps/report.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -157,6 +158,7 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
   auto job = load_job(options, cluster);
   if (!job)
     return job.error();
+  print_notes(job->left_out);
   return prepare_job(std::move(*job), std::move(cluster), read_data);
 }
 

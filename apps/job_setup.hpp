@@ -43,7 +43,7 @@ std::int64_t sample_count(const data_spec& spec, const data_pair& data);
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
 /// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
-/// `cluster_file` may be empty. Without `read_data`, data whose shape is known is left to the hosts that will compute.
+/// Says on stderr what of the file was left out. `cluster_file` may be empty. Without `read_data`, data whose shape is known is left to the hosts that will compute.
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {}, bool read_data = true);
 /// The same of a job file that is loaded.
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {}, bool read_data = true);

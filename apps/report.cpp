@@ -23,6 +23,11 @@ exit_code refuse(const config::refusal& why) {
   return exit_usage;
 }
 
+void print_notes(const config::problems& notes) {
+  for (const config::problem& p : notes)
+    fmt::print(stderr, "{}: note: {}\n", p.where, p.what);
+}
+
 boost::json::array errors_json(const config::refusal& why) {
   boost::json::array errors;
   for (const config::problem& p : why.all)

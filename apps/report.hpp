@@ -16,7 +16,9 @@ namespace troupe::apps {
 
 /// Prints every problem to stderr, one a line.
 exit_code refuse(const config::refusal& why);
-/// The same as JSON, for commands that report problems as their result.
+/// What people should know and need not mend, to stderr: `note: ` and one a line.
+void print_notes(const config::problems& notes);
+/// Problems as JSON, for commands that report them as their result.
 boost::json::array errors_json(const config::refusal& why);
 
 /// One object on a line of its own: the last thing that goes to stdout.

@@ -43,6 +43,7 @@ int simulate_command(const simulate_options& options) {
   auto loaded = load_job(options.job);
   if (!loaded)
     return refuse(loaded.error());
+  print_notes(loaded->left_out);
   if (options.seconds > 0 || options.steps > 0)
     loaded->job.stop = {.steps = options.steps, .seconds = options.seconds};
   protocols::sim::calibration measured;

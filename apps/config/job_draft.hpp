@@ -27,6 +27,7 @@ struct assignment {
   std::string section, name;
   toml_value what;
   place key_at, value_at;
+  bool unset = false; ///< by `--set KEY=`: as if nobody had given it
   std::string full_name() const { return section.empty() ? name : section + "." + name; }
 };
 
@@ -51,6 +52,10 @@ struct job_draft {
   /// Where `key` was given, else its section, else the top of the file.
   place place_of(const std::string& key) const;
   void refuse(const std::string& key, std::string what) { problems.add(place_of(key), std::move(what)); }
+  /// Whether the file gives `key`, and the command line the `choice` by which it has lost its meaning.
+  bool lost_to(const std::string& key, const std::string& choice) const;
+  /// Of such a key: it has its default again, and people are told `why`.
+  void leave_out(const std::string& key, const std::string& why);
 };
 
 /// Reads assignments of the file and of the command line into the draft, each checked alone.
@@ -63,7 +68,7 @@ void refuse_key(job_draft& draft, const std::vector<key_info<loaded_job>>& keys,
 std::optional<protocols::spec_value> read_parameter_value(job_draft& draft, const protocols::parameter_info& parameter, const assignment& a);
 
 /// Reads the keys of [model] and [data] that job_keys does not have: parameters of what was added.
-void read_own(job_draft& draft, const std::vector<assignment>& unknown);
+void read_own(job_draft& draft, std::vector<assignment> unknown);
 
 /// The rules between keys, and values that are derived from others.
 void apply_rules(job_draft& draft);

@@ -18,7 +18,7 @@ namespace troupe::config {
 /// A value from the command line, which wins over the file's.
 struct setting {
   std::string key;   ///< "data.batch"
-  std::string value; ///< TOML; what is not TOML is a string
+  std::string value; ///< TOML; what is not TOML is a string; empty: the key is unset
   std::string flag;  ///< how the person gave it, for messages: "--set data.batch", "--nodes"; empty: "--set KEY"
   bool adds = false; ///< to what the file and earlier flags give, instead of replacing it: --straggler, --link, --fault
 };
@@ -52,9 +52,12 @@ struct loaded_job {
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
   std::map<std::string, protocols::protocol_spec> further_protocols;
   std::vector<resolved_value> values; ///< every key, in the order of the documentation
+  problems left_out; ///< keys of the file without a meaning beside what the command line chose; each with the choice
 };
 
-/// Reads and checks a job file. Every problem at once, in the order of the file, then of the command line. Does not look at
+/// Reads and checks a job file: its keys one by one, the rules between them, and at last what the layers say that will carry it out
+/// (`actors::check_job`). A key of the file that has lost its meaning by a choice of the command line (`optimizer.name`) is left out, and
+/// noted; any other key without a meaning is refused. Every problem at once, in the order of the file, then of the command line. Does not look at
 /// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
 /// `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow the name
 /// and win over those of the file's [protocol.NAME]; empty: the job's own.

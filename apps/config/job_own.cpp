@@ -48,11 +48,34 @@ void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const s
     const auto parameter = std::ranges::find(kind.parameters, a.name, &protocols::parameter_info::name);
     if (parameter == kind.parameters.end())
       refuse_parameter(draft, keys, kind.name, kind.parameters, a);
+    else if (a.unset)
+      continue;
     else if (auto read = read_parameter_value(draft, *parameter, a); read && into.parameters.emplace(a.name, std::move(*read)).second)
       draft.given.emplace(a.full_name(), a.value_at);
   }
   for (const auto& parameter : kind.parameters)
     into.parameters.emplace(parameter.name, parameter.default_value);
+}
+
+/// Parameters that the file gives to a kind which the command line has replaced by another.
+template <class Kind>
+void leave_out_others(job_draft& draft, std::vector<assignment>& given, const std::string& section, const std::vector<std::string>& choices,
+                      const std::vector<Kind>& kinds, const std::string& chosen) {
+  const auto takes = [](const Kind& kind, const std::string& name) {
+    return std::ranges::find(kind.parameters, name, &protocols::parameter_info::name) != kind.parameters.end();
+  };
+  const auto choice = std::ranges::find_if(choices, [&](const auto& key) { return draft.has(key) && !draft.given.at(key).flag.empty(); });
+  if (choice == choices.end())
+    return;
+  std::erase_if(given, [&](const assignment& a) {
+    const auto own = std::ranges::find_if(kinds, [&](const Kind& kind) { return takes(kind, a.name); });
+    const bool kept = a.section != section || !a.key_at.flag.empty() || own == kinds.end()
+                      || std::ranges::any_of(kinds, [&](const Kind& kind) { return kind.name == chosen && takes(kind, a.name); });
+    if (!kept)
+      draft.out.left_out.push_back({draft.problems.where(a.key_at), fmt::format("{} = {} is left out: it belongs to {}, and {} replaces that", a.full_name(),
+                                                                                to_text(a.what), own->name, draft.given.at(*choice).flag)});
+    return !kept;
+  });
 }
 
 /// What is wrong with one name and its parameters; `what` says of what, "model \"tapered\"".
@@ -73,8 +96,10 @@ void check_one(std::vector<std::string>& wrong, const std::string& what, const s
 
 } // namespace
 
-void read_own(job_draft& draft, const std::vector<assignment>& unknown) {
+void read_own(job_draft& draft, std::vector<assignment> unknown) {
   const actors::extensions& added = draft.out.added;
+  leave_out_others(draft, unknown, "model", {"model.kind", "model.layers"}, added.models, draft.out.model_kind);
+  leave_out_others(draft, unknown, "data", {"data.source"}, added.sources, draft.out.job.data.source);
   const key_list keys = job_keys(added);
   const auto* model = draft.unclear("model.kind") ? nullptr : find_kind(added.models, draft.out.model_kind);
   const auto* source = draft.unclear("data.source") ? nullptr : find_kind(added.sources, draft.out.job.data.source);

@@ -106,6 +106,8 @@ namespace {
 void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry& entry,
                     protocols::protocol_spec& spec, const assignment& a) {
   if (a.name == "fan_in" && entry.takes_fan_in) {
+    if (a.unset)
+      return;
     const reading read = read_value(a.what, whole{0, 1024});
     if (!read.wrong.empty()) {
       draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
@@ -120,6 +122,8 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
     draft.problems.add(a.key_at, unknown_parameter(catalog, entry, a));
     return;
   }
+  if (a.unset)
+    return;
   const auto read = read_parameter_value(draft, *parameter, a);
   if (!read)
     return;

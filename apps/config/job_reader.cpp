@@ -47,10 +47,16 @@ public:
   void add(assignment a, bool besides = false) {
     const auto same =
         std::find_if(all_.begin(), all_.end(), [&](const auto& b) { return b.section == a.section && b.name == a.name; });
-    if (besides || same == all_.end())
+    if (a.unset)
+      std::erase_if(all_, [&](const auto& b) { return b.section == a.section && b.name == a.name; });
+    if (besides || a.unset || same == all_.end())
       all_.push_back(std::move(a));
     else
       *same = std::move(a);
+  }
+  const assignment* find(const std::string& section, const std::string& name) const {
+    const auto it = std::ranges::find_if(all_, [&](const auto& a) { return a.section == section && a.name == name; });
+    return it == all_.end() ? nullptr : &*it;
   }
   std::vector<assignment> take() { return std::move(all_); }
 
@@ -122,7 +128,7 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
     else if (section == "inject" && name.starts_with(link_prefix))
       list.add({section, "link", {toml_table{{name.substr(link_prefix.size()), {}, parse_toml_value(set.value)}}, {}}, at, at}, true);
     else
-      list.add({section, name, parse_toml_value(set.value), at, at}, set.adds);
+      list.add({section, name, parse_toml_value(set.value), at, at, set.value.empty() && !set.adds}, set.adds);
   }
 }
 
@@ -151,6 +157,8 @@ void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
 namespace {
 
 void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& a) {
+  if (a.unset)
+    return;
   if (std::holds_alternative<later>(key.accepts)) {
     draft.problems.add(a.key_at, fmt::format("{} is not there yet, it comes later; leave it out", a.full_name()));
     return;
@@ -174,14 +182,80 @@ place job_draft::place_of(const std::string& key) const {
   return section != sections.end() ? section->second : place{};
 }
 
+bool job_draft::lost_to(const std::string& key, const std::string& choice) const {
+  const auto kept = given.find(key), chosen = given.find(choice);
+  return kept != given.end() && kept->second.flag.empty() && chosen != given.end() && !chosen->second.flag.empty();
+}
+
+void job_draft::leave_out(const std::string& key, const std::string& why) {
+  const key_list keys = job_keys(out.added);
+  const auto info = std::ranges::find(keys, key, [](const auto& k) { return k.full_name(); });
+  out.left_out.push_back({problems.where(place_of(key)), fmt::format("{} = {} is left out: {}", key, to_text(info->get(out)), why)});
+  info->set(out, info->get(loaded_job{}));
+  given.erase(key);
+}
+
+namespace {
+
+/// Of keys that say the same in two ways the command line's counts.
+void leave_out_replaced(job_draft& draft) {
+  struct replacement {
+    std::string choice;
+    std::vector<std::string> instead_of;
+  };
+  std::vector<replacement> all{{"model.layers", {"model.kind", "model.hidden"}},
+                               {"model.kind", {"model.layers"}},
+                               {"evaluate.every_s", {"evaluate.every_samples"}},
+                               {"evaluate.every_samples", {"evaluate.every_s"}}};
+  if (draft.out.model_kind != "mlp")
+    all.push_back({"model.kind", {"model.hidden"}});
+  for (const auto& [choice, instead_of] : all)
+    for (const std::string& key : instead_of)
+      if (draft.lost_to(key, choice))
+        draft.leave_out(key, fmt::format("{} takes its place", draft.given.at(choice).flag));
+}
+
+/// What the file says beside the name of its protocol is that protocol's, and not of another that the command line names.
+void move_parameters(job_draft& draft, std::vector<assignment>& all, const std::string& files_protocol) {
+  const auto is_name = [](const assignment& a) { return a.full_name() == "protocol.name"; };
+  const auto named = std::ranges::find_if(all, is_name);
+  const auto* name = named == all.end() ? nullptr : std::get_if<std::string>(&named->what.held);
+  if (name == nullptr || named->key_at.flag.empty() || named->unset || *name == files_protocol)
+    return;
+  const std::string now = *name, named_by = named->key_at.flag;
+  const auto begin = std::stable_partition(all.begin(), all.end(), [](const auto& a) { return a.section != "protocol" || !a.key_at.flag.empty(); });
+  for (auto a = begin; a != all.end(); ++a) {
+    draft.out.left_out.push_back({draft.problems.where(a->key_at),
+                                  fmt::format("{} = {} is left out: it belongs to protocol.name = \"{}\", and {} is \"{}\"", a->full_name(),
+                                              to_text(a->what), files_protocol, named_by, now)});
+    a->section += "." + files_protocol;
+  }
+  if (std::ranges::any_of(catalog_of(draft.out.added), [&](const auto& entry) { return entry.name == files_protocol; }))
+    std::rotate(all.begin(), begin, all.end()); // it wins over a table of that protocol
+  else
+    all.erase(begin, all.end());
+}
+
+/// The protocol that the file is about, whatever the command line says.
+std::string protocol_of(const assignment_list& file) {
+  const assignment* name = file.find("protocol", "name");
+  const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->what.held);
+  return text == nullptr ? protocols::protocol_spec{}.name : *text;
+}
+
+} // namespace
+
 void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets) {
   const key_list keys = job_keys(draft.out.added);
   assignment_list list;
   take_file(draft, keys, list, document);
+  const std::string files_protocol = protocol_of(list);
   take_settings(draft, keys, list, sets);
+  std::vector<assignment> all = list.take();
+  move_parameters(draft, all, files_protocol);
   constexpr std::string_view prefix = "protocol.";
   std::vector<assignment> unknown;
-  for (assignment& a : list.take()) {
+  for (assignment& a : all) {
     const auto* key = find_key(keys, a.section, a.name);
     if (a.section.starts_with(prefix))
       draft.parameters[a.section.substr(prefix.size())].push_back(std::move(a));
@@ -194,6 +268,8 @@ void read_assignments(job_draft& draft, const toml_table& document, const std::v
     else
       apply(draft, *key, a);
   }
+  std::erase_if(draft.injected, [](const assignment& a) { return a.unset; });
+  leave_out_replaced(draft);
   read_own(draft, unknown);
 }
 

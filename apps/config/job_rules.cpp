@@ -61,7 +61,10 @@ void check_belongings(job_draft& draft) {
     if (draft.unclear(other) || std::find(values.begin(), values.end(), chosen.at(other)) != values.end())
       continue;
     draft.idle.insert(key);
-    if (draft.has(key))
+    if (draft.lost_to(key, other))
+      draft.leave_out(key, fmt::format("it belongs to {} = \"{}\", and {} is \"{}\"", other, fmt::join(values, "\" or \""),
+                                       draft.given.at(other).flag, chosen.at(other)));
+    else if (draft.has(key))
       draft.refuse(key, fmt::format("{} belongs to {} = \"{}\", which is \"{}\" here; leave it out", key, other,
                                     fmt::join(values, "\" or \""), chosen.at(other)));
   }
@@ -161,7 +164,11 @@ void check_cluster(job_draft& draft) {
 /// The CPU would compute in fp32 whatever is asked for.
 void check_precision(job_draft& draft) {
   const actors::compute_spec& compute = draft.out.job.compute;
-  if (compute.precision != "fp32" && compute.device == "cpu" && !draft.unclear("compute.device"))
+  if (compute.precision == "fp32" || compute.device != "cpu" || draft.unclear("compute.device"))
+    return;
+  if (draft.lost_to("compute.precision", "compute.device"))
+    draft.leave_out("compute.precision", "the CPU computes in fp32");
+  else
     draft.refuse("compute.precision", fmt::format("compute.precision = \"{}\" is for GPUs, and compute.device = \"cpu\" computes in fp32; "
                                                   "write device = \"cuda\" or leave it out",
                                                   compute.precision));
