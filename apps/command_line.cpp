@@ -2,6 +2,7 @@
 // The command line's grammar: the only source that includes CLI11.
 #include "apps/command_line.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -12,8 +13,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/net/web_server.hpp"
+#include "apps/config/job_draft.hpp"
 #include "apps/config/suggest.hpp"
 
 namespace troupe::apps {
@@ -320,16 +323,64 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
   return a.console;
 }
 
-/// The likely name behind an argument that nobody expected: a subcommand or, for a flag, one of the subcommand's.
-std::string likely_name(const CLI::App& app, const std::string& unexpected) {
+/// Keys of a job whose last part is this: what `--workers 4` was likely meant to set.
+std::vector<std::string> keys_named(const std::string& part, const actors::extensions& added) {
+  std::vector<std::string> keys;
+  for (const auto& key : config::job_keys(added))
+    if (key.name == part && !key.section.empty() && !std::holds_alternative<config::later>(key.accepts))
+      keys.push_back(key.full_name());
+  for (const auto& entry : config::catalog_of(added))
+    for (const auto& parameter : entry.parameters)
+      if (parameter.name == part && keys.empty())
+        keys.push_back("protocol." + part);
+  return keys;
+}
+
+/// What an argument that nobody expected was likely meant to be: a subcommand or, for a flag, one of the subcommand's or a key of the job.
+/// Empty: nobody knows.
+std::string likely_meant(const CLI::App& app, const std::string& unexpected, const std::string& value, const actors::extensions& added) {
   std::vector<std::string> names;
-  if (unexpected.starts_with("--"))
-    for (const CLI::Option* option : app.get_options())
-      names.push_back("--" + option->get_single_name());
-  else
+  if (!unexpected.starts_with("--")) {
     for (const CLI::App* command : app.get_subcommands({}))
       names.push_back(command->get_name());
-  return config::nearest(unexpected, names);
+    return config::nearest(unexpected, names);
+  }
+  bool takes_sets = false;
+  for (const CLI::Option* option : app.get_options()) {
+    names.push_back("--" + option->get_single_name());
+    takes_sets = takes_sets || names.back() == "--set";
+  }
+  std::string part = unexpected.substr(2, unexpected.find('=') - 2);
+  std::ranges::replace(part, '-', '_');
+  std::string keys;
+  if (takes_sets)
+    for (const std::string& key : keys_named(part, added))
+      keys += fmt::format("{}--set {}={}", keys.empty() ? "" : " or ", key, value.empty() ? "VALUE" : value);
+  return keys.empty() ? config::nearest(unexpected, names) : keys;
+}
+
+/// Words of the command line that nobody expected, in the order in which they stand there.
+std::vector<std::string> unexpected_words(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> left = app.remaining(true), in_order;
+  for (const std::string& word : words)
+    if (const auto at = std::ranges::find(left, word); at != left.end()) {
+      in_order.push_back(word);
+      left.erase(at);
+    }
+  return in_order;
+}
+
+/// What is wrong with words that nobody expected.
+std::string explain_unexpected(const CLI::App& command, const std::vector<std::string>& unexpected, const actors::extensions& added) {
+  std::string what = fmt::format("not expected: {}", fmt::join(unexpected, " "));
+  for (std::size_t i = 0; i < unexpected.size(); ++i) {
+    const auto equals = unexpected[i].find('=');
+    const bool with_value = equals == std::string::npos && i + 1 < unexpected.size() && !unexpected[i + 1].starts_with("--");
+    const std::string value = equals != std::string::npos ? unexpected[i].substr(equals + 1) : with_value ? unexpected[i + 1] : "";
+    if (const std::string likely = likely_meant(command, unexpected[i], value, added); !likely.empty())
+      what += fmt::format("; did you mean {}?", likely);
+  }
+  return what;
 }
 
 } // namespace
@@ -368,11 +419,12 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
     }
     const CLI::App& command = *named;
     std::string what = e.what();
-    if (const auto left = app.remaining(true); path.empty() && !left.empty() && !left.front().starts_with('-'))
-      what = fmt::format("there is no command {}", left.front());
-    for (const std::string& unexpected : app.remaining(true))
-      if (const std::string likely = likely_name(command, unexpected); !likely.empty())
+    if (const auto unexpected = unexpected_words(app, words); !unexpected.empty()) {
+      const bool no_command = path.empty() && !unexpected.front().starts_with('-');
+      what = no_command ? fmt::format("there is no command {}", unexpected.front()) : explain_unexpected(command, unexpected, added);
+      if (const std::string likely = no_command ? likely_meant(command, unexpected.front(), "", added) : ""; !likely.empty())
         what += fmt::format("; did you mean {}?", likely);
+    }
     return refuse_usage(what, path);
   }
   return options_of(app.get_subcommands().front()->get_name(), a);

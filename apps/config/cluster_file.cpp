@@ -88,6 +88,12 @@ public:
   cluster_reader(const std::string& file, std::string reader) : problems_(file), reader_(std::move(reader)) {}
 
   checked<cluster> read(const toml_table& document) {
+    const auto found = [&](const std::string& key) { return std::ranges::find(document, key, &toml_entry::key); };
+    for (const char* section : {"model", "stop", "optimizer", "data"})
+      if (const auto of_job = found(section); found("node") == document.end() && of_job != document.end()) {
+        problems_.add({of_job->key_at, "", 0}, fmt::format("this is a job file: it has [{}]; give a cluster file, which has [[node]]", section));
+        return problems_.take();
+      }
     toml_table top;
     for (const toml_entry& entry : document)
       if (entry.key == "node")

@@ -58,6 +58,9 @@ struct job_draft {
   void leave_out(const std::string& key, const std::string& why);
 };
 
+/// The [[node]] of a file that is no job but a cluster's; else null.
+const toml_entry* node_of_cluster(const toml_table& document);
+
 /// Reads assignments of the file and of the command line into the draft, each checked alone.
 void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets);
 

@@ -28,6 +28,19 @@ const key_info<loaded_job>* find_key(const key_list& keys, const std::string& se
   return it == keys.end() ? nullptr : &*it;
 }
 
+/// The key of a section that a value was likely meant for which was given to the section: one that chooses, else the first that takes it.
+std::string key_for(const key_list& keys, const std::string& section, const toml_value& what) {
+  const auto takes = [&](const auto& key) { return key.section == section && read_value(what, key.accepts).wrong.empty(); };
+  const auto chooses = [&](const auto& key) {
+    const auto* names = std::get_if<text>(&key.accepts);
+    return takes(key) && names != nullptr && !names->choices.empty();
+  };
+  auto meant = std::ranges::find_if(keys, chooses);
+  if (meant == keys.end())
+    meant = std::ranges::find_if(keys, takes);
+  return meant == keys.end() ? "" : meant->full_name();
+}
+
 /// The key that a misspelt one was likely meant to be: one of its section, or one of the same name elsewhere.
 std::string likely_key(const key_list& keys, const std::string& section, const std::string& name) {
   std::vector<std::string> siblings;
@@ -134,9 +147,19 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
 
 } // namespace
 
+const toml_entry* node_of_cluster(const toml_table& document) {
+  const auto node = std::ranges::find(document, "node", &toml_entry::key);
+  const auto* items = node == document.end() ? nullptr : std::get_if<toml_array>(&node->value.held);
+  return items != nullptr && !items->empty() && std::holds_alternative<toml_table>(items->front().held) ? &*node : nullptr;
+}
+
 void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (a.section.empty() && is_section(keys, a.name)) {
-    draft.problems.add(a.key_at, fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name));
+    const std::string meant = a.key_at.flag.empty() ? "" : key_for(keys, a.name, a.what);
+    draft.problems.add(a.key_at, a.key_at.flag.empty() ? fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name)
+                                 : meant.empty()       ? fmt::format("{0} is a section, not a value; write --set {0}.KEY=VALUE", a.name)
+                                                       : fmt::format("{} is a section, not a value; did you mean --set {}={}?", a.name, meant,
+                                                                     as_argument(a.what)));
     return;
   }
   const std::string likely = likely_key(keys, a.section, a.name);

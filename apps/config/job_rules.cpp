@@ -3,11 +3,16 @@
 #include "apps/config/job_draft.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include <fmt/format.h>
 
+#include "apps/config/suggest.hpp"
 #include "protocols/catalog.hpp"
+#include "tensor/layers.hpp"
 
 namespace troupe::config {
 
@@ -78,7 +83,40 @@ void check_data(job_draft& draft) {
                              data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
 }
 
+/// The layer that a text was likely meant to be: each of its words as the nearest that a layer has. Empty: there is none.
+std::string likely_layer(const std::string& text) {
+  static const std::vector<std::string> words{"linear", "conv", "pool", "avgpool", "flatten", "layernorm", "dropout", "relu",
+                                              "tanh",   "sigmoid", "gelu", "stride", "pad"};
+  static const std::map<std::string, std::string> elsewhere{{"dense", "linear"},     {"fc", "linear"},     {"affine", "linear"}, {"maxpool", "pool"},
+                                                            {"max_pool", "pool"},    {"maxpool2d", "pool"}, {"avgpool2d", "avgpool"},
+                                                            {"conv2d", "conv"}};
+  std::istringstream in(text);
+  std::string likely;
+  for (std::string word; in >> word;) {
+    std::string small = word;
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (const auto known = elsewhere.find(small); known != elsewhere.end())
+      word = known->second;
+    else if (const std::string near = nearest(word, words); !near.empty())
+      word = near;
+    likely += (likely.empty() ? "" : " ") + word;
+  }
+  return likely != text && layers::parse(likely) ? likely : "";
+}
+
+void check_layers(job_draft& draft) {
+  int number = 0;
+  for (const std::string& text : draft.out.job.model.layers)
+    if (const auto layer = layers::parse(text); ++number && !layer) {
+      const std::string likely = likely_layer(text);
+      draft.refuse("model.layers", fmt::format("layer {}: {}", number,
+                                               likely.empty() ? layer.error().what
+                                                              : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", text, likely)));
+    }
+}
+
 void check_model(job_draft& draft) {
+  check_layers(draft);
   const bool listed = draft.has("model.layers"), kind = draft.has("model.kind"), hidden = draft.has("model.hidden");
   if (draft.unclear("model") || draft.unclear("model.layers") || draft.unclear("model.kind") || draft.unclear("model.hidden"))
     return;

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/config/suggest.hpp"
+
 namespace troupe::config {
 
 namespace {
@@ -53,6 +55,21 @@ std::string toml_remedy(const std::string& what) {
   return "a line is [section] or key = value, with texts in quotes";
 }
 
+/// The file beside a path's place that it was likely meant to be; empty: there is none.
+std::string likely_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path missing(path), folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
+  constexpr int most_looked_at = 1000;
+  std::error_code unknown;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(folder, unknown), end; !unknown && at != end && std::ssize(names) < most_looked_at; at.increment(unknown))
+    if (at->path().extension() == ".toml")
+      names.push_back(at->path().filename().string());
+  std::ranges::sort(names); // a folder has no order of its own
+  const std::string likely = nearest(missing.filename().string(), names);
+  return likely.empty() ? "" : (missing.parent_path() / likely).string();
+}
+
 } // namespace
 
 std::string problem_list::where(const place& p) const {
@@ -86,8 +103,11 @@ checked<std::string> read_config_file(const std::string& path) {
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto got = file.gcount();
+  const int why = errno;
+  if (const std::string likely = file.is_open() || why != ENOENT ? "" : likely_path(path); !likely.empty())
+    return refusal{{{path, fmt::format("there is no such file; did you mean {}?", likely)}}};
   if (got == 0 && !file.eof())
-    return refusal{{{path, fmt::format("cannot be read: {}; give the path of a TOML file", std::strerror(errno))}}};
+    return refusal{{{path, fmt::format("cannot be read: {}; give the path of a TOML file", std::strerror(why))}}};
   if (static_cast<std::size_t>(got) > most_bytes)
     return refusal{{{path, "is larger than 1 MiB; a configuration is a small TOML file"}}};
   text.resize(static_cast<std::size_t>(got));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -90,11 +92,27 @@ boost::system::result<toml_table, toml_error> parse_toml(std::string_view docume
   }
 }
 
+namespace {
+
+/// A number that TOML does not take, for it wants digits on both sides of the point.
+std::optional<double> plain_number(std::string_view text) {
+  double number = 0;
+  const auto unsigned_text = text.starts_with('+') ? text.substr(1) : text;
+  const auto [end, failed] = std::from_chars(unsigned_text.data(), unsigned_text.data() + unsigned_text.size(), number);
+  const bool whole_text = failed == std::errc{} && end == unsigned_text.data() + unsigned_text.size();
+  return whole_text && text.find('.') != std::string_view::npos ? std::optional{number} : std::nullopt;
+}
+
+} // namespace
+
 toml_value parse_toml_value(const std::string& text) {
   const auto parsed = parse_toml("value = " + text);
   // More than one entry: the text held a line break and a second assignment, which is no value.
-  if (!parsed || parsed->size() != 1 || parsed->front().key != "value")
+  if (!parsed || parsed->size() != 1 || parsed->front().key != "value") {
+    if (const auto number = plain_number(text))
+      return {*number, {}};
     return {text, {}};
+  }
   return parsed->front().value;
 }
 
@@ -102,6 +120,11 @@ std::string_view type_name(const toml_value& v) {
   static constexpr std::array<std::string_view, 7> names{"true or false", "a whole number", "a number", "a text",
                                                          "a date",        "a list",         "a table"};
   return names[v.held.index()];
+}
+
+std::string as_argument(const toml_value& v) {
+  const auto* text = std::get_if<std::string>(&v.held);
+  return text == nullptr ? to_text(v) : shortened(printable(*text));
 }
 
 std::string to_text(const toml_value& v) {

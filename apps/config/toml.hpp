@@ -48,11 +48,14 @@ struct toml_error {
 /// Parses a document. A parser of TOML stops at the first thing that is not TOML.
 boost::system::result<toml_table, toml_error> parse_toml(std::string_view document);
 
-/// Parses the value of a --set: TOML, or else the text as it stands.
+/// Parses the value of a --set: TOML, a number as C writes it (".05", "5."), or else the text as it stands.
 toml_value parse_toml_value(const std::string& text);
 
 /// "a text", "a whole number", "a list": for messages.
 std::string_view type_name(const toml_value& v);
+
+/// The value as the command line would have it: a text without its quotes.
+std::string as_argument(const toml_value& v);
 
 /// The value as one would write it, cut short where it is long.
 std::string to_text(const toml_value& v);
