@@ -72,12 +72,18 @@ CLI::Validator a_name() {
   return must_be("a name of a file", [](const std::string& text) { return !text.empty(); });
 }
 
+/// A job file and what changes it, the same for every command that takes one.
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
   command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32; without a value it is unset (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
   return command->add_option("job", a.job, "job file (TOML)")->type_name("JOB.toml");
+}
+
+void add_nodes(CLI::App* command, arguments& a) {
+  command->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
 }
 
 /// [inject] by flags.
@@ -95,9 +101,8 @@ void add_run(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "run", "Run a job on a cluster of processes",
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
   add_job(c, a);
-  c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
+  add_nodes(c, a);
   c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
-  c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
   add_inject(c, a);
   c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors")->check(a_name());
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
@@ -118,8 +123,7 @@ void add_compare(CLI::App& app, arguments& a) {
   c->add_option("--protocols", a.compare.protocols, "which, with parameters that follow the name: sync,local:steps=5,adacomm")
       ->type_name("A,B,C")
       ->required();
-  c->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
-  c->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
+  add_nodes(c, a);
   add_inject(c, a);
   c->add_flag("--simulate", a.compare.simulate, "in virtual time");
   c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg")->check(a_name());
@@ -133,7 +137,6 @@ void add_simulate(CLI::App& app, arguments& a) {
   add_job(c, a)->required();
   add_inject(c, a);
   c->add_option("--workers", a.workers, "instead of cluster.workers")->type_name("N");
-  c->add_option("--seed", a.seed, "of everything random")->type_name("S");
   c->add_option("--seconds", a.simulate.seconds, "virtual time, instead of the job's [stop]")
       ->type_name("T")
       ->check(must_be("a number of seconds above 0", [](const std::string& text) {
@@ -152,6 +155,7 @@ void add_others(CLI::App& app, arguments& a) {
   CLI::App* evaluate = add_command(app, "evaluate", "Test saved weights on a job's test data",
                                    "troupe evaluate config/quickstart.toml --weights digits.safetensors");
   add_job(evaluate, a)->required();
+  add_nodes(evaluate, a);
   evaluate->add_option("--weights", a.evaluate.weights, "parameters that run --save wrote")
       ->type_name("FILE.safetensors")
       ->required();
@@ -178,6 +182,7 @@ void add_others(CLI::App& app, arguments& a) {
   CLI::App* check = add_command(app, "check", "Check a job file, its data and its model, and the nodes of a cluster; start nothing",
                                 "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);
+  add_nodes(check, a);
   add_inject(check, a);
   check->add_option("--cluster", a.check.cluster,
                     "check it against this cluster file, and ask the cluster's nodes what they have; exits with 2 where one is missing, silent or "
@@ -275,8 +280,6 @@ std::string idle_flag(const std::string& name, const arguments& a) {
         return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
   if (name == "bench" && a.bench.what == "lanes" && a.bench.backend != "cpu")
     return "--backend is not for `bench lanes`, which are between hosts; leave it out";
-  if (name == "compare" && a.compare.simulate && !a.nodes.empty())
-    return "--nodes is for processes, and --simulate starts none; say --set cluster.workers=N";
   return {};
 }
 
@@ -293,6 +296,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     fmt::print(stderr, "{}", job.error().text());
     return exit_usage;
   }
+  if (name == "compare" && a.compare.simulate && !a.nodes.empty())
+    fmt::print(stderr, "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
   a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = *job;
   if (name == "run")
     return a.run;

@@ -134,10 +134,51 @@ class Usage(Case):
             self.assertIn(f'"{port}" is not a port', self.refused("run", self.job, "--listen", port))
 
     def test_a_flag_without_meaning_is_refused(self):
-        for arguments in (["bench", "lanes", "--model", "mlp"], ["bench", "kernels", "--batch", "8"],
-                          ["compare", self.job, "--protocols", "sync", "--simulate", "--nodes", "3"]):
+        for arguments in (["bench", "lanes", "--model", "mlp"], ["bench", "kernels", "--batch", "8"]):
             message = self.refused(*arguments)
             self.assertIn(arguments[-2], message)
+
+    def test_a_key_as_a_flag_is_named_with_its_set(self):
+        for arguments, hint in ((["--workers", "4"], "--set cluster.workers=4"), (["--batch=32"], "--set data.batch=32"), (["--hidden"], "--set model.hidden=VALUE"),
+                                (["--train-samples", "9"], "--set data.train_samples=9 or --set evaluate.train_samples=9"),
+                                (["--bound", "3"], "--set protocol.bound=3")):
+            message = self.refused("run", self.job, *arguments)
+            self.assertIn(f"troupe: not expected: {' '.join(arguments)}; did you mean {hint}?", message)
+        self.assertNotIn("--set", self.refused("bench", "step", "--workers", "4"))
+
+    def test_commands_that_take_a_job_take_its_flags(self):
+        plain = last_json(troupe("check", self.job, "--json"))
+        flags = last_json(troupe("check", self.job, "--seed", "9", "--nodes", "2", "--json"))
+        values = {v["key"]: (v["value"], v["from"]) for v in flags["values"]}
+        self.assertEqual((values["seed"], values["cluster.nodes"]), ((9, "--seed"), (2, "--nodes")))
+        self.assertEqual(plain["notes"], [])
+        self.assertIn("--nodes: cluster.nodes = 0 is out of range", self.refused("check", self.job, "--nodes", "0"))
+        for command in (["evaluate", self.job, "--weights", "none"], ["compare", self.job, "--protocols", "sync"]):
+            self.assertIn("--seed: seed = -1 is out of range", self.refused(*command, "--seed", "-1", "--nodes", "2"))
+
+    def test_nodes_do_no_harm_to_a_simulation(self):
+        done = troupe("compare", self.job, "--protocols", "sync", "--simulate", "--nodes", "2", "--quiet", "--set", "inject.step_ms=1")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("--nodes: note: --simulate starts no process", done.stderr)
+
+    def test_a_misspelt_path_is_named_with_a_likely_one(self):
+        likely = self.write("quickstart.toml", "")
+        missing = likely.with_name("quikstart.toml")
+        self.assertEqual(self.refused("check", missing), f"{missing}: there is no such file; did you mean {likely}?\n")
+
+    def test_a_file_for_a_folder_of_data_is_called_that(self):
+        images = self.write("train-images-idx3-ubyte", "")
+        message = self.refused("check", self.job, "--set", "data.source=idx", "--set", f"data.path={images}")
+        self.assertIn(f"--set data.path: {images}: a file, and source = \"idx\" reads a folder; did you mean {os.path.dirname(images)}?", message)
+
+    def test_what_was_left_out_is_said_by_all_and_listed_by_check(self):
+        note = 'note: optimizer.momentum = 0.5 is left out: it belongs to optimizer.name = "sgd", and --set optimizer.name is "adamw"'
+        job = self.write("momentum.toml", SMALL + "[optimizer]\nmomentum = 0.5\n")
+        for command in (["check", job], ["simulate", job], ["compare", job, "--protocols", "sync", "--simulate", "--quiet"]):
+            done = troupe(*command, "--set", "optimizer.name=adamw", "--json")
+            self.assertEqual((done.returncode, done.stderr.count(note)), (0, 1), done)
+            if command[0] == "check":
+                self.assertEqual([f"{each['where']}: note: {each['what']}" for each in last_json(done)["notes"]], [f"{job}:{SMALL.count(chr(10)) + 2}:12: {note}"])
 
     def test_what_other_programs_understand(self):
         self.assertRegex(troupe("--version").stdout, r"^troupe \d+\.\d+\.\d+\n$")
