@@ -222,10 +222,12 @@ boost::json::object keys_json(const actors::extensions& added) {
   boost::json::array keys;
   for (const auto& key : config::job_keys(added)) {
     const bool there = !std::holds_alternative<config::later>(key.accepts);
-    keys.push_back({{"key", key.full_name()},
-                    {"accepts", there ? boost::json::value(config::expected(key.accepts)) : boost::json::value(nullptr)},
-                    {"default", there && !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr)},
-                    {"meaning", key.meaning}});
+    boost::json::object one = config::to_json(key.accepts);
+    one["key"] = key.full_name();
+    one["accepts"] = there ? boost::json::value(config::expected(key.accepts)) : boost::json::value(nullptr);
+    one["default"] = there && !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr);
+    one["meaning"] = key.meaning;
+    keys.push_back(std::move(one));
   }
   return {{"keys", std::move(keys)}};
 }

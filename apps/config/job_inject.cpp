@@ -297,11 +297,11 @@ std::vector<std::string> specs(const std::vector<injected>& items) {
 }
 
 template <class Target>
-std::string describe(const std::vector<key_info<Target>>& keys) {
-  std::string lines;
+std::vector<table_key> listed(const std::vector<key_info<Target>>& keys) {
+  std::vector<table_key> list;
   for (const auto& key : keys)
-    lines += describe_key("  " + key.name, expected(key.accepts), key.meaning);
-  return lines;
+    list.push_back({key.name, key.accepts, key.meaning});
+  return list;
 }
 
 } // namespace
@@ -309,7 +309,7 @@ std::string describe(const std::vector<key_info<Target>>& keys) {
 void add_inject_keys(std::vector<key_info<loaded_job>>& keys) {
   const std::string s = "inject";
   const auto add = [&](const std::string& name, auto own_keys, std::string meaning, auto get) {
-    keys.push_back({s, name, tables{describe(own_keys)}, std::move(meaning), true, {}, get});
+    keys.push_back({s, name, tables{listed(own_keys)}, std::move(meaning), true, {}, get});
   };
   keys.push_back(key_of<loaded_job>(
       s, "step_ms", from_zero, [](auto& j) -> auto& { return j.job.inject.step_ms; },

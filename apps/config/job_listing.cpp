@@ -103,7 +103,8 @@ std::string describe_keys(const actors::extensions& added) {
     const std::string initial = key.optional ? "" : fmt::format("; default {}", to_text(key.get(defaults)));
     lines += describe_key(key.name, expected(key.accepts) + initial, key.meaning);
     if (const auto* nested = std::get_if<tables>(&key.accepts))
-      lines += nested->keys;
+      for (const table_key& own : nested->keys)
+        lines += describe_key("  " + own.name, expected(own.accepts), own.meaning);
   }
   return lines;
 }

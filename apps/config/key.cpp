@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 
+#include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -85,6 +86,51 @@ std::string expected(const domain& accepts) {
           [](const later&) { return std::string("nothing yet"); },
       },
       accepts);
+}
+
+boost::json::object to_json(const domain& accepts) {
+  namespace json = boost::json;
+  const auto number = [](std::int64_t least, std::int64_t most) {
+    json::object out{{"least", least}};
+    if (most != no_limit)
+      out["most"] = most;
+    return out;
+  };
+  const auto typed = [](const char* type, json::object out = {}) {
+    out["type"] = type;
+    return out;
+  };
+  const auto choosing = [&](const char* type, const std::vector<std::string>& choices) {
+    return choices.empty() ? typed(type) : typed(type, {{"choices", json::value_from(choices)}});
+  };
+  return std::visit(overloaded{
+                        [&](const whole& w) { return typed("whole", number(w.least, w.most)); },
+                        [&](const real& r) {
+                          json::object out{{r.open_least ? "above" : "least", r.least}};
+                          if (!std::isinf(r.most))
+                            out[r.open_most ? "below" : "most"] = r.most;
+                          return typed("real", std::move(out));
+                        },
+                        [&](const text& t) { return choosing("text", t.choices); },
+                        [&](const device&) { return typed("device"); },
+                        [&](const flag&) { return typed("flag"); },
+                        [&](const texts& t) { return choosing("texts", t.choices); },
+                        [&](const devices&) { return typed("devices"); },
+                        [&](const wholes& w) { return typed("wholes", number(w.least, w.most)); },
+                        [&](const tables& t) {
+                          json::array keys;
+                          for (const table_key& key : t.keys) {
+                            json::object one = to_json(key.accepts);
+                            one["key"] = key.name;
+                            one["accepts"] = expected(key.accepts);
+                            one["meaning"] = key.meaning;
+                            keys.push_back(std::move(one));
+                          }
+                          return typed("tables", {{"keys", std::move(keys)}});
+                        },
+                        [&](const later&) { return json::object{}; },
+                    },
+                    accepts);
 }
 
 namespace {

@@ -47,17 +47,28 @@ struct devices {};
 struct wholes {
   std::int64_t least = 0, most = no_limit;
 };
+struct table_key;
 /// Tables with keys of their own, or their SPECs; whoever owns them reads them.
 struct tables {
-  std::string keys; ///< for the list of keys, a line each
+  std::vector<table_key> keys;
 };
 /// A key, or with an empty name a whole section, that is designed and not there yet.
 struct later {};
 
 using domain = std::variant<whole, real, text, device, flag, texts, devices, wholes, tables, later>;
 
+/// One key of such a table.
+struct table_key {
+  std::string name;
+  domain accepts;
+  std::string meaning;
+};
+
 /// What a domain accepts, as a phrase: "a whole number from 1 to 256".
 std::string expected(const domain& accepts);
+/// The same for programs: `type`, and where they apply `least` and `most`, `above` and `below` for ends that do not belong to the range,
+/// `choices`, and the `keys` of tables.
+boost::json::object to_json(const domain& accepts);
 
 /// A value that a domain accepts, or what is wrong with it: "is a text; it takes ...", to follow the key's name and value.
 struct reading {

@@ -502,6 +502,14 @@ class Check(Case):
         self.assertEqual((keys["data.batch"]["default"], keys["stop.epochs"]["default"]), (64, None))
         self.assertIn("whole number", keys["data.batch"]["accepts"])
         self.assertIsNone(keys["optimizer.clip_norm"]["accepts"])
+        told = {key: {name: value for name, value in keys[key].items() if name not in ("key", "accepts", "default", "meaning", "keys")} for key in keys}
+        self.assertEqual(told["data.batch"], {"type": "whole", "least": 1, "most": 1 << 20})
+        self.assertEqual(told["seed"], {"type": "whole", "least": 0})
+        self.assertEqual(told["optimizer.lr"], {"type": "real", "above": 0})
+        self.assertEqual(told["optimizer.momentum"], {"type": "real", "least": 0, "below": 1})
+        self.assertEqual(told["optimizer.schedule"], {"type": "text", "choices": ["constant", "step", "cosine"]})
+        self.assertEqual(told["inject.straggler"], {"type": "tables"})
+        self.assertIn(("factor", "real", 1), [(key["key"], key["type"], key.get("least")) for key in keys["inject.straggler"]["keys"]])
 
     def test_a_precision_that_the_cpu_has_not_is_refused(self):
         message = self.refused("check", self.job, "--set", "compute.precision=bf16")
