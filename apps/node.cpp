@@ -47,7 +47,7 @@ constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 constexpr unsigned shutdown_seconds = 10;
 
 /// Standard error, with the time: a node is watched by its log.
-void say(const std::string& name, const std::string& text) {
+void log_as(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
@@ -143,7 +143,7 @@ public:
       caf::anon_send(node_, actors::stop_job{true, "the coordinator is gone"});
       if (once_)
         break;
-      say(self_.name, "the coordinator is gone; waiting for it to come back");
+      log_as(self_.name, "the coordinator is gone; waiting for it to come back");
     }
     alarm(shutdown_seconds);
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
@@ -161,7 +161,7 @@ private:
       const std::string why = join(for_good);
       if (why.empty()) {
         if (!quiet_)
-          say(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host, coordinator_.port));
+          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host, coordinator_.port));
         return true;
       }
       const auto waited = steady::now() - began;
@@ -171,7 +171,7 @@ private:
         return false;
       }
       if (!quiet_ && std::exchange(said, why) != why)
-        say(self_.name, fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
+        log_as(self_.name, fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
       if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
         code = once_ ? exit_interrupted : exit_done; // of its own, it does nothing that could be cut short
         return false;
@@ -220,7 +220,7 @@ private:
   void leave() {
     if (once_)
       return;
-    say(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
+    log_as(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
     auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, self_.name, std::cref(signals_));
     wait();
     caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
@@ -250,7 +250,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   if (!served.good())
     return exit_failed;
   actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, 0, cluster.security.files(), added, served.board()},
-                              .say = [name = self.name](const std::string& text) { say(name, text); }};
+                              .say = [name = self.name](const std::string& text) { log_as(name, text); }};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
@@ -259,10 +259,10 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return exit_failed;
   }
-  say(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
+  log_as(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
                              cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
   if (self.lane_port != 0)
-    say(self.name, fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
+    log_as(self.name, fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
   int code = job.empty() ? exit_done : exit_interrupted; // whoever ends it before its job does has cut that short
   child_processes children;
   if (!job.empty())
@@ -272,7 +272,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
       code = end->code;
       break;
     }
-  say(self.name, "ends; so does the cluster");
+  log_as(self.name, "ends; so does the cluster");
   alarm(shutdown_seconds);
   caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   return code;
