@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <ranges>
 #include <utility>
 #include <variant>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -335,7 +337,7 @@ void cluster_state::on_down(const caf::down_msg& msg) {
       const auto how = at.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);
       say(fmt::format("node {} {}", at.what.name, how));
       let_go(at);
-      at = seat{.what = at.what, .last = how};
+      at = seat{.what = at.what, .last = fmt::format("{}, at {:%H:%M:%S}", how, fmt::localtime(std::time(nullptr)))};
     }
   std::vector<std::uint64_t> orphans;
   for (auto& [number, job] : jobs_)
@@ -364,7 +366,7 @@ void cluster_state::say(std::uint64_t job, const std::string& text) {
 std::vector<member_view> cluster_state::members() const {
   std::vector<member_view> out;
   for (const auto& at : seats_)
-    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor});
+    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor, at.last});
   return out;
 }
 

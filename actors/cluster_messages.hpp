@@ -89,6 +89,7 @@ struct member_view {
   std::int32_t pid = 0;
   std::uint64_t job = 0; ///< that its workers belong to; 0: none
   node_actor actor{};    ///< where it is here
+  std::string last{};    ///< of one that was here: "is gone: connection lost, at 12:03:05"
 };
 struct job_view {
   std::uint64_t number = 0;

@@ -20,7 +20,7 @@ using gang = std::vector<std::uint32_t>;
 
 std::string why_not(const member_view& seat, std::uint32_t number, const kept_nodes& kept) {
   if (!seat.here)
-    return fmt::format("node {} has not joined", seat.what.name);
+    return fmt::format("node {} {}", seat.what.name, seat.last.empty() ? "has not joined" : seat.last);
   if (seat.leaving)
     return fmt::format("node {} leaves", seat.what.name);
   if (seat.job != 0)

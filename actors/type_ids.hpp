@@ -384,7 +384,7 @@ bool inspect(Inspector& f, cluster_query& x) {
 template <class Inspector>
 bool inspect(Inspector& f, member_view& x) {
   return f.object(x).fields(f.field("what", x.what), f.field("here", x.here), f.field("leaving", x.leaving),
-                            f.field("pid", x.pid), f.field("job", x.job), f.field("actor", x.actor));
+                            f.field("pid", x.pid), f.field("job", x.job), f.field("actor", x.actor), f.field("last", x.last));
 }
 template <class Inspector>
 bool inspect(Inspector& f, job_view& x) {

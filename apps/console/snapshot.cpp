@@ -259,7 +259,7 @@ answer show(const snapshot& at, const std::string& name) {
 
 namespace {
 
-/// Of an actor that nobody has seen: it may be on a node that does not answer, and then that is why.
+/// Of an actor that nobody has seen: its job may wait, or it may be on a node that does not answer, and then that is why.
 answer why_unseen(const snapshot& at, const std::string& name) {
   const auto id = actor_id(name);
   const auto role = id.substr(id.find('/') + 1, id.rfind(' ') - id.find('/') - 1);
@@ -267,11 +267,16 @@ answer why_unseen(const snapshot& at, const std::string& name) {
   for (const auto& node : at.reports.nodes)
     if (!node.silent.empty())
       silent.push_back(fmt::format("node {} ({})", node.node, node.silent));
-  constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator"};
-  if (silent.empty() || std::ranges::find(roles, role) == roles.end())
+  std::vector<std::string> causes;
+  for (const auto& job : at.cluster.jobs)
+    if (job.state.starts_with("waits"))
+      causes.push_back(fmt::format("{} would be of job {} ({}), which {}", id, job.number, job.name, job.state));
+  if (!silent.empty())
+    causes.push_back(fmt::format("{} is not to be seen; it may be on what does not answer: {}", id, fmt::join(silent, ", ")));
+  constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator"};
+  if (causes.empty() || std::ranges::find(roles, role) == roles.end())
     return no_such(at, name);
-  const auto cause = fmt::format("{} is not to be seen; it may be on what does not answer: {}", id, fmt::join(silent, ", "));
-  return {fmt::format("=> {}\n", cause), {{"chain", boost::json::array{}}, {"causes", boost::json::array{cause}}}};
+  return {fmt::format("=> {}\n", fmt::join(causes, "\n=> ")), {{"chain", boost::json::array{}}, {"causes", boost::json::value_from(causes)}}};
 }
 
 } // namespace

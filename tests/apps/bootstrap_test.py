@@ -123,10 +123,26 @@ class Nodes(BootstrapTest):
         self.wait_for_line(self.nodes["a"], "job 1 starts on a, b, c, d")
         self.nodes["c"].kill()
         self.wait_for_line(run, "the job begins anew: node c was lost before the job started")
-        self.wait_for_line(run, "waits: .*node c has not joined")
+        self.wait_for_line(run, r"waits: .*node c is gone: .*, at \d\d:\d\d:\d\d")
         self.node("c")
         result, _ = self.result_of(run)
         self.assertEqual(result["nodes"], 4)
+
+    def test_a_job_that_has_lost_all_its_workers_says_for_whom_it_waits(self):
+        self.cluster()
+        os.kill(self.nodes["d"].pid, signal.SIGSTOP)  # it will not answer, so the job cannot begin
+        run = self.submit("--json")
+        self.wait_for_line(self.nodes["a"], "job 1 starts on a, b, c, d")
+        for name in "bcd":
+            self.nodes[name].kill()
+        gone = r"it needs 4 nodes.*: node b is gone: .*, at [0-9:]{8}, node c is gone: .*, node d is gone: .*"
+        self.wait_for_line(run, f"^troupe: waits: {gone}")
+        jobs, why = self.ask("jobs", "why shard 0")
+        self.assertRegex(jobs["jobs"][0]["state"], f"^waits: {gone}")
+        self.assertRegex(why["causes"][0], rf"^shard 0 would be of job 1 \(small\), which waits: {gone}")
+        for name in "bcd":
+            self.node(name)
+        self.assertEqual(self.result_of(run)[0]["nodes"], 4)
 
     def test_the_coordinator_comes_back_and_the_nodes_find_it(self):
         self.cluster()

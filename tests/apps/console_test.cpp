@@ -70,6 +70,13 @@ TEST(Why, WhatNobodySeesMayBeOnASilentNode) {
   EXPECT_TRUE(why(at, "wroker 1").wrong); // no role has that name
 }
 
+TEST(Why, AnActorOfAJobThatWaitsIsNotThereForTheJobsReason) {
+  snapshot at;
+  at.cluster.jobs.push_back({.number = 7, .name = "small", .protocol = "sync", .state = "waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05"});
+  EXPECT_EQ(cause(why(at, "shard 0")), "shard 0 would be of job 7 (small), which waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05");
+  EXPECT_TRUE(why(at, "shrad 0").wrong);
+}
+
 TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
   for (const auto* from : {"shard 0", "worker 0"}) {
     EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit of 1.0 MB, and"), HasSubstr("nothing has gone for 4.0 s")));
