@@ -72,7 +72,9 @@ struct step_row {
   std::string model;
   std::int64_t batch = 0;
   double gflops = 0;              ///< of `prepared`, in 10^9 a second
-  double prepared = 0, direct = 0, actors = 0, ratio = 0; ///< samples/s; medians
+  double prepared = 0;            ///< samples/s; the median of all rounds
+  double direct = 0, actors = 0;  ///< of one round, that with the median `ratio`
+  double ratio = 0;
 };
 
 kernels::backend_options device_of(const bench_options& options) {
@@ -101,18 +103,24 @@ result<step_row> measure_step(const bench_options& options, const std::string& m
     return through_actors.error();
   const double seconds = options.tiny ? 0.05 : 1;
   (*through_actors)->measure(seconds);
-  std::vector<double> of_prepared, of_direct, of_actors, ratios;
+  struct pair {
+    double direct = 0, actors = 0;
+    double ratio() const { return actors / direct; }
+  };
+  std::vector<double> of_prepared;
+  std::vector<pair> pairs;
   for (int round = 0; round < rounds; ++round) {
     of_prepared.push_back((*prepared)->measure(seconds));
-    of_direct.push_back((*direct)->measure(seconds));
-    of_actors.push_back((*through_actors)->measure(seconds));
-    ratios.push_back(of_actors.back() / of_direct.back());
+    const double of_direct = (*direct)->measure(seconds);
+    pairs.push_back({of_direct, (*through_actors)->measure(seconds)});
   }
   row.prepared = median(of_prepared);
   row.gflops = row.prepared * (*direct)->flops_per_sample() * 1e-9;
-  row.direct = median(of_direct);
-  row.actors = median(of_actors);
-  row.ratio = median(ratios);
+  std::ranges::sort(pairs, {}, &pair::ratio);
+  const pair& middle = pairs[pairs.size() / 2];
+  row.direct = middle.direct;
+  row.actors = middle.actors;
+  row.ratio = middle.ratio();
   return row;
 }
 
@@ -182,8 +190,9 @@ int bench_steps(const bench_options& options) {
   else
     fmt::print("{}", looked ? text_of(*looked) : "");
   if (!options.json)
-    fmt::print("{}\nSamples/s, medians of 5 rounds in turns; {}, {}. Prepared: minibatches gathered beforehand; direct: gathered in the "
-               "same loop;\nthrough actors: by the loader's, with the shard's step and messages between.\n",
+    fmt::print("{}\nSamples/s; {}, {}, 5 rounds in turns. Prepared: minibatches gathered beforehand, the median; direct: gathered in the "
+               "same loop;\nthrough actors: by the loader's, with the shard's step and messages between. These two are of one round, that "
+               "with the median ratio.\n",
                table(rows), options.backend, options.backend == "cpu" ? "one thread" : options.precision);
   return exit_done;
 }

@@ -113,6 +113,7 @@ class Usage(Case):
         keys = ["model", "batch", "precision", "gflops", "prepared_samples_per_s", "direct_samples_per_s", "actors_samples_per_s", "ratio"]
         step = last_json(troupe("bench", "step", "--tiny", "--batch", 4, "--json"))
         self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
+        self.assertAlmostEqual(step["ratio"], step["actors_samples_per_s"] / step["direct_samples_per_s"], places=9)
         result = last_json(troupe("bench", "actors", "--tiny", "--json"))
         self.assertEqual(result["actors"], 2 * 1500 + 2)  # and the nodes
         self.assertGreater(min(result["spawn_per_s"], result["snapshot_ms"], result["job_steps_per_s"]), 0)
@@ -121,6 +122,8 @@ class Usage(Case):
         models = result["models"]
         self.assertEqual([row["model"] for row in models], ["mlp", "mnist-cnn"])
         self.assertTrue(all(list(row) == keys and row["ratio"] > 0 for row in models), models)
+        for row in models:
+            self.assertAlmostEqual(row["ratio"], row["actors_samples_per_s"] / row["direct_samples_per_s"], places=9)
 
     def test_a_set_takes_one_value_and_leaves_the_job_file_alone(self):
         done = troupe("check", "--set", "data.batch=8", "--set", "seed=3", self.job, "--json")
