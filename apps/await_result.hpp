@@ -12,21 +12,28 @@
 
 namespace troupe::apps {
 
-/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once.
+/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once, as is said where the first
+/// takes its time.
 inline actors::job_result await_result(run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
                                        const std::function<void()>& child_ended = [] {}) {
-  bool interrupted = false;
+  constexpr int patience_ms = 1000;
+  bool interrupted = false, said = false;
   for (;;) {
     if (auto result = display.take_result())
       return std::move(*result);
-    const auto woken = signals.wait(-1);
+    const auto woken = signals.wait(interrupted && !said ? patience_ms : -1);
     if (woken.child_ended)
       child_ended();
-    if (woken.interrupted && interrupted)
+    if (woken.interrupted && interrupted) {
+      display.leave_terminal();
       _exit(exit_interrupted); // the kernel ends children with us
+    }
     if (woken.interrupted) {
       interrupted = true;
       interrupt();
+    } else if (interrupted && !said && !woken.announced && !woken.child_ended) {
+      said = true;
+      display.on_event("interrupted; what it leaves is being gathered, and Ctrl-C again ends it without");
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "apps/report.hpp"
 #include "apps/run_progress.hpp"
 
 namespace troupe::apps {
@@ -34,16 +36,33 @@ bool can_redraw() {
   return isatty(STDERR_FILENO) == 1 && kind != nullptr && kind != std::string_view{"dumb"};
 }
 
-/// As much of a line as one row of the terminal takes: a second row would not be erased with it.
-std::string cut_to_terminal(const std::string& line) {
+/// Of a row of the terminal.
+std::size_t terminal_columns() {
   winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-    return line;
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0;
+  return known ? size.ws_col : std::numeric_limits<std::size_t>::max();
+}
+
+/// As much of a line as one row of the terminal takes: a second row would not be erased with it.
+std::string cut_to(std::size_t columns, const std::string& line) {
   std::size_t end = 0;
   for (std::size_t seen = 0; end < line.size(); ++end)
-    if ((static_cast<unsigned char>(line[end]) & 0xc0) != 0x80 && ++seen > size.ws_col)
+    if ((static_cast<unsigned char>(line[end]) & 0xc0) != 0x80 && ++seen > columns)
       break; // where the first letter too many begins
   return line.substr(0, end);
+}
+
+/// Adds `fields` to `lines`, as many on each as it has room for: none is cut that fits a line of its own.
+void wrap(std::vector<std::string>& lines, const std::vector<std::string>& fields, std::size_t columns) {
+  constexpr std::string_view indent = "  ", between = "   ";
+  std::string line;
+  for (const std::string& field : fields) {
+    const bool fits = !line.empty() && letters(line) + between.size() + letters(field) <= columns;
+    if (!fits && !line.empty())
+      lines.push_back(line);
+    line = fits ? fmt::format("{}{}{}", line, between, field) : fmt::format("{}{}", indent, field);
+  }
+  lines.push_back(line);
 }
 
 std::string duration_text(double seconds) {
@@ -59,6 +78,8 @@ run_display::run_display(const actors::job& what, bool quiet, const std::string&
     : job_(what), quiet_(quiet), terminal_(can_redraw()), signals_(signals) {
   if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
     throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
+  if (terminal_ && !quiet_)
+    unechoed_.emplace();
 }
 
 run_display::~run_display() {
@@ -137,6 +158,8 @@ curve run_display::evaluations() {
   return evaluations_;
 }
 
+void run_display::leave_terminal() { unechoed_.reset(); }
+
 void run_display::write_log(const std::string& line) {
   if (!log_)
     return;
@@ -148,13 +171,16 @@ void run_display::write_log(const std::string& line) {
 
 double run_display::fraction_done() const { return apps::fraction_done(job_, *progress_); }
 
-std::string run_display::bar() const {
-  constexpr int width = 32;
-  auto filled = static_cast<int>(fraction_done() * width);
-  std::string text = "[";
-  for (int i = 0; i < width; ++i)
-    text += i < filled ? "#" : "-";
-  return text + "]";
+/// The bar takes what the numbers leave.
+std::string run_display::bar_line(std::size_t columns) const {
+  constexpr std::size_t widest = 32, narrowest = 4, frame = 3;
+  const auto numbers = fmt::format("  {:3.0f} %  left {}", 100 * fraction_done(), time_left());
+  const auto taken = letters(job_.name) + frame + numbers.size();
+  if (columns < taken + narrowest)
+    return job_.name + numbers;
+  const auto width = std::min(widest, columns - taken);
+  const auto filled = static_cast<std::size_t>(fraction_done() * static_cast<double>(width));
+  return fmt::format("{} [{}{}]{}", job_.name, std::string(filled, '#'), std::string(width - filled, '-'), numbers);
 }
 
 std::string run_display::time_left() const {
@@ -164,7 +190,7 @@ std::string run_display::time_left() const {
 
 void run_display::erase() {
   if (lines_drawn_ > 0)
-    say("\x1b[{}A\x1b[J", lines_drawn_);
+    say("\r\x1b[{}A\x1b[J", lines_drawn_);
   lines_drawn_ = 0;
 }
 
@@ -180,11 +206,13 @@ void run_display::draw() {
   }
   erase();
   auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
-  for (const std::string& line : {fmt::format("{} {}  {:3.0f} %  left {}", job_.name, bar(), 100 * fraction_done(), time_left()),
-                                  fmt::format("  step {}   epoch {:.2f}   loss {:.4f}   test accuracy {}", p.step, p.epoch, p.train_loss, accuracy),
-                                  fmt::format("  {:.0f} samples/s   slowest: {}", speed, slowest)})
-    say("{}\n", cut_to_terminal(line));
-  lines_drawn_ = 3;
+  const auto columns = terminal_columns();
+  std::vector<std::string> lines{bar_line(columns)};
+  wrap(lines, {fmt::format("step {}", p.step), fmt::format("epoch {:.2f}", p.epoch), fmt::format("loss {:.4f}", p.train_loss), "test accuracy " + accuracy}, columns);
+  wrap(lines, {fmt::format("{:.0f} samples/s", speed), "slowest: " + slowest}, columns);
+  for (const std::string& line : lines)
+    say("{}\n", cut_to(columns, line));
+  lines_drawn_ = lines.size();
 }
 
 } // namespace troupe::apps

@@ -13,6 +13,7 @@
 #include "actors/run_observer.hpp"
 #include "apps/curve.hpp"
 #include "apps/signals.hpp"
+#include "apps/terminal_echo.hpp"
 
 namespace troupe::apps {
 
@@ -33,6 +34,8 @@ public:
   std::optional<actors::job_result> take_result();
   /// Every evaluation so far.
   curve evaluations();
+  /// The terminal as it was: for a process that ends without destructors. The main thread's.
+  void leave_terminal();
 
 private:
   using clock = std::chrono::steady_clock;
@@ -41,7 +44,7 @@ private:
   void erase();
   void write_log(const std::string& line);
   double fraction_done() const;
-  std::string bar() const;
+  std::string bar_line(std::size_t columns) const;
   std::string time_left() const;
 
   actors::job job_;
@@ -55,7 +58,8 @@ private:
   std::optional<actors::evaluation_point> evaluation_;
   curve evaluations_;
   clock::time_point drawn_{};
-  int lines_drawn_ = 0;
+  std::size_t lines_drawn_ = 0;
+  std::optional<echo_off> unechoed_; ///< while this draws in place
 };
 
 } // namespace troupe::apps

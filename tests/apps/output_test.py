@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import unittest
 
 import cluster_test
 from bootstrap_test import BootstrapTest
-from cluster_test import DEADLINE_S, JOB, ClusterTest, select_nothing
+from cluster_test import DEADLINE_S, ENDLESS, JOB, ClusterTest, select_nothing
 
 SMALL = JOB.replace("epochs = 2", "steps = 20").replace("workers = 4", "workers = 1")
 
@@ -133,33 +134,79 @@ class Ends(OutputTest):
 
 
 class Terminal(OutputTest):
-    def on_terminal(self, columns, kind):
-        """What a run writes to a terminal of so many columns."""
+    # A session of its own, as a shell has one: what it starts is in the foreground, and leaves the terminal as it was.
+    SHELL = """if True:
+        import fcntl, signal, subprocess, sys, termios
+        signal.signal(signal.SIGINT, lambda *_: None)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        before = termios.tcgetattr(0)
+        code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+        sys.exit(code if termios.tcgetattr(0) == before else "the terminal has changed")"""
+
+    def on_terminal(self, columns, kind, job=SMALL, typed=b""):
+        """What a run writes to a terminal of so many columns while that is typed, and how it ends."""
         ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        run = subprocess.Popen([cluster_test.TROUPE, "run", self.path("job.toml", SMALL)], stdout=subprocess.DEVNULL, stderr=theirs,
-                               env=dict(os.environ, TERM=kind))
+        run = subprocess.Popen([sys.executable, "-c", self.SHELL, cluster_test.TROUPE, "run", self.path("job.toml", job)], stdin=theirs,
+                               stdout=subprocess.DEVNULL, stderr=theirs, env=dict(os.environ, TERM=kind), start_new_session=True)
+        self.addCleanup(lambda: run.poll() is None and os.killpg(run.pid, signal.SIGKILL))
         os.close(theirs)
         written = b""
         try:
             while piece := os.read(ours, 65536):
                 written += piece
+                if typed and written.count(b"\x1b[J") > 1:  # it draws: a key between two drawings
+                    os.write(ours, typed[:1])
+                    typed = typed[1:]
         except OSError:
             pass  # the other side is closed
-        os.close(ours)
-        self.assertEqual(run.wait(DEADLINE_S), 0)
-        return written.decode()
+        return written.decode(), run.wait(DEADLINE_S)
 
-    def test_no_line_is_longer_than_the_terminal_is_wide(self):
+    def drawn(self, columns, kind, job=SMALL):
+        written, code = self.on_terminal(columns, kind, job)
+        self.assertEqual(code, 0, written)
+        return written
+
+    @staticmethod
+    def screen(written):
+        """The lines that are to be seen at last."""
+        lines, row, column = [""], 0, 0
+        for piece in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
+            if piece == "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            elif piece == "\r":
+                column = 0
+            elif piece == "\x1b[J":
+                lines[row:] = [lines[row][:column]]
+            elif piece[0] == "\x1b":
+                row -= int(piece[2:-1])
+            else:
+                lines[row] = lines[row].ljust(column)[:column] + piece + lines[row][column + len(piece):]
+                column += len(piece)
+        return lines
+
+    def test_no_line_is_longer_than_the_terminal_is_wide_and_nothing_is_missing(self):
         for columns in 20, 40, 200:
-            written = self.on_terminal(columns, "xterm")
-            self.assertIn("\x1b[3A", written)
-            lines = re.sub(r"\x1b\[\d*[A-Za-z]", "", written).split("\r\n")
-            self.assertEqual(max(map(len, lines)), min(columns, max(map(len, lines))), lines)
-            self.assertGreaterEqual(max(map(len, lines)), min(columns, 50), lines)
+            lines = self.screen(self.drawn(columns, "xterm"))
+            self.assertLessEqual(max(map(len, lines)), columns, lines)
+            self.assertEqual(len(lines), {20: 8, 40: 6, 200: 4}[columns], lines)  # and an empty one, where the cursor is
+            whole = " ".join(line.strip() for line in lines)
+            self.assertRegex(whole, r"step 20 +epoch 0\.\d\d +loss \d\.\d{4} +test accuracy 0\.\d{4}" if columns > 20 else "test accuracy 0")
+            if columns > 20:
+                self.assertRegex(whole, r"\d+ samples/s +slowest: worker 0, \d+\.\d ms a step")
+                self.assertRegex(lines[0], r"^small \[#{4,32}\]  100 %  left 0 s$")
+
+    def test_what_is_typed_does_not_disturb_what_is_drawn(self):
+        written, code = self.on_terminal(80, "xterm", ENDLESS, typed=b"ab\n\n\x03")
+        self.assertEqual(code, 130, written)
+        lines = self.screen(written)
+        self.assertEqual([line for line in lines if re.search(r"\^C|^[ab]|smsm", line)], [])
+        self.assertEqual(sum("samples/s" in line for line in lines), 1, lines)
 
     def test_a_dumb_terminal_gets_lines(self):
-        written = self.on_terminal(80, "dumb")
+        written = self.drawn(80, "dumb")
         self.assertNotIn("\x1b", written)
         self.assertRegex(written, r"(?m)^step ")
 
