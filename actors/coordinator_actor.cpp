@@ -244,14 +244,10 @@ void coordinator_state::on_report(const protocols::report& msg) {
     ++result_.discarded;
     break;
   case kind::push_refused:
-    ++result_.gradients;
-    ++result_.discarded;
-    setup_.observer->on_event(fmt::format("step {}: a push of {} was refused: {}", msg.ver.value, describe(msg.worker.value), msg.text));
+    leave_out(msg, fmt::format("a push of {} was refused: {}", describe(msg.worker.value), msg.text), "pushes were refused: " + msg.text);
     break;
   case kind::push_not_finite:
-    ++result_.gradients;
-    ++result_.discarded;
-    setup_.observer->on_event(fmt::format("step {}: the gradient of {} is not finite; it was left out", msg.ver.value, describe(msg.worker.value)));
+    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", describe(msg.worker.value)), "gradients were not finite");
     perform(machine_->on(msg));
     break;
   case kind::held:
@@ -269,6 +265,16 @@ void coordinator_state::on_report(const protocols::report& msg) {
     setup_.observer->on_event(msg.text);
     break;
   }
+}
+
+/// The first of a kind is said at once, `all` of them at the end.
+void coordinator_state::leave_out(const protocols::report& msg, const std::string& one, const std::string& all) {
+  ++result_.gradients;
+  ++result_.discarded;
+  auto& [count, last] = left_out_[all];
+  last = msg.ver.value;
+  if (++count == 1)
+    setup_.observer->on_event(fmt::format("step {}: {}", last, one));
 }
 
 void coordinator_state::on_evaluation(const evaluation& msg) {
@@ -395,6 +401,9 @@ void coordinator_state::finish(const protocols::stop& how) {
     return;
   activity_.enter("ends");
   finishing_ = true;
+  for (const auto& [what, seen] : left_out_)
+    if (seen.count > 1)
+      setup_.observer->on_event(fmt::format("{} {}, the last at step {}", seen.count, what, seen.last_step));
   clock_.pause();
   result_.failed = how.failed;
   result_.reason = how.reason;

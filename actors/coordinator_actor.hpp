@@ -95,6 +95,7 @@ private:
   caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
+  void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
   void watch_for_stalls();
   void resume_clock();
   void finish(const protocols::stop& how);
@@ -136,6 +137,10 @@ private:
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;
+  struct repetition {
+    std::uint64_t count = 0, last_step = 0;
+  };
+  std::map<std::string, repetition> left_out_; ///< pushes, by what was wrong with them
   bool stall_said_ = false;
   bool says_all_ = false; ///< log.level
   job_result result_;

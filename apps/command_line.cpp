@@ -112,7 +112,7 @@ void add_run(CLI::App& app, arguments& a) {
   a.web = c->add_option("--web", a.run.web, "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
             ->type_name("[ADDRESS]")
             ->expected(0, 1);
-  c->add_flag("--quiet", a.run.quiet, "no progress");
+  c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
   add_json(c, a.run.json);
 }
 
@@ -127,7 +127,7 @@ void add_compare(CLI::App& app, arguments& a) {
   add_inject(c, a);
   c->add_flag("--simulate", a.compare.simulate, "in virtual time");
   c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg")->check(a_name());
-  c->add_flag("--quiet", a.compare.quiet, "no progress");
+  c->add_flag("--quiet", a.compare.quiet, "no progress and no events");
   add_json(c, a.compare.json);
 }
 

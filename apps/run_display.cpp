@@ -131,10 +131,12 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
 
 void run_display::on_event(const std::string& text) {
   std::lock_guard guard{mutex_};
-  erase();
-  say("troupe: {}\n", text); // said even when quiet: it is no progress but news
-  if (!quiet_ && terminal_)
-    draw();
+  if (!quiet_) {
+    erase();
+    say("troupe: {}\n", text);
+    if (terminal_)
+      draw();
+  }
   write_log(boost::json::serialize(boost::json::object{{"kind", "event"}, {"text", text}}));
 }
 

@@ -324,14 +324,15 @@ TEST_F(Coordinator, AReachedTargetEndsTheRun) {
   EXPECT_EQ(seen->result.time_to_target_s, seen->result.seconds);
 }
 
-TEST_F(Coordinator, AGradientThatIsNotFiniteIsSaidAndCounted) {
+TEST_F(Coordinator, GradientsThatAreNotFiniteAreSaidOnceAndCounted) {
   begin();
-  say(protocols::report{.what = kind::push_not_finite, .ver = {3}, .worker = {2}});
-  ASSERT_EQ(seen->events.size(), 1U);
-  EXPECT_THAT(seen->events[0], HasSubstr("worker 2 (node-2)"));
+  for (std::uint64_t step = 3; step < 6; ++step)
+    say(protocols::report{.what = kind::push_not_finite, .ver = {step}, .worker = {2}});
+  EXPECT_THAT(seen->events, ElementsAre("step 3: the gradient of worker 2 (node-2) is not finite; it was left out"));
   say(stop_job{});
-  EXPECT_EQ(seen->result.gradients, 1U);
-  EXPECT_EQ(seen->result.discarded, 1U);
+  EXPECT_EQ(seen->result.gradients, 3U);
+  EXPECT_EQ(seen->result.discarded, 3U);
+  EXPECT_THAT(seen->events, ElementsAre(testing::_, "3 gradients were not finite, the last at step 5"));
 }
 
 TEST_F(Coordinator, AnInterruptedRunEndsInOrder) {
