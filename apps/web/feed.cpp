@@ -167,7 +167,8 @@ void feed::on_snapshot(console::snapshot at) {
               {"waits", json_of(seen.arrows)},
               {"causes", std::move(causes)},
               {"stragglers", habits_.stragglers(at)},
-              {"lanes", habits_.lanes(most_lanes)}};
+              {"lanes", habits_.lanes(most_lanes)},
+              {"other_lanes", habits_.other_lanes(most_lanes)}};
   publish();
 }
 

@@ -152,22 +152,40 @@ boost::json::object habits::stragglers(const console::snapshot& at) const {
   return out;
 }
 
-boost::json::array habits::lanes(std::size_t most) const {
-  std::vector<std::pair<const std::pair<std::string, std::string>*, const lane_habits*>> all;
-  for (const auto& [ends, lane] : lanes_)
-    all.emplace_back(&ends, &lane);
-  if (all.size() > most) {
-    std::ranges::stable_sort(all, std::greater{}, [](const auto& each) { return each.second->last.bytes_sent; });
-    all.resize(most);
+std::pair<habits::lane_list, habits::lane_list> habits::chosen_lanes(std::size_t most) const {
+  constexpr std::size_t few = 12;
+  lane_list shown, others;
+  for (const auto& lane : lanes_)
+    (lanes_.size() > few && lane.second.idle() ? others : shown).push_back(&lane);
+  if (shown.size() > most) {
+    std::ranges::stable_sort(shown, std::greater{}, [](const auto* lane) { return lane->second.last.bytes_sent; });
+    others.insert(others.end(), shown.begin() + static_cast<std::ptrdiff_t>(most), shown.end());
+    shown.resize(most);
   }
+  return {std::move(shown), std::move(others)};
+}
+
+boost::json::array habits::lanes(std::size_t most) const {
   boost::json::array out;
-  for (const auto& [ends, lane] : all)
-    out.push_back({{"from", ends->first},
-                   {"to", ends->second},
-                   {"sent_per_s", std::round(lane->sent_per_s.mean())},
-                   {"bytes_sent", lane->last.bytes_sent},
-                   {"bytes_queued", lane->last.queued_bytes}});
+  for (const auto* lane : chosen_lanes(most).first)
+    out.push_back({{"from", lane->first.first},
+                   {"to", lane->first.second},
+                   {"sent_per_s", std::round(lane->second.sent_per_s.mean())},
+                   {"bytes_sent", lane->second.last.bytes_sent},
+                   {"bytes_queued", lane->second.last.queued_bytes}});
   return out;
+}
+
+boost::json::object habits::other_lanes(std::size_t most) const {
+  const auto others = chosen_lanes(most).second;
+  double per_second = 0;
+  std::uint64_t sent = 0, queued = 0;
+  for (const auto* lane : others) {
+    per_second += lane->second.sent_per_s.mean();
+    sent += lane->second.last.bytes_sent;
+    queued += lane->second.last.queued_bytes;
+  }
+  return {{"count", others.size()}, {"sent_per_s", std::round(per_second)}, {"bytes_sent", sent}, {"bytes_queued", queued}};
 }
 
 } // namespace troupe::apps::web

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/json.hpp>
@@ -26,8 +27,10 @@ public:
   /// those that are slow or stuck, and `nodes: [{id count compute_ms low_ms high_ms}]` with the median and the range of each node's others;
   /// `left_out`: how many nodes there are beyond those.
   boost::json::object stragglers(const console::snapshot& at) const;
-  /// Lanes with bytes a second, the busiest first.
+  /// Lanes with bytes a second: no more than `most`, those that have sent most. Of more than a dozen only those over which something goes.
   boost::json::array lanes(std::size_t most) const;
+  /// The others, together: `count`, `sent_per_s`, `bytes_sent`, `bytes_queued`.
+  boost::json::object other_lanes(std::size_t most) const;
 
 private:
   /// The mean of what was seen, weighted by 0.9 for each look since.
@@ -46,10 +49,15 @@ private:
   struct lane_habits {
     actors::link_report last;
     faded sent_per_s;
+    bool idle() const { return sent_per_s.mean() < 1 && last.queued_bytes == 0; }
   };
+  using ends = std::pair<std::string, std::string>;
+  using lane_list = std::vector<const std::pair<const ends, lane_habits>*>;
+  /// Those that are shown, then the others.
+  std::pair<lane_list, lane_list> chosen_lanes(std::size_t most) const;
 
   std::map<std::string, actor_habits> actors_;
-  std::map<std::pair<std::string, std::string>, lane_habits> lanes_;
+  std::map<ends, lane_habits> lanes_;
   double seen_s_ = 0;
 };
 

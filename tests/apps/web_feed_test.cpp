@@ -120,6 +120,27 @@ TEST(Habits, ALaneHasTheBytesOfASecond) {
   EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 2000);
 }
 
+TEST(Habits, OfManyLanesThoseOverWhichNothingGoesAreOneRow) {
+  std::vector<actors::link_report> links;
+  for (int i = 0; i < 13; ++i)
+    links.push_back({.peer = fmt::format("n{}", i), .bytes_sent = 64});
+  habits seen;
+  seen.see(of({}, links), 1);
+  EXPECT_EQ(seen.lanes(64).size(), 0U);
+  EXPECT_EQ(boost::json::serialize(seen.other_lanes(64)), R"({"count":13,"sent_per_s":0E0,"bytes_sent":832,"bytes_queued":0})");
+  links[3].bytes_sent = 1064;
+  links[5].queued_bytes = 7;
+  seen.see(of({}, links), 2);
+  ASSERT_EQ(seen.lanes(64).size(), 2U);
+  EXPECT_EQ(seen.lanes(64).at(0).at("to"), "n3");
+  EXPECT_EQ(seen.lanes(64).at(1).at("to"), "n5");
+  EXPECT_EQ(seen.other_lanes(64).at("count").to_number<int>(), 11);
+  EXPECT_EQ(seen.other_lanes(1).at("bytes_queued").to_number<int>(), 7) << "those beyond the bound are counted, too";
+  links.pop_back();
+  seen.see(of({}, links), 3);
+  EXPECT_EQ(seen.lanes(64).size(), 12U) << "a dozen is no crowd";
+}
+
 TEST(Habits, AStepThatWasNotMadeYetIsNoFastOne) {
   auto at = of({actor("worker 0", "loads a batch")});
   habits seen;

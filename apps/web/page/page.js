@@ -154,7 +154,7 @@ class Page {
         stragglers.left_out ? `${counted(stragglers.left_out, "more node")} not shown.` : ""].filter(Boolean).join(" "));
   }
 
-  showLanes({nodes = [], lanes = []}) {
+  showLanes({nodes = [], lanes = [], other_lanes: others}) {
     const row = (...classes) => () => {
       const made = make("tr");
       made.append(...classes.map(name => make("td", name)));
@@ -162,13 +162,14 @@ class Page {
     };
     const fill = (item, texts) => texts.forEach((text, i) => say(item.children[i], text));
     byId("nodes").hidden = nodes.length === 0;
-    byId("links").hidden = lanes.length === 0;
+    const links = others?.count ? [...lanes, {...others, name: counted(others.count, lanes.length ? "other lane" : "idle lane")}] : lanes;
+    byId("links").hidden = links.length === 0;
     rows(byId("nodes").tBodies[0], nodes, row("", "", "n", "n"), (item, node) => {
       fill(item, [node.name, node.silent || "here", node.pid ? String(node.pid) : "–", node.resident_bytes ? bytesText(node.resident_bytes) : "–"]);
       item.children[1].className = node.silent ? "stuck" : "";
     });
-    rows(byId("links").tBodies[0], lanes, row("", "n", "n", "n"), (item, lane) => fill(item, [`${lane.from} → ${lane.to}`, bytesText(lane.sent_per_s), bytesText(lane.bytes_sent), bytesText(lane.bytes_queued)]));
-    say(document.querySelector("#lanes .none"), nodes.length === 0 ? "No node has said anything yet." : lanes.length === 0 ? "No lanes: one process does it all." : "");
+    rows(byId("links").tBodies[0], links, row("", "n", "n", "n"), (item, lane) => fill(item, [lane.name ?? `${lane.from} → ${lane.to}`, bytesText(lane.sent_per_s), bytesText(lane.bytes_sent), bytesText(lane.bytes_queued)]));
+    say(document.querySelector("#lanes .none"), nodes.length === 0 ? "No node has said anything yet." : links.length === 0 ? "No lanes: one process does it all." : "");
   }
 
   /** What the corner and the line beneath it say; the page ages even when nothing comes. */
