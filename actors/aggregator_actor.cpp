@@ -6,6 +6,8 @@
 #include "actors/overloaded.hpp"
 #include "actors/standing_still.hpp"
 
+#include <fmt/format.h>
+
 namespace troupe::actors {
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
@@ -42,13 +44,26 @@ holder_control::behavior_type aggregator_state::make_behavior() {
   };
 }
 
-/// The lead knows whose pushes are missing.
+/// Once it has all that its round can be made of, the lead is who closes that.
 actor_report aggregator_state::report() const {
   auto out = self_->report();
-  if (!pending_.empty())
+  const auto round = core_.machine.current().value + 1;
+  const auto children = core_.machine.children_missing();
+  const auto workers = core_.machine.workers_missing();
+  if (!pending_.empty()) {
     out.state = "sums";
-  out.waits_for.push_back("shard 0");
-  out.waits_on = "the end of a round";
+  } else if (!children.empty()) {
+    for (auto child : children)
+      out.waits_for.push_back(fmt::format("aggregator {}", child.value));
+    out.waits_on = fmt::format("sums of round {}", round);
+  } else if (!workers.empty()) {
+    for (auto worker : workers)
+      out.waits_for.push_back(fmt::format("worker {}", worker.value));
+    out.waits_on = fmt::format("gradients of round {}", round);
+  } else {
+    out.waits_for.emplace_back("shard 0");
+    out.waits_on = fmt::format("the end of round {}", round);
+  }
   out.fields = {{"pushes", std::to_string(core_.came.pushes)}, {"bytes_received", std::to_string(core_.came.bytes)}};
   return out;
 }

@@ -98,10 +98,14 @@ void node_job::spawn_holders() {
                         .optimizer = what_.optimizer,
                         .data_size = data_.train->size(),
                         .landing = landing,
+                        .through = {},
                         .lead = nullptr,
                         .per_push = protocol_.per_push,
                         .link = what_.inject.link,
                         .trace = trace_};
+      for (auto child : place.children)
+        for (auto worker : protocols::workers_below(tree_, child))
+          setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
         setup.lead = std::make_shared<protocols::lead>(protocol_.make_rule(what_.protocol, what_.seed),
                                                        protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards,

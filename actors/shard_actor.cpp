@@ -304,6 +304,12 @@ void shard_state::note(const protocols::report& what) {
                                  what.what == kind::push_refused ? what.text : "it is not finite"));
 }
 
+/// In a tree of aggregators it comes in the sum of one of them.
+std::string shard_state::who_brings_push_of(protocols::worker_id worker) const {
+  const auto child = setup_.through.find(worker);
+  return child == setup_.through.end() ? fmt::format("worker {}", worker.value) : fmt::format("aggregator {}", child->second.value);
+}
+
 /// `pending_` is not empty while a version is computed.
 actor_report shard_state::report() const {
   auto out = self_->report();
@@ -311,7 +317,11 @@ actor_report shard_state::report() const {
     out.state = "applies";
   else if (leads() && !clock_.running())
     out.state = "holds";
-  if (!leads()) {
+  if (const auto children = core_.machine.waiting_for(); !children.empty()) { // the round is closed
+    for (auto child : children)
+      out.waits_for.push_back(fmt::format("aggregator {}", child.value));
+    out.waits_on = fmt::format("sums of round {}", ready_version_.value + 1);
+  } else if (!leads()) {
     out.waits_for.push_back("shard 0");
     out.waits_on = fmt::format("what round {} is made of", ready_version_.value + 1);
   } else if (out.state == "holds") {
@@ -320,7 +330,8 @@ actor_report shard_state::report() const {
   } else if (pending_.empty()) {
     for (auto worker : setup_.lead->waiting_for())
       if (!on_links_.contains(worker))
-        out.waits_for.push_back(fmt::format("worker {}", worker.value));
+        out.waits_for.push_back(who_brings_push_of(worker));
+    out.waits_for.erase(std::ranges::unique(out.waits_for).begin(), out.waits_for.end()); // neighbours share an aggregator
     out.waits_on = fmt::format("gradients of round {}", ready_version_.value + 1);
   }
   if (!on_links_.empty() && (!leads() || out.waits_for.empty())) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -31,6 +33,7 @@ struct shard_setup {
   optimizer_spec optimizer;
   std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
   holder_landing landing;
+  std::map<protocols::worker_id, protocols::holder_id> through = {}; ///< children in whose sums workers' pushes come
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; of a protocol that applies each push alone, at every shard
   bool per_push = false;
   protocols::link_spec link; ///< emulated
@@ -99,6 +102,7 @@ private:
   void update_clock();
   void run_clock(bool running);
   actor_report report() const;
+  std::string who_brings_push_of(protocols::worker_id worker) const;
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
   void arrive(const std::optional<protocols::push>& complete);
   void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);

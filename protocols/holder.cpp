@@ -104,6 +104,21 @@ std::vector<holder_id> holder::waiting_for() const {
   return orders_.empty() ? std::vector<holder_id>{} : missing(std::get<close>(orders_.front()).ver);
 }
 
+std::vector<holder_id> holder::children_missing() const {
+  return missing(version{current_.value + 1});
+}
+
+std::vector<worker_id> holder::workers_missing() const {
+  std::set<worker_id> here;
+  for (const auto& [id, what] : kept_)
+    here.insert(id.worker);
+  std::vector<worker_id> out;
+  for (const auto& of : plan_.workers)
+    if (place_.workers.contains(of.worker) && !here.contains(of.worker))
+      out.push_back(of.worker);
+  return out;
+}
+
 std::vector<holder_id> holder::missing(version ver) const {
   const auto sums = partials_.find(ver);
   std::vector<holder_id> out;

@@ -23,7 +23,48 @@ int number_of(const std::string& id) {
   return blank == std::string::npos ? 0 : std::atoi(id.c_str() + blank + 1);
 }
 
+/// "0-5, 7"; where there are too many pieces, the first of them.
+std::string ranges_text(std::vector<int> numbers) {
+  constexpr int most_pieces = 6;
+  std::ranges::sort(numbers);
+  std::string text;
+  for (std::size_t i = 0, pieces = 0; i < numbers.size(); ++i) {
+    if (++pieces > most_pieces)
+      return text + ", ...";
+    const int first = numbers[i];
+    while (i + 1 < numbers.size() && numbers[i + 1] == numbers[i] + 1)
+      ++i;
+    text += fmt::format("{}{}{}", pieces > 1 ? ", " : "", first, numbers[i] > first ? fmt::format("-{}", numbers[i]) : "");
+  }
+  return text;
+}
+
 } // namespace
+
+std::string names_text(const std::vector<std::string>& ids) {
+  constexpr std::size_t most_named = 4;
+  std::vector<std::pair<std::string, std::vector<int>>> roles; // in the order of their first; who has no number is one of its own
+  for (const auto& id : ids) {
+    const auto blank = id.rfind(' ');
+    const bool numbered = blank != std::string::npos && blank + 1 < id.size() && id.find_first_not_of("0123456789", blank + 1) == std::string::npos;
+    const auto role = numbered ? id.substr(0, blank) : id;
+    auto of = std::ranges::find_if(roles, [&](const auto& known) { return known.first == role; });
+    if (of == roles.end())
+      of = roles.insert(of, {role, {}});
+    if (numbered)
+      of->second.push_back(number_of(id));
+  }
+  std::vector<std::string> out;
+  for (const auto& [role, numbers] : roles)
+    if (numbers.empty())
+      out.push_back(role);
+    else if (numbers.size() > most_named)
+      out.push_back(fmt::format("{} {}s ({})", numbers.size(), role, ranges_text(numbers)));
+    else
+      for (const int number : numbers)
+        out.push_back(fmt::format("{} {}", role, number));
+  return fmt::format("{}", fmt::join(out, ", "));
+}
 
 std::string seconds_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
@@ -96,7 +137,7 @@ namespace {
 std::string waits_text(const actors::actor_report& actor) {
   if (actor.waits_for.empty())
     return actor.waits_on.empty() ? "" : fmt::format(": {}", actor.waits_on);
-  return fmt::format(", waits for {}{}{}", fmt::join(actor.waits_for, ", "), actor.waits_on.empty() ? "" : ": ", actor.waits_on);
+  return fmt::format(", waits for {}{}{}", names_text(actor.waits_for), actor.waits_on.empty() ? "" : ": ", actor.waits_on);
 }
 
 /// The waits from one actor down to what nobody else can end.
@@ -223,7 +264,7 @@ answer ps(const snapshot& at, const std::string& only) {
       continue;
     rows.push_back({name_of(actor, at), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state, seconds_text(actor.since_s),
                     std::to_string(actor.mailbox), fmt::format("{:.0f}", actor.messages_per_s), fmt::format("{:.0f} %", 100 * actor.busy),
-                    fmt::format("{}", fmt::join(actor.waits_for, ", "))});
+                    names_text(actor.waits_for)});
     list.push_back(json_of(actor, at));
   }
   auto text = rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "nothing of that role or on that node\n"} : table(rows);

@@ -32,6 +32,8 @@ const actors::actor_report* find_actor(const std::vector<actors::actor_report>& 
 
 /// An actor as JSON, of which every command that names one shows the same.
 boost::json::object json_of(const actors::actor_report& actor, const snapshot& at);
+/// Names in a line: many of one role as "22 workers (0-20, 22)".
+std::string names_text(const std::vector<std::string>& ids);
 /// There is none of that name; perhaps another was meant.
 answer no_such(const snapshot& at, const std::string& name);
 /// The cluster does not answer, or refuses.

@@ -121,7 +121,7 @@ answer top(const snapshot& now, const snapshot* before, const std::string& order
   std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "    for", "mailbox", "messages/s", "busy", "waits for"}};
   for (const auto& actor : all) {
     rows.push_back({name_of(actor, now), actor.node, actor.state, fmt::format("{:>7}", seconds_text(actor.since_s)), fmt::format("{:>7}", actor.mailbox),
-                    fmt::format("{:>10.1f}", actor.messages_per_s), fmt::format("{:>3.0f}%", 100 * actor.busy), fmt::format("{}", fmt::join(actor.waits_for, ", "))});
+                    fmt::format("{:>10.1f}", actor.messages_per_s), fmt::format("{:>3.0f}%", 100 * actor.busy), names_text(actor.waits_for)});
     list.push_back(json_of(actor, now));
   }
   text += rows.size() == 1 ? "there are no actors\n" : fmt::format("{}{}", text.empty() ? "" : "\n", table(rows));

@@ -109,6 +109,29 @@ TEST(Why, ACircleEnds) {
   EXPECT_THAT(out.text, HasSubstr("they wait for each other"));
 }
 
+TEST(Names, OfManyOfARoleAreFolded) {
+  using ids = std::vector<std::string>;
+  EXPECT_EQ(names_text({}), "");
+  EXPECT_EQ(names_text({"worker 0", "worker 1", "worker 2", "worker 10"}), "worker 0, worker 1, worker 2, worker 10");
+  ids workers;
+  for (int i = 0; i < 24; ++i)
+    if (i != 7 && i != 22)
+      workers.push_back("worker " + std::to_string(i));
+  EXPECT_EQ(names_text(workers), "22 workers (0-6, 8-21, 23)");
+  workers.insert(workers.begin(), {"node b", "aggregator 3"});
+  EXPECT_EQ(names_text(workers), "node b, aggregator 3, 22 workers (0-6, 8-21, 23)");
+  ids every_other;
+  for (int i = 0; i < 100; i += 2)
+    every_other.push_back("worker " + std::to_string(i));
+  EXPECT_EQ(names_text(every_other), "50 workers (0, 2, 4, 6, 8, 10, ...)");
+}
+
+TEST(Ps, ALongListOfThoseWaitedForIsFoldedForPeopleAlone) {
+  const auto out = ps(of({actor("shard 0", "collects", {"worker 0", "worker 1", "worker 2", "worker 3", "worker 4"})}), "");
+  EXPECT_THAT(out.text, HasSubstr("5 workers (0-4)\n"));
+  EXPECT_EQ(out.json.at("actors").at(0).at("waits_for").as_array().size(), 5U);
+}
+
 TEST(Why, AnUnknownActorIsRefusedWithALikelyName) {
   const auto out = why(of({actor("worker 0", "computes")}), "workr 0");
   EXPECT_TRUE(out.wrong);

@@ -2,6 +2,9 @@
 // What roles say of themselves in figures agrees from one role to the other.
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -94,6 +97,32 @@ TEST(RoleFields, WithoutRoundsEveryPushIsAVersion) {
   ASSERT_TRUE(seen.rest);
   EXPECT_EQ(figure(seen.shard, "version"), seen.clocks);
   EXPECT_EQ(figure(seen.shard, "arrivals"), 0);
+}
+
+using names = std::vector<std::string>;
+
+TEST(RoleFields, InATreeEachWaitsForWhatIsBelowIt) {
+  auto job = small("sync");
+  job.protocol.fan_in = 2; // aggregator 1 sums workers 0 and 1, aggregator 2 worker 2
+  cluster_in_process cluster;
+  cluster.run(job, 5);
+  cluster.gates.at("d")->set(false);
+  const std::map<std::string, names> expected{{"shard 0", {"aggregator 2"}}, {"aggregator 1", {"shard 0"}}, {"aggregator 2", {"worker 2"}},
+                                              {"worker 0", {"shard 0"}},     {"worker 1", {"shard 0"}},     {"worker 2", {"loader 2"}}};
+  std::map<std::string, names> seen;
+  apps::console::snapshot at;
+  for (const auto began = steady::now(); seen != expected && steady::now() - began < patience;) {
+    at = cluster.look();
+    for (const auto& actor : at.actors())
+      if (expected.contains(actor.id))
+        seen[actor.id] = actor.waits_for;
+  }
+  EXPECT_EQ(seen, expected);
+  for (const auto* from : {"coordinator", "worker 0", "aggregator 1"}) {
+    const auto causes = apps::console::why(at, from).json.at("causes").as_array();
+    ASSERT_EQ(causes.size(), 1U) << from;
+    EXPECT_TRUE(causes[0].as_string().starts_with("loader 2 on node d: it loads a batch")) << causes[0];
+  }
 }
 
 } // namespace

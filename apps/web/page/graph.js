@@ -17,6 +17,12 @@ function describe(actor) {
   if (actor.since_s >= LONG_S) return `${actor.state}, ${timeText(Math.floor(actor.since_s))}`;
   return ["coordinator", "evaluator"].includes(actor.role) ? actor.state : `busy ${percent(actor.shares.works ?? 0)}`;
 }
+/** Many of a role as how many there are. */
+function namesText(ids) {
+  const of = {};
+  for (const id of ids) (of[id.replace(/ \d+$/, "")] ??= []).push(id);
+  return Object.entries(of).map(([role, some]) => some.length > 4 ? counted(some.length, role) : some.join(", ")).join(", ");
+}
 /** What a box is called: of several, how many. */
 const title = actor => many(actor) ? `${sizeOf(actor)} ${actor.role}s` : actor.id;
 
@@ -110,7 +116,7 @@ class Graph {
     const words = describe(actor), size = sizeOf(actor), where = actor.node || "other nodes";
     set(box, {class: `box ${actor.mood}`, "data-actor": actor.id, transform: `translate(${at.left.toFixed(1)} ${at.top})`});
     say(about, many(actor) ? `${size} ${actor.id}: ${moodsText(actor.of)}; mailboxes ${actor.mailbox}`
-      : `${actor.id} on node ${actor.node}: ${words}${actor.waits_for.length ? `, waits for ${actor.waits_for.join(", ")}` : ""}; mailbox ${actor.mailbox}`);
+      : `${actor.id} on node ${actor.node}: ${words}${actor.waits_for.length ? `, waits for ${namesText(actor.waits_for)}` : ""}; mailbox ${actor.mailbox}`);
     set(edge, {width: at.width, height: at.height});
     set(behind, {width: at.width, height: at.height, visibility: many(actor) ? "visible" : "hidden"});
     const x = at.tight ? 12 : 14, y = 16;
