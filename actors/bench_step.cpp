@@ -34,6 +34,7 @@ public:
         if (msg.what == protocols::report::kind::held)
           caf::anon_send(to_, msg);
       },
+      [](const collected&) {},
       [](const evaluation&) {},
       [](const role_lost&) {},
       [](const protocols::expired&) {},

@@ -83,6 +83,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   prepare();
   return {
     [this](const protocols::report& msg) { on_report(msg); },
+    [this](const collected& msg) { on_collected(msg); },
     [this](const evaluation& msg) { on_evaluation(msg); },
     [this](const role_lost& msg) { on_role_lost(msg); },
     [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
@@ -94,14 +95,16 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
     [this](const protocols::expired& msg) {
       if (msg.timer == stall_timer)
         watch_for_stalls();
+      else if (msg.timer == interrupt_timer)
+        newest_are_overdue();
       else if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
         perform(machine_->on(*due));
     },
     [this](const stop_job& msg) {
-      if (finishing_)
-        return;
-      result_.interrupted = !msg.failed;
-      finish({true, msg.reason});
+      if (msg.failed)
+        finish({true, msg.reason});
+      else
+        interrupt(msg.reason);
     },
   };
 }
@@ -226,18 +229,17 @@ void coordinator_state::on_report(const protocols::report& msg) {
   using kind = protocols::report::kind;
   if (finishing_ || !machine_)
     return;
+  if (interrupt_) {
+    if (msg.what == kind::round_closed)
+      late_.push_back(msg);
+    return;
+  }
   switch (msg.what) {
   case kind::round_closed:
     last_progress_ = std::chrono::steady_clock::now();
     stall_said_ = false;
-    result_.steps = msg.ver.value;
-    result_.samples = msg.samples;
-    result_.gradients += msg.contributions;
-    result_.staleness[msg.staleness] += msg.contributions;
-    result_.residual_max = std::max(result_.residual_max, msg.residual);
+    count(msg);
     perform(machine_->on(msg));
-    setup_.observer->on_progress({msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
-                                  msg.loss, seconds(), msg.worker.value, static_cast<double>(msg.compute) * 1e-6});
     break;
   case kind::push_discarded:
     ++result_.gradients;
@@ -277,10 +279,22 @@ void coordinator_state::leave_out(const protocols::report& msg, const std::strin
     setup_.observer->on_event(fmt::format("step {}: {}", last, one));
 }
 
+/// A round.
+void coordinator_state::count(const protocols::report& msg) {
+  result_.steps = msg.ver.value;
+  result_.samples = msg.samples;
+  result_.gradients += msg.contributions;
+  result_.staleness[msg.staleness] += msg.contributions;
+  result_.residual_max = std::max(result_.residual_max, msg.residual);
+  setup_.observer->on_progress({msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
+                                msg.loss, seconds(), msg.worker.value, static_cast<double>(msg.compute) * 1e-6});
+}
+
 void coordinator_state::on_evaluation(const evaluation& msg) {
   if (finishing_)
     return;
   result_.parameters = msg.parameters;
+  result_.weights_step = msg.ver.value;
   result_.last = evaluation_point{msg.ver.value, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
   auto target = setup_.what.stop.target_accuracy;
   if (target > 0 && msg.test_accuracy >= target && !result_.target_reached) {
@@ -334,6 +348,8 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     finish({true, fmt::format("{} was lost before the job started: {}", describe(worker), reason)});
     return;
   }
+  if (interrupt_ && !centreless_)
+    return; // what is fetched needs no worker any more
   activity_.failed(fmt::format("{} is lost: {}", describe(worker), reason));
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
   perform(machine_->on(protocols::down{{protocols::worker_id{worker}, protocols::incarnation{lives_[worker]}}, reason}));
@@ -406,7 +422,7 @@ void coordinator_state::finish(const protocols::stop& how) {
       setup_.observer->on_event(fmt::format("{} {}, the last at step {}", seen.count, what, seen.last_step));
   clock_.pause();
   result_.failed = how.failed;
-  result_.reason = how.reason;
+  result_.reason = interrupt_.value_or(how.reason);
   result_.seconds = seconds();
   result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
   ask_totals([this](const node_totals& all) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
 /// have a device each in turn.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
+/// Not one of the protocol's timers: the newest parameters of an interrupted job are overdue.
+inline constexpr protocols::timer_id interrupt_timer{0xffff'fffe};
+
 /// How long a node may take to load the data, and to spawn its roles and connect its lanes.
 struct coordinator_deadlines {
   static constexpr std::chrono::seconds prepare{300}, start{60};
@@ -96,6 +100,10 @@ private:
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
   void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
+  void count(const protocols::report& msg);
+  void interrupt(const std::string& reason);
+  void on_collected(const collected& msg);
+  void newest_are_overdue();
   void watch_for_stalls();
   void resume_clock();
   void finish(const protocols::stop& how);
@@ -137,10 +145,13 @@ private:
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;
+  std::optional<std::string> interrupt_;  ///< why it ends once its newest parameters are here
+  std::optional<collected> collected_;    ///< the newest parameters that have come
   struct repetition {
     std::uint64_t count = 0, last_step = 0;
   };
   std::map<std::string, repetition> left_out_; ///< pushes, by what was wrong with them
+  std::vector<protocols::report> late_;   ///< of what was decided since the interrupt
   bool stall_said_ = false;
   bool says_all_ = false; ///< log.level
   job_result result_;

@@ -223,6 +223,11 @@ struct record_order {
   bool on = true;
   std::string file; ///< where the trace shall go: whoever ends the recording writes it
 };
+/// Evaluator to coordinator: the parameters of a version are here whole, on the host; evaluating them comes next (never sent across hosts).
+struct collected {
+  protocols::version ver;
+  kernels::buffer parameters;
+};
 /// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
 struct evaluation {
   protocols::version ver;
@@ -365,6 +370,7 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
 using coordinator_actor = caf::typed_actor<
   caf::result<void>(protocols::report),
+  caf::result<void>(collected),
   caf::result<void>(evaluation),
   caf::result<void>(role_lost),
   caf::result<void>(protocols::expired),

@@ -29,7 +29,8 @@ struct evaluation_point {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
 };
 
-/// How a run ended. `parameters` are the final ones, flat, on the host; empty when there was no evaluation.
+/// How a run ended. `parameters` are the final ones, flat, on the host: of a run that was cut short its newest, of one that failed those
+/// of its last evaluation. Empty when there are none.
 struct job_result {
   bool failed = false, interrupted = false;
   bool lost_before_start = false; ///< a node or role was gone before training began: it may begin anew on others
@@ -49,6 +50,7 @@ struct job_result {
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
   std::uint32_t restarts = 0;             ///< workers that have begun a new life
   std::uint32_t period = 1;
+  std::optional<std::uint64_t> weights_step; ///< of `parameters`; none: there are none
   kernels::buffer parameters;
   std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first
 

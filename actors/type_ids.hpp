@@ -38,6 +38,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::bring_request))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::stage_request))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::fetch_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::collected))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
@@ -150,6 +151,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::device_check)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::bring_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::stage_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::fetch_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::collected)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::peers_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::data_loaded)
@@ -442,7 +444,7 @@ bool inspect(Inspector& f, job_result& x) {
                             f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
                             f.field("resident_bytes", x.resident_bytes),
                             f.field("resident_bytes_first", x.resident_bytes_first), f.field("restarts", x.restarts),
-                            f.field("period", x.period));
+                            f.field("period", x.period), f.field("weights_step", x.weights_step));
 }
 template <class Inspector>
 bool inspect(Inspector& f, inspect_query& x) {

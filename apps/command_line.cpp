@@ -104,7 +104,7 @@ void add_run(CLI::App& app, arguments& a) {
   add_nodes(c, a);
   c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
   add_inject(c, a);
-  c->add_option("--save", a.run.save, "write the final parameters")->type_name("FILE.safetensors")->check(a_name());
+  c->add_option("--save", a.run.save, "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")->type_name("FILE.safetensors")->check(a_name());
   c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
   c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE")->check(a_name());
   c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT")

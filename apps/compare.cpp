@@ -54,8 +54,7 @@ runner real_runner(const prepared_job& prepared, bool quiet, signal_waiter& sign
     try {
       ran = run_job(c.job, prepared.network, {.quiet = quiet}, signals);
     } catch (const std::exception& e) { // this machine does not let it start; it may let the next
-      ran.result.failed = true;
-      ran.result.reason = e.what();
+      ran = failed_outcome(e.what());
     }
     return {ran.result.interrupted, ran.result.failed ? ran.result.reason : "", to_json(c.job, ran), ran.evaluations};
   };

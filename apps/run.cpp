@@ -23,15 +23,17 @@ namespace troupe::apps {
 namespace {
 
 void print_summary(const actors::job_result& r, const std::string& digest) {
+  const auto if_older = [&r](std::uint64_t step) { return step == r.steps ? "" : fmt::format(" (of step {}, the last evaluation)", step); };
   if (r.last)
-    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.last->test_accuracy, r.last->test_loss,
-               r.last->train_loss);
+    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}{}\n", r.last->test_accuracy, r.last->test_loss,
+               r.last->train_loss, if_older(r.last->step));
   fmt::print("{} steps, {} samples in {:.1f} s of training: {:.0f} samples/s\n", r.steps, r.samples, r.seconds,
              r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0);
-  fmt::print("memory of the largest node: {:.0f} MB at the first evaluation, {:.0f} MB at the end\n",
-             static_cast<double>(r.resident_bytes_first) * 1e-6, static_cast<double>(r.resident_bytes) * 1e-6);
+  const auto megabytes = [](std::uint64_t bytes) { return fmt::format("{:.0f} MB", static_cast<double>(bytes) * 1e-6); };
+  fmt::print("memory of the largest node: {}{} at the end\n",
+             r.resident_bytes_first == 0 ? "" : megabytes(r.resident_bytes_first) + " at the first evaluation, ", megabytes(r.resident_bytes));
   if (!digest.empty())
-    fmt::print("weights {}{}\n", digest, r.last->step == r.steps ? "" : fmt::format(" (of step {}, the last evaluation)", r.last->step));
+    fmt::print("weights {}{}\n", digest, if_older(r.weights_step.value_or(r.steps)));
 }
 
 /// What is wrong with a file that is written line by line: a device or a pipe will do.
@@ -54,7 +56,19 @@ config::problems unwritable_files(const run_options& options) {
   return wrong;
 }
 
-/// What a run leaves: its trace, its weights, and what it prints. Of one that was cut short, as far as it came.
+/// Of a run that did not end by itself it says which they are. Returns what went wrong.
+std::string save_weights(const std::string& path, const prepared_job& prepared, const job_outcome& outcome) {
+  const actors::job_result& result = outcome.result;
+  if (outcome.digest.empty())
+    return fmt::format("--save {}: there is nothing to save: {}", path, result.steps == 0 ? "no step was made" : "no parameters were evaluated");
+  if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>()); !saved)
+    return saved.error().what;
+  if (result.failed && result.weights_step)
+    fmt::print(stderr, "troupe: {} has the weights of step {}\n", path, *result.weights_step);
+  return "";
+}
+
+/// What a run leaves: its trace, its weights, and what it prints. Of one that was cut short or has failed, as far as it came.
 bool leave_results(const run_options& options, const prepared_job& prepared, const job_outcome& outcome) {
   const actors::job_result& result = outcome.result;
   bool complete = true;
@@ -62,19 +76,15 @@ bool leave_results(const run_options& options, const prepared_job& prepared, con
     fmt::print(stderr, "troupe: {}\n", why);
     complete = false;
   };
-  if (!options.trace.empty() && !result.trace.empty()) // of a run that failed, too
+  if (!options.trace.empty() && !result.trace.empty())
     if (const auto written = actors::write_trace(options.trace, prepared.config.job, result.trace); !written)
       lost(written.error().what);
-  if (result.failed && !result.interrupted)
-    return complete;
-  if (!options.save.empty() && outcome.digest.empty())
-    lost(fmt::format("--save {}: there is nothing to save; a run that is cut short has the weights of its last evaluation, if there was one", options.save));
-  else if (!options.save.empty())
-    if (const auto saved = save_safetensors(options.save, prepared.network.layout(), result.parameters.as<const float>()); !saved)
-      lost(saved.error().what);
+  if (!options.save.empty())
+    if (const auto why = save_weights(options.save, prepared, outcome); !why.empty())
+      lost(why);
   if (options.json)
     print_json(to_json(prepared.config, outcome));
-  else
+  else if (!result.failed || result.interrupted)
     print_summary(result, outcome.digest);
   return complete;
 }
@@ -119,8 +129,13 @@ int run_command(const run_options& options) {
     fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));
   }
   const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, web.get()};
-  const job_outcome outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, roles, network, view, signals)
-                                                : run_job(prepared->config, network, view, signals);
+  job_outcome outcome;
+  try {
+    outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, roles, network, view, signals)
+                                : run_job(prepared->config, network, view, signals);
+  } catch (const std::exception& e) {
+    outcome = failed_outcome(e.what());
+  }
   const actors::job_result& result = outcome.result;
   const bool complete = leave_results(options, *prepared, outcome);
   if (result.interrupted) {

@@ -21,13 +21,6 @@ namespace {
 /// The cluster gives a silent node less; who does not say in time is no reason to refuse a job.
 constexpr std::chrono::seconds patience{10};
 
-job_outcome refused(std::string reason) {
-  job_outcome outcome;
-  outcome.result.failed = true;
-  outcome.result.reason = std::move(reason);
-  return outcome;
-}
-
 /// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it takes at
 /// the coordinator's node it would take from all jobs.
 std::string why_not(cluster_connection& connection, const node_needs& needs) {
@@ -45,12 +38,12 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
                            const model& network, const run_view& view, signal_waiter& signals) {
   cluster_connection connection{where, [&] { return signals.wait(0).interrupted; }};
   if (!connection) {
-    auto outcome = refused(connection.why_not());
+    auto outcome = failed_outcome(connection.why_not());
     outcome.result.interrupted = signals.interrupted();
     return outcome;
   }
   if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
-    return refused("no nodes of the cluster could carry it: " + why);
+    return failed_outcome("no nodes of the cluster could carry it: " + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
   auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .page = view.web,
                                              .floats = network.layout().floats()});

@@ -50,9 +50,16 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   return outcome_of(std::move(result), *display, network);
 }
 
+job_outcome failed_outcome(std::string reason) {
+  job_outcome outcome;
+  outcome.result.failed = true;
+  outcome.result.reason = std::move(reason);
+  return outcome;
+}
+
 job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network) {
   job_outcome outcome{std::move(result), {}, seen.evaluations()};
-  if (!outcome.result.parameters.empty() && (!outcome.result.failed || outcome.result.interrupted))
+  if (!outcome.result.parameters.empty())
     outcome.digest = weights_digest(network.layout(), outcome.result.parameters.as<const float>());
   return outcome;
 }
@@ -95,7 +102,9 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["resident_bytes"] = r.resident_bytes;
   out["resident_bytes_first"] = r.resident_bytes_first;
   out["interrupted"] = r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
-  out["weights_step"] = evaluated && !outcome.digest.empty() ? boost::json::value(r.last->step) : boost::json::value(nullptr);
+  out["error"] = r.failed && !r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
+  out["evaluated_step"] = evaluated ? boost::json::value(r.last->step) : boost::json::value(nullptr);
+  out["weights_step"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(r.weights_step.value_or(0));
   out["weights_digest"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(outcome.digest);
   out["version"] = TROUPE_VERSION;
   out["config"] = config::to_json(loaded);

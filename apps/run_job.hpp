@@ -34,6 +34,9 @@ struct job_outcome {
   curve evaluations;
 };
 
+/// Of a job that could not be started.
+job_outcome failed_outcome(std::string reason);
+
 class run_display;
 /// What a result comes to, with what was seen on the way.
 job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network);
@@ -43,8 +46,8 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
 /// does not let it start: no port, no temporary folder, no log file.
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals);
 
-/// The keys of `run --json`. Of a run that was cut short losses and weights are those of its last evaluation, `weights_step`, and
-/// `interrupted` says why.
+/// The keys of `run --json`. Losses are those of the last evaluation, `evaluated_step`, and weights those of `weights_step`: the newest, but
+/// of a run that failed those last evaluated. `interrupted` says why a run was cut short, `error` why it failed.
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);
 
 } // namespace troupe::apps

@@ -64,17 +64,18 @@ int simulate_command(const simulate_options& options) {
       how = simulate_model(prepared->config, prepared->data, prepared->network, measured);
     }
   } catch (const std::exception& e) {
-    fmt::print(stderr, "troupe: {}\n", e.what());
-    return exit_failed;
+    how.result.failed = true;
+    how.result.reason = e.what();
   }
-  if (how.result.failed || how.result.stalled) {
+  const bool failed = (how.result.failed || how.result.stalled) && !how.result.interrupted;
+  if (options.json)
+    print_json(to_json(*loaded, how));
+  else if (!failed)
+    print_summary(how, loaded->numerics);
+  if (failed) {
     fmt::print(stderr, "troupe: the job failed: {}; --seed {} repeats it\n", how.result.reason, loaded->job.seed);
     return exit_failed;
   }
-  if (options.json)
-    print_json(to_json(*loaded, how));
-  else
-    print_summary(how, loaded->numerics);
   if (!how.result.interrupted)
     return exit_done;
   fmt::print(stderr, "troupe: interrupted after {} steps\n", how.result.steps);

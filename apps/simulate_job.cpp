@@ -105,6 +105,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   for (const std::string& note : r.notes)
     notes.emplace_back(note);
   out["notes"] = std::move(notes);
+  out["error"] = (r.failed || r.stalled) && !r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
   return out;
 }
 

@@ -30,7 +30,7 @@ simulation simulate_model(const config::loaded_job& loaded, const data_pair& dat
 /// job's model would, where the model is known without the data; else none.
 simulation simulate_quadratic(config::loaded_job loaded, const protocols::sim::calibration& measured);
 
-/// The keys of `simulate --json`.
+/// The keys of `simulate --json`; `error` says why it failed.
 boost::json::object to_json(const config::loaded_job& loaded, const simulation& how);
 
 } // namespace troupe::apps

@@ -71,7 +71,7 @@ public:
         result_ = msg;
         if (setup_.cluster.node() == self_->node())
           finish(); // with all that there is
-        else if (result_.last)
+        else if (result_.weights_step)
           fetch_weights(0);
         else
           fetch_trace(0, 0);
@@ -137,6 +137,7 @@ private:
     result_.failed = true;
     result_.reason = reason;
     result_.parameters = {}; // if any, in part
+    result_.weights_step.reset();
     observer_->on_finished(std::move(result_));
     self_->quit();
   }

@@ -64,7 +64,7 @@ public:
               if (msg.what == protocols::report::kind::held)
                 heard_->held = msg;
             },
-            [](const evaluation&) {}, [](const role_lost&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
+            [](const collected&) {}, [](const evaluation&) {}, [](const role_lost&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
   }
 
 private:

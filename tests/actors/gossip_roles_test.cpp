@@ -46,7 +46,7 @@ public:
   listening_coordinator_state(coordinator_actor::stateful_pointer<listening_coordinator_state>, std::shared_ptr<heard> h)
       : heard_(std::move(h)) {}
   coordinator_actor::behavior_type make_behavior() {
-    return {[](const protocols::report&) {}, [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
+    return {[](const protocols::report&) {}, [](const collected&) {}, [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
             [](const role_lost&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
   }
 

@@ -335,14 +335,101 @@ TEST_F(Coordinator, GradientsThatAreNotFiniteAreSaidOnceAndCounted) {
   EXPECT_THAT(seen->events, ElementsAre(testing::_, "3 gradients were not finite, the last at step 5"));
 }
 
-TEST_F(Coordinator, AnInterruptedRunEndsInOrder) {
+TEST_F(Coordinator, AnInterruptedRunEndsWithItsNewestParameters) {
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  evaluate(1);
+  close_round(2, 80);
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 0);
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(2, 0, 0)) << "the second is not waited for by a hold";
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(told<protocols::fetch_order>()[0], 2U) << "once is enough";
+  close_round(3, 120);
+  close_round(4, 160); // decided after the parameters were sent
+  collect(3);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.interrupted);
+  EXPECT_EQ(seen->result.steps, 3U);
+  EXPECT_EQ(seen->result.samples, 120U);
+  EXPECT_EQ(seen->result.weights_step, 3U);
+  EXPECT_EQ(seen->result.parameters.bytes(), 8U) << "not the four of the evaluation";
+  EXPECT_EQ(seen->result.last->step, 1U);
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+}
+
+TEST_F(Coordinator, ARunInterruptedDuringAnEvaluationDoesNotWaitForIt) {
+  begin();
+  close_round(1, 100);
+  hold(1, 100);
+  collect(1);
+  say(stop_job{false, "interrupted"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_EQ(seen->result.weights_step, 1U);
+  EXPECT_EQ(told<protocols::fetch_order>()[0], 1U) << "the evaluation's";
+}
+
+TEST_F(Coordinator, NewestParametersThatDoNotComeAreThoseOfTheLastEvaluation) {
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  evaluate(1);
+  close_round(2, 80);
+  say(stop_job{false, "interrupted"});
+  schedule.advance_time(std::chrono::seconds{9});
+  run();
+  EXPECT_EQ(seen->ends, 0);
+  schedule.advance_time(std::chrono::seconds{1});
+  run();
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_EQ(seen->result.reason, "interrupted");
+  EXPECT_EQ(seen->result.steps, 2U);
+  EXPECT_EQ(seen->result.weights_step, 1U);
+  EXPECT_EQ(seen->result.parameters.bytes(), 4U);
+  EXPECT_THAT(seen->events.back(), HasSubstr("some shard does not answer; the run leaves those of step 1, its last evaluation"));
+}
+
+TEST_F(Coordinator, NewestParametersNeedNoWorker) {
   begin();
   close_round(1, 40);
   say(stop_job{false, "interrupted"});
+  kill(nodes[1]);
+  kill(nodes[2]);
+  EXPECT_EQ(seen->ends, 0);
+  collect(1);
+  EXPECT_EQ(seen->result.weights_step, 1U);
+  EXPECT_EQ(seen->result.reason, "interrupted");
+}
+
+TEST_F(Coordinator, NewestReplicasAreAskedOfEverybody) {
+  what.protocol.name = "gossip";
+  begin();
+  close_round(7, 40);
+  say(stop_job{false, "interrupted"});
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(1, 1, 1));
+  collect(7);
+  EXPECT_EQ(seen->result.weights_step, 7U);
+}
+
+TEST_F(Coordinator, AJobThatFailsKeepsWhatWasEvaluatedLast) {
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  evaluate(1);
+  close_round(2, 80);
+  kill(nodes[0]);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_EQ(seen->result.weights_step, 1U);
+  EXPECT_EQ(seen->result.parameters.bytes(), 4U);
+}
+
+TEST_F(Coordinator, ARunInterruptedBeforeItsFirstStepHasNothingToWaitFor) {
+  begin();
+  say(stop_job{false, "interrupted"});
   EXPECT_EQ(seen->ends, 1);
   EXPECT_TRUE(seen->result.interrupted);
-  EXPECT_EQ(seen->result.steps, 1U);
-  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
+  EXPECT_FALSE(seen->result.weights_step);
 }
 
 TEST_F(Coordinator, ARunCanBeInterruptedBeforeItStarts) {

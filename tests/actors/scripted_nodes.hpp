@@ -222,6 +222,7 @@ protected:
   void hold(std::uint64_t ver, std::uint64_t samples) {
     say(protocols::report{.what = kind::held, .ver = {ver}, .samples = samples});
   }
+  void collect(std::uint64_t ver) { say(collected{{ver}, kernels::buffer{std::make_shared<float>(), nullptr, 8}}); }
   void evaluate(std::uint64_t ver, double accuracy = 0.5) {
     say(evaluation{{ver}, 0.3, 0.4, accuracy, kernels::buffer{std::make_shared<float>(), nullptr, 4}});
   }

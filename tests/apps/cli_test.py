@@ -308,7 +308,7 @@ class Compare(Case):
         self.assertEqual([run["config"]["protocol"]["fan_in"] for run in runs], [0, 2])
         keys = set(last_json(troupe("run", self.job, "--quiet", "--json", *several)))
         for run in runs:
-            self.assertEqual(set(run) - {"label", "curve", "error"}, keys)
+            self.assertEqual(set(run) - {"label", "curve"}, keys)
             self.assertIsNone(run["error"])
             self.assertGreaterEqual(len(run["curve"]), 3)
             self.assertEqual(run["curve"][-1][1:], [run["train_loss"], run["test_accuracy"]])

@@ -106,24 +106,6 @@ class Ends(OutputTest):
         self.assertIn("interrupted after", err)
         self.assertEqual(json.loads(out)["job"], "small")
 
-    def test_what_a_person_stops_leaves_what_there_is(self):
-        saved = self.path("w.safetensors")
-        job = JOB.replace("epochs = 2", "epochs = 100000").replace("[stop]", "[evaluate]\nevery_samples = 640\n[inject]\nstep_ms = 10\n[stop]")
-        run = self.open("run", self.path("job.toml", job), "--nodes", "2", "--json", "--save", saved)
-        port = re.search(r":(\d+)", self.wait_for_line(run, "troupe console"))[1]
-        self.wait_for_line(run, "evaluated")
-        asked = self.troupe("console", f"127.0.0.1:{port}", "-c", "stop 1")
-        self.assertEqual(asked.returncode, 0, asked.stderr)
-        out, err = self.finish(run)
-        self.assertEqual(run.returncode, 130, err)
-        self.assertRegex(err, r"troupe: interrupted after \d+ steps: stopped by a person at the console")
-        result = json.loads(out.splitlines()[-1])
-        self.assertEqual(result["interrupted"], "stopped by a person at the console")
-        self.assertTrue(0 < result["weights_step"] <= result["steps"], result)
-        evaluated = json.loads(self.troupe("evaluate", self.path("job.toml"), "--weights", saved, "--json").stdout)
-        self.assertEqual(evaluated["weights_digest"], result["weights_digest"])
-        self.assertEqual(evaluated["test_accuracy"], result["test_accuracy"])
-
     def test_a_node_of_its_own_says_whom_it_looks_for_and_that_it_has_joined(self):
         node = '[[node]]\nname = "{}"\nhost = "127.0.0.1"\nport = {}\nroles = {}\n'
         lab = self.path("lab.toml", node.format("a", self.kept_port(), '["coordinator", "shard"]') + node.format("b", 0, '["worker"]'))
@@ -131,6 +113,118 @@ class Ends(OutputTest):
         self.wait_for_line(member, r"node b: cannot reach the coordinator, node a at .*; it tries again, for 20 s")
         self.open("node", lab, "--name", "a")
         self.wait_for_line(member, r"node b: joined")
+
+
+class Leaves(OutputTest):
+    """What a run leaves that does not end by itself."""
+
+    SLOW = ENDLESS.replace("[stop]", "[inject]\nstep_ms = 10\n[stop]")
+    MEASURED = SLOW.replace("every_s = 3600.0", "every_samples = 640")
+
+    def left_by(self, run, code=130):
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, code, err)
+        return json.loads(out.splitlines()[-1]), err
+
+    def saved_by(self, run):
+        """Where an endless run that has made steps and evaluated nothing saves its weights, and what it says when it is interrupted."""
+        self.wait_for_line(run, "^step ")
+        self.wait_for_line(run, "^step ")
+        run.send_signal(signal.SIGTERM)
+        return self.left_by(run)
+
+    def test_an_interrupted_run_saves_its_newest_weights(self):
+        for name in "sync", "async", "local", "easgd", "gossip", "backup":
+            with self.subTest(name):
+                saved = self.path(f"{name}.safetensors")
+                run = self.open("run", self.path("job.toml", self.SLOW), "--nodes", "2", "--json", "--save", saved, "--set", f"protocol.name={name}",
+                                "--set", "cluster.shards=3")
+                result, err = self.saved_by(run)
+                self.assertEqual((result["weights_step"], result["evaluated_step"], result["error"]), (result["steps"], None, None))
+                self.assertGreater(result["steps"], 1)
+                self.assertIn(f"{saved} has the weights of step {result['steps']}", err)
+                evaluated = json.loads(self.troupe("evaluate", self.path("job.toml"), "--weights", saved, "--json").stdout)
+                self.assertEqual(evaluated["weights_digest"], result["weights_digest"])
+                if name == "sync":  # as if it had been meant to end there
+                    meant = self.run_job("--set", f"stop.steps={result['steps']}", job=self.SLOW)
+                    self.assertEqual(meant["weights_digest"], result["weights_digest"])
+
+    def test_without_an_evaluation_nothing_is_said_of_one(self):
+        run = self.open("run", self.path("job.toml", self.SLOW))
+        self.wait_for_line(run, "^step ")
+        self.wait_for_line(run, "^step ")
+        run.send_signal(2)
+        out, _ = self.finish(run)
+        self.assertNotIn("evaluation", out)
+        self.assertRegex(out, r"memory of the largest node: [1-9]\d* MB at the end\nweights [0-9a-f]{32}\n$")
+
+    def test_what_a_person_stops_leaves_what_there_is(self):
+        saved = self.path("w.safetensors")
+        run = self.open("run", self.path("job.toml", self.MEASURED), "--nodes", "2", "--json", "--save", saved)
+        port = re.search(r":(\d+)", self.wait_for_line(run, "troupe console"))[1]
+        self.wait_for_line(run, "evaluated")
+        asked = self.troupe("console", f"127.0.0.1:{port}", "-c", "stop 1")
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        result, err = self.left_by(run)
+        self.assertRegex(err, r"troupe: interrupted after \d+ steps: stopped by a person at the console")
+        self.assertEqual(result["interrupted"], "stopped by a person at the console")
+        self.assertEqual(result["weights_step"], result["steps"])
+        self.assertTrue(0 < result["evaluated_step"] <= result["steps"], result)
+        evaluated = json.loads(self.troupe("evaluate", self.path("job.toml"), "--weights", saved, "--json").stdout)
+        self.assertEqual(evaluated["weights_digest"], result["weights_digest"])
+
+    def test_the_newest_weights_do_not_wait_for_a_worker_that_hangs(self):
+        run = self.open("run", self.path("job.toml", self.SLOW), "--nodes", "3", "--json", "--save", self.path("w.safetensors"))
+        self.wait_for_line(run, "^step ")
+        os.kill(self.children(run)[-1], signal.SIGSTOP)
+        run.send_signal(2)
+        result, _ = self.left_by(run)
+        self.assertEqual(result["weights_step"], result["steps"])
+
+    def test_a_shard_that_hangs_leaves_the_weights_of_the_last_evaluation(self):
+        saved = self.path("w.safetensors")
+        run = self.open("run", self.path("job.toml", self.MEASURED), "--nodes", "2", "--json", "--save", saved, "--set", "cluster.shards=2",
+                        "--set", "cluster.placement=colocated", "--set", "evaluate.every_samples=12800")
+        self.wait_for_line(run, "evaluated")  # 200 steps of 10 ms are before the next
+        os.kill(self.children(run)[-1], signal.SIGSTOP)
+        self.wait_for_line(run, "no step for")
+        run.send_signal(2)
+        result, err = self.left_by(run)
+        self.assertEqual(result["weights_step"], result["evaluated_step"])
+        self.assertIn(f"{saved} has the weights of step {result['weights_step']}", err)
+
+    def test_a_job_that_fails_saves_what_was_evaluated_last(self):
+        saved = self.path("w.safetensors")
+        run = self.open("run", self.path("job.toml", self.MEASURED), "--nodes", "2", "--json", "--save", saved)
+        port = re.search(r":(\d+)", self.wait_for_line(run, "troupe console"))[1]
+        self.wait_for_line(run, "evaluated")
+        self.troupe("console", f"127.0.0.1:{port}", "-c", "kill shard 0")
+        result, err = self.left_by(run, 1)
+        self.assertIn("shard 0 was lost", result["error"])
+        self.assertEqual(result["weights_step"], result["evaluated_step"])
+        evaluated = json.loads(self.troupe("evaluate", self.path("job.toml"), "--weights", saved, "--json").stdout)
+        self.assertEqual(evaluated["weights_digest"], result["weights_digest"])
+        self.assertEqual(evaluated["test_accuracy"], result["test_accuracy"])
+        self.assertIn(f"{saved} has the weights of step {result['weights_step']}", err)
+
+    def test_a_job_that_fails_prints_its_object(self):
+        job = self.path("job.toml", JOB)
+        done = self.troupe("run", job, "--set", "optimizer.lr=1e30", "--json", "--quiet", "--save", self.path("w.safetensors"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        [line] = done.stdout.splitlines()
+        result = json.loads(line)
+        self.assertRegex(result["error"], "training diverged")
+        self.assertIsNone(result["interrupted"])
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)  # what could not be saved, and why it failed
+        said = self.troupe("run", job, "--set", "optimizer.lr=1e30").stderr
+        self.assertEqual(len(re.findall("not finite", said)), 2, said)  # the first, and how many there were
+        self.assertRegex(said, r"\d\d gradients were not finite, the last at step \d")
+        for command in ["simulate", job, "--set", "inject.step_ms=10", "--fault", "crash=worker:0,at_s=0.05", "--set", "cluster.workers=1"], [
+                "compare", job, "--protocols", "sync", "--set", "optimizer.lr=1e30", "--quiet"]:
+            done = self.troupe(*command, "--json")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            result = json.loads(done.stdout.splitlines()[-1])
+            self.assertRegex(result.get("runs", [result])[0]["error"], "no workers are left|training diverged")
 
 
 class Terminal(OutputTest):
