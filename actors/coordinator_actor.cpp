@@ -129,8 +129,10 @@ void coordinator_state::prepare() {
           places_.nodes[i].lane_port = ready.lane_port;
           files_[i] = ready.files;
           awaited_.erase(i);
-          if (i == 0)
+          if (i == 0) {
             data_size_ = ready.data_size;
+            result_.scaling = ready.scaling;
+          }
           if (--answers_missing_ == 0)
             start();
         },

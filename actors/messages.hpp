@@ -140,6 +140,7 @@ struct node_prepared {
   std::uint16_t lane_port = 0; ///< 0: nobody connects to it, as the first node of its job
   std::int64_t data_size = 0;  ///< training samples
   std::vector<file_probe> files = {}; ///< that they were read from, where the job has several nodes
+  data_scaling scaling = {};   ///< of the coordinator's node
 };
 /// What a node is asked about the job it runs: traffic and memory.
 struct totals_query {};

@@ -115,7 +115,7 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(what_.cluster.shards));
   self_->doing.enter("is prepared");
-  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files});
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files, number_ == 0 ? data_.scaling : data_scaling{}});
 }
 
 caf::result<void> node_job::start(const job_places& places) {

@@ -11,6 +11,7 @@
 #include "actors/trace.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
+#include "tensor/data/data_set.hpp"
 
 namespace troupe::actors {
 
@@ -50,6 +51,7 @@ struct job_result {
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
   std::uint32_t restarts = 0;             ///< workers that have begun a new life
   std::uint32_t period = 1;
+  data_scaling scaling; ///< of the data that it was trained on
   std::optional<std::uint64_t> weights_step; ///< of `parameters`; none: there are none
   kernels::buffer parameters;
   std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first

@@ -233,7 +233,8 @@ bool inspect(Inspector& f, prepare_job& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_prepared& x) {
-  return f.object(x).fields(f.field("lane_port", x.lane_port), f.field("data_size", x.data_size), f.field("files", x.files));
+  return f.object(x).fields(f.field("lane_port", x.lane_port), f.field("data_size", x.data_size), f.field("files", x.files),
+                            f.field("scaling", x.scaling));
 }
 template <class Inspector>
 bool inspect(Inspector& f, totals_query& x) {
@@ -444,7 +445,8 @@ bool inspect(Inspector& f, job_result& x) {
                             f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
                             f.field("resident_bytes", x.resident_bytes),
                             f.field("resident_bytes_first", x.resident_bytes_first), f.field("restarts", x.restarts),
-                            f.field("period", x.period), f.field("weights_step", x.weights_step));
+                            f.field("period", x.period), f.field("weights_step", x.weights_step),
+                            f.field("scaling", x.scaling));
 }
 template <class Inspector>
 bool inspect(Inspector& f, inspect_query& x) {

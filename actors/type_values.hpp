@@ -95,6 +95,10 @@ bool inspect(Inspector& f, data_spec& x) {
                             f.field("train_samples", x.train_samples), f.field("test_samples", x.test_samples));
 }
 template <class Inspector>
+bool inspect(Inspector& f, data_scaling& x) {
+  return f.object(x).fields(f.field("pair_of", x.pair_of), f.field("mean", x.mean), f.field("deviation", x.deviation));
+}
+template <class Inspector>
 bool inspect(Inspector& f, model_spec& x) {
   return f.object(x).fields(f.field("layers", x.layers));
 }

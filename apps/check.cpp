@@ -17,6 +17,7 @@
 #include "apps/job_setup.hpp"
 #include "apps/memory_estimate.hpp"
 #include "apps/report.hpp"
+#include "apps/weights_file.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::apps {
@@ -112,7 +113,10 @@ boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
            {{"train_samples", train.size()},
             {"test_samples", p.data.test->size()},
             {"sample", boost::json::value_from(train.sample().extents())},
-            {"classes", train.classes()}}},
+            {"classes", train.classes()},
+            {"scaling", scaling_text(p.data.scaling)},
+            {"mean", boost::json::value_from(p.data.scaling.mean)},
+            {"deviation", boost::json::value_from(p.data.scaling.deviation)}}},
           {"model",
            {{"layers", boost::json::value_from(p.config.job.model.layers)},
             {"parameters", parameter_count(p.network)},
@@ -149,6 +153,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
   fmt::print("{}\n", table(rows));
   fmt::print("data: {} training and {} test samples of {}, {} classes\n", p.data.train->size(), p.data.test->size(),
              p.data.train->sample().to_string(), p.data.train->classes());
+  if (const data_scaling& scaling = p.data.scaling; !scaling.mean.empty())
+    fmt::print("scaled: {}; mean {}, deviation {}\n", scaling_text(scaling), numbers_text(scaling.mean), numbers_text(scaling.deviation));
   std::vector<std::vector<std::string>> shapes{{"parameter", "shape"}};
   for (const parameter_slot& slot : p.network.layout().slots)
     shapes.push_back({slot.name, slot.dims.to_string()});

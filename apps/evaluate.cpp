@@ -8,6 +8,7 @@
 #include "apps/evaluation.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
+#include "apps/weights_file.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
@@ -18,6 +19,14 @@ int evaluate_command(const evaluate_options& options) {
     return refuse(prepared.error());
   const model& network = prepared->network;
   const auto queue = kernels::open_backend({.device = "cpu", .threads = prepared->config.job.compute.threads});
+  const auto metadata = read_safetensors_metadata(options.weights);
+  if (!metadata)
+    return refuse({{{"--weights", metadata.error().what}}});
+  if (const auto why = other_model(*metadata, prepared->config.job); !why.empty())
+    return refuse({{{"--weights", fmt::format("{}: {}", options.weights, why)}}});
+  if (const auto numbers = other_scaling(*metadata, prepared->data.scaling); !numbers.empty())
+    fmt::print(stderr, "troupe: {} was trained on data of {}: these scale the test data here, so its figures are not those of its own data\n",
+               options.weights, numbers);
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
   if (const auto loaded = load_safetensors(options.weights, network.layout(), parameters.as<float>()); !loaded)
     return refuse({{{"--weights", loaded.error().what}}});

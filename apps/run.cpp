@@ -16,6 +16,7 @@
 #include "apps/run_cluster.hpp"
 #include "apps/run_job.hpp"
 #include "apps/web/feed.hpp"
+#include "apps/weights_file.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
@@ -61,7 +62,9 @@ std::string save_weights(const std::string& path, const prepared_job& prepared, 
   const actors::job_result& result = outcome.result;
   if (outcome.digest.empty())
     return fmt::format("--save {}: there is nothing to save: {}", path, result.steps == 0 ? "no step was made" : "no parameters were evaluated");
-  if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>()); !saved)
+  if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>(),
+                                          weights_metadata(prepared.config.job, result.scaling, result.weights_step.value_or(0)));
+      !saved)
     return saved.error().what;
   if (result.failed && result.weights_step)
     fmt::print(stderr, "troupe: {} has the weights of step {}\n", path, *result.weights_step);

@@ -20,29 +20,39 @@ namespace troupe::layers {
 struct linear {
   std::int64_t units = 0;
   kernels::activation act = kernels::activation::none;
+  friend bool operator==(const linear&, const linear&) = default;
 };
 /// y = act(conv(x) + b), weight (channels, C, kernel_h, kernel_w).
 struct conv {
   std::int64_t channels = 0, kernel_h = 3, kernel_w = 3;
   kernels::activation act = kernels::activation::none;
   std::int64_t stride = 1, padding = 0;
+  friend bool operator==(const conv&, const conv&) = default;
 };
 /// Windows of size x size that do not overlap; what does not fill a window is left out.
 struct max_pool {
   std::int64_t size = 2;
+  friend bool operator==(const max_pool&, const max_pool&) = default;
 };
 struct avg_pool {
   std::int64_t size = 2;
+  friend bool operator==(const avg_pool&, const avg_pool&) = default;
 };
 /// (rows, C, H, W) -> (rows, C H W).
-struct flatten {};
+struct flatten {
+  friend bool operator==(const flatten&, const flatten&) = default;
+};
 /// Over all features of a sample, with a learnt scale and shift per feature.
-struct layernorm {};
+struct layernorm {
+  friend bool operator==(const layernorm&, const layernorm&) = default;
+};
 struct dropout {
   double rate = 0.5;
+  friend bool operator==(const dropout&, const dropout&) = default;
 };
 struct activate {
   kernels::activation act = kernels::activation::relu;
+  friend bool operator==(const activate&, const activate&) = default;
 };
 
 using any = std::variant<linear, conv, max_pool, avg_pool, flatten, layernorm, dropout, activate>;

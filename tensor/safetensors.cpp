@@ -168,34 +168,37 @@ std::optional<entry> read_entry(std::string_view name, const json::value& v) {
 /// One pass over a file: header, entries, then the data straight into place.
 class loader {
 public:
-  loader(const std::string& path, const parameter_layout& layout) : path_(path), layout_(layout) {}
+  explicit loader(const std::string& path) : path_(path), in_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-  result<void> load(float* flat) {
-    file in{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  result<void> read_header() {
     struct stat about {};
-    if (!in.is_open() || ::fstat(in.get(), &about) != 0)
+    if (!in_.is_open() || ::fstat(in_.get(), &about) != 0)
       return error{errc::io, fmt::format("{}: cannot open it: {}; `run --save` writes such files", path_, std::strerror(errno))};
     if (!S_ISREG(about.st_mode))
       return io_error(path_, "read it as a file", EISDIR);
-    if (auto ok = read_header(in, static_cast<std::uint64_t>(about.st_size)); !ok)
+    return read_header(static_cast<std::uint64_t>(about.st_size));
+  }
+
+  result<void> load(const parameter_layout& layout, float* flat) {
+    if (auto ok = match_entries(layout); !ok)
       return ok;
-    if (auto ok = match_entries(); !ok)
-      return ok;
-    std::fill_n(flat, layout_.floats(), 0.0F);
+    std::fill_n(flat, layout.floats(), 0.0F);
     for (const auto& e : entries_) {
-      const auto& slot = layout_.slots[static_cast<std::size_t>(layout_.find(e.name))];
-      if (!in.read_at(flat + slot.offset, bytes_of(slot), data_begin_ + e.begin))
+      const auto& slot = layout.slots[static_cast<std::size_t>(layout.find(e.name))];
+      if (!in_.read_at(flat + slot.offset, bytes_of(slot), data_begin_ + e.begin))
         return refuse(fmt::format("tensor \"{}\" cannot be read", e.name));
     }
     return {};
   }
 
+  std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
+
 private:
   error refuse(std::string what) const { return {errc::bad_weights, fmt::format("{}: {}", path_, what)}; }
 
-  result<void> read_header(const file& in, std::uint64_t file_bytes) {
+  result<void> read_header(std::uint64_t file_bytes) {
     std::uint64_t length = 0;
-    if (file_bytes < length_bytes || !in.read_at(&length, sizeof length, 0))
+    if (file_bytes < length_bytes || !in_.read_at(&length, sizeof length, 0))
       return refuse(fmt::format("{} bytes are too few for a safetensors file", file_bytes));
     if (length > largest_header)
       return refuse(fmt::format("claims a header of {} bytes, more than {}: not a safetensors file", length, largest_header));
@@ -203,7 +206,7 @@ private:
       return refuse(
           fmt::format("claims a header of {} bytes but has {} in all: truncated, or not a safetensors file", length, file_bytes));
     std::string text(length, '\0');
-    if (!in.read_at(text.data(), text.size(), length_bytes))
+    if (!in_.read_at(text.data(), text.size(), length_bytes))
       return refuse("the header cannot be read");
     boost::system::error_code broken;
     auto header = json::parse(text, broken);
@@ -212,8 +215,10 @@ private:
     data_begin_ = length_bytes + length;
     data_bytes_ = file_bytes - data_begin_;
     for (const auto& [name, v] : header.get_object()) {
-      if (name == "__metadata__")
+      if (name == "__metadata__") {
+        keep_metadata(v);
         continue;
+      }
       auto read = read_entry({name.data(), name.size()}, v);
       if (!read)
         return refuse(
@@ -223,17 +228,24 @@ private:
     return {};
   }
 
-  result<void> match_entries() {
-    for (const auto& slot : layout_.slots)
+  void keep_metadata(const json::value& v) {
+    if (const auto* entries = v.if_object())
+      for (const auto& [key, text] : *entries)
+        if (text.is_string())
+          metadata_.emplace(std::string{key.data(), key.size()}, std::string{text.get_string().data(), text.get_string().size()});
+  }
+
+  result<void> match_entries(const parameter_layout& layout) {
+    for (const auto& slot : layout.slots)
       if (std::ranges::find(entries_, slot.name, &entry::name) == entries_.end())
         return refuse(fmt::format("lacks the tensor \"{}\" {} of the model", slot.name, slot.dims.to_string()));
     std::ranges::sort(entries_, {}, &entry::begin);
     std::uint64_t expected = 0;
     for (const auto& e : entries_) {
-      const auto index = layout_.find(e.name);
+      const auto index = layout.find(e.name);
       if (index < 0)
         return refuse(fmt::format("has a tensor \"{}\" that the model does not have", e.name));
-      const auto& slot = layout_.slots[static_cast<std::size_t>(index)];
+      const auto& slot = layout.slots[static_cast<std::size_t>(index)];
       if (e.dims != slot.dims.extents())
         return refuse(
             fmt::format("tensor \"{}\" is {}, the model's is {}", e.name, shape{e.dims}.to_string(), slot.dims.to_string()));
@@ -249,7 +261,8 @@ private:
   }
 
   const std::string& path_;
-  const parameter_layout& layout_;
+  file in_;
+  std::map<std::string, std::string> metadata_;
   std::uint64_t data_begin_ = 0, data_bytes_ = 0;
   std::vector<entry> entries_;
 };
@@ -282,7 +295,16 @@ result<void> save_safetensors(const std::string& path, const parameter_layout& l
 }
 
 result<void> load_safetensors(const std::string& path, const parameter_layout& layout, float* flat) {
-  return loader{path, layout}.load(flat);
+  loader from{path};
+  auto header = from.read_header();
+  return header ? from.load(layout, flat) : header;
+}
+
+result<std::map<std::string, std::string>> read_safetensors_metadata(const std::string& path) {
+  loader from{path};
+  if (auto header = from.read_header(); !header)
+    return header.error();
+  return from.take_metadata();
 }
 
 std::string weights_digest(const parameter_layout& layout, const float* flat) {

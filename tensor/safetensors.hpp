@@ -26,6 +26,9 @@ result<void> save_safetensors(const std::string& path, const parameter_layout& l
 /// After an error `flat` may be partly written.
 result<void> load_safetensors(const std::string& path, const parameter_layout& layout, float* flat);
 
+/// The "__metadata__" of a file, as far as it is texts; empty where it has none. Refuses a broken header as load_safetensors does.
+result<std::map<std::string, std::string>> read_safetensors_metadata(const std::string& path);
+
 /// The first 32 hexadecimal digits of the SHA-256 of the parameters' bytes in layout order, gaps between slots left out:
 /// equal digests mean equal weights, bit for bit.
 std::string weights_digest(const parameter_layout& layout, const float* flat);

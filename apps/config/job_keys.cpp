@@ -32,7 +32,7 @@ void add_data(key_list& keys, const actors::extensions& added) {
              true);
   TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples per worker and step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
-             "standard: (x - mean) / deviation of the training set; unit: pixels / 255");
+             "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights have them; unit: pixels / 255");
   TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
   TROUPE_KEY(s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,

@@ -40,8 +40,16 @@ public:
   virtual void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const = 0;
 };
 
+/// How both sets were scaled: what a sample holds is (x - mean) / deviation, for images with x = pixel / 255.
+struct data_scaling {
+  std::string pair_of{};                   ///< "channel" | "column": what has a mean and a deviation of its own; empty: unknown
+  std::vector<double> mean{}, deviation{}; ///< of the training set; 0 and 1 for scale = "unit"
+  friend bool operator==(const data_scaling&, const data_scaling&) = default;
+};
+
 struct data_pair {
   std::shared_ptr<const data_set> train, test;
+  data_scaling scaling{};
 };
 
 /// Reads or draws both sets; both are scaled by the training set's statistics. `seed` keys what digits draws and which labels are

@@ -17,6 +17,18 @@ struct affine {
   float mean = 0, factor = 1;
 };
 
+constexpr double brightest = 255;
+
+/// `unit`: of what was counted, that which counts as 1.
+data_scaling scaling_of(const std::vector<moments>& all, std::string pair_of, double unit) {
+  data_scaling out{.pair_of = std::move(pair_of)};
+  for (const auto& of : all) {
+    out.mean.push_back(of.mean / unit);
+    out.deviation.push_back((of.std > 0 ? of.std : 1) / unit);
+  }
+  return out;
+}
+
 affine standardising(const moments& of) {
   return {static_cast<float>(of.mean), of.std > 0 ? static_cast<float>(1 / of.std) : 1.0F};
 }
@@ -133,10 +145,15 @@ std::vector<moments> pixel_moments(const labelled_images& images) {
 data_pair make_image_pair(image_halves images, pixel_scale scale) {
   auto& [train, test] = images;
   TROUPE_ASSERT(train.sample == test.sample && !train.labels.empty());
-  std::vector<affine> channels(static_cast<std::size_t>(train.sample[0]), {0, 1 / 255.0F});
-  if (scale == pixel_scale::standard)
-    std::ranges::transform(pixel_moments(train), channels.begin(), standardising);
-  return {std::make_shared<image_set>(std::move(train), channels), std::make_shared<image_set>(std::move(test), channels)};
+  const auto count = static_cast<std::size_t>(train.sample[0]);
+  std::vector<affine> channels(count, {0, 1 / 255.0F});
+  std::vector<moments> counted(count, {0, brightest});
+  if (scale == pixel_scale::standard) {
+    counted = pixel_moments(train);
+    std::ranges::transform(counted, channels.begin(), standardising);
+  }
+  return {std::make_shared<image_set>(std::move(train), channels), std::make_shared<image_set>(std::move(test), channels),
+          scaling_of(counted, "channel", brightest)};
 }
 
 data_pair make_table_pair(table_halves rows) {
@@ -145,7 +162,7 @@ data_pair make_table_pair(table_halves rows) {
   auto columns = column_moments(train);
   scale(train, columns);
   scale(test, columns);
-  return {std::make_shared<table_set>(std::move(train)), std::make_shared<table_set>(std::move(test))};
+  return {std::make_shared<table_set>(std::move(train)), std::make_shared<table_set>(std::move(test)), scaling_of(columns, "column", 1)};
 }
 
 } // namespace troupe

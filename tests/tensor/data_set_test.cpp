@@ -40,24 +40,28 @@ TEST_F(DataSet, PixelsAreStandardisedByTheTrainingSetsMoments) {
   EXPECT_EQ(gather(*pair.train, {0, 1, 0}).x, (floats{-1, 1, -1}));
   EXPECT_EQ(gather(*pair.train, {1, 0}).labels, (ints{4, 3}));
   EXPECT_EQ(gather(*pair.test, {0}).x, (floats{-0.5F}));
+  EXPECT_EQ(pair.scaling, (data_scaling{"channel", {100 / 255.0}, {100 / 255.0}}));
 }
 
 TEST_F(DataSet, EachChannelHasItsOwnMoments) {
   auto pair = pixels(3, {0, 10, 0, 20, 20, 100}, {10, 10, 150}, pixel_scale::standard);
   EXPECT_EQ(gather(*pair.train, {0}).x, (floats{-1, -1, -1}));
   EXPECT_EQ(gather(*pair.test, {0}).x, (floats{0, -1, 2}));
+  EXPECT_EQ(pair.scaling, (data_scaling{"channel", {10 / 255.0, 15 / 255.0, 50 / 255.0}, {10 / 255.0, 5 / 255.0, 50 / 255.0}}));
 }
 
 TEST_F(DataSet, ConstantPixelsAreOnlyCentred) {
   auto pair = pixels(1, {7, 7}, {9}, pixel_scale::standard);
   EXPECT_EQ(gather(*pair.train, {0}).x, (floats{0}));
   EXPECT_EQ(gather(*pair.test, {0}).x, (floats{2}));
+  EXPECT_EQ(pair.scaling, (data_scaling{"channel", {7 / 255.0}, {1 / 255.0}}));
 }
 
 TEST_F(DataSet, UnitScaleDividesBy255) {
   auto pair = pixels(1, {0, 255}, {51}, pixel_scale::unit);
   EXPECT_EQ(gather(*pair.train, {0, 1}).x, (floats{0, 1}));
   EXPECT_FLOAT_EQ(gather(*pair.test, {0}).x[0], 0.2F);
+  EXPECT_EQ(pair.scaling, (data_scaling{"channel", {0}, {1}}));
 }
 
 TEST_F(DataSet, ColumnsAreStandardisedEachByItsOwnMoments) {
@@ -69,6 +73,7 @@ TEST_F(DataSet, ColumnsAreStandardisedEachByItsOwnMoments) {
   EXPECT_EQ(gather(*pair->train, {1, 0}).x, (floats{1, 1, -1, -1}));
   EXPECT_EQ(gather(*pair->train, {1, 0}).labels, (ints{1, 0}));
   EXPECT_EQ(gather(*pair->test, {0}).x, (floats{3, 0}));
+  EXPECT_EQ(pair->scaling, (data_scaling{"column", {2, 30}, {1, 20}}));
 }
 
 // The mean of ten times 0.1 is not quite 0.1: dividing by that deviation would make 1e16 of 0.3.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Metadata of weights: written and compared.
+#include "apps/weights_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tensor/layers.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace json = boost::json;
+
+/// Differences below this are of other machines' rounding.
+constexpr double rounding = 1e-6;
+constexpr std::size_t most_shown = 4;
+
+/// Nothing where `key` is missing or its text is not an array of such values.
+template <class T>
+std::optional<std::vector<T>> read_array(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto at = metadata.find(key);
+  if (at == metadata.end())
+    return std::nullopt;
+  json::error_code broken;
+  const auto parsed = json::parse(at->second, broken);
+  if (broken)
+    return std::nullopt;
+  auto values = json::try_value_to<std::vector<T>>(parsed);
+  return values ? std::optional(std::move(*values)) : std::nullopt;
+}
+
+bool same_layers(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::ranges::equal(a, b, [](const std::string& one, const std::string& other) {
+    const auto left = layers::parse(one), right = layers::parse(other);
+    return left && right ? *left == *right : one == other;
+  });
+}
+
+bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::ranges::equal(a, b, [](double one, double other) { return std::abs(one - other) <= rounding * std::max({1.0, std::abs(one), std::abs(other)}); });
+}
+
+} // namespace
+
+std::string numbers_text(const std::vector<double>& all) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(all.size(), most_shown); ++i)
+    shown.push_back(fmt::format("{:.5g}", all[i]));
+  if (all.size() > most_shown)
+    shown.push_back(fmt::format("... ({} in all)", all.size()));
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+std::string scaling_text(const data_scaling& scaling) {
+  if (scaling.pair_of.empty())
+    return "";
+  return fmt::format("(x - mean) / deviation, one pair a {}{}", scaling.pair_of, scaling.pair_of == "channel" ? ", x = pixel / 255" : "");
+}
+
+std::map<std::string, std::string> weights_metadata(const actors::job& what, const data_scaling& scaling, std::uint64_t step) {
+  std::map<std::string, std::string> all{{"step", std::to_string(step)}, {"version", TROUPE_VERSION}};
+  if (!what.model.layers.empty())
+    all["layers"] = json::serialize(json::value_from(what.model.layers));
+  if (const auto text = scaling_text(scaling); !text.empty()) {
+    all["mean"] = fmt::format("[{}]", fmt::join(scaling.mean, ", "));
+    all["deviation"] = fmt::format("[{}]", fmt::join(scaling.deviation, ", "));
+    all["scaling"] = text;
+  }
+  return all;
+}
+
+std::string other_model(const std::map<std::string, std::string>& metadata, const actors::job& what) {
+  const auto theirs = read_array<std::string>(metadata, "layers");
+  if (!theirs || what.model.layers.empty() || same_layers(*theirs, what.model.layers))
+    return "";
+  return fmt::format("weights of another model: layers = {}; the job's are {}", *theirs, what.model.layers);
+}
+
+std::string other_scaling(const std::map<std::string, std::string>& metadata, const data_scaling& scaling) {
+  const auto mean = read_array<double>(metadata, "mean"), deviation = read_array<double>(metadata, "deviation");
+  if (!mean || !deviation || scaling.pair_of.empty() || (same_numbers(*mean, scaling.mean) && same_numbers(*deviation, scaling.deviation)))
+    return "";
+  return fmt::format("mean {} and deviation {}, and this job's have {} and {}", numbers_text(*mean), numbers_text(*deviation),
+                     numbers_text(scaling.mean), numbers_text(scaling.deviation));
+}
+
+} // namespace troupe::apps
