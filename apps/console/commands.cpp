@@ -69,6 +69,19 @@ carrier of_actor(answer (*say)(const snapshot&, const std::string&)) {
   };
 }
 
+/// Those that wait for each other, or only seem to, are looked at twice.
+answer why_now(session& with, const std::string& actor) {
+  if (actor.empty())
+    return wrong("it wants an actor, such as worker 0; `ps` lists them");
+  const auto at = with.look();
+  if (!at)
+    return no_answer(at.error());
+  if (auto out = why(*at, actor); out.wrong || !out.json.at("causes").as_array().empty())
+    return out;
+  const auto looks = with.look_twice();
+  return looks ? why(looks->first, looks->second, actor) : no_answer(looks.error());
+}
+
 answer top_now(session& with, const std::string& order) {
   const auto at = with.look();
   return at ? top(*at, with.before(), order) : no_answer(at.error());
@@ -180,8 +193,8 @@ std::vector<command> looking_commands() {
      [](session&) { return words{top_orders.begin(), top_orders.end()}; }, true},
     {"tree", "who spawned whom, and who watches whom", "tree", "cluster tree: [{id role node job state watched_by stuck children}]", tree_now},
     {"show ACTOR", "all that one actor says of itself", "show worker 0", actor_json, of_actor(show), actor_names},
-    {"why ACTOR", "the chain of waits from an actor down to its cause", "why coordinator", fmt::format("chain: [{{{}}}] causes", actor_json),
-     of_actor(why), actor_names},
+    {"why ACTOR", "the chain of waits from an actor down to its cause", "why coordinator", fmt::format("chain: [{{{}}}] causes rounds_per_s", actor_json),
+     why_now, actor_names},
     {"watch ACTOR|COMMAND", "what an actor says of itself, or any of these that look, redrawn every second until a key is pressed",
      "watch worker 0", "as `show ACTOR` or COMMAND", watch, commands_and_actors, true},
     {"mailbox ACTOR", "what waits in its mailbox, how that changes in a second, when it will be empty", "mailbox shard 0",

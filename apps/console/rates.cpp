@@ -107,6 +107,15 @@ job_speed speed_of(const actors::job_view& job, const snapshot& before, const sn
   return {per_second(was->steps, job.steps, seconds), per_second(was->samples, job.samples, seconds)};
 }
 
+answer why(const snapshot& before, const snapshot& now, const std::string& name) {
+  const auto all = now.actors();
+  const auto* actor = find_actor(all, now, name);
+  for (const auto& job : now.cluster.jobs)
+    if (actor != nullptr && job.number == actor->job)
+      return why(now, name, speed_of(job, before, now).steps);
+  return why(now, name);
+}
+
 answer rates(const snapshot& before, const snapshot& now) {
   const auto seconds = now.at_s - before.at_s;
   boost::json::array actors, jobs, lanes;

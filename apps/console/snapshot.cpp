@@ -112,6 +112,24 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"fields", std::move(fields)}};
 }
 
+namespace {
+
+/// Whether somebody of a job would have this name.
+bool is_of_a_job(const std::string& name) {
+  constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator"};
+  const auto id = actor_id(name);
+  return std::ranges::find(roles, id.substr(id.find('/') + 1, id.rfind(' ') - id.find('/') - 1)) != roles.end();
+}
+
+/// On a node that does not answer there may be anybody of a job.
+bool may_be_unseen(const snapshot& at, const std::string& name) {
+  return is_of_a_job(name) && std::ranges::any_of(at.reports.nodes, [](const auto& node) { return !node.silent.empty(); });
+}
+
+} // namespace
+
+bool is_nobody(const snapshot& at, const std::string& name) { return find_actor(at.actors(), at, name) == nullptr && !may_be_unseen(at, name); }
+
 answer no_such(const snapshot& at, const std::string& name) {
   std::vector<std::string> names;
   for (const auto& actor : at.actors())
@@ -303,26 +321,33 @@ namespace {
 /// Of an actor that nobody has seen: its job may wait, or it may be on a node that does not answer, and then that is why.
 answer why_unseen(const snapshot& at, const std::string& name) {
   const auto id = actor_id(name);
-  const auto role = id.substr(id.find('/') + 1, id.rfind(' ') - id.find('/') - 1);
-  std::vector<std::string> silent;
+  std::vector<std::string> causes, silent;
+  for (const auto& job : at.cluster.jobs)
+    if (is_of_a_job(name) && job.state.starts_with("waits"))
+      causes.push_back(fmt::format("{} would be of job {} ({}), which {}", id, job.number, job.name, job.state));
   for (const auto& node : at.reports.nodes)
     if (!node.silent.empty())
       silent.push_back(fmt::format("node {} ({})", node.node, node.silent));
-  std::vector<std::string> causes;
-  for (const auto& job : at.cluster.jobs)
-    if (job.state.starts_with("waits"))
-      causes.push_back(fmt::format("{} would be of job {} ({}), which {}", id, job.number, job.name, job.state));
-  if (!silent.empty())
+  if (may_be_unseen(at, name))
     causes.push_back(fmt::format("{} is not to be seen; it may be on what does not answer: {}", id, fmt::join(silent, ", ")));
-  constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator"};
-  if (causes.empty() || std::ranges::find(roles, role) == roles.end())
+  if (causes.empty())
     return no_such(at, name);
-  return {fmt::format("=> {}\n", fmt::join(causes, "\n=> ")), {{"chain", boost::json::array{}}, {"causes", boost::json::value_from(causes)}}};
+  return {fmt::format("=> {}\n", fmt::join(causes, "\n=> ")),
+          {{"chain", boost::json::array{}}, {"causes", boost::json::value_from(causes)}, {"rounds_per_s", nullptr}}};
+}
+
+/// Of those of whom everybody waits for another.
+std::string circle_text(std::optional<double> rounds_per_s) {
+  if (!rounds_per_s)
+    return "they wait for each other: between two messages, or for ever";
+  if (*rounds_per_s == 0)
+    return "they wait for each other, and no round is closed";
+  return fmt::format("moving: {:.{}f} rounds/s", *rounds_per_s, *rounds_per_s < 10 ? 1 : 0);
 }
 
 } // namespace
 
-answer why(const snapshot& at, const std::string& name) {
+answer why(const snapshot& at, const std::string& name, std::optional<double> rounds_per_s) {
   const auto all = at.actors();
   const auto* start = find_actor(all, at, name);
   if (start == nullptr)
@@ -340,8 +365,8 @@ answer why(const snapshot& at, const std::string& name) {
     causes.push_back(boost::json::value(cause));
   }
   if (causes.empty())
-    text += "=> they wait for each other: between two messages, or for ever\n";
-  return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}}};
+    text += fmt::format("=> {}\n", circle_text(rounds_per_s));
+  return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}, {"rounds_per_s", rounds_per_s ? boost::json::value(*rounds_per_s) : nullptr}}};
 }
 
 answer nodes(const snapshot& at) {

@@ -2,6 +2,7 @@
 // A cluster at one moment, and what the console's commands say about it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ const actors::actor_report* find_actor(const std::vector<actors::actor_report>& 
 boost::json::object json_of(const actors::actor_report& actor, const snapshot& at);
 /// Names in a line: many of one role as "22 workers (0-20, 22)".
 std::string names_text(const std::vector<std::string>& ids);
+/// Nobody has that name. Not known (false) where it may be on a node that does not answer.
+bool is_nobody(const snapshot& at, const std::string& name);
 /// There is none of that name; perhaps another was meant.
 answer no_such(const snapshot& at, const std::string& name);
 /// The cluster does not answer, or refuses.
@@ -44,8 +47,9 @@ std::string seconds_text(double seconds);
 /// One line about each actor; `only`: a role or a node, empty: all.
 answer ps(const snapshot& at, const std::string& only);
 answer show(const snapshot& at, const std::string& actor);
-/// The chain of waits from this actor down to what holds everybody up.
-answer why(const snapshot& at, const std::string& actor);
+/// The chain of waits from this actor down to what holds everybody up. `rounds_per_s`: of its job, where that is known: while rounds are
+/// closed, those that wait for each other are between two messages.
+answer why(const snapshot& at, const std::string& actor, std::optional<double> rounds_per_s = {});
 answer nodes(const snapshot& at);
 answer jobs(const snapshot& at);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the console says about a cluster.
+#include "apps/console/rates.hpp"
 #include "apps/console/snapshot.hpp"
 #include "apps/console/stragglers.hpp"
 
@@ -107,6 +108,30 @@ TEST(Why, AShardThatOnlyOthersWaitBesideIsFound) {
 TEST(Why, ACircleEnds) {
   const auto out = why(of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"})}), "worker 0");
   EXPECT_THAT(out.text, HasSubstr("they wait for each other"));
+}
+
+/// A shard and a worker that wait for each other, so many steps into job 1.
+snapshot circle(double at_s, std::uint64_t steps) {
+  auto at = of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"})});
+  at.at_s = at_s;
+  at.cluster.jobs.push_back({.number = 1, .name = "small", .protocol = "sync", .state = "runs", .steps = steps});
+  return at;
+}
+
+TEST(Why, ACircleWhoseRoundsCloseIsNoDeadlock) {
+  const auto moves = why(circle(10, 100), circle(12, 180), "worker 0");
+  EXPECT_THAT(moves.text, HasSubstr("=> moving: 40 rounds/s\n"));
+  EXPECT_THAT(moves.text, Not(HasSubstr("wait for each other")));
+  EXPECT_EQ(moves.json.at("rounds_per_s").as_double(), 40);
+  const auto stands = why(circle(10, 100), circle(12, 100), "worker 0");
+  EXPECT_THAT(stands.text, HasSubstr("=> they wait for each other, and no round is closed\n"));
+  EXPECT_TRUE(why(circle(10, 100), "worker 0").json.at("rounds_per_s").is_null()) << "one look does not tell";
+}
+
+TEST(Why, ACauseIsNamedWhetherRoundsCloseOrNot) {
+  auto before = circle(10, 100), now = circle(12, 180);
+  now.reports.nodes[0].actors[1].waits_for.clear();
+  EXPECT_EQ(cause(why(before, now, "worker 0")), "shard 0 on node b: it collects for 1.0 s");
 }
 
 TEST(Names, OfManyOfARoleAreFolded) {
