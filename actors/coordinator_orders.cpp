@@ -47,8 +47,12 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
     return failure("the job does not run yet, or is about to end");
   const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
   const auto& places = worker ? places_.workers : places_.holders;
-  if (!index || (role != "evaluator" && !worker && !holder) || (role == "evaluator" ? *index != 0 : *index >= places.size()))
+  if (!index || (role != "evaluator" && !worker && !holder))
     return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
+  const bool shard = *index < setup_.what.cluster.shards;
+  if (role == "evaluator" ? *index != 0 : *index >= places.size() || (holder && shard != (role == "shard")))
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", msg.actor, places_.workers.size(),
+                               setup_.what.cluster.shards, places_.holders.size() - setup_.what.cluster.shards));
   if (msg.what == role_verb::restart)
     return worker ? restart(*index)
                   : caf::result<std::string>(failure(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));

@@ -2,17 +2,31 @@
 // Ending jobs, draining nodes.
 #include "apps/console/control.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
+#include "apps/config/suggest.hpp"
 
 namespace troupe::apps::console {
 
 namespace {
 
+/// Where there is none of that name; null: there is.
+std::optional<answer> no_such_node(session& with, const std::string& node) {
+  const auto names = node_names(with);
+  if (names.empty() || std::ranges::count(names, node) > 0)
+    return {}; // or the cluster does not answer, and says so next
+  const auto likely = config::nearest(node, names);
+  return wrong(fmt::format("there is no node \"{}\"{}; `nodes` lists them", node, likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
+}
+
 answer drain(session& with, const std::string& node) {
+  if (auto none = no_such_node(with, node))
+    return *none;
   if (!with.agreed(fmt::format("take node {} out of its job?", node)))
     return {"nothing was done\n", {{"done", false}, {"node", node}}};
   const auto left = with.ask<void>(actors::leave_cluster{node});

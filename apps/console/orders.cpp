@@ -45,6 +45,12 @@ answer order(session& with, role_verb verb, const std::string& word, const std::
   const auto slash = name.find('/');
   const auto actor = actor_id(slash == std::string::npos ? name : name.substr(slash + 1));
   return for_job(with, slash == std::string::npos ? "" : name.substr(0, slash), [&](std::uint64_t job) {
+    auto at = with.look();
+    if (!at)
+      return no_answer(at.error());
+    std::erase_if(at->reports.nodes, [job](const auto& node) { return node.job != job; });
+    if (is_nobody(*at, actor))
+      return no_such(*at, actor);
     if (verb != role_verb::resume && !with.agreed(fmt::format("{} {} of job {}?", word, actor, job)))
       return answer{"nothing was done\n", {{"done", false}, {"actor", actor}}};
     const auto said = with.ask<std::string>(actors::actor_order{job, verb, actor}, patience);

@@ -157,6 +157,15 @@ TEST(Ps, ALongListOfThoseWaitedForIsFoldedForPeopleAlone) {
   EXPECT_EQ(out.json.at("actors").at(0).at("waits_for").as_array().size(), 5U);
 }
 
+TEST(Names, OfNobodyAreKnownAsSuchUnlessANodeIsSilent) {
+  auto at = of({actor("worker 0", "computes")});
+  EXPECT_FALSE(is_nobody(at, "worker:0"));
+  EXPECT_TRUE(is_nobody(at, "worker 1"));
+  at.reports.nodes.push_back({.node = "c", .job = 1, .silent = "no answer in time"});
+  EXPECT_FALSE(is_nobody(at, "worker 1"));
+  EXPECT_TRUE(is_nobody(at, "wroker 0"));
+}
+
 TEST(Why, AnUnknownActorIsRefusedWithALikelyName) {
   const auto out = why(of({actor("worker 0", "computes")}), "workr 0");
   EXPECT_TRUE(out.wrong);

@@ -301,6 +301,8 @@ class Console(BootstrapTest):
     def test_what_is_mistyped_gets_an_answer_and_harms_nothing(self):
         run = self.running()
         for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),
+                                ("kill worker 9", 'there is no actor "worker 9"'), ("pause wroker 0", "did you mean worker 0?"),
+                                ("restart nobody", 'there is no actor "nobody"'), ("kill node b", "node b takes no orders"),
                                 ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
                                 ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
                                 ("mailbox", "wants an actor")]:
@@ -334,6 +336,9 @@ class Console(BootstrapTest):
     def test_whatever_ends_or_holds_something_asks_first(self):
         run = self.running()
         talk = Terminal(self, "--cluster", self.file)
+        for command, reason in [("kill worker 9", 'there is no actor "worker 9"'), ("drain x", 'there is no node "x"')]:
+            talk.press(command + "\n")
+            self.assertNotIn("[y/N]", talk.until(reason + ".*troupe> "))
         for command, question in [("stop 1", r"stop job 1 \(small, step \d+\)\?"), ("drain d", r"take node d out of its job\?"),
                                   ("kill worker 1", r"kill worker 1 of job 1\?"), ("restart worker 1", r"restart worker 1 of job 1\?"),
                                   ("pause worker 1", r"pause worker 1 of job 1\?")]:
