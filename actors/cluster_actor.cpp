@@ -16,6 +16,7 @@
 #include "actors/coordinator_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/overloaded.hpp"
+#include "actors/training_clock.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {
@@ -55,7 +56,7 @@ std::int64_t wall_ms() {
 } // namespace
 
 cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
-    : self_(self), setup_(std::move(setup)) {
+    : self_(self), setup_(std::move(setup)), idle_since_ns_(steady_ns()) {
   end_with_reason(*self);
   for (const auto& what : setup_.nodes)
     seats_.push_back({.what = what});
@@ -314,6 +315,7 @@ void cluster_state::free_nodes_of(std::uint64_t number) {
   if (auto& own = find(number)->own) {
     self_->send_exit(own, caf::exit_reason::user_shutdown);
     own = nullptr;
+    idle_since_ns_ = steady_ns();
   }
   for (auto& at : seats_)
     if (at.job == number) {

@@ -97,6 +97,7 @@ private:
 
   // cluster_inspection.cpp
   caf::result<cluster_report> inspect_all();
+  node_report idle_here() const;
   caf::result<cluster_report> inspect_page(const inspect_query& query);
 
   // cluster_probe.cpp
@@ -109,6 +110,7 @@ private:
   std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;
   history_book history_;
+  std::int64_t idle_since_ns_ = 0; ///< this process has had no job since
 };
 
 using cluster_impl = cluster_control::stateful_impl<cluster_state>;

@@ -15,6 +15,8 @@
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/gathering.hpp"
+#include "actors/process.hpp"
+#include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
 
 namespace troupe::actors {
@@ -80,8 +82,19 @@ caf::result<cluster_report> cluster_state::inspect_all() {
   for (std::uint32_t i = 1; i < seats_.size(); ++i)
     if (seats_[i].actor && !asked.contains(i))
       ask(seats_[i].actor, 0, seats_[i].what.name);
+  if (std::ranges::none_of(jobs_, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
+    all.one_more();
+    add(idle_here(), 0, seats_.front().what.name);
+  }
   all.one_less();
   return promise;
+}
+
+/// This process has a node's actor only while a job runs.
+node_report cluster_state::idle_here() const {
+  actor_report node{.role = "node", .state = "idle", .since_s = static_cast<double>(steady_ns() - idle_since_ns_) * 1e-9};
+  node.mailbox = self_->mailbox().size();
+  return {.pid = seats_.front().pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
 }
 
 /// The rest of what a node said, handed on.

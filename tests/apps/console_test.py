@@ -113,7 +113,8 @@ class Console(BootstrapTest):
     def test_ps_shows_all_that_was_placed_and_nothing_else(self):
         self.cluster()
         self.assertEqual(self.ask("jobs"), [{"jobs": []}])
-        self.assertEqual(self.placed(), {(f"node {x}", x, 0) for x in "bcd"})
+        self.assertEqual(self.placed(), {(f"node {x}", x, 0) for x in "abcd"})
+        self.assertEqual({(each["id"], each["node"]) for each in self.ask("tree")[0]["tree"]}, {(f"node {x}", x) for x in "abcd"})
         run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
         self.wait_for_line(run, "^step ")
         seen, jobs, nodes = self.ask("ps", "jobs", "nodes")
