@@ -2,9 +2,11 @@
 // Between lanes and actors: the router hands what comes in to local actors; proxies send what goes out.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -20,7 +22,9 @@ namespace troupe::actors {
 /// Knows the local roles. A message to a role that is not here is dropped: its job is over, or its sender is wrong.
 class lane_router final : public net::lane_handler {
 public:
-  explicit lane_router(node_control owner, job_life of = {}) : owner_(std::move(owner)), of_(of) {}
+  /// `refused`: as on_refused.
+  explicit lane_router(node_control owner, job_life of = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
+      : owner_(std::move(owner)), of_(of), refused_(std::move(refused)) {}
 
   void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing, std::shared_ptr<peer_assembler> peers);
   void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
@@ -31,6 +35,7 @@ public:
   void on_down(net::node_id peer, const std::string& reason) override;
   kernels::buffer place(net::node_id from, const wire::message& head, std::size_t bytes) override;
   void on_message(net::node_id from, wire::message msg, kernels::buffer payload) override;
+  void on_refused(const std::string& reason) override { refused_(reason); }
 
 private:
   struct params_role {
@@ -49,6 +54,7 @@ private:
   mutable std::mutex mutex_;
   node_control owner_;
   job_life of_;
+  const std::function<void(const std::string&)> refused_;
   std::map<protocols::worker_id, params_role> workers_;
   std::map<protocols::holder_id, holder_role> holders_;
 };

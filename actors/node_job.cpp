@@ -79,7 +79,7 @@ node_job::~node_job() {
 }
 
 void node_job::open_lanes() {
-  router_ = std::make_shared<lane_router>(node_control{self_}, of_);
+  router_ = std::make_shared<lane_router>(node_control{self_}, of_, where_.refused);
   net::lane_options options;
   options.self = net::node_id{number_};
   options.job_key = of_.job_key;

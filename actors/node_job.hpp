@@ -33,6 +33,8 @@ struct node_options {
   extensions added = {};       ///< by this program
   std::shared_ptr<metrics_board> metrics = {}; ///< has the counts of its lanes; null: nobody wants them
   std::size_t credit_bytes = net::lane_options{}.credit_bytes; ///< of each of its lanes
+  std::function<void(const std::string&)> say = [](const std::string&) {};     ///< what its log should have; on any thread
+  std::function<void(const std::string&)> refused = [](const std::string&) {}; ///< whom its lanes turned away (lane.hpp); on any thread
 };
 
 /// From the order to prepare until the job is stopped; nothing of it outlives that. Its end answers whoever still waits for it, ends

@@ -8,6 +8,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 
+#include "actors/net/strangers.hpp"
 #include "actors/net/tls.hpp"
 #include "actors/type_ids.hpp"
 #include "actors/version.hpp"
@@ -50,6 +51,13 @@ system_config::system_config(const system_options& options) {
   openssl_cafile = options.security.ca;
   openssl_certificate = options.security.certificate;
   openssl_key = options.security.key;
+}
+
+std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port) {
+  if (why == caf::sec::incompatible_application_ids)
+    return {}; // they have understood each other
+  const auto& config = system.config();
+  return net::what_keeps_out(host, port, {config.openssl_cafile, config.openssl_certificate, config.openssl_key});
 }
 
 bool is_secured(const caf::actor_system& system) {

@@ -58,4 +58,8 @@ caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, 
   }
 }
 
+/// Why `reach` failed, where the certificates of this system, or that it has none, are the reason: the other end is asked, which takes
+/// three seconds at most. Else empty.
+std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port);
+
 } // namespace troupe::actors

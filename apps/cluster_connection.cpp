@@ -34,20 +34,24 @@ cluster_connection::cluster_connection(const actors::system_options& options, co
 void cluster_connection::reach() {
   const auto until = std::chrono::steady_clock::now() + longest_wait;
   bool silent = false;
+  std::string kept_out;
   for (;;) {
     cluster_ = actors::reach<actors::cluster_actor>(system_, host_, port_);
     if (cluster_)
       return;
-    if (cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until || (given_up_ && given_up_()))
+    if (!silent)
+      kept_out = actors::what_keeps_out(system_, cluster_.error(), host_, port_);
+    if (!kept_out.empty() || cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until || (given_up_ && given_up_()))
       break;
     if (!std::exchange(silent, true))
       fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_, port_, longest_wait.count());
   }
   const auto& e = cluster_.error();
-  why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_,
-                         e == caf::sec::connection_closed    ? "whoever listens there hung up; is it the port of a cluster's coordinator?"
-                         : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
-                                                             : actors::explain(e));
+  const auto why = !kept_out.empty()                   ? kept_out
+                   : e == caf::sec::connection_closed  ? std::string{"whoever listens there hung up; is it the port of a cluster's coordinator?"}
+                   : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
+                                                       : actors::explain(e);
+  why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_, why);
 }
 
 bool cluster_connection::lives() {

@@ -218,7 +218,8 @@ void add_others(CLI::App& app, arguments& a) {
 
 void add_certs(CLI::App& app, arguments& a) {
   CLI::App* certs = add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
-                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a");
+                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a\n"
+                                "  troupe certs issue lab --node client --out for-me   (for run, check and console, which need one, too)");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
@@ -231,7 +232,9 @@ void add_certs(CLI::App& app, arguments& a) {
   init->add_option("--name", a.certs.name, "what it is called")->type_name("NAME")->capture_default_str();
   CLI::App* issue = add("issue", "Sign a key and a certificate for a node",
                         "troupe certs issue lab --node a --host 10.0.0.1 --host a.lab --out for-a", a.certs.issue_days);
-  issue->add_option("--node", a.certs.node, "its name in the cluster file")->type_name("NAME")->required();
+  issue->add_option("--node", a.certs.node, "its name in the cluster file; client, or any other, for whoever uses run, check and console")
+      ->type_name("NAME")
+      ->required();
   issue->add_option("--host", a.certs.hosts, "name or address by which others reach it (may be repeated)")
       ->type_name("HOST")
       ->allow_extra_args(false);

@@ -20,7 +20,9 @@
 #include "actors/errors.hpp"
 #include "actors/metrics.hpp"
 #include "actors/net/metrics_server.hpp"
+#include "actors/net/strangers.hpp"
 #include "actors/node_actor.hpp"
+#include "actors/seldom.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
 #include "apps/cluster_check.hpp"
@@ -57,6 +59,11 @@ actors::system_options options_for(const config::cluster& cluster, const config:
           .listens = self.coordinator,
           .security = cluster.security.files(),
           .metrics = self.metrics_port != 0};
+}
+
+/// Tells a log of those whom a node turns away.
+std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
+  return [log = std::make_shared<actors::seldom>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
 }
 
 /// What a node tells Prometheus, where its cluster file wants that. Ends before the system.
@@ -128,7 +135,9 @@ public:
       : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once),
         quiet_(cluster.name.starts_with(embedded_name)), signals_(signals),
         config_(options_for(cluster, self)), system_(config_), metrics_(system_, cluster, self),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{self.host, self.lane_port, cluster.security.files(), options.added, metrics_.board()})) {}
+        node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host, .lane_port = self.lane_port, .security = cluster.security.files(),
+                                                                    .added = options.added, .metrics = metrics_.board(), .say = log(),
+                                                                    .refused = turned_away(log())})) {}
 
   int run() {
     int code = metrics_.good() ? exit_done : exit_failed;
@@ -152,6 +161,14 @@ public:
   }
 
 private:
+  /// What its actors want said.
+  std::function<void(const std::string&)> log() const {
+    return [name = self_.name, quiet = quiet_](const std::string& text) {
+      if (!quiet)
+        log_as(name, text);
+    };
+  }
+
   /// Until this node has joined. False: it shall end, with `code`.
   bool connect(int& code) {
     const auto began = steady::now();
@@ -184,8 +201,9 @@ private:
     auto reached = actors::reach<actors::cluster_actor>(system_, coordinator_.host, coordinator_.port);
     if (!reached) {
       for_good = reached.error() == caf::sec::incompatible_application_ids;
+      const auto why = actors::what_keeps_out(system_, reached.error(), coordinator_.host, coordinator_.port);
       return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host, coordinator_.port,
-                         actors::explain(reached.error()));
+                         why.empty() ? actors::explain(reached.error()) : why);
     }
     cluster_ = *reached;
     std::string why;
@@ -244,13 +262,18 @@ private:
 /// and the end of it is the end.
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added, signal_waiter& signals,
           const std::string& job = {}) {
+  const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
+  const actors::net::refusal_watch watch{turned_away(log)}; // on the control plane
   actors::system_config config{options_for(cluster, self)};
   caf::actor_system system{config};
   const metrics served{system, cluster, self};
   if (!served.good())
     return exit_failed;
-  actors::cluster_setup setup{.name = cluster.name, .nodes = {}, .own = {self.host, 0, cluster.security.files(), added, served.board()},
-                              .say = [name = self.name](const std::string& text) { log_as(name, text); }};
+  actors::cluster_setup setup{.name = cluster.name,
+                              .nodes = {},
+                              .own = {.host = self.host, .security = cluster.security.files(), .added = added, .metrics = served.board(), .say = log,
+                                      .refused = turned_away(log)},
+                              .say = log};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {

@@ -112,20 +112,22 @@ struct tls_session::buffered_socket {
   std::size_t sent = 0;           // of `waiting`
 };
 
-tls_context::tls_context(const security& files)
+tls_context::tls_context()
     : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
   TROUPE_ASSERT(socket_ && context_);
   BIO_meth_set_write(socket_.get(), tls_session::buffered_socket::write);
   BIO_meth_set_read(socket_.get(), tls_session::buffered_socket::read);
   BIO_meth_set_ctrl(socket_.get(), tls_session::buffered_socket::control);
+  SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
+}
 
+tls_context::tls_context(const security& files) : tls_context() {
   SSL_CTX* const c = context_.get();
   ERR_clear_error();
   require(SSL_CTX_load_verify_locations(c, files.ca.c_str(), nullptr) == 1, files.ca, "authority's certificate");
   require(SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) == 1, files.certificate, "certificate");
   require(SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) == 1, files.key, "key");
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   // 128 bits are as safe as the P-256 keys that agree on them, and a third faster than 256.
   SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
   // A lane is opened once: nothing is resumed.
@@ -303,13 +305,13 @@ tls_session::outcome tls_session::judge(int returned) {
   default:
     over_ = true;
     const bool hung_up = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-    fault_ = hung_up ? "the peer closed the connection" : refusal();
+    fault_ = hung_up ? "the peer closed the connection" : refusal_text(ssl_.get());
     ERR_clear_error();
     return hung_up ? outcome::ended : outcome::refused;
   }
 }
 
-std::string tls_session::refusal() const {
+std::string refusal_text(const SSL* connection) {
   const int reason = ERR_GET_REASON(ERR_peek_error());
   if (reason > SSL_AD_REASON_OFFSET) // the peer's alert
     return fmt::format("the peer refuses this node's certificate: {}", SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
@@ -317,7 +319,7 @@ std::string tls_session::refusal() const {
   case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
     return "it shows no certificate; `troupe certs issue` makes one";
   case SSL_R_CERTIFICATE_VERIFY_FAILED:
-    switch (const long verdict = SSL_get_verify_result(ssl_.get())) {
+    switch (const long verdict = SSL_get_verify_result(connection)) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
@@ -329,7 +331,8 @@ std::string tls_session::refusal() const {
     }
   case SSL_R_WRONG_VERSION_NUMBER:
   case SSL_R_HTTP_REQUEST:
-    return "it speaks no TLS; this node takes certificates of its cluster's authority only";
+    return SSL_is_server(connection) == 1 ? "it speaks no TLS; this node takes certificates of its cluster's authority only"
+                                          : "it speaks no TLS: that end has no certificates, or says insecure = true, and this one has";
   default:
     return fmt::format("TLS failed: {}", openssl_words());
   }

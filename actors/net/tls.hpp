@@ -22,12 +22,15 @@ class tls_context {
 public:
   /// Throws std::runtime_error that names the file when one of them is missing, wrong or of another's.
   explicit tls_context(const security& files);
+  /// Of a client that shows none and believes every server: to learn what that asks for.
+  static tls_context without_certificate() { return {}; }
 
   /// A connection for somebody who brings the socket and frees it, such as Asio's own stream. It may outlive the context.
   SSL* new_connection() const;
 
 private:
   friend class tls_session;
+  tls_context();
   template <auto Free>
   struct freed_by {
     template <class T>
@@ -38,6 +41,9 @@ private:
   std::unique_ptr<BIO_METHOD, freed_by<BIO_meth_free>> socket_;
   std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>> context_;
 };
+
+/// Why a connection was refused, by this thread's first error: words that follow "connection from HOST: ". The error stays.
+std::string refusal_text(const SSL* connection);
 
 /// One connection's keys. A lock lets one thread write while another reads, of which OpenSSL allows one at a time; each call
 /// holds it for `batch_bytes` at most.
@@ -92,7 +98,6 @@ private:
   outcome peek();
   outcome flush();
   std::span<const std::byte> next_record(std::span<const std::span<const std::byte>> parts, std::size_t skip);
-  std::string refusal() const;
 
   struct freed {
     void operator()(SSL* ssl) const { SSL_free(ssl); }

@@ -4,9 +4,21 @@
 #include <caf/behavior.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "actors/errors.hpp"
+#include "actors/net/strangers.hpp"
+#include "actors/seldom.hpp"
 #include "actors/system.hpp"
 #include "tests/actors/certificates.hpp"
 
@@ -75,6 +87,83 @@ TEST(SecureSystem, OnlyACertificateOfTheSameAuthorityReachesAnActor) {
     EXPECT_TRUE(is_refusal(process(security).ask(port))) << who;
     EXPECT_EQ(process(files(ours, ours.sign("good"))).ask(port), "42") << "after " << who;
   }
+}
+
+/// Why certificates keep this client out; empty: they do not.
+std::string kept_out(const net::security& own, std::uint16_t port) {
+  const process client(own);
+  return what_keeps_out(client.system, caf::sec::disconnect_during_handshake, "127.0.0.1", port);
+}
+
+/// What a watch has heard.
+class heard {
+public:
+  std::function<void(const std::string&)> ear() {
+    return [this](const std::string& text) {
+      const std::lock_guard guard{mutex_};
+      all_.push_back(text);
+      more_.notify_all();
+    };
+  }
+  /// The server is told a moment after its client. False: never.
+  bool until(const std::string& part) {
+    std::unique_lock lock{mutex_};
+    return more_.wait_for(lock, std::chrono::seconds{30}, [&] {
+      return std::ranges::any_of(all_, [&](const auto& text) { return text.find(part) != std::string::npos; });
+    });
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<std::string> all_;
+};
+
+TEST(SecureSystem, WhoIsKeptOutIsToldWhyAndSoIsWhoeverKeepsThemOut) {
+  using testing::HasSubstr;
+  const authority ours, theirs;
+  heard log;
+  const net::refusal_watch watch{log.ear()};
+  process server(files(ours, ours.sign("server")));
+  const auto port = server.publish_successor();
+  const identity foreign = theirs.sign("foreign");
+  EXPECT_THAT(kept_out({}, port), HasSubstr("this cluster asks for certificates; none given"));
+  EXPECT_TRUE(log.until("connection from 127.0.0.1: it shows no certificate"));
+  EXPECT_THAT(kept_out(files(theirs, foreign), port), HasSubstr("its certificate is not of this cluster's authority"));
+  EXPECT_THAT(kept_out(files(ours, foreign), port), HasSubstr("the peer refuses this node's certificate: unknown CA"));
+  EXPECT_TRUE(log.until("connection from 127.0.0.1: its certificate is not of this cluster's authority"));
+  EXPECT_EQ(kept_out(files(ours, ours.sign("client")), port), "");
+}
+
+TEST(SecureSystem, AnInsecureClusterIsNamedToWhoeverHasCertificates) {
+  const authority ours;
+  process plain({});
+  const auto port = plain.publish_successor();
+  EXPECT_THAT(kept_out(files(ours, ours.sign("client")), port), testing::HasSubstr("it speaks no TLS: that end has no certificates"));
+  EXPECT_EQ(kept_out({}, port), "");
+}
+
+TEST(SecureSystem, WhereNobodyListensCertificatesAreNotBlamed) {
+  const authority ours;
+  std::uint16_t port = 0;
+  {
+    process gone({});
+    port = gone.publish_successor();
+  }
+  EXPECT_EQ(kept_out({}, port), "");
+  EXPECT_EQ(kept_out(files(ours, ours.sign("client")), port), "");
+}
+
+TEST(Seldom, SaysTheFirstAndThenHowManyThereWere) {
+  std::vector<std::string> said;
+  seldom say{[&](const std::string& text) { said.push_back(text); }};
+  const auto start = seldom::clock::now();
+  for (int ms = 0; ms < 10'000; ms += 1000)
+    say("a", start + std::chrono::milliseconds{ms});
+  EXPECT_THAT(said, testing::ElementsAre("a"));
+  say("b", start + seldom::pause);
+  say("c", start + 2 * seldom::pause);
+  EXPECT_THAT(said, testing::ElementsAre("a", "b (and 9 more since the last)", "c"));
 }
 
 TEST(SecureSystem, AFileThatIsNoneIsNamedBeforeAnythingStarts) {

@@ -221,6 +221,18 @@ class Nodes(BootstrapTest):
         self.assertEqual(taken.returncode, 1)
         self.assertIn("cannot listen", taken.stderr)
 
+    def test_a_stranger_at_a_lane_is_named_in_the_log_of_the_node(self):
+        port = self.kept_port()
+        with open(self.file, encoding="utf-8") as file:
+            self.file = self.path("lanes.toml", file.read().replace('name = "b"\n', f'name = "b"\nlane_port = {port}\n'))
+        self.cluster()
+        run = self.submit(job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            self.wait_for_line(self.nodes["b"], r"node b: turns away a connection from 127\.0\.0\.1.*: bad frame")
+        self.wait_for_line(run, "^step ")
+
     def test_a_second_node_of_a_name_is_told_at_once_and_one_whose_forerunner_is_gone_joins(self):
         self.cluster("ab")
         run = self.submit(job=ENDLESS.replace("workers = 4", "workers = 1"))

@@ -42,6 +42,11 @@ class Secured(BootstrapTest):
         for name in names:
             self.node(name, file=self.secured(name), wait="coordinator of" if name == "a" else "joined")
 
+    def strangers(self):
+        """Cluster files of whoever is kept out, and what they are told."""
+        return ((self.cluster_file("plain.toml"), "this cluster asks for certificates; none given"),
+                (self.secured("d", authority="theirs"), "its certificate is not of this cluster's authority"))
+
     def test_it_trains_bit_for_bit_as_one_without(self):
         self.cluster()
         result, _ = self.result_of(self.submit("--json"))
@@ -50,13 +55,14 @@ class Secured(BootstrapTest):
 
     def test_strangers_join_nothing_and_run_nothing_while_members_do(self):
         self.cluster("abc")
-        for file in self.cluster_file("plain.toml"), self.secured("d", authority="theirs"):
-            stranger = self.node("d", file=file, wait="cannot reach the coordinator.*certificate")
+        for file, reason in self.strangers():
+            stranger = self.node("d", file=file, wait=f"cannot reach the coordinator.*{reason}")
             self.end(stranger)
             run = subprocess.run([cluster_test.TROUPE, "run", self.path("job.toml", cluster_test.JOB), "--cluster", file, "--quiet"],
                                  capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
             self.assertEqual(run.returncode, 1, run)
-            self.assertIn("certificate", run.stderr)
+            self.assertRegex(run.stderr, reason)
+        self.wait_for_line(self.nodes["a"], "turns away a connection from 127.0.0.1: it")
         self.node("d", file=self.secured("d"), wait="joined")
         self.result_of(self.submit("--json"))
 
@@ -92,10 +98,20 @@ class Secured(BootstrapTest):
                                   timeout=cluster_test.DEADLINE_S, check=False)
 
         self.assertRegex(console(self.secured("user")).stdout, r"(?m)^c ")
-        for file in self.cluster_file("plain.toml"), self.secured("d", authority="theirs"):
+        for file, reason in self.strangers():
             done = console(file)
             self.assertEqual((done.returncode, done.stdout), (1, ""), done)
-            self.assertRegex(done.stderr, f"^troupe: .*127.0.0.1:{self.port}.*certificate.*\\n$")
+            self.assertRegex(done.stderr, f"^troupe: .*127.0.0.1:{self.port}.*{reason}.*\\n$")
+        done = subprocess.run([cluster_test.TROUPE, "console", f"127.0.0.1:{self.port}", "-c", "nodes"], capture_output=True, text=True,
+                              timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertIn("this cluster asks for certificates; none given", done.stderr)
+
+    def test_an_insecure_cluster_is_named_to_whoever_has_certificates(self):
+        self.node("a", file=self.cluster_file("plain.toml"), wait="coordinator of")
+        done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.secured("user"), "-c", "nodes"], capture_output=True, text=True,
+                              timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("it speaks no TLS: that end has no certificates, or says insecure = true, and this one has", done.stderr)
 
     def test_a_node_with_another_nodes_certificate_does_not_start(self):
         done = subprocess.run([cluster_test.TROUPE, "node", self.secured("d"), "--name", "c"], capture_output=True, text=True,

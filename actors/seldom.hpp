@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What may happen often and is said seldom.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+/// Hands the first text on, and then one in ten seconds, which says how many others there were meanwhile. Thread-safe.
+class seldom {
+public:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds pause{10};
+
+  explicit seldom(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+
+  void operator()(const std::string& text, clock::time_point now = clock::now()) {
+    const std::lock_guard guard{mutex_};
+    if (said_ && now - *said_ < pause) {
+      ++unsaid_;
+      return;
+    }
+    said_ = now;
+    say_(unsaid_ == 0 ? text : fmt::format("{} (and {} more since the last)", text, unsaid_));
+    unsaid_ = 0;
+  }
+
+private:
+  std::function<void(const std::string&)> say_;
+  std::mutex mutex_;
+  std::optional<clock::time_point> said_;
+  std::uint64_t unsaid_ = 0;
+};
+
+} // namespace troupe::actors
