@@ -77,6 +77,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
     [this](const leave_cluster& msg) { return leave(msg.name); },
     [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
+    [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
     [this](const cancel_job& msg) {
       const auto* job = find(msg.number);
       const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
@@ -94,12 +95,22 @@ cluster_control::behavior_type cluster_state::make_behavior() {
     [this](const shards_query& msg) { return shards_of(msg.job); },
     [this](const probe_query& what) { return probe(what); },
     [this](const job_finished& msg) { finished(msg); },
-    [this](const job_news& msg) {
-      std::visit(overloaded{[&](const std::string& text) { history_.say(msg.number, text, wall_ms()); },
-                            [&](const auto& point) { history_.add(msg.number, point); }},
-                 msg.what);
-    },
+    [this](const job_news& msg) { hear(msg); },
   };
+}
+
+/// Of a detached job whoever has attached to it is told from here: when it began there may have been nobody.
+void cluster_state::hear(const job_news& msg) {
+  auto* job = find(msg.number);
+  std::visit(overloaded{[&](const job_says& said) { history_.say(msg.number, said.text, wall_ms()); },
+                        [&](const job_begins& begins) {
+                          if (job != nullptr)
+                            job->begun = begins;
+                        },
+                        [&](const auto& point) { history_.add(msg.number, point); }},
+             msg.what);
+  if (job != nullptr && job->what.detached)
+    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.what);
 }
 
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
@@ -168,12 +179,32 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
-  jobs_.emplace(number, entry{.number = number, .what = what, .client = client, .since = self_->clock().now()});
-  self_->monitor(client);
+  jobs_.emplace(number, entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
+  if (!what.detached)
+    self_->monitor(client);
   history_.open(number, what.what.name, what.what.protocol.name);
   say(number, fmt::format("is submitted, as {}", what.what.name));
   start_what_fits();
   return number;
+}
+
+caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client_actor& client) {
+  auto* job = find(number);
+  if (job == nullptr)
+    return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
+  if (!job->what.detached)
+    return failure(fmt::format("job {} was submitted without --detach, and belongs to whoever did", number));
+  if (job->client)
+    return failure(fmt::format("somebody else is attached to job {}", number));
+  job->client = client;
+  self_->monitor(client);
+  if (job->ended)
+    report_to_client(*job);
+  else if (job->begun)
+    self_->send(client, *job->begun);
+  else
+    self_->send(client, job_waits{job->waits_for});
+  return job->what;
 }
 
 /// What a person asks of a running job is its coordinator's to do.
@@ -260,7 +291,7 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
-  auto observer = std::make_shared<job_forwarder>(job.number, job.client, names, job.meter,
+  auto observer = std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
                                               job_metrics{setup_.own.metrics, job.number, job.what.what.name},
                                               cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
@@ -270,7 +301,7 @@ void cluster_state::finished(const job_finished& msg) {
   auto* job = find(msg.number);
   if (job == nullptr)
     return;
-  if (msg.result->lost_before_start && job->client) { // nothing is lost but time
+  if (msg.result->lost_before_start && (job->client || job->what.detached)) { // nothing is lost but time
     say(msg.number, "begins anew: " + msg.result->reason);
     self_->send(job->client, job_says{"the job begins anew: " + msg.result->reason});
     free_nodes_of(msg.number);
@@ -294,8 +325,9 @@ void cluster_state::finished(const job_finished& msg) {
   free_nodes_of(msg.number);
   if (job->client)
     report_to_client(*job);
-  else
+  else if (!job->what.detached)
     forget(msg.number);
+  forget_the_detached();
   start_what_fits();
 }
 
@@ -333,6 +365,11 @@ void cluster_state::forget(std::uint64_t number) {
   jobs_.erase(at);
 }
 
+/// The result of a detached job is kept for as long as its history is.
+void cluster_state::forget_the_detached() {
+  std::erase_if(jobs_, [this](const auto& each) { return each.second.ended && !each.second.client && !history_.knows(each.first); });
+}
+
 void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& at : seats_)
     if (at.actor && at.actor.address() == msg.source) {
@@ -345,7 +382,8 @@ void cluster_state::on_down(const caf::down_msg& msg) {
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {
       job.client = nullptr;
-      orphans.push_back(number);
+      if (!job.what.detached)
+        orphans.push_back(number);
     }
   // The last first: with one that still waits gone none of the others begins.
   for (auto number : std::views::reverse(orphans)) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct cluster_setup {
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
 /// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that would not
 /// start though all that are here were free keeps none. This process takes part in every job as its first node, with a node actor and a coordinator for each; what they do
-/// goes to the client that submitted the job, whose death ends it. A node that is lost and comes back joins its job again.
+/// goes to the client that submitted the job, whose death ends it, but for a detached job. A node that is lost and comes back joins its job again.
 class cluster_state {
 public:
   static inline const char* name = "troupe.cluster";
@@ -51,12 +52,13 @@ private:
   struct entry {
     std::uint64_t number = 0;
     submit_job what;
-    client_actor client;
+    client_actor client; ///< null: it is gone; of a detached job, nobody has attached to it
     std::vector<std::uint32_t> gang{}; ///< empty: it waits
     std::string waits_for{};
     caf::actor_clock::time_point since{}; ///< it waits, or runs
     node_actor own{};
     coordinator_control coordinator{};
+    std::optional<job_begins> begun{};
     job_result result{}; ///< once it has ended, until the client has taken what it wants
     traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
     std::string record_to{}; ///< the file that was named
@@ -69,6 +71,8 @@ private:
   caf::result<void> leave(const std::string& node);
   void let_go(seat& at);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
+  caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);
+  void hear(const job_news& msg);
   template <class Order>
   caf::result<std::string> pass_on(const Order& msg);
   caf::result<recording> record(const record_order& msg);
@@ -80,6 +84,7 @@ private:
   void report_to_client(entry& job);
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
+  void forget_the_detached();
   void on_down(const caf::down_msg& msg);
   /// To the log and to whoever asks later.
   void say(const std::string& text);

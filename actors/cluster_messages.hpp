@@ -30,6 +30,7 @@ struct node_description {
 struct submit_job {
   job what;
   bool trace = false;
+  bool detached = false; ///< it goes on without its client, who is told no more than the number
 };
 struct cancel_job {
   std::uint64_t number = 0;
@@ -63,6 +64,11 @@ struct node_trace_piece {
   std::uint32_t nodes = 0; ///< how many traces there are
 };
 struct release_job {
+  std::uint64_t number = 0;
+};
+/// Client to cluster: of a job that was submitted `detached`, tell me too from now on; answered with the job. Of one that has ended, the
+/// result.
+struct attach_job {
   std::uint64_t number = 0;
 };
 
@@ -115,6 +121,7 @@ using cluster_actor = caf::typed_actor<
   caf::result<std::uint32_t>(node_hello, node_actor), ///< your number in the cluster
   caf::result<void>(leave_cluster),
   caf::result<std::uint64_t>(submit_job, client_actor),
+  caf::result<submit_job>(attach_job, client_actor),
   caf::result<void>(cancel_job),
   caf::result<std::string>(actor_order),
   caf::result<std::string>(change_order),
@@ -136,7 +143,7 @@ struct job_finished {
 /// To itself, likewise: what shall be remembered.
 struct job_news {
   std::uint64_t number = 0;
-  std::variant<progress, evaluation_point, std::string> what;
+  std::variant<job_begins, progress, evaluation_point, job_says> what;
 };
 using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
 

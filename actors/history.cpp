@@ -34,20 +34,25 @@ void history_book::say(std::uint64_t job, std::string text, std::int64_t at_ms) 
 }
 
 void history_book::add(std::uint64_t job, const progress& p) {
-  if (const auto found = jobs_.find(job); found != jobs_.end())
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
     found->second.steps.add(p);
+    found->second.title.now = p;
+  }
 }
 
 void history_book::add(std::uint64_t job, const evaluation_point& e) {
-  if (const auto found = jobs_.find(job); found != jobs_.end())
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
     found->second.evaluations.add(e);
+    found->second.title.evaluated = e;
+  }
 }
 
 void history_book::close(std::uint64_t job, const std::string& how) {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end() || !found->second.title.state.empty())
+  if (found == jobs_.end() || found->second.title.ended)
     return;
   found->second.title.state = how;
+  found->second.title.ended = true;
   ended_.push_back(job);
   if (ended_.size() > most_ended) {
     jobs_.erase(ended_.front());

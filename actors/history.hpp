@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct job_title {
   std::uint64_t number = 0;
   std::string name, protocol;
   std::string state{}; ///< as in job_view, or "has ended", with the reason where there is one
+  bool ended = false;
+  std::optional<progress> now{};               ///< how far it is, or was
+  std::optional<evaluation_point> evaluated{}; ///< the last time
 };
 
 /// To a cluster. Job 0: the events of all jobs and of the cluster, and no curves.

@@ -25,6 +25,7 @@ job_forwarder::job_forwarder(std::uint64_t number, client_actor client, std::vec
 void job_forwarder::on_started(std::int64_t data_size) {
   meter_->data_size = data_size;
   caf::anon_send(client_, job_begins{nodes_, data_size});
+  caf::anon_send(owner_, job_news{number_, job_begins{nodes_, data_size}});
 }
 
 void job_forwarder::on_progress(const progress& p) {
@@ -44,7 +45,7 @@ void job_forwarder::on_evaluation(const evaluation_point& e) {
 
 void job_forwarder::on_event(const std::string& text) {
   caf::anon_send(client_, job_says{text});
-  caf::anon_send(owner_, job_news{number_, text});
+  caf::anon_send(owner_, job_news{number_, job_says{text}});
 }
 
 void job_forwarder::on_finished(job_result result) {

@@ -84,6 +84,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_description))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::submit_job))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::attach_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cancel_job))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_waits))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_begins))
@@ -338,7 +339,11 @@ bool inspect(Inspector& f, node_description& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, submit_job& x) {
-  return f.object(x).fields(f.field("what", x.what), f.field("trace", x.trace));
+  return f.object(x).fields(f.field("what", x.what), f.field("trace", x.trace), f.field("detached", x.detached));
+}
+template <class Inspector>
+bool inspect(Inspector& f, attach_job& x) {
+  return f.object(x).fields(f.field("number", x.number));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cancel_job& x) {
@@ -421,7 +426,8 @@ bool inspect(Inspector& f, cluster_event& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, job_title& x) {
-  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol), f.field("state", x.state));
+  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol), f.field("state", x.state),
+                            f.field("ended", x.ended), f.field("now", x.now), f.field("evaluated", x.evaluated));
 }
 template <class Inspector>
 bool inspect(Inspector& f, history_query& x) {

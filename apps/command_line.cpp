@@ -102,16 +102,26 @@ void add_run(CLI::App& app, arguments& a) {
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
   add_job(c, a);
   add_nodes(c, a);
-  c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
+  auto* cluster = c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
   add_inject(c, a);
-  c->add_option("--save", a.run.save, "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")->type_name("FILE.safetensors")->check(a_name());
-  c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
-  c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE")->check(a_name());
+  auto* save = c->add_option("--save", a.run.save, "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")->type_name("FILE.safetensors")->check(a_name());
+  auto* log = c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
+  auto* trace = c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE")->check(a_name());
   c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT")
     ->check(must_be("a port: a whole number to 65535, 0 for any that is free", [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
   a.web = c->add_option("--web", a.run.web, "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
             ->type_name("[ADDRESS]")
             ->expected(0, 1);
+  auto* detach = c->add_flag("--detach", a.run.detach, "with --cluster: print the job's number and return; the job goes on, for the console and --attach");
+  for (auto* file : {save, log, trace, a.web})
+    detach->excludes(file);
+  c->add_option("--attach", a.run.attach, "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
+    ->type_name("NUMBER")
+    ->check(must_be("the number of a job: `jobs` in the console lists them", [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }))
+    ->needs(cluster)
+    ->excludes(detach)
+    ->excludes(trace);
+  detach->needs(cluster);
   c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
   add_json(c, a.run.json);
 }

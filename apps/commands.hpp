@@ -30,6 +30,8 @@ struct run_options {
   job_options job;
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string save, log, trace; ///< files to write; empty: none
+  bool detach = false;      ///< with a cluster: print the job's number and return, while the job goes on
+  std::uint64_t attach = 0; ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
   bool has_web = false;
   std::string web; ///< where the web page is served; empty: the usual place

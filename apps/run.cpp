@@ -92,6 +92,22 @@ bool leave_results(const run_options& options, const prepared_job& prepared, con
   return complete;
 }
 
+/// The job goes on; where it can be asked after is said.
+int leave_alone(const run_options& options, const detached_job& submitted, const std::string& name) {
+  if (submitted.number == 0) {
+    fmt::print(stderr, "troupe: the job failed: {}\n", submitted.why_not);
+    return exit_failed;
+  }
+  if (options.json)
+    print_json({{"job", name}, {"number", submitted.number}});
+  else
+    fmt::print("{}\n", submitted.number);
+  if (!options.quiet)
+    fmt::print(stderr, "troupe: job {0} goes on by itself; `troupe console --cluster {1}` shows it (jobs, loss {0}, stop {0}), --attach {0} follows it\n",
+               submitted.number, options.cluster);
+  return exit_done;
+}
+
 } // namespace
 
 int run_command(const run_options& options) {
@@ -119,6 +135,8 @@ int run_command(const run_options& options) {
     roles = estimate_memory(prepared->config.job, *facts);
   }
   prepared->data = {}; // each node reads its own
+  if (options.detach)
+    return leave_alone(options, submit_detached(*prepared->cluster, prepared->config, roles), prepared->config.job.name);
 
   signal_waiter signals;
   const model& network = prepared->network;
@@ -131,7 +149,7 @@ int run_command(const run_options& options) {
     where->port = web->port();
     fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));
   }
-  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, web.get()};
+  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, options.attach, web.get()};
   job_outcome outcome;
   try {
     outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, roles, network, view, signals)

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/errors.hpp"
 #include "apps/await_result.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 /// The cluster gives a silent node less; who does not say in time is no reason to refuse a job.
 constexpr std::chrono::seconds patience{10};
+const std::string no_nodes = "no nodes of the cluster could carry it: ";
 
 /// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it takes at
 /// the coordinator's node it would take from all jobs.
@@ -34,6 +36,20 @@ std::string why_not(cluster_connection& connection, const node_needs& needs) {
 
 } // namespace
 
+detached_job submit_detached(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles) {
+  cluster_connection connection{where};
+  if (!connection)
+    return {.why_not = connection.why_not()};
+  if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
+    return {.why_not = no_nodes + why};
+  detached_job out;
+  caf::scoped_actor asker{connection.system()};
+  asker->request(connection.cluster(), patience, actors::submit_job{loaded.job, false, true}, actors::client_actor{})
+    .receive([&](std::uint64_t number) { out.number = number; },
+             [&](const caf::error& e) { out.why_not = "the cluster refused the job: " + actors::explain(e); });
+  return out;
+}
+
 job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles,
                            const model& network, const run_view& view, signal_waiter& signals) {
   cluster_connection connection{where, [&] { return signals.wait(0).interrupted; }};
@@ -42,10 +58,10 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
     outcome.result.interrupted = signals.interrupted();
     return outcome;
   }
-  if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
-    return failed_outcome("no nodes of the cluster could carry it: " + why);
+  if (auto why = view.attach != 0 ? "" : why_not(connection, {loaded.job, where, roles}); !why.empty())
+    return failed_outcome(no_nodes + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
-  auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .page = view.web,
+  auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .attach = view.attach, .page = view.web,
                                              .floats = network.layout().floats()});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;

@@ -14,4 +14,11 @@ namespace troupe::apps {
 job_outcome run_on_cluster(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles,
                            const model& network, const run_view& view, signal_waiter& signals);
 
+/// A job that goes on by itself.
+struct detached_job {
+  std::uint64_t number = 0; ///< 0: there is none
+  std::string why_not{};
+};
+detached_job submit_detached(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles);
+
 } // namespace troupe::apps

@@ -24,6 +24,7 @@ struct run_view {
   bool trace = false; ///< the result has what every role was busy with
   /// Where consoles may look at an embedded run; none: a free port, where the run has several processes.
   std::optional<std::uint16_t> port{};
+  std::uint64_t attach = 0; ///< to a cluster's job of that number, instead of submitting one; 0: submit
   actors::net::web_server* web = nullptr; ///< is told about the run, where there is one; outlives it
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <caf/deep_to_string.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <fmt/format.h>
@@ -39,16 +40,10 @@ public:
   }
 
   submitter_actor::behavior_type make_behavior() {
-    self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
-      .then(
-        [this](std::uint64_t number) {
-          number_ = number;
-          if (cancelled_)
-            cancel();
-          if (feed_)
-            feed_->follow(number);
-        },
-        [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
+    if (setup_.attach != 0)
+      attach();
+    else
+      submit();
     if (setup_.begins_within)
       self_->run_delayed(*setup_.begins_within, [this] {
         if (!waits_for_.empty())
@@ -88,10 +83,39 @@ public:
   }
 
 private:
+  void submit() {
+    self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
+      .then(
+        [this](std::uint64_t number) {
+          number_ = number;
+          if (cancelled_)
+            cancel();
+          if (feed_)
+            feed_->follow(number);
+        },
+        [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
+  }
+
+  void attach() {
+    number_ = setup_.attach; // what comes of it may be here before the answer
+    if (feed_)
+      feed_->follow(number_);
+    self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
+      .then(
+        [this](const actors::submit_job& its) {
+          if (caf::deep_to_string(its.what) != caf::deep_to_string(setup_.what.what))
+            fail(fmt::format("job {} was submitted from another file, or with other flags", number_));
+        },
+        [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
+  }
+
   /// Before the cluster has given the job a number it cannot be named: then once it has.
   void cancel() {
     cancelled_ = true;
-    if (number_ != 0)
+    if (setup_.attach != 0) {
+      result_.interrupted = true;
+      fail(fmt::format("job {} goes on without this", number_));
+    } else if (number_ != 0)
       self_->send(setup_.cluster, actors::cancel_job{number_});
   }
 

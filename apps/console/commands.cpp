@@ -141,6 +141,14 @@ answer events_now(session& with, const std::string& job) {
   return past ? events(*past, with.shows_on()) : no_answer(past.error());
 }
 
+answer jobs_now(session& with, const std::string&) {
+  const auto view = with.ask<actors::cluster_view>(actors::cluster_query{});
+  if (!view)
+    return no_answer(view.error());
+  const auto past = with.ask<actors::history>(actors::history_query{});
+  return past ? jobs(*view, *past) : no_answer(past.error());
+}
+
 /// A command that looks, or an actor.
 answer watch(session& with, const std::string& what) {
   const auto [name, rest] = first_word(what);
@@ -210,7 +218,10 @@ std::vector<command> looking_commands() {
      "evaluations: [{step samples seconds train_loss test_loss test_accuracy}]",
      loss_now, job_numbers, true},
     {"events [JOB]", "what the cluster and its jobs said, and when", "events", "events: [{number at job text}]", events_now, job_numbers},
-    {"jobs", "what runs and what waits", "jobs", "jobs: [{number name protocol state steps samples epochs nodes}]", now(jobs)},
+    {"jobs", "what runs, what waits, and how the last ones ended", "jobs",
+     "jobs: [{number name protocol state steps samples epochs nodes}] "
+     "ended: [{number name protocol state steps train_loss test_loss test_accuracy}]",
+     jobs_now},
     {"nodes", "the cluster's nodes, those that are missing too", "nodes", "nodes: [{name host state job pid}]", now(nodes)},
   };
 }

@@ -63,7 +63,7 @@ std::vector<command> control_commands() {
      .offers = node_names,
      .changes = true},
     {.usage = "stop JOB",
-     .meaning = "end a job in order; its results so far go to whoever submitted it",
+     .meaning = "end a job in order; its results so far go to whoever submitted it, or attaches to it",
      .example = "stop 1",
      .json = "done job",
      .carry_out = stop,

@@ -385,10 +385,38 @@ answer nodes(const snapshot& at) {
   return {table(rows), {{"nodes", std::move(list)}}};
 }
 
-answer jobs(const snapshot& at) {
+namespace {
+
+/// Those that have ended, the newest last.
+std::string ended_part(const std::vector<actors::job_title>& known, boost::json::array& list) {
+  std::vector<std::vector<std::string>> rows{{"job", "name", "protocol", "step", "train loss", "test loss", "accuracy", "how it ended"}};
+  for (const auto& job : known) {
+    if (!job.ended)
+      continue;
+    const auto now = job.now.value_or(actors::progress{});
+    const auto last = job.evaluated.value_or(actors::evaluation_point{});
+    const auto text = [](bool has, double value) { return has ? fmt::format("{:.4f}", value) : std::string{"-"}; };
+    const bool evaluated = job.evaluated.has_value();
+    rows.push_back({std::to_string(job.number), job.name, job.protocol, std::to_string(std::max(now.step, last.step)),
+                    text(job.now.has_value(), now.train_loss), text(evaluated, last.test_loss), text(evaluated, last.test_accuracy), job.state});
+    list.push_back({{"number", job.number},
+                    {"name", job.name},
+                    {"protocol", job.protocol},
+                    {"state", job.state},
+                    {"steps", std::max(now.step, last.step)},
+                    {"train_loss", number_or_null(job.now.has_value(), now.train_loss)},
+                    {"test_loss", number_or_null(evaluated, last.test_loss)},
+                    {"test_accuracy", number_or_null(evaluated, last.test_accuracy)}});
+  }
+  return rows.size() == 1 ? "" : table(rows);
+}
+
+} // namespace
+
+answer jobs(const actors::cluster_view& cluster, const actors::history& past) {
   std::vector<std::vector<std::string>> rows{{"job", "name", "protocol", "state", "step", "epoch", "nodes"}};
   boost::json::array list;
-  for (const auto& job : at.cluster.jobs) {
+  for (const auto& job : cluster.jobs) {
     rows.push_back({std::to_string(job.number), job.name, job.protocol, job.state, std::to_string(job.steps), fmt::format("{:.2f}", job.epochs),
                     fmt::format("{}", fmt::join(job.nodes, ", "))});
     list.push_back({{"number", job.number},
@@ -400,7 +428,10 @@ answer jobs(const snapshot& at) {
                     {"epochs", job.epochs},
                     {"nodes", boost::json::value_from(job.nodes)}});
   }
-  return {rows.size() == 1 ? "no jobs\n" : table(rows), {{"jobs", std::move(list)}}};
+  boost::json::array ended;
+  const auto over = ended_part(past.jobs, ended);
+  const auto go_on = rows.size() == 1 ? std::string{"no jobs\n"} : table(rows);
+  return {over.empty() ? go_on : fmt::format("{}\n{}", go_on, over), {{"jobs", std::move(list)}, {"ended", std::move(ended)}}};
 }
 
 } // namespace troupe::apps::console

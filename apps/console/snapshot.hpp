@@ -51,6 +51,7 @@ answer show(const snapshot& at, const std::string& actor);
 /// closed, those that wait for each other are between two messages.
 answer why(const snapshot& at, const std::string& actor, std::optional<double> rounds_per_s = {});
 answer nodes(const snapshot& at);
-answer jobs(const snapshot& at);
+/// Those that run, the queue, and how the last that ended did.
+answer jobs(const actors::cluster_view& cluster, const actors::history& past);
 
 } // namespace troupe::apps::console

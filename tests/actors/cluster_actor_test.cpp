@@ -75,5 +75,46 @@ TEST_F(Cluster, TheCoordinatorsNodeCannotBeDrainedAndItIsSaidWhy) {
   EXPECT_THAT(why, testing::StartsWith("node a is the coordinator's: it takes part in every job"));
 }
 
+TEST_F(Cluster, ADetachedJobOutlivesWhoeverSubmittedItAndWhoeverFollowsIt) {
+  job what;
+  what.cluster = {.nodes = 2, .workers = 1};
+  const auto submitter = client();
+  caf::anon_send(cluster, submit_job{what, false, true}, caf::actor_cast<client_actor>(submitter));
+  schedule.run();
+  caf::anon_send_exit(submitter, caf::exit_reason::kill);
+  schedule.run();
+  EXPECT_EQ(jobs(), std::vector<std::uint64_t>{1});
+  std::vector<std::string> waits;
+  bool ended = false;
+  const auto follow = [&] {
+    const auto follower = others.emplace_back(system.spawn([&] {
+      return caf::behavior{[&](const job_waits& msg) { waits.push_back(msg.reason); }, [&](const job_result&) { ended = true; }};
+    }));
+    caf::anon_send(cluster, attach_job{1}, caf::actor_cast<client_actor>(follower));
+    schedule.run();
+    return follower;
+  };
+  const auto follower = follow();
+  EXPECT_THAT(waits, testing::ElementsAre(testing::HasSubstr("node b has not joined")));
+  caf::anon_send_exit(follower, caf::exit_reason::kill);
+  schedule.run();
+  EXPECT_EQ(jobs(), std::vector<std::uint64_t>{1});
+  caf::anon_send(cluster, cancel_job{1});
+  schedule.run();
+  EXPECT_TRUE(jobs().empty());
+  follow();
+  EXPECT_TRUE(ended) << "its result is kept for whoever asks later";
+}
+
+TEST_F(Cluster, AJobThatWasNotDetachedIsNobodyElses) {
+  submit(client());
+  std::string why;
+  caf::scoped_actor person{system};
+  auto request = person->request(cluster, caf::infinite, attach_job{1}, caf::actor_cast<client_actor>(client()));
+  schedule.run();
+  request.receive([](const submit_job&) {}, [&](const caf::error& e) { why = explain(e); });
+  EXPECT_EQ(why, "job 1 was submitted without --detach, and belongs to whoever did");
+}
+
 } // namespace
 } // namespace troupe::actors

@@ -166,6 +166,27 @@ TEST(Names, OfNobodyAreKnownAsSuchUnlessANodeIsSilent) {
   EXPECT_TRUE(is_nobody(at, "wroker 0"));
 }
 
+TEST(Jobs, ThatHaveEndedAreListedWithTheirLosses) {
+  actors::cluster_view view;
+  view.jobs = {{.number = 4, .name = "other", .protocol = "sync", .state = "runs", .nodes = {"a"}, .steps = 5}};
+  actors::progress far;
+  far.step = 40;
+  far.train_loss = 0.25;
+  actors::history past;
+  past.jobs = {{.number = 3, .name = "small", .protocol = "async", .state = "has ended: trained for 2 epochs", .ended = true,
+                .now = far, .evaluated = actors::evaluation_point{.step = 38, .test_loss = 0.5, .test_accuracy = 0.875}},
+               {.number = 4, .name = "other", .protocol = "sync", .state = "runs"},
+               {.number = 5, .name = "none", .protocol = "sync", .state = "has ended: interrupted", .ended = true}};
+  const auto out = jobs(view, past);
+  EXPECT_THAT(out.text, HasSubstr("3    small  async     40    0.2500      0.5000     0.8750    has ended: trained for 2 epochs\n"));
+  EXPECT_THAT(out.text, HasSubstr("5    none   sync      0     -           -          -         has ended: interrupted\n"));
+  EXPECT_EQ(out.json.at("jobs").as_array().size(), 1U);
+  const auto& ended = out.json.at("ended").as_array();
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].at("test_accuracy").as_double(), 0.875);
+  EXPECT_TRUE(ended[1].at("train_loss").is_null());
+}
+
 TEST(Why, AnUnknownActorIsRefusedWithALikelyName) {
   const auto out = why(of({actor("worker 0", "computes")}), "workr 0");
   EXPECT_TRUE(out.wrong);

@@ -112,7 +112,7 @@ class Console(BootstrapTest):
 
     def test_ps_shows_all_that_was_placed_and_nothing_else(self):
         self.cluster()
-        self.assertEqual(self.ask("jobs"), [{"jobs": []}])
+        self.assertEqual(self.ask("jobs"), [{"jobs": [], "ended": []}])
         self.assertEqual(self.placed(), {(f"node {x}", x, 0) for x in "abcd"})
         self.assertEqual({(each["id"], each["node"]) for each in self.ask("tree")[0]["tree"]}, {(f"node {x}", x) for x in "abcd"})
         run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
@@ -226,7 +226,11 @@ class Console(BootstrapTest):
         self.ask("stop small")
         _, err = self.finish(run)
         self.assertEqual(run.returncode, 130, err)
-        self.assertEqual(self.ask("jobs")[0]["jobs"], [])
+        jobs = self.ask("jobs")[0]
+        self.assertEqual(jobs["jobs"], [])
+        self.assertEqual([(each["number"], each["name"], each["state"]) for each in jobs["ended"]],
+                         [(1, "small", "has ended: stopped by a person at the console")])
+        self.assertGreater(jobs["ended"][0]["train_loss"], 0)
 
     def state_of(self, actor):
         return {each["id"]: each["state"] for each in self.ask("ps")[0]["actors"]}.get(actor)
