@@ -75,7 +75,8 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
 cluster_control::behavior_type cluster_state::make_behavior() {
   return {
     [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
-    [this](const leave_cluster& msg) { return leave(msg.name); },
+    [this](const leave_cluster& msg) { return leave(msg); },
+    [this](const undrain_node& msg) { return undrain(msg.name); },
     [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
     [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
     [this](const cancel_job& msg) {
@@ -130,24 +131,33 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
   at->leaving = false;
   self_->monitor(node);
   say(fmt::format("node {} has joined", hello.name));
-  for (auto& [id, job] : jobs_)
-    if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
-      at->job = id; // it was lost, and what it had is still wanted
-      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()), caf::actor_cast<caf::actor>(node)});
-    }
+  come_back(number);
   start_what_fits();
   return number;
 }
 
-caf::result<void> cluster_state::leave(const std::string& node) {
+/// It was lost, or drained, and what it had of a job is still wanted.
+void cluster_state::come_back(std::uint32_t number) {
+  for (auto& [id, job] : jobs_)
+    if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
+      seats_[number].job = id;
+      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()), caf::actor_cast<caf::actor>(seats_[number].actor)});
+    }
+}
+
+caf::result<void> cluster_state::leave(const leave_cluster& msg) {
+  const auto& node = msg.name;
   const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
   if (at == seats_.begin())
     return failure(fmt::format("node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process", node));
   if (at == seats_.end() || !at->actor)
     return failure(fmt::format("no node \"{}\" is here", node));
+  at->leaving_ns = at->leaving ? at->leaving_ns : steady_ns();
   at->leaving = true;
+  at->ends = at->ends || msg.ends;
   auto promise = at->may_leave.emplace_back(self_->make_response_promise<void>());
   say(fmt::format("node {} wants to leave", node));
+  start_what_fits(); // those in the queue say for what they wait now
   auto* job = find(at->job);
   if (job == nullptr) {
     let_go(*at);
@@ -157,17 +167,48 @@ caf::result<void> cluster_state::leave(const std::string& node) {
   const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
   self_->request(job->coordinator, std::chrono::seconds{10}, node_leaves{place})
     .then(
-      [this, number](bool gone) {
-        if (gone) {
-          seats_[number].job = 0;
-          let_go(seats_[number]);
-        } // else at the job's end
+      [this, number, of = job->number](bool gone) {
+        auto& seat = seats_[number];
+        if (seat.job != of)
+          return; // that job has ended meanwhile
+        if (!gone && !seat.leaving)
+          return; // a person has thought better of it
+        if (!gone) { // at the job's end
+          const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
+          say(fmt::format("node {} {}", seat.what.name, why));
+          return self_->send(seat.actor, node_notice{why});
+        }
+        seat.job = 0;
+        let_go(seat);
+        if (!seat.leaving)
+          come_back(number);
       },
       [](const caf::error&) {}); // its end comes soon
   return promise;
 }
 
+/// Of a node that was drained, not of one whose process wants to end.
+caf::result<void> cluster_state::undrain(const std::string& node) {
+  const auto at = std::ranges::find_if(seats_, [&](const seat& s) { return s.what.name == node; });
+  if (at == seats_.end() || !at->leaving)
+    return failure(at == seats_.end() || (at != seats_.begin() && !at->actor) ? fmt::format("no node \"{}\" is here", node)
+                                                                              : fmt::format("node {} is not drained", node));
+  if (at->ends)
+    return failure(fmt::format("node {} leaves because its process ends; start it anew", node));
+  at->leaving = false;
+  for (auto& promise : std::exchange(at->may_leave, {}))
+    promise.deliver(failure(fmt::format("node {} stays: it was undrained", node)));
+  say(fmt::format("node {} is undrained", node));
+  self_->send(at->actor, node_notice{"is undrained: the cluster places jobs here again"});
+  if (at->job == 0)
+    come_back(static_cast<std::uint32_t>(at - seats_.begin()));
+  start_what_fits();
+  return caf::unit;
+}
+
 void cluster_state::let_go(seat& at) {
+  if (at.leaving && !at.ends && at.actor)
+    self_->send(at.actor, node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console", at.what.name)});
   for (auto& promise : std::exchange(at.may_leave, {}))
     promise.deliver();
 }
@@ -406,7 +447,8 @@ void cluster_state::say(std::uint64_t job, const std::string& text) {
 std::vector<member_view> cluster_state::members() const {
   std::vector<member_view> out;
   for (const auto& at : seats_)
-    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor, at.last});
+    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor, at.last,
+                   at.leaving ? static_cast<double>(steady_ns() - at.leaving_ns) * 1e-9 : 0.0});
   return out;
 }
 

@@ -46,6 +46,8 @@ private:
     std::int32_t pid = 0;
     std::uint64_t job = 0;
     bool leaving = false;
+    bool ends = false;           ///< it leaves because its process ends
+    std::int64_t leaving_ns = 0; ///< since when
     std::vector<caf::typed_response_promise<void>> may_leave{}; ///< of all who asked
     std::string last{}; ///< what became of it when it was here, and when: "is gone: connection lost, at 12:03:05"; empty: it never was
   };
@@ -68,7 +70,9 @@ private:
   };
 
   caf::result<std::uint32_t> join(const node_hello& hello, const node_actor& node);
-  caf::result<void> leave(const std::string& node);
+  caf::result<void> leave(const leave_cluster& msg);
+  caf::result<void> undrain(const std::string& node);
+  void come_back(std::uint32_t number);
   void let_go(seat& at);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
   caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);

@@ -96,6 +96,7 @@ struct member_view {
   std::uint64_t job = 0; ///< that its workers belong to; 0: none
   node_actor actor{};    ///< where it is here
   std::string last{};    ///< of one that was here: "is gone: connection lost, at 12:03:05"
+  double leaving_s = 0;  ///< since when it is `leaving`
 };
 struct job_view {
   std::uint64_t number = 0;
@@ -114,12 +115,18 @@ struct cluster_view {
 /// A node wants to go: answered when it may.
 struct leave_cluster {
   std::string name;
+  bool ends = false; ///< it asks itself, and ends then; else a person drains it
+};
+/// A node that a person has drained shall stay, and get jobs again.
+struct undrain_node {
+  std::string name;
 };
 
 /// A cluster, at its coordinator's node: where nodes join and clients submit.
 using cluster_actor = caf::typed_actor<
   caf::result<std::uint32_t>(node_hello, node_actor), ///< your number in the cluster
   caf::result<void>(leave_cluster),
+  caf::result<void>(undrain_node),
   caf::result<std::uint64_t>(submit_job, client_actor),
   caf::result<submit_job>(attach_job, client_actor),
   caf::result<void>(cancel_job),

@@ -22,7 +22,8 @@ std::string why_not(const member_view& seat, std::uint32_t number, const kept_no
   if (!seat.here)
     return fmt::format("node {} {}", seat.what.name, seat.last.empty() ? "has not joined" : seat.last);
   if (seat.leaving)
-    return fmt::format("node {} leaves", seat.what.name);
+    return seat.job == 0 ? fmt::format("node {} is drained", seat.what.name)
+                         : fmt::format("node {} leaves when job {} ends", seat.what.name, seat.job);
   if (seat.job != 0)
     return fmt::format("node {} runs job {}", seat.what.name, seat.job);
   return fmt::format("node {} is kept for job {}", seat.what.name, kept.at(number));

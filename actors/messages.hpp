@@ -239,6 +239,11 @@ struct evaluation {
 /// Says what it does.
 using inspectable_actor = caf::typed_actor<caf::result<actor_report>(inspect_query)>;
 
+/// From the cluster, for the log of a node: what it has decided about that.
+struct node_notice {
+  std::string text;
+};
+
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
 using holder_actor = caf::typed_actor<
   caf::result<void>(wire::push_part, kernels::buffer),
@@ -432,6 +437,7 @@ using node_actor = caf::typed_actor<
   caf::result<trace_chunk>(trace_query), ///< ask again until the last
   caf::result<clock_reading>(wall_clock_query),
   caf::result<node_probe>(probe_query),
+  caf::result<void>(node_notice),
   caf::result<void>(stop_job)>;
 
 /// A job that a node works for, and the life of its process in it.

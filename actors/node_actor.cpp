@@ -69,6 +69,7 @@ node_control::behavior_type node_state::make_behavior() {
     [this](shards_query) { return job_ ? job_->shards() : shards_view{}; },
     [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
     [this](const probe_query& what) { return probe(what); },
+    [this](const node_notice& msg) { where_.say(msg.text); },
     [this](const stop_job&) { stop(); },
     [this](const data_loaded& msg) {
       if (job_)

@@ -110,6 +110,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_probe))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_probe))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::undrain_node))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_notice))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::history_query))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::history))
   CAF_ADD_TYPE_ID(troupe, (troupe::actors::progress))
@@ -392,7 +394,8 @@ bool inspect(Inspector& f, cluster_query& x) {
 template <class Inspector>
 bool inspect(Inspector& f, member_view& x) {
   return f.object(x).fields(f.field("what", x.what), f.field("here", x.here), f.field("leaving", x.leaving),
-                            f.field("pid", x.pid), f.field("job", x.job), f.field("actor", x.actor), f.field("last", x.last));
+                            f.field("pid", x.pid), f.field("job", x.job), f.field("actor", x.actor), f.field("last", x.last),
+                            f.field("leaving_s", x.leaving_s));
 }
 template <class Inspector>
 bool inspect(Inspector& f, job_view& x) {
@@ -406,7 +409,15 @@ bool inspect(Inspector& f, cluster_view& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, leave_cluster& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("ends", x.ends));
+}
+template <class Inspector>
+bool inspect(Inspector& f, undrain_node& x) {
   return f.object(x).fields(f.field("name", x.name));
+}
+template <class Inspector>
+bool inspect(Inspector& f, node_notice& x) {
+  return f.object(x).fields(f.field("text", x.text));
 }
 template <class Inspector>
 bool inspect(Inspector& f, progress& x) {

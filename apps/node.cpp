@@ -113,7 +113,7 @@ public:
 private:
   /// A cluster that refuses does not know this node, and has nothing on it.
   void ask() {
-    self_->request(cluster_, caf::infinite, actors::leave_cluster{node_})
+    self_->request(cluster_, caf::infinite, actors::leave_cluster{node_, true})
       .then([this] { signals_.announce(); },
             [this](const caf::error& e) {
               if (e == caf::sec::runtime_error)

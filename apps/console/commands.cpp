@@ -222,7 +222,7 @@ std::vector<command> looking_commands() {
      "jobs: [{number name protocol state steps samples epochs nodes}] "
      "ended: [{number name protocol state steps train_loss test_loss test_accuracy}]",
      jobs_now},
-    {"nodes", "the cluster's nodes, those that are missing too", "nodes", "nodes: [{name host state job pid}]", now(nodes)},
+    {"nodes", "the cluster's nodes, those that are missing too", "nodes", "nodes: [{name host state leaving_s job pid}]", now(nodes)},
   };
 }
 

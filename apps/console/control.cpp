@@ -31,10 +31,17 @@ answer drain(session& with, const std::string& node) {
     return {"nothing was done\n", {{"done", false}, {"node", node}}};
   const auto left = with.ask<void>(actors::leave_cluster{node});
   if (left)
-    return {fmt::format("node {} is drained\n", node), {{"done", true}, {"node", node}}};
+    return {fmt::format("node {0} is drained; `undrain {0}` takes it back\n", node), {{"done", true}, {"node", node}}};
   if (left.error() == caf::sec::request_timeout)
     return {fmt::format("node {} holds what its job needs; it leaves when that ends\n", node), {{"done", false}, {"node", node}}};
   return wrong(actors::explain(left.error()));
+}
+
+answer undrain(session& with, const std::string& node) {
+  if (auto none = no_such_node(with, node))
+    return *none;
+  const auto stays = with.ask<void>(actors::undrain_node{node});
+  return stays ? answer{fmt::format("node {} gets jobs again\n", node), {{"done", true}, {"node", node}}} : wrong(actors::explain(stays.error()));
 }
 
 answer stop(session& with, const std::string& job) {
@@ -60,6 +67,13 @@ std::vector<command> control_commands() {
      .example = "drain d",
      .json = "done node",
      .carry_out = drain,
+     .offers = node_names,
+     .changes = true},
+    {.usage = "undrain NODE",
+     .meaning = "take a drained node back",
+     .example = "undrain d",
+     .json = "done node",
+     .carry_out = undrain,
      .offers = node_names,
      .changes = true},
     {.usage = "stop JOB",

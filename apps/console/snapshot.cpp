@@ -373,14 +373,20 @@ answer nodes(const snapshot& at) {
   std::vector<std::vector<std::string>> rows{{"node", "host", "may hold", "state", "job", "pid"}};
   boost::json::array list;
   for (const auto& member : at.cluster.members) {
-    const auto works_for = std::ranges::find_if(at.cluster.jobs, [&](const auto& job) { return std::ranges::count(job.nodes, member.what.name) > 0; });
-    const auto job = works_for == at.cluster.jobs.end() ? 0 : works_for->number;
-    const std::string state = !member.here ? "not here" : !member.leaving ? "here" : job == 0 ? "drained; start it anew to have it back" : "leaves";
+    auto job = member.job;
+    for (const auto& each : at.cluster.jobs) // the coordinator's takes part in all
+      if (&member == &at.cluster.members.front() && job == 0 && !each.nodes.empty())
+        job = each.number;
+    const std::string state = !member.here ? "not here" : !member.leaving ? "here" : job == 0 ? "drained" : "leaves";
+    auto state_text = state;
+    if (member.here && member.leaving)
+      state_text += job == 0 ? fmt::format(" for {}", seconds_text(member.leaving_s))
+                             : fmt::format(" when job {} ends; waits for {}", job, seconds_text(member.leaving_s));
     std::string may = member.what.shard ? "shards" : "";
     may += member.what.worker ? (may.empty() ? "workers" : ", workers") : "";
-    rows.push_back({member.what.name, member.what.host, may, state, job == 0 ? "" : std::to_string(job),
+    rows.push_back({member.what.name, member.what.host, may, state_text, job == 0 ? "" : std::to_string(job),
                     member.pid == 0 ? "" : std::to_string(member.pid)});
-    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"job", job}, {"pid", member.pid}});
+    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"leaving_s", member.leaving_s}, {"job", job}, {"pid", member.pid}});
   }
   return {table(rows), {{"nodes", std::move(list)}}};
 }

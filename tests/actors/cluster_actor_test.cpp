@@ -8,6 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
@@ -73,6 +76,61 @@ TEST_F(Cluster, TheCoordinatorsNodeCannotBeDrainedAndItIsSaidWhy) {
   schedule.run();
   request.receive([] {}, [&](const caf::error& e) { why = explain(e); });
   EXPECT_THAT(why, testing::StartsWith("node a is the coordinator's: it takes part in every job"));
+}
+
+/// What a node's process would write to its log.
+class NodeOfACluster : public Cluster {
+protected:
+  std::vector<std::string> log;
+
+  void join(const std::string& name) {
+    const auto node = others.emplace_back(system.spawn([this] { return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }}; }));
+    caf::anon_send(cluster, node_hello{name, version, 7, {}}, caf::actor_cast<node_actor>(node));
+    schedule.run();
+  }
+  /// Empty: it was done.
+  template <class Order>
+  std::string order(Order what) {
+    std::string why;
+    caf::scoped_actor person{system};
+    auto request = person->request(cluster, caf::infinite, std::move(what));
+    schedule.run();
+    request.receive([] {}, [&](const caf::error& e) { why = explain(e); });
+    return why;
+  }
+  cluster_view view() {
+    cluster_view out;
+    caf::scoped_actor person{system};
+    auto request = person->request(cluster, caf::infinite, cluster_query{});
+    schedule.run();
+    request.receive([&](cluster_view& all) { out = std::move(all); }, [](const caf::error& e) { FAIL() << explain(e); });
+    return out;
+  }
+};
+
+TEST_F(NodeOfACluster, IsDrainedAndTakenBackAndItsLogSaysSo) {
+  using testing::ElementsAre, testing::HasSubstr;
+  join("b");
+  job what;
+  what.cluster = {.nodes = 3, .workers = 2}; // c is missing, too
+  caf::anon_send(cluster, submit_job{what}, caf::actor_cast<client_actor>(client()));
+  EXPECT_EQ(order(undrain_node{"b"}), "node b is not drained");
+  EXPECT_EQ(order(undrain_node{"c"}), "no node \"c\" is here");
+  EXPECT_EQ(order(leave_cluster{"b"}), "");
+  EXPECT_TRUE(view().members[1].leaving);
+  EXPECT_THAT(view().jobs[0].state, HasSubstr("node b is drained, node c has not joined"));
+  EXPECT_THAT(log, ElementsAre(HasSubstr("is drained: the cluster places nothing here until `undrain b`")));
+  EXPECT_EQ(order(undrain_node{"b"}), "");
+  EXPECT_FALSE(view().members[1].leaving);
+  EXPECT_EQ(view().members[1].leaving_s, 0);
+  EXPECT_THAT(log, ElementsAre(testing::_, HasSubstr("is undrained")));
+}
+
+TEST_F(NodeOfACluster, ThatLeavesBecauseItEndsIsNotTakenBack) {
+  join("b");
+  EXPECT_EQ(order(leave_cluster{"b", true}), "");
+  EXPECT_EQ(order(undrain_node{"b"}), "node b leaves because its process ends; start it anew");
+  EXPECT_TRUE(log.empty()) << "it knows";
 }
 
 TEST_F(Cluster, ADetachedJobOutlivesWhoeverSubmittedItAndWhoeverFollowsIt) {

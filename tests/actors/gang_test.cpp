@@ -67,7 +67,9 @@ TEST(Gang, OrNothing) {
 TEST(Gang, WhoLeavesGetsNothingNew) {
   auto seats = seats_on({"h0"});
   seats[1].leaving = true;
-  EXPECT_THAT(refused(wants(2), seats).reason, HasSubstr("node b leaves"));
+  EXPECT_THAT(refused(wants(2), seats).reason, HasSubstr("node b is drained"));
+  seats[1].job = 7;
+  EXPECT_THAT(refused(wants(2), seats).reason, HasSubstr("node b leaves when job 7 ends"));
 }
 
 TEST(Gang, NodesOfOneHostGoTogether) {

@@ -92,6 +92,7 @@ public:
       [](shards_query) { return shards_view{}; },
       [](wall_clock_query) { return clock_reading{}; },
       [](const probe_query&) { return node_probe{}; },
+      [](const node_notice&) {},
       [this](const role_order& msg) -> caf::result<void> {
         script_->orders.push_back(msg);
         if (script_->never_obeys)

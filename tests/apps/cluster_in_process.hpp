@@ -94,6 +94,7 @@ public:
       on<protocols::fetch_order>(),  on<actors::waiting_query>(),  on<actors::totals_query>(),    on<actors::inspect_query>(),
       on<actors::role_order>(),      on<actors::record_order>(),   on<actors::clock_query>(),     on<actors::trace_query>(),
       on<actors::stop_job>(),        on<actors::shards_query>(),   on<actors::wall_clock_query>(), on<actors::probe_query>(),
+      on<actors::node_notice>(),
     };
   }
 

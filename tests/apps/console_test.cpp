@@ -166,6 +166,20 @@ TEST(Names, OfNobodyAreKnownAsSuchUnlessANodeIsSilent) {
   EXPECT_TRUE(is_nobody(at, "wroker 0"));
 }
 
+TEST(Nodes, SayForWhatADrainedOneWaits) {
+  snapshot at;
+  at.cluster.members = {{.what = {"a"}, .here = true}, {.what = {"b"}, .here = true, .leaving = true, .job = 3, .leaving_s = 12},
+                        {.what = {"c"}, .here = true, .leaving = true, .leaving_s = 7.5}};
+  at.cluster.jobs = {{.number = 3, .name = "small", .protocol = "sync", .state = "runs", .nodes = {"a", "b", "c"}}};
+  const auto out = nodes(at);
+  EXPECT_THAT(out.text, HasSubstr("leaves when job 3 ends; waits for 12 s  3"));
+  EXPECT_THAT(out.text, HasSubstr("drained for 7.5 s\n")) << "the job that it has left is no longer its own";
+  EXPECT_EQ(out.json.at("nodes").at(0).at("job").to_number<int>(), 3) << "the coordinator's takes part in all";
+  EXPECT_EQ(out.json.at("nodes").at(1).at("state"), "leaves");
+  EXPECT_EQ(out.json.at("nodes").at(1).at("leaving_s").as_double(), 12);
+  EXPECT_EQ(out.json.at("nodes").at(2).at("job").to_number<int>(), 0);
+}
+
 TEST(Jobs, ThatHaveEndedAreListedWithTheirLosses) {
   actors::cluster_view view;
   view.jobs = {{.number = 4, .name = "other", .protocol = "sync", .state = "runs", .nodes = {"a"}, .steps = 5}};

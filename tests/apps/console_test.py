@@ -20,7 +20,7 @@ import unittest
 
 import cluster_test
 from bootstrap_test import SEED, BootstrapTest
-from cluster_test import DEADLINE_S, ENDLESS
+from cluster_test import DEADLINE_S, ENDLESS, JOB
 
 
 INTERRUPTS = int(os.environ.get("TROUPE_INTERRUPTS", "50"))
@@ -221,7 +221,18 @@ class Console(BootstrapTest):
         run = self.running()
         self.assertEqual(self.ask("drain d")[0]["done"], True)
         self.wait_for_line(run, "node d leaves")
+        self.wait_for_line(self.nodes["d"], "node d: is drained: the cluster places nothing here until `undrain d` in its console")
         self.assertNotIn("worker 3", [actor["id"] for actor in self.ask("ps")[0]["actors"]])
+        node = self.node_of("d")
+        self.assertEqual((node["state"], node["job"]), ("drained", 0))
+        self.assertGreater(node["leaving_s"], 0)
+        self.assertIn("node a is the coordinator's", self.ask("drain a", code=1)[0]["error"])
+        self.assertIn("is not drained", self.ask("undrain a", code=1)[0]["error"])
+        self.assertEqual(self.ask("undrain d")[0]["done"], True)
+        self.wait_for_line(self.nodes["d"], "node d: is undrained")
+        self.wait_for_line(run, "node d is back")
+        self.assertEqual((self.node_of("d")["state"], self.node_of("d")["job"]), ("here", 1))
+        self.assertIn("is not drained", self.ask("undrain d", code=1)[0]["error"])
         self.ask("stop 7", code=1)
         self.ask("stop small")
         _, err = self.finish(run)
@@ -231,6 +242,30 @@ class Console(BootstrapTest):
         self.assertEqual([(each["number"], each["name"], each["state"]) for each in jobs["ended"]],
                          [(1, "small", "has ended: stopped by a person at the console")])
         self.assertGreater(jobs["ended"][0]["train_loss"], 0)
+
+    def node_of(self, name):
+        return next(each for each in self.ask("nodes")[0]["nodes"] if each["name"] == name)
+
+    def test_a_node_that_cannot_leave_yet_says_for_what_it_waits_and_may_be_taken_back(self):
+        self.ROLES = {**self.ROLES, "b": '["shard"]'}
+        self.file = self.cluster_file("lab.toml", names="abc")
+        self.cluster("abc")
+        run = self.submit("--set", "cluster.shards=2", job=ENDLESS)
+        self.wait_for_line(run, "^step ")
+        drain = subprocess.Popen([cluster_test.TROUPE, "console", "--cluster", self.file, "-c", "drain b"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(drain.stdout.close)
+        self.addCleanup(drain.wait)
+        self.wait_for_line(self.nodes["b"], "node b: holds what job 1 needs, and leaves when that ends")
+        self.wait_for_line(self.nodes["a"], "node b holds what job 1 needs, and leaves when that ends")
+        waiting = self.submit("--set", "cluster.shards=2", job=JOB)  # for b, too
+        self.wait_for_line(waiting, "waits: .*node b leaves when job 1 ends")
+        node = self.node_of("b")
+        self.assertEqual((node["state"], node["job"]), ("leaves", 1))
+        self.assertEqual(self.ask("undrain b")[0]["done"], True)
+        self.assertEqual(self.node_of("b")["state"], "here")
+        self.ask("stop 1")
+        self.finish(run)
+        self.assertEqual(self.node_of("b")["state"], "here")
 
     def state_of(self, actor):
         return {each["id"]: each["state"] for each in self.ask("ps")[0]["actors"]}.get(actor)
@@ -308,6 +343,7 @@ class Console(BootstrapTest):
         for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),
                                 ("kill worker 9", 'there is no actor "worker 9"'), ("pause wroker 0", "did you mean worker 0?"),
                                 ("restart nobody", 'there is no actor "nobody"'), ("kill node b", "node b takes no orders"),
+                                ("undrain x", 'no node "x"'),
                                 ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
                                 ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
                                 ("mailbox", "wants an actor")]:
