@@ -434,7 +434,7 @@ TEST(Roles, ElasticAveragingIsThePapersAlgorithm) {
 
 // Two workers that compute the same rows draw the same masks, so what is decoded is one gradient.
 TEST(Roles, ACodedStepWithDropoutIsTheSameWhoeverComes) {
-  const arrangement what{.protocol = "coded", .parameters = {{"scheme", "cyclic"}}, .workers = 5, .versions = 1,
+  const arrangement what{.protocol = "coded", .parameters = {{"scheme", "cyclic"}}, .workers = 5, .worker_device = "sim:0", .versions = 1,
                          .layers = {"flatten", "linear 8", "relu", "dropout 0.5", "linear 10"}};
   const auto first = trained(what, 1);
   const float largest = std::abs(*std::ranges::max_element(first, {}, [](float p) { return std::abs(p); }));
