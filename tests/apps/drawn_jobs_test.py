@@ -44,7 +44,7 @@ LAYERS = [["flatten", "linear 10"], ["flatten", "linear 3 relu", "layernorm", "l
 # What makes a step or a fault of a real run last; in virtual time anything goes.
 REAL = {"inject.step_ms": 3, "inject.straggler.factor": 5, "inject.straggler.spread": 2, "inject.link.latency_ms": 4, "inject.fault.at_s": 0.2,
         "protocol.interval_s": 0.1, "evaluate.every_s": 0.1}
-REAL_LEAST = {"inject.link.mbit": 5, "inject.straggler.alpha": 0.5, "protocol.interval_s": 0.01, "evaluate.every_s": 0.01}
+REAL_LEAST = {"inject.link.mbit": 50, "inject.straggler.alpha": 0.5, "protocol.interval_s": 0.01, "evaluate.every_s": 0.01}
 # One of these makes a SPEC; what else it wants.
 SPECS = {"inject.straggler": [["factor"], ["factor", "prob"], ["factor", "worker"], ["dist"], ["dist", "spread"], ["dist", "alpha"], ["dist", "worker"]],
          "inject.link": [["latency_ms"], ["mbit"], ["latency_ms", "mbit"]],
