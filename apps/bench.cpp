@@ -124,7 +124,7 @@ result<step_row> measure_step(const bench_options& options, const std::string& m
   return row;
 }
 
-boost::json::object as_json(const step_row& row, const bench_options& options) {
+boost::json::object row_json(const step_row& row, const bench_options& options) {
   return {{"model", row.model},
           {"batch", row.batch},
           {"precision", options.precision},
@@ -141,7 +141,7 @@ actors::inspect_figures measure_inspection(const bench_options& options) {
   return actors::bench_inspection({});
 }
 
-boost::json::object as_json(const actors::inspect_figures& looked, boost::json::array models) {
+boost::json::object row_json(const actors::inspect_figures& looked, boost::json::array models) {
   return {{"spawn_per_s", looked.spawn_per_s},
           {"snapshot_ms", looked.snapshot_ms},
           {"actors", looked.actors},
@@ -150,7 +150,7 @@ boost::json::object as_json(const actors::inspect_figures& looked, boost::json::
           {"models", std::move(models)}};
 }
 
-std::string text_of(const actors::inspect_figures& looked) {
+std::string text_of_look(const actors::inspect_figures& looked) {
   return fmt::format("{}\nActors that only exist, on 4 nodes that are processes of this machine, and all of them on a console; a job of a worker on each,\n"
                      "with a snapshot every second and without, in turns. Medians.\n\n",
                      table({{"spawned a second", "actors", "snapshot ms", "steps a second", "lost to inspection"},
@@ -181,14 +181,14 @@ int bench_steps(const bench_options& options) {
     const auto row = measure_step(options, model, batch, system);
     if (!row)
       return refuse({{{"troupe bench " + options.what, row.error().what}}});
-    all.push_back(as_json(*row, options));
+    all.push_back(row_json(*row, options));
     rows.push_back({row->model, fmt::format("{}", row->batch), fmt::format("{:.1f}", row->gflops), fmt::format("{:.0f}", row->prepared),
                     fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors), fmt::format("{:.3f}", row->ratio)});
   }
   if (options.json)
-    print_json(looked ? as_json(*looked, std::move(all)) : all.front().as_object());
+    print_json(looked ? row_json(*looked, std::move(all)) : all.front().as_object());
   else
-    fmt::print("{}", looked ? text_of(*looked) : "");
+    fmt::print("{}", looked ? text_of_look(*looked) : "");
   if (!options.json)
     fmt::print("{}\nSamples/s; {}, {}, 5 rounds in turns. Prepared: minibatches gathered beforehand, the median; direct: gathered in the "
                "same loop;\nthrough actors: by the loader's, with the shard's step and messages between. These two are of one round, that "

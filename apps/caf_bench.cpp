@@ -52,7 +52,7 @@ public:
 };
 
 /// The forked peer: tells its port through `port_pipe` and serves until it is killed.
-[[noreturn]] void serve(int port_pipe) {
+[[noreturn]] void echo_payloads(int port_pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   bench_config config;
   caf::actor_system system(config);
@@ -73,7 +73,7 @@ public:
     if (::pipe(ends) != 0 || (process_ = ::fork()) < 0)
       throw std::runtime_error("the benchmark's peer cannot be started");
     if (process_ == 0)
-      serve(ends[1]);
+      echo_payloads(ends[1]);
     ::close(ends[1]);
     const bool told = ::read(ends[0], &port_, sizeof port_) == sizeof port_;
     ::close(ends[0]);

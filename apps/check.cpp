@@ -103,7 +103,7 @@ config::problems notes_of(const config::loaded_job& job) {
   return notes;
 }
 
-boost::json::object as_json(const prepared_job& p, const job_cost& cost) {
+boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
   const data_set& train = *p.data.train;
   return {{"ok", true},
           {"job", p.config.job.name},
@@ -215,7 +215,7 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
     print_for_people(prepared, cost);
     return exit_done;
   }
-  auto out = as_json(prepared, cost);
+  auto out = check_json(prepared, cost);
   out["cluster"] = {{"name", file.name}, {"reached", reached.said.has_value()},
                     {"reason", reached.said ? boost::json::value{} : boost::json::value(reached.why_not)}};
   out["nodes"] = nodes;
@@ -263,7 +263,7 @@ int check_command(const check_options& options) {
   if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())
     return refuse_check({wrong}, options.json);
   if (options.json)
-    print_json(as_json(*prepared, *cost));
+    print_json(check_json(*prepared, *cost));
   else
     print_for_people(*prepared, *cost);
   return exit_done;

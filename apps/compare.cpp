@@ -151,7 +151,7 @@ json::value finite_or_null(double value) {
   return std::isfinite(value) ? json::value(value) : json::value(nullptr);
 }
 
-json::object as_json(const std::vector<row>& rows) {
+json::object comparison_json(const std::vector<row>& rows) {
   json::array runs;
   for (const auto& [label, how] : rows) {
     json::object one = how.keys;
@@ -245,7 +245,7 @@ int compare_command(const compare_options& options) {
   if (!plot_failure.empty())
     fmt::print(stderr, "troupe: {}\n", plot_failure);
   if (options.json)
-    print_json(as_json(rows));
+    print_json(comparison_json(rows));
   else
     fmt::print("{}", table_of(rows, job.stop.target_accuracy));
   if (interrupted()) {

@@ -15,7 +15,7 @@ namespace {
 boost::json::value text_or_null(const std::string& text) { return text.empty() ? boost::json::value{} : boost::json::value(text); }
 boost::json::value bytes_or_null(std::uint64_t bytes) { return bytes == 0 ? boost::json::value{} : boost::json::value(bytes); }
 
-boost::json::object as_json(const kernels::device_info& d) {
+boost::json::object listed_device_json(const kernels::device_info& d) {
   return {{"name", d.name},
           {"detail", d.detail},
           {"usable", d.usable},
@@ -39,7 +39,7 @@ int devices_command(const devices_options& options) {
   if (options.json) {
     boost::json::array list;
     for (const kernels::device_info& d : devices)
-      list.push_back(as_json(d));
+      list.push_back(listed_device_json(d));
     print_json({{"devices", std::move(list)}});
     return exit_done;
   }

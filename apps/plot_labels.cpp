@@ -92,7 +92,7 @@ struct obstacles {
   std::vector<box> labels;    ///< placed so far
 };
 
-double cost_of(const box& b, const end_label& label, double wished, const obstacles& others) {
+double misplacement_of(const box& b, const end_label& label, double wished, const obstacles& others) {
   constexpr double covers_label = 1e6, covers_end = 40, covers_sample = 6, leftwards = 20;
   const auto overlapping = [&](const std::vector<box>& boxes) {
     return static_cast<double>(std::count_if(boxes.begin(), boxes.end(), [&](const box& o) { return b.overlaps(o); }));
@@ -119,7 +119,7 @@ std::vector<box> place_labels(const std::vector<end_label>& labels, const std::v
   for (const std::size_t i : order) {
     double least = std::numeric_limits<double>::infinity();
     for (const box& b : candidates(labels[i], wished[i], area))
-      if (const double cost = cost_of(b, labels[i], wished[i], others); cost < least) {
+      if (const double cost = misplacement_of(b, labels[i], wished[i], others); cost < least) {
         least = cost;
         boxes[i] = b;
       }

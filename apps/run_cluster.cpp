@@ -25,7 +25,7 @@ const std::string no_nodes = "no nodes of the cluster could carry it: ";
 
 /// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it takes at
 /// the coordinator's node it would take from all jobs.
-std::string why_not(cluster_connection& connection, const node_needs& needs) {
+std::string shortage_of(cluster_connection& connection, const node_needs& needs) {
   const auto& compute = needs.job.compute;
   caf::scoped_actor asker{connection.system()};
   std::vector<std::string> wrong;
@@ -40,7 +40,7 @@ detached_job submit_detached(const config::cluster& where, const config::loaded_
   cluster_connection connection{where};
   if (!connection)
     return {.why_not = connection.why_not()};
-  if (auto why = why_not(connection, {loaded.job, where, roles}); !why.empty())
+  if (auto why = shortage_of(connection, {loaded.job, where, roles}); !why.empty())
     return {.why_not = no_nodes + why};
   detached_job out;
   caf::scoped_actor asker{connection.system()};
@@ -58,7 +58,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
     outcome.result.interrupted = signals.interrupted();
     return outcome;
   }
-  if (auto why = view.attach != 0 ? "" : why_not(connection, {loaded.job, where, roles}); !why.empty())
+  if (auto why = view.attach != 0 ? "" : shortage_of(connection, {loaded.job, where, roles}); !why.empty())
     return failed_outcome(no_nodes + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
   auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .attach = view.attach, .page = view.web,

@@ -53,7 +53,7 @@ std::string cut_to(std::size_t columns, const std::string& line) {
 }
 
 /// Adds `fields` to `lines`, as many on each as it has room for: none is cut that fits a line of its own.
-void wrap(std::vector<std::string>& lines, const std::vector<std::string>& fields, std::size_t columns) {
+void wrap_fields(std::vector<std::string>& lines, const std::vector<std::string>& fields, std::size_t columns) {
   constexpr std::string_view indent = "  ", between = "   ";
   std::string line;
   for (const std::string& field : fields) {
@@ -210,8 +210,8 @@ void run_display::draw() {
   auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
   const auto columns = terminal_columns();
   std::vector<std::string> lines{bar_line(columns)};
-  wrap(lines, {fmt::format("step {}", p.step), fmt::format("epoch {:.2f}", p.epoch), fmt::format("loss {:.4f}", p.train_loss), "test accuracy " + accuracy}, columns);
-  wrap(lines, {fmt::format("{:.0f} samples/s", speed), "slowest: " + slowest}, columns);
+  wrap_fields(lines, {fmt::format("step {}", p.step), fmt::format("epoch {:.2f}", p.epoch), fmt::format("loss {:.4f}", p.train_loss), "test accuracy " + accuracy}, columns);
+  wrap_fields(lines, {fmt::format("{:.0f} samples/s", speed), "slowest: " + slowest}, columns);
   for (const std::string& line : lines)
     say("{}\n", cut_to(columns, line));
   lines_drawn_ = lines.size();

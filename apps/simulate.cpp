@@ -16,7 +16,7 @@ namespace troupe::apps {
 
 namespace {
 
-void print_summary(const simulation& how, const std::string& numerics) {
+void print_simulation(const simulation& how, const std::string& numerics) {
   const protocols::sim::result& r = how.result;
   for (const std::string& note : r.notes)
     fmt::print("{}\n", note);
@@ -71,7 +71,7 @@ int simulate_command(const simulate_options& options) {
   if (options.json)
     print_json(to_json(*loaded, how));
   else if (!failed)
-    print_summary(how, loaded->numerics);
+    print_simulation(how, loaded->numerics);
   if (failed) {
     fmt::print(stderr, "troupe: the job failed: {}; --seed {} repeats it\n", how.result.reason, loaded->job.seed);
     return exit_failed;

@@ -24,7 +24,7 @@ namespace sim = protocols::sim;
 /// A job that makes no version for so long, with messages or without, has stopped for good.
 constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
 
-sim::options options_of(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
+sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
   const actors::job& job = loaded.job;
   sim::options out;
   out.job = actors::coordinator_options_of(job, data_size);
@@ -57,7 +57,7 @@ simulation simulate_model(const config::loaded_job& loaded, const data_pair& dat
                           const sim::calibration& measured) {
   const auto bytes = static_cast<std::uint64_t>(network.layout().floats()) * sizeof(float);
   const auto maths = make_model_numerics(loaded.job, network, data);
-  return play(options_of(loaded, data.train->size(), bytes, measured), *maths);
+  return play(simulator_options(loaded, data.train->size(), bytes, measured), *maths);
 }
 
 simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration& measured) {
@@ -67,7 +67,7 @@ simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration&
     if (const auto network = build_model(loaded, *facts.sample, facts.classes))
       bytes = static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
   sim::quadratic maths{quadratic_options_of(loaded.job, facts.size)};
-  return play(options_of(loaded, facts.size, bytes, measured), maths);
+  return play(simulator_options(loaded, facts.size, bytes, measured), maths);
 }
 
 boost::json::object to_json(const config::loaded_job& loaded, const simulation& how) {

@@ -15,7 +15,7 @@ namespace {
 
 using kernels::optimizer_scalar_count;
 
-std::size_t bytes_of(std::int64_t floats) {
+std::size_t bytes_of_floats(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
@@ -55,13 +55,13 @@ result<void> check(const optimizer_spec& spec) {
 }
 
 optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count)
-    : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of(optimizer_scalar_count))),
+    : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of_floats(optimizer_scalar_count))),
       copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
   TROUPE_ASSERT(check(spec).has_value());
   if (spec.name == "adamw" || spec.momentum != 0)
-    velocity_ = queue.allocate(bytes_of(count));
+    velocity_ = queue.allocate(bytes_of_floats(count));
   if (spec.name == "adamw")
-    second_ = queue.allocate(bytes_of(count));
+    second_ = queue.allocate(bytes_of_floats(count));
   reset();
 }
 
@@ -121,7 +121,7 @@ float* optimizer::next_slot() {
     if (!host_scalars_.empty() && copied_->load(std::memory_order_acquire) >= oldest_end) {
       std::rotate(host_scalars_.begin(), host_scalars_.begin() + 1, host_scalars_.end());
     } else {
-      host_scalars_.push_back(queue_.allocate_host(bytes_of(slots_per_block * optimizer_scalar_count)));
+      host_scalars_.push_back(queue_.allocate_host(bytes_of_floats(slots_per_block * optimizer_scalar_count)));
     }
   }
   return host_scalars_.back().as<float>() + slot * optimizer_scalar_count;
@@ -133,7 +133,7 @@ void optimizer::stage_scalars(double lr) {
   staging[kernels::scalar_lr] = static_cast<float>(lr);
   staging[kernels::scalar_correction1] = static_cast<float>(1 - std::pow(spec_.beta1, t));
   staging[kernels::scalar_correction2] = static_cast<float>(1 - std::pow(spec_.beta2, t));
-  queue_.copy_from_host(scalars_.data(), staging, bytes_of(optimizer_scalar_count));
+  queue_.copy_from_host(scalars_.data(), staging, bytes_of_floats(optimizer_scalar_count));
   ++staged_;
   if (staged_ % slots_per_block == 0) {
     // A count of copies that have run; two words of capture, so that std::function allocates nothing.

@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
 
-std::uint64_t bytes_of(const parameter_slot& slot) {
+std::uint64_t slot_bytes(const parameter_slot& slot) {
   return static_cast<std::uint64_t>(slot.elements()) * sizeof(float);
 }
 
@@ -97,8 +97,8 @@ std::string header_text(const parameter_layout& layout, const std::map<std::stri
   for (const auto& slot : layout.slots) {
     header[slot.name] = {{"dtype", "F32"},
                          {"shape", json::array(slot.dims.extents().begin(), slot.dims.extents().end())},
-                         {"data_offsets", {offset, offset + bytes_of(slot)}}};
-    offset += bytes_of(slot);
+                         {"data_offsets", {offset, offset + slot_bytes(slot)}}};
+    offset += slot_bytes(slot);
   }
   auto text = json::serialize(header);
   text.resize((text.size() + length_bytes - 1) / length_bytes * length_bytes, ' ');
@@ -112,7 +112,7 @@ int write_contents(const file& out, const parameter_layout& layout, const float*
   if (int code = out.write_all(header.data(), header.size()))
     return code;
   for (const auto& slot : layout.slots)
-    if (int code = out.write_all(flat + slot.offset, bytes_of(slot)))
+    if (int code = out.write_all(flat + slot.offset, slot_bytes(slot)))
       return code;
   return ::fsync(out.get()) == 0 ? 0 : errno;
 }
@@ -185,7 +185,7 @@ public:
     std::fill_n(flat, layout.floats(), 0.0F);
     for (const auto& e : entries_) {
       const auto& slot = layout.slots[static_cast<std::size_t>(layout.find(e.name))];
-      if (!in_.read_at(flat + slot.offset, bytes_of(slot), data_begin_ + e.begin))
+      if (!in_.read_at(flat + slot.offset, slot_bytes(slot), data_begin_ + e.begin))
         return refuse(fmt::format("tensor \"{}\" cannot be read", e.name));
     }
     return {};
@@ -249,9 +249,9 @@ private:
       if (e.dims != slot.dims.extents())
         return refuse(
             fmt::format("tensor \"{}\" is {}, the model's is {}", e.name, shape{e.dims}.to_string(), slot.dims.to_string()));
-      if (e.begin != expected || e.end - e.begin != bytes_of(slot))
+      if (e.begin != expected || e.end - e.begin != slot_bytes(slot))
         return refuse(fmt::format("tensor \"{}\" has offsets [{}, {}), expected [{}, {})", e.name, e.begin, e.end, expected,
-                                  expected + bytes_of(slot)));
+                                  expected + slot_bytes(slot)));
       expected = e.end;
     }
     if (expected != data_bytes_)
@@ -312,7 +312,7 @@ std::string weights_digest(const parameter_layout& layout, const float* flat) {
   unsigned char hash[EVP_MAX_MD_SIZE];
   bool ok = context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
   for (const auto& slot : layout.slots)
-    ok = ok && EVP_DigestUpdate(context.get(), flat + slot.offset, bytes_of(slot)) == 1;
+    ok = ok && EVP_DigestUpdate(context.get(), flat + slot.offset, slot_bytes(slot)) == 1;
   ok = ok && EVP_DigestFinal_ex(context.get(), hash, nullptr) == 1;
   TROUPE_ASSERT(ok);
   constexpr int digest_bytes = 16;

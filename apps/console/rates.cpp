@@ -61,7 +61,7 @@ const actors::actor_report* find(const std::vector<actors::actor_report>& all, c
   return found == all.end() ? nullptr : &*found;
 }
 
-rate handled(const actors::actor_report* before, const actors::actor_report& now, double seconds) {
+rate handled_per_s(const actors::actor_report* before, const actors::actor_report& now, double seconds) {
   return before == nullptr || before->stuck || now.stuck ? rate{} : per_second(before->messages, now.messages, seconds);
 }
 
@@ -73,7 +73,7 @@ std::string actors_part(const snapshot& before, const snapshot& now, double seco
       then.emplace(std::pair{actor.job, std::string_view{actor.id}}, &actor);
   for (const auto& actor : now.actors()) {
     const auto was = then.find({actor.job, actor.id});
-    const auto messages = handled(was == then.end() ? nullptr : was->second, actor, seconds);
+    const auto messages = handled_per_s(was == then.end() ? nullptr : was->second, actor, seconds);
     rows.push_back({name_of(actor, now), actor.node, text_of(messages)});
     list.push_back({{"id", name_of(actor, now)}, {"node", actor.node}, {"messages_per_s", rate_json(messages)}});
   }
@@ -165,7 +165,7 @@ answer mailbox(const snapshot& before, const snapshot& now, const std::string& n
     empty_in = static_cast<double>(actor->mailbox) / -change;
   auto text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, now), actor->node, actor->state, seconds_text(actor->since_s));
   text += fmt::format("  {} in its mailbox, {} {} before\n", counted(actor->mailbox, "message"), then, seconds_text(seconds));
-  const auto done = handled(was, *actor, seconds);
+  const auto done = handled_per_s(was, *actor, seconds);
   if (done)
     text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", text_of(done), 100 * actor->busy);
   if (actor->handler_s >= 0.1)

@@ -21,7 +21,7 @@ namespace {
 using actors::actor_report;
 
 /// Of a name in top_orders.
-double measure(const actor_report& actor, std::string_view order) {
+double value_of(const actor_report& actor, std::string_view order) {
   if (order == "busy")
     return actor.busy;
   if (order == "mailbox")
@@ -29,7 +29,7 @@ double measure(const actor_report& actor, std::string_view order) {
   return order == "messages" ? actor.messages_per_s : actor.since_s;
 }
 
-std::string jobs_part(const snapshot& now, const snapshot* before, boost::json::array& list) {
+std::string jobs_head(const snapshot& now, const snapshot* before, boost::json::array& list) {
   std::string text;
   for (const auto& job : now.cluster.jobs) {
     const auto speed = before != nullptr ? speed_of(job, *before, now) : job_speed{};
@@ -115,9 +115,9 @@ answer top(const snapshot& now, const snapshot* before, const std::string& order
   if (std::ranges::find(top_orders, by) == top_orders.end())
     return wrong(fmt::format("there is no order \"{}\"; there are {}", by, fmt::join(top_orders, ", ")));
   auto all = now.actors();
-  std::ranges::stable_sort(all, std::greater{}, [&](const actor_report& actor) { return measure(actor, by); });
+  std::ranges::stable_sort(all, std::greater{}, [&](const actor_report& actor) { return value_of(actor, by); });
   boost::json::array jobs, list;
-  auto text = jobs_part(now, before, jobs);
+  auto text = jobs_head(now, before, jobs);
   std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "    for", "mailbox", "messages/s", "busy", "waits for"}};
   for (const auto& actor : all) {
     rows.push_back({name_of(actor, now), actor.node, actor.state, fmt::format("{:>7}", seconds_text(actor.since_s)), fmt::format("{:>7}", actor.mailbox),

@@ -11,11 +11,11 @@ struct tally_data final : tensor_data {
   tally terms;
 };
 
-tensor make(tally what) {
+tensor tensor_of(tally what) {
   return std::make_shared<tally_data>(std::move(what));
 }
 
-void add(tally& to, const tally& what, double weight) {
+void add_scaled(tally& to, const tally& what, double weight) {
   for (const auto& [key, value] : what)
     to[key] += weight * value;
 }
@@ -32,15 +32,15 @@ class tally_worker final : public worker_numerics {
 public:
   explicit tally_worker(member self) : self_(self) {}
 
-  gradient gradient_at(const tensor&, const batch& of) override { return {.what = make(gradients_of(self_, of, 1)), .loss = 1}; }
+  gradient gradient_at(const tensor&, const batch& of) override { return {.what = tensor_of(gradients_of(self_, of, 1)), .loss = 1}; }
   void adopt(const tensor&) override {}
   gradient local_step(const batch& of, const local_step_rule&) override {
-    add(own_, gradients_of(self_, of, -1), 1);
+    add_scaled(own_, gradients_of(self_, of, -1), 1);
     return {.what = {}, .loss = 1};
   }
   void mix(std::span<const operand> terms) override { own_ = sum_of(terms); }
   void dual(double) override {}
-  tensor sum(std::span<const operand> terms) override { return make(sum_of(terms)); }
+  tensor sum(std::span<const operand> terms) override { return tensor_of(sum_of(terms)); }
   void forget_momentum() override {}
 
 private:
@@ -48,9 +48,9 @@ private:
     tally out;
     for (const operand& part : terms)
       if (part.from == operand::source::own)
-        add(out, own_, part.weight);
+        add_scaled(out, own_, part.weight);
       else if (part.from == operand::source::given)
-        add(out, tally_of(part.what), part.weight);
+        add_scaled(out, tally_of(part.what), part.weight);
     return out;
   }
 
@@ -74,7 +74,7 @@ const tally& tally_of(const tensor& what) {
 tally tally_of(std::span<const operand> sum) {
   tally out;
   for (const operand& part : sum)
-    add(out, tally_of(part.what), part.weight);
+    add_scaled(out, tally_of(part.what), part.weight);
   return out;
 }
 
@@ -95,7 +95,7 @@ tensor tally_numerics::join(std::span<const tensor> ranges) {
 }
 
 tensor tally_numerics::sum(std::span<const operand> terms) {
-  return make(tally_of(terms));
+  return tensor_of(tally_of(terms));
 }
 
 } // namespace troupe::protocols::sim

@@ -22,7 +22,8 @@ GOOD = {
     "tensor/graph.hpp": source("#pragma once", '#include "kernels/backend.hpp"'),
     "tensor/graph.cpp": source('#include "tensor/graph.hpp"', '#include "kernels/assert.hpp"'),
     "tensor/sorted.hpp": source("#pragma once", "#include <algorithm>"),
-    "tensor/sorted.cpp": source('#include "tensor/sorted.hpp"', "int least() { return *std::min_element(v.begin(), v.end()); }"),
+    "tensor/sorted.cpp": source('#include "tensor/sorted.hpp"', "namespace {",
+                                "int least() { return *std::min_element(v.begin(), v.end()); }", "} // namespace"),
     "protocols/rule.hpp": source("#pragma once", "#include <map>"),
     "protocols/rule.cpp": source('#include "protocols/rule.hpp"', '#include "kernels/assert.hpp"'),
     "protocols/wire/lane.capnp": f"# {SPDX}\n# What goes over a lane.\n",
@@ -89,8 +90,12 @@ BAD = {
     },
     "a_source_includes_its_own_header_first": {"tensor/graph.cpp": source("#include <map>", '#include "tensor/graph.hpp"')},
     "who_uses_an_algorithm_includes_it": {
-        "tensor/x.cpp": source("#include <vector>", "int least() { return *std::min_element(v.begin(), v.end()); }"),
+        "tensor/x.cpp": source("#include <vector>", "namespace {",
+                                "int least() { return *std::min_element(v.begin(), v.end()); }", "} // namespace"),
         "tensor/x.hpp": source("#pragma once", "inline bool all() { return std::ranges::all_of(v, f); }"),
+    },
+    "functions_of_unnamed_namespaces_are_unique_in_their_folder": {
+        "tensor/y.cpp": source("namespace {", "std::size_t least(const std::string& text) { return 0; }", "} // namespace"),
     },
     "headers_have_pragma_once": {"tensor/x.hpp": source("#ifndef X", "#define X", "#endif")},
     "code_starts_with_licence_and_purpose": {

@@ -156,6 +156,24 @@ def who_uses_an_algorithm_includes_it(files):
                 yield f"{path} uses std::{used[1]} and does not include <algorithm>"
 
 
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\} // namespace$", re.MULTILINE | re.DOTALL)
+# At the left edge, with a type before the name: a function, not a class, an alias or a macro.
+FREE_FUNCTION = re.compile(r"^(?!using |template|return |class |struct |enum |namespace |[#/}])[\w:\[][^=;(){}\n]*?[\s&*](\w+)\(", re.MULTILINE)
+
+
+def functions_of_unnamed_namespaces_are_unique_in_their_folder(files):
+    """A dozen sources compile as one, where a call finds its neighbours' functions of the same name too."""
+    first = {}
+    for path in sorted(files):
+        if suffix(path) != ".cpp" or inside(path, "tests", "kernels/cuda", "apps/examples"):
+            continue
+        names = {name for part in UNNAMED.findall(files[path]) for name in FREE_FUNCTION.findall(part)}
+        for name in sorted(names):
+            other = first.setdefault((PurePosixPath(path).parent, name), path)
+            if other != path:
+                yield f"{path}: {other} has a function {name} in its unnamed namespace, too; give this one another name, or both the same one in a header"
+
+
 def headers_have_pragma_once(files):
     for path, text in files.items():
         if suffix(path) in HEADERS and "#pragma once" not in text.splitlines():
@@ -214,6 +232,7 @@ RULES = {
     "project_includes_are_quoted_from_the_root": project_includes_are_quoted_from_the_root,
     "a_source_includes_its_own_header_first": a_source_includes_its_own_header_first,
     "who_uses_an_algorithm_includes_it": who_uses_an_algorithm_includes_it,
+    "functions_of_unnamed_namespaces_are_unique_in_their_folder": functions_of_unnamed_namespaces_are_unique_in_their_folder,
     "headers_have_pragma_once": headers_have_pragma_once,
     "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
     "files_stay_within_one_head": files_stay_within_one_head,
