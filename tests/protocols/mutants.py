@@ -2,27 +2,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Breaks the protocol machines in small ways, one at a time, and sees whether the tests notice.
 
-usage: mutants.py [--only WORD]... [--table]
+usage: mutants.py [--only WORD]... [--write] [--check] [--jobs N]
 
-Each mutant is one textual change in protocols/. In a scratch copy, protocols_test is built with it and run twice: the
-hand-worked tests alone and the random schedules alone. A mutant that neither notices has survived: exit status 1, as when a
-mutant's text is not found any more. --only takes mutants whose file or note has the word; --table prints at the end how many of
-each file's were noticed by what, as Markdown.
+Each mutant is one textual change in protocols/: protocols_test is built with it and run until a test fails. One that none notices
+has survived. That is an error, as is one whose text is not found any more, unless the mutant gives a reason: a change that alters
+nothing which a caller could see. --only takes mutants whose file or note has the word. --write puts what became of each into
+mutants.md; --check builds nothing: it finds each text in its file, and the same mutants in the table.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
-import shutil
-import subprocess
+import re
+import resource
 import sys
-import tempfile
+import time
 
+import mutant_runner
 import mutants_of_protocols
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# file, text, replacement, what it breaks
+# file, text, replacement, what it breaks; where no test can notice it, why
 MUTANTS = [
     ("lead.cpp", "push_of_id.reported.size() < holders_per_push_", "push_of_id.reported.empty()", "one shard's report is enough"),
     ("lead.cpp", "|| !push_of_id.reported.insert(msg.holder).second\n", "|| (push_of_id.reported.insert({static_cast<std::uint32_t>(push_of_id.reported.size())}), false)\n",
@@ -148,86 +150,92 @@ MUTANTS = [
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
 ] + mutants_of_protocols.MUTANTS
 
-HAND = "-*Schedules*:*Wire*:*Codec*:*Hostile*"
-RANDOM = "*Schedules*"
+TABLE = pathlib.Path(__file__).with_name("mutants.md")
+HEAD = """# What the tests notice
+
+Written by `mutants.py --write`: each row is a small change to a protocol machine, and the first test that failed with it. What
+survives does so for the reason that stands there.
+
+| file | what is broken | noticed by |
+| --- | --- | --- |
+"""
+SURVIVES, UNKNOWN = "survives: ", "not run yet"
 
 
-def run(command, **options):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+def rows_of_table():
+    """(file, what is broken) to what became of it the last time."""
+    lines = [line for line in TABLE.read_text().splitlines() if line.startswith("| ")][2:]
+    return {tuple(cells[:2]): cells[2] for cells in (line.strip("| ").split(" | ") for line in lines)}
 
 
-def passes(binary, tests):
-    try:
-        return run([binary, f"--gtest_filter={tests}", "--gtest_fail_fast", "--gtest_brief=1"], timeout=120).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def check():
+    """What can be said without building: each text is in its file once, and the table is of these mutants."""
+    wrong = []
+    for file, text, *_ in MUTANTS:
+        path = ROOT / "protocols" / file
+        times = path.read_text().count(text) if path.exists() else 0
+        if times != 1:
+            wrong.append(f"protocols/{file}: the text of a mutant is found {times} times, wanted once: {text!r}")
+    named = [(mutant[0], mutant[3]) for mutant in MUTANTS]
+    wrong += [f"two mutants of {file} say {note!r}" for file, note in sorted(set(named)) if named.count((file, note)) > 1]
+    listed = set(rows_of_table())
+    wrong += [f"mutants.md has a row that is no mutant; mutants.py --write makes it anew: {file}: {note}" for file, note in sorted(listed - set(named))]
+    wrong += [f"mutants.md lacks a mutant; mutants.py --write makes it anew: {file}: {note}" for file, note in sorted(set(named) - listed)]
+    print("\n".join(wrong) or f"{len(MUTANTS)} mutants: each text is there once, and the table has them all", file=sys.stderr)
+    return 1 if wrong else 0
 
 
-def prepare(scratch):
-    ignored = shutil.ignore_patterns("build", ".git")
-    shutil.copytree(ROOT, scratch, ignore=ignored, dirs_exist_ok=True)
-    configured = run(["cmake", "-S", scratch, "-B", scratch / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"])
-    if configured.returncode != 0:
-        sys.exit(configured.stdout)
+def write(outcomes):
+    """The table, with what is known of each mutant from this run or from the last."""
+    known = {**rows_of_table(), **outcomes}
+    rows = [f"| {mutant[0]} | {mutant[3]} | {known.get((mutant[0], mutant[3]), UNKNOWN)} |\n" for mutant in MUTANTS]
+    TABLE.write_text(HEAD + "".join(rows))
 
 
-def build(scratch):
-    return run(["ninja", "-C", scratch / "build", "-j2", "protocols_test"])
-
-
-def judge(scratch, mutant):
-    """What became of one mutant: which tests notice it, or why it is no mutant."""
-    file, text, replacement, _ = mutant
-    path = scratch / "protocols" / file
-    original = path.read_text()
-    if original.count(text) != 1:
-        return f"text found {original.count(text)} times"
-    path.write_text(original.replace(text, replacement))
-    try:
-        built = build(scratch)
-        if built.returncode != 0:
-            return "does not build:\n" + built.stdout[-2000:]
-        binary = next((scratch / "build").rglob("protocols_test"))
-        noticed = [name for name, tests in (("hand", HAND), ("schedules", RANDOM)) if not passes(binary, tests)]
-        return ", ".join(noticed) or "SURVIVED"
-    finally:
-        path.write_text(original)
+def judge(runner, mutant, last_killer):
+    """What became of it, and whether that is as it should be."""
+    killer, fault = runner.judge(*mutant[:3], last_killer)
+    reason = mutant[4] if len(mutant) > 4 else None
+    if fault:
+        return "is no mutant: " + fault, False
+    if killer and reason:
+        return f"{killer}, and it is said to survive", False
+    if not killer and not reason:
+        return "SURVIVES without a reason", False
+    return killer or SURVIVES + reason, True
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--only", action="append", default=[])
-    arguments.add_argument("--table", action="store_true")
+    arguments.add_argument("--only", action="append", default=[], metavar="WORD")
+    arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--write", action="store_true")
+    arguments.add_argument("--jobs", type=int, default=os.cpu_count())
     options = arguments.parse_args()
-    words = options.only or [""]
-    chosen = [mutant for mutant in MUTANTS if any(word in mutant[0] or word in mutant[3] for word in words)]
-    verdicts = []
-    with tempfile.TemporaryDirectory(prefix="troupe-mutants-") as name:
-        scratch = pathlib.Path(name)
-        prepare(scratch)
-        built = build(scratch)
-        if built.returncode != 0:
-            sys.exit(built.stdout)
-        binary = next((scratch / "build").rglob("protocols_test"))
-        if not passes(binary, HAND) or not passes(binary, RANDOM):
-            sys.exit("the tests fail without any mutant")
-        for number, mutant in enumerate(chosen, 1):
-            verdicts.append(judge(scratch, mutant))
-            print(f"{number:3}/{len(chosen)} {mutant[0]}: {mutant[3]}: {verdicts[-1]}", file=sys.stderr, flush=True)
-    if options.table:
-        print_table(chosen, verdicts)
-    noticed = sum(verdict in ("hand", "schedules", "hand, schedules") for verdict in verdicts)
-    print(f"{noticed} of {len(chosen)} mutants were noticed", file=sys.stderr)
-    return 0 if noticed == len(chosen) else 1
-
-
-def print_table(chosen, verdicts):
-    print("| file | mutants | noticed by hand-worked tests | by random schedules |\n| --- | --- | --- | --- |")
-    for file in dict.fromkeys(mutant[0] for mutant in chosen):
-        of_file = [verdict for mutant, verdict in zip(chosen, verdicts) if mutant[0] == file]
-        print(f"| {file} | {len(of_file)} | {sum('hand' in v for v in of_file)} | {sum('schedules' in v for v in of_file)} |")
+    if options.check:
+        return check()
+    chosen = [mutant for mutant in MUTANTS if not options.only or any(word in mutant[0] or word in mutant[3] for word in options.only)]
+    began = time.monotonic()
+    folder = ROOT / "build" / "mutants"
+    folder.mkdir(parents=True, exist_ok=True)
+    runner, before, outcomes, bad = mutant_runner.Runner(folder, options.jobs), rows_of_table(), {}, []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        begun = {pool.submit(judge, runner, mutant, before.get((mutant[0], mutant[3]))): mutant for mutant in chosen}
+        for done in concurrent.futures.as_completed(begun):
+            mutant, (outcome, good) = begun[done], done.result()
+            said = f"{mutant[0]}: {mutant[3]}: {outcome}"
+            outcomes[mutant[0], mutant[3]] = outcome.splitlines()[0]
+            print(f"{len(outcomes):3}/{len(chosen)} {said}", file=sys.stderr, flush=True)
+            if not good:
+                bad.append(said)
+            if options.write:
+                write(outcomes)
+    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    survive = sum(outcome.startswith(SURVIVES) for outcome in outcomes.values())
+    print(*bad, f"{len(chosen) - survive - len(bad)} of {len(chosen)} mutants were noticed, {survive} survive for a reason, {len(bad)} are wrong; "
+          f"{(time.monotonic() - began) / 60:.1f} minutes, {used / 60:.1f} of a processor", sep="\n", file=sys.stderr)
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    os.environ.pop("TROUPE_TEST_SEED", None)
     sys.exit(main())

@@ -16,7 +16,7 @@ MUTANTS = [
     ("round_rule.cpp", "static_cast<double>(part.samples) / static_cast<double>(out.samples)", "1.0 / static_cast<double>(round.pushed.size())",
      "weights by worker instead of by sample"),
     ("round_rule.cpp", "  round_.position = round_.end();\n", "", "every round has the same batch"),
-    ("round_rule.cpp", "step < with.period", "step < 1", "the period does not move the position"),
+    ("round_rule.cpp", "step < with.period; ++step)\n    out", "step < 1; ++step)\n    out", "the period does not move the position"),
     ("round_rule.cpp", "if (busy_.try_emplace(who, now_).second)", "if (busy_.try_emplace(who, now_), true)", "who still computes is sent to"),
     ("round_rule.cpp", "if (waits && busy_.", "if (busy_.", "a foreigner is answered"),
     ("round_rule.cpp", "    send(out, {from.worker});", "    (void)from;", "a late worker waits for the next round"),
