@@ -94,6 +94,28 @@ private:
   std::unique_ptr<actors::net::metrics_server> server_;
 };
 
+/// Introduces a node to the cluster for whoever asks it to, and ends with the cluster: CAF drops a question to an actor whose process
+/// is gone meanwhile, and whoever waits for the answer hears nothing.
+caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_actor& cluster, const actors::node_hello& hello,
+                        const actors::node_actor& node) {
+  self->monitor(cluster);
+  self->set_down_handler([self](const caf::down_msg& msg) { self->quit(msg.reason); });
+  return {[=](caf::get_atom) {
+    auto promise = self->make_response_promise<std::uint32_t>();
+    self->request(cluster, answer_deadline, hello, node)
+      .then(
+        [=](std::uint32_t number) mutable {
+          promise.deliver(number);
+          self->quit();
+        },
+        [=](const caf::error& e) mutable {
+          promise.deliver(e);
+          self->quit();
+        });
+    return promise;
+  }};
+}
+
 /// Says that its node wants to leave, until it may: what a job has there would be lost. What it knows is its own, for the main thread
 /// does not wait for it: where the coordinator is gone already, `member` may be, too, before this actor begins.
 class farewell_state {
@@ -208,9 +230,8 @@ private:
     cluster_ = *reached;
     std::string why;
     caf::scoped_actor asker{system_};
-    asker
-      ->request(cluster_, answer_deadline, actors::node_hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), added_},
-                actors::node_actor{node_})
+    const actors::node_hello hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), added_};
+    asker->request(system_.spawn(applicant, cluster_, hello, actors::node_actor{node_}), caf::infinite, caf::get_atom_v)
       .receive([](std::uint32_t) {},
                [&](const caf::error& e) {
                  why = "was refused: " + actors::explain(e);
