@@ -289,20 +289,28 @@ void cluster_state::cancel(std::uint64_t number, const std::string& reason) {
 
 /// In the order of coming.
 void cluster_state::start_what_fits() {
-  kept_nodes kept;
-  for (auto& [number, job] : jobs_) {
-    if (job.ended || job.coordinator)
-      continue;
-    const auto seats = members();
-    auto fits = choose_gang(job.what.what, seats, kept);
-    if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
-      start(job, std::move(*gang));
-      continue;
+  std::map<std::uint64_t, std::string> reasons;
+  for (bool started = true; started;) { // what starts is what others wait for
+    started = false;
+    reasons.clear();
+    kept_nodes kept;
+    for (auto& [number, job] : jobs_) {
+      if (job.ended || job.coordinator)
+        continue;
+      const auto seats = members();
+      auto fits = choose_gang(job.what.what, seats, kept);
+      if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
+        start(job, std::move(*gang));
+        started = true;
+        continue;
+      }
+      for (const auto node : nodes_to_keep(job.what.what, seats, kept))
+        kept.try_emplace(node, number);
+      reasons.emplace(number, job.rests ? "it begins anew" : std::get<no_gang>(fits).reason);
     }
-    for (const auto node : nodes_to_keep(job.what.what, seats, kept))
-      kept.try_emplace(node, number);
-    wait(job, job.rests ? "it begins anew" : std::get<no_gang>(fits).reason);
   }
+  for (const auto& [number, reason] : reasons)
+    wait(jobs_.at(number), reason);
 }
 
 void cluster_state::wait(entry& job, const std::string& reason) {

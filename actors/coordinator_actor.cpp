@@ -136,9 +136,19 @@ void coordinator_state::prepare() {
           if (--answers_missing_ == 0)
             start();
         },
-        [this, i](const caf::error& e) {
-          finish({true, fmt::format("node {} could not prepare the job: {}", setup_.nodes[i].name, explain(e))});
-        });
+        [this, i](const caf::error& e) { could_not(i, "prepare", e); });
+}
+
+/// A node that is gone may be known by its missing answer first; a job loses nothing by beginning anew without it. What a node that is here
+/// says would be so again.
+void coordinator_state::could_not(std::size_t node, std::string_view what, const caf::error& why) {
+  if (finishing_)
+    return;
+  const auto is = [&why](auto... codes) { return ((why == codes) || ...); };
+  result_.lost_before_start = is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
+  finish({true, result_.lost_before_start
+                  ? fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, explain(why))
+                  : fmt::format("node {} could not {} the job: {}", setup_.nodes[node].name, what, explain(why))});
 }
 
 /// Whatever of a node's data is not what the first node has; empty: nothing. Else all would train, and nobody could say on what.
@@ -166,9 +176,7 @@ void coordinator_state::start() {
           if (--answers_missing_ == 0)
             started();
         },
-        [this, i](const caf::error& e) {
-          finish({true, fmt::format("node {} could not start the job: {}", setup_.nodes[i].name, explain(e))});
-        });
+        [this, i](const caf::error& e) { could_not(i, "start", e); });
 }
 
 void coordinator_state::started() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <caf/actor_clock.hpp>
@@ -99,6 +100,7 @@ private:
   caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
+  void could_not(std::size_t node, std::string_view what, const caf::error& why);
   void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
   void count(const protocols::report& msg);
   void interrupt(const std::string& reason);

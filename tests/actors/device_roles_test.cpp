@@ -420,7 +420,7 @@ std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period
   }
 }
 
-TEST(Roles, ElasticAveragingIsThePapersAlgorithm) {
+TEST(RolesOfAJob, ElasticAveragingIsThePapersAlgorithm) {
   for (const double delta : {0.0, 0.9})
     for (const std::int64_t period : {1, 3}) {
       const arrangement what{.protocol = "easgd", .parameters = {{"momentum", delta}, {"steps", period}}, .workers = 1, .shards = 2,
@@ -433,7 +433,7 @@ TEST(Roles, ElasticAveragingIsThePapersAlgorithm) {
 }
 
 // Two workers that compute the same rows draw the same masks, so what is decoded is one gradient.
-TEST(Roles, ACodedStepWithDropoutIsTheSameWhoeverComes) {
+TEST(RolesOfAJob, ACodedStepWithDropoutIsTheSameWhoeverComes) {
   const arrangement what{.protocol = "coded", .parameters = {{"scheme", "cyclic"}}, .workers = 5, .worker_device = "sim:0", .versions = 1,
                          .layers = {"flatten", "linear 8", "relu", "dropout 0.5", "linear 10"}};
   const auto first = trained(what, 1);
