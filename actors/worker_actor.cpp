@@ -375,13 +375,13 @@ actor_report worker_state::report() const {
 void worker_state::push(const protocols::send_push& what) {
   track_.pushes(what.what.id.clock);
   pushed_ = what.what.id.clock;
-  auto terms = resolve(what.sum);
+  auto terms = what.what.samples > 0 ? resolve(what.sum) : std::vector<replica_term>{};
   // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
   while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {
     store_.drop(parameters_.begin()->second);
     parameters_.erase(parameters_.begin());
   }
-  if (what.sum.empty()) {
+  if (terms.empty()) {
     auto gradient = store_.find(what.what.gradient);
     store_.drop(what.what.gradient);
     anchor_ = {};

@@ -28,10 +28,11 @@ void cluster::send_replica(worker_seat& at, const send_peer& what) {
   peer_parcel out{what.what, {}};
   if (out.what.weight > 0)
     out.data = at.maths->sum(operands_of(at, {{own_parameters, 1}}));
+  const std::uint64_t bytes = out.what.weight > 0 ? options_.model_bytes : 0;
   if (to_evaluator)
-    send(self, {role::evaluator, 0}, std::move(out));
+    send(self, the_evaluator, std::move(out));
   else
-    send(self, {role::worker, what.to.value}, std::move(out), options_.model_bytes);
+    send(self, {role::worker, what.to.value}, std::move(out), bytes);
 }
 
 /// Asked again when somebody has died: who has answered need not, and what is averaged already stands.

@@ -193,7 +193,7 @@ std::vector<operand> cluster::operands_of(worker_seat& at, const std::vector<ter
 
 void cluster::push_to_holders(worker_seat& at, const send_push& what) {
   tensor whole;
-  const bool empty = what.what.samples == 0;
+  const bool empty = what.what.samples == 0 || (what.sum.empty() && what.what.gradient == ticket{}); // a trailer alone
   if (!what.sum.empty() && !empty)
     whole = at.maths->sum(operands_of(at, what.sum));
   else if (const auto kept = at.gradients.extract(what.what.gradient))

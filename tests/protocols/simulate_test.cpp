@@ -92,6 +92,21 @@ TEST(Simulate, ShardsHaveLinksOfTheirOwn) {
   EXPECT_EQ(run(job).virtual_time, (1 + 2 + 1 + 10 + 2 + 1 + 1) * ms);
 }
 
+// Both get the first parameters after 2 ms and the latency. What tells the lead of a step is a trailer: the last one leaves with
+// the third step of each, and takes the latency. Whoever is alone sends nobody a replica.
+TEST(Simulate, WhatCarriesNoTensorTakesTheLatencyAlone) {
+  options job = job_of("gossip", 2, 6);
+  job.model_bytes = 1000;
+  job.inject.link.mbit = 8;
+  EXPECT_EQ(run(job).virtual_time, (2 + 1 + 3 * 10 + 1) * ms);
+  job = job_of("gossip", 1, 3);
+  job.model_bytes = 100'000; // 100 ms: ten steps
+  job.inject.link.mbit = 8;
+  const result alone = run(job);
+  EXPECT_EQ(alone.virtual_time, (100 + 1 + 3 * 10 + 1) * ms);
+  EXPECT_EQ(alone.bytes, 100'000U);
+}
+
 TEST(Simulate, ColocatedWorkersReachTheirOwnShardAtOnce) {
   options job = job_of("sync", 1, 3);
   job.colocated = true;
