@@ -98,6 +98,9 @@ holder_effects holder::on(const retain& msg) {
 holder_effects holder::on(const release& msg) {
   return enqueue(msg);
 }
+holder_effects holder::on(const report& msg) {
+  return enqueue(msg);
+}
 
 std::vector<holder_id> holder::waiting_for() const {
   // Only a close waits, so the first of what is queued is one.
@@ -140,10 +143,10 @@ holder_effects holder::advance() {
       break;
     std::visit(
         [&]<class Order>(const Order& what) {
-          if constexpr (std::is_same_v<Order, retain> || std::is_same_v<Order, release>)
-            out.emplace_back(what);
-          else
+          if constexpr (requires { perform(out, what); })
             perform(out, what);
+          else
+            out.emplace_back(what);
         },
         orders_.front());
     orders_.pop_front();

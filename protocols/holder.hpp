@@ -46,6 +46,8 @@ public:
   holder_effects on(const drop_order& msg);
   holder_effects on(const retain& msg);
   holder_effects on(const release& msg);
+  /// Comes back once the orders before it are performed: then it is so here, too. A lead's `held` goes this way.
+  holder_effects on(const report& msg);
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
 
@@ -59,7 +61,7 @@ public:
   std::vector<worker_id> workers_missing() const;
 
 private:
-  using order = std::variant<close, send_order, drop_order, retain, release>;
+  using order = std::variant<close, send_order, drop_order, retain, release, report>;
 
   holder_effects enqueue(order what);
   /// Performs orders up to the first close that must wait.

@@ -112,7 +112,8 @@ private:
 
   // -- the network (delivery.cpp)
   host_id host_of(endpoint who) const;
-  void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0, nanoseconds ready = 0);
+  void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0,
+            std::optional<nanoseconds> left = {});
   void arrive(parcel&& what);
   void transmit(parcel&& what);
   void look_at(host_link which);
@@ -208,6 +209,8 @@ private:
   };
   std::optional<collection> collecting_;
   version averaged_; ///< the last
+  nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
+  nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
   std::set<push_id> parked_at_lead_;
   std::uint64_t samples_ = 0; ///< applied when held last
 

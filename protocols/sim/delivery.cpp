@@ -23,6 +23,13 @@ bool carries_tensor(const message& what) {
          || std::holds_alternative<partial_parcel>(what);
 }
 
+/// Part of an evaluation, which takes no training time: what travels for it must not let others go on meanwhile.
+bool evaluates(const message& what, endpoint to) {
+  if (const auto* order = std::get_if<send_order>(&what))
+    return order->to == std::vector{evaluator};
+  return to.what == role::evaluator || std::holds_alternative<fetch_order>(what);
+}
+
 } // namespace
 
 host_id cluster::host_of(endpoint who) const {
@@ -39,8 +46,8 @@ host_id cluster::host_of(endpoint who) const {
   return {};
 }
 
-/// `ready`: when the sender has it, if that is later than now.
-void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes, nanoseconds ready) {
+/// `left`: when its sender sent it, where that is not now.
+void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes, std::optional<nanoseconds> left) {
   parcel out{.from = from, .to = to, .what = std::move(what)};
   if (to.what == role::worker) {
     const worker_seat& at = seat({to.index});
@@ -48,7 +55,7 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
       return;
     out.life = at.self.life;
   }
-  nanoseconds at = std::max(ready, now_);
+  nanoseconds at = left.value_or(now_);
   const host_id here = host_of(from), there = host_of(to);
   const bool control = from.what == role::coordinator || to.what == role::coordinator;
   if (carries_tensor(out.what) && to.what != role::evaluator)
@@ -59,13 +66,18 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
     out.leaves = network_.limited();
     if (!out.leaves)
       at += network_.latency();
-  } else if (here != there) {
+  } else if (here != there && !evaluates(out.what, to)) {
     at += control ? control_latency_ : network_.latency();
   }
-  if (const nanoseconds jitter = options_.tests.jitter; (jitter > 0 || reorder_ > 0) && from != to) {
-    at += static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(jitter) + 1));
+  at = std::max(at, now_);
+  const bool disordered = options_.tests.jitter > 0 || reorder_ > 0;
+  if (disordered && from != to) {
+    at += static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(options_.tests.jitter) + 1));
     if (reorder_ > 0 && dice_.hit(reorder_))
       at += late();
+  }
+  // Of these two, not all that goes the same way takes the same time.
+  if (from != to && (disordered || from.what == role::lead || from.what == role::coordinator)) {
     nanoseconds& last = last_on_link_[{actor_of(from), actor_of(to)}];
     at = last = std::max(last, at);
   }

@@ -3,6 +3,7 @@
 #include "protocols/sim/cluster.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -64,7 +65,9 @@ void cluster::on_lead(holder_seat& at, const message& what) {
                  [&](const resume_order& m) {
                    const lead_effects effects = at.decides->on(m);
                    still_parked(*at.decides, effects);
+                   head_start_ = clock_.at(now_) - decided_at_;
                    perform_as_lead(at, effects);
+                   head_start_ = 0;
                  },
                  [&](const fetch_order& m) { perform_as_lead(at, at.decides->on(m)); },
                  [&](const expired& m) {
@@ -148,6 +151,10 @@ void cluster::perform(holder_seat& at, const holder_effects& effects) {
                    [&](const report& e) {
                      if (e.what == report::kind::note)
                        broken(e.text);
+                     if (e.what != report::kind::held)
+                       return;
+                     clock_.stand_still(now_);
+                     on_report(at, e);
                    },
                },
                effect);
@@ -198,28 +205,27 @@ void cluster::send_parameters(holder_seat& at, const std::vector<worker_id>& to,
   const params_parcel part{at.place.self, head, range};
   for (const worker_id who : to)
     if (who == evaluator)
-      send(self, {role::evaluator}, part, 0, at.free_at);
+      send(self, the_evaluator, part, 0, std::max(now_, at.free_at));
     else if (who.value < workers_.size())
-      send(self, {role::worker, who.value}, part, options_.model_bytes / options_.job.shards, at.free_at);
+      send(self, {role::worker, who.value}, part, options_.model_bytes / options_.job.shards, std::max(now_, at.free_at));
 }
 
-/// Everyone else first: they work while this shard does.
+/// Everyone else first: they work while this shard does. Parameters that were held back are ordered as if the close had done so.
 template <class Order>
 void cluster::order(holder_seat& at, const Order& what, bool everywhere) {
   const endpoint lead_here{role::lead, at.place.self.value};
+  const nanoseconds left = now_ - (std::is_same_v<Order, send_order> ? head_start_ : 0);
   if (everywhere)
     for (const auto& other : holders_)
       if (other.get() != &at)
-        send(lead_here, {role::holder, other->place.self.value}, what);
+        send(lead_here, {role::holder, other->place.self.value}, what, 0, left);
   tell_listeners(lead_here, {role::holder, at.place.self.value}, what);
   perform(at, at.machine.on(what));
 }
 
 void cluster::perform_as_lead(holder_seat& at, const lead_effects& effects) {
   const bool of_the_job = at.place.self.value == 0;
-  if (of_the_job && at.decides->held() && clock_.running()) {
-    clock_.stand_still(now_);
-  } else if (of_the_job && !at.decides->held() && !clock_.running()) {
+  if (of_the_job && !at.decides->held() && !clock_.running()) {
     last_progress_ = now_;
     clock_.go_on(now_);
     timers_.resume(now_);
@@ -247,7 +253,12 @@ void cluster::perform_as_lead(holder_seat& at, const lead_effects& effects) {
                    [&](const arm_timer& e) {
                      timers_.arm({role::lead, at.place.self.value}, e, now_);
                    },
-                   [&](const report& e) { on_report(at, e); },
+                   [&](const report& e) {
+                     if (e.what != report::kind::held)
+                       return on_report(at, e);
+                     decided_at_ = clock_.at(now_);
+                     perform(at, at.machine.on(e));
+                   },
                },
                effect);
 }

@@ -229,6 +229,17 @@ TEST(Holder, OrdersBehindAWaitingCloseKeepTheirOrder) {
                             apply_round{{{t(31), 1}, {t(32), 1}}, second}, release{t(5)}}));
 }
 
+TEST(Holder, ReportWaitsForTheCloseBeforeIt) {
+  holder subject = root();
+  const report made{.what = report::kind::held, .ver = v(1)};
+  EXPECT_EQ(subject.on(made), holder_effects{made});
+  const close round{.ver = v(1)};
+  subject.on(round);
+  EXPECT_EQ(subject.on(made), holder_effects{});
+  subject.on(partial{h(1), v(1), {}});
+  EXPECT_EQ(subject.on(partial{h(2), v(1), {}}), (holder_effects{apply_round{{}, round}, made}));
+}
+
 TEST(Holder, RepeatedLateOrForeignPartialSumIsDiscarded) {
   holder subject = root();
   subject.on(partial{h(1), v(1), t(21)});

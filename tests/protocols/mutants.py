@@ -61,6 +61,8 @@ MUTANTS = [
     ("holder.cpp", "sum.push_back({kept->second, part.weight});", "sum.push_back({kept->second, 1});", "weights are ignored"),
     ("holder.cpp", "  if (msg.ver <= ordered_)\n    return {};\n", "", "a repeated close is performed"),
     ("holder.cpp", "    discard_unless_empty(out, kept.mapped());\n}", "    (void)out;\n}", "a dropped push's tensor leaks"),
+    ("holder.cpp", "holder_effects holder::on(const report& msg) {\n  return enqueue(msg);\n}",
+     "holder_effects holder::on(const report& msg) {\n  return {msg};\n}", "a version is held before it is made"),
     ("holder.cpp", "  current_ = round.ver;\n", "", "forgets what it has made"),
     ("holder.cpp", "part != sums.end() && part->second != ticket{}", "part != sums.end()", "an empty partial sum becomes a term"),
     ("holder.cpp", "[this](const auto& seen) { return plan_.rank_of(seen.first) < 0; }", "[](const auto&) { return true; }",
