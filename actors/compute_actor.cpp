@@ -27,6 +27,7 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
 device_compute_actor::behavior_type compute_state::make_behavior() {
   return {
     [this](const compute_request& request) { return begin(request); },
+    [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
     [this](const mix_request& msg) { replica_.mix(msg.terms); },
     [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
     [this](const sum_request& msg) { return sum(msg); },
@@ -61,8 +62,8 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
   promise_ = self_->make_response_promise<compute_result>();
   request_ = request;
   asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
-  if (request_.update)
-    request_.parameters = replica_.parameters_for(*request_.update);
+  if (request_.own)
+    request_.parameters = replica_.parameters_for(*request_.own);
   else
     replica_.forget_momentum();
   done_ = {};
@@ -100,7 +101,7 @@ void compute_state::notify(compute_finished what, bool first) {
 
 void compute_state::enqueue_part() {
   const auto& part = request_.parts[parts_done_];
-  bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.update;
+  bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.own;
   const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
   gradient_ = inputs_ ? gradient_blocks_.take(bytes) : queue_->allocate(bytes);
   // The callbacks may come on a thread of the device: they only send messages.
@@ -159,7 +160,7 @@ void compute_state::part_done() {
   }
   if (++parts_done_ < request_.parts.size())
     enqueue_part();
-  else if (inputs_ && summing && !request_.update) // whoever gets the sum reads it at once
+  else if (inputs_ && summing && !request_.own) // whoever gets the sum reads it at once; the replica's step comes behind it
     notify({.step = request_.step, .summed = true});
   else
     finish();
@@ -174,11 +175,6 @@ actor_report compute_state::report() const {
 void compute_state::finish() {
   if (done_.rows > 0)
     done_.loss /= static_cast<double>(done_.rows);
-  if (request_.update) {
-    if (done_.finite) // else the replica stays as it is
-      replica_.step(done_.gradients, *request_.update);
-    done_.gradients = {};
-  }
   gradient_ = {};
   done_.compute_ns = steady_ns() - started_ns_;
   self_->doing.enter("idle");

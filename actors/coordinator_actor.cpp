@@ -303,9 +303,14 @@ void coordinator_state::count(const protocols::report& msg) {
 void coordinator_state::on_evaluation(const evaluation& msg) {
   if (finishing_)
     return;
+  auto effects = machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
   result_.parameters = msg.parameters;
-  result_.weights_step = msg.ver.value;
-  result_.last = evaluation_point{msg.ver.value, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
+  if (centreless_) { // steps of which the lead has not heard are in it
+    result_.steps = machine_->held_version().value;
+    result_.samples = machine_->held_samples();
+  }
+  result_.weights_step = centreless_ ? result_.steps : msg.ver.value;
+  result_.last = evaluation_point{*result_.weights_step, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
   auto target = setup_.what.stop.target_accuracy;
   if (target > 0 && msg.test_accuracy >= target && !result_.target_reached) {
     result_.target_reached = true;
@@ -314,7 +319,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   setup_.observer->on_evaluation(*result_.last);
   if (result_.resident_bytes_first == 0)
     ask_totals([this](const node_totals& all) { result_.resident_bytes_first = all.resident_bytes; });
-  perform(machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now()}));
+  perform(effects);
 }
 
 std::string coordinator_state::describe(std::uint32_t worker) const {

@@ -81,7 +81,7 @@ actor_report evaluator_state::report() const {
 
 void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
   const auto from = head.what.from;
-  replica_of whole{{head.what.round}, head.what.weight, {}};
+  replica_of whole{{head.what.round}, head.what.weight, {}, from, head.what.made};
   if (head.where.begin < head.where.end) {
     const peer_key key{from, head.what.round};
     setup_.from_workers->add(key, {head.where.begin, head.where.end}, payload);
@@ -108,6 +108,9 @@ void evaluator_state::collect() {
   averaged_ = collecting_->ver;
   collecting_.reset();
   auto mean = average();
+  made_.clear();
+  for (const auto& [worker, has] : replicas_)
+    made_.emplace_back(has.from, has.made);
   replicas_.clear();
   evaluate(averaged_, std::move(mean));
 }
@@ -175,7 +178,7 @@ void evaluator_state::finish() {
   std::exchange(span_, {}).end();
   auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
   caf::anon_send(peers_->coordinator, evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
-                                                 mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_});
+                                                 mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_, made_});
 }
 
 } // namespace troupe::actors

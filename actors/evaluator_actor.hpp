@@ -55,6 +55,8 @@ private:
     protocols::version ver;
     double weight = 0;
     kernels::buffer parameters; ///< empty: it has none
+    protocols::member from;
+    protocols::step_count made;
   };
 
   actor_report report() const;
@@ -77,6 +79,7 @@ private:
   std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
   // the evaluation under way
   protocols::version ver_;
+  std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< by those whose replicas it is the average of
   open_span span_; ///< of the evaluation under way
   kernels::buffer parameters_; ///< on the host
   kernels::buffer on_queue_;   ///< the same, in the queue's memory

@@ -45,15 +45,20 @@ struct weighted_batch {
   batch data;
   double weight = 1;
 };
-/// Worker to compute actor: one gradient, the sum of its parts; with `update` the replica takes a step with it.
+/// Worker to compute actor: one gradient, the sum of its parts.
 struct compute_request {
   std::uint64_t step = 0;
-  kernels::buffer parameters; ///< the whole flat array; the replica's own where there is an update
+  kernels::buffer parameters; ///< the whole flat array
+  std::optional<local_update> own; ///< instead: where a step of the replica with this update takes it
   std::vector<weighted_batch> parts;
   std::uint64_t seed = 0; ///< the job's
-  std::optional<local_update> update;
 };
-/// Worker to compute actor, about its replica: parameters or dual variable anew; a sum, answered once it has run.
+/// Worker to compute actor, about its replica: a step at such a gradient; parameters or dual variable anew; a sum, answered
+/// once it has run.
+struct step_request {
+  kernels::buffer gradient;
+  local_update how;
+};
 struct mix_request {
   std::vector<replica_term> terms;
 };
@@ -234,6 +239,7 @@ struct evaluation {
   protocols::version ver;
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   kernels::buffer parameters;
+  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< where there is no centre
 };
 
 /// Says what it does.
@@ -335,6 +341,7 @@ struct shards_query {
 /// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
 using compute_actor = caf::typed_actor<
   caf::result<compute_result>(compute_request),
+  caf::result<void>(step_request),
   caf::result<void>(mix_request),
   caf::result<void>(dual_request),
   caf::result<sum_result>(sum_request),

@@ -286,7 +286,7 @@ void worker_state::compute() {
   for (auto& chunk : step_.chunks)
     request.parts.push_back({std::move(*chunk.data), chunk.weight});
   request.seed = setup_.seed;
-  request.update = step_.update;
+  request.own = step_.update;
   step_.chunks.clear();
   self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); },
                                                                               [this](const caf::error& e) { compute_failed(e); });
@@ -309,6 +309,8 @@ void worker_state::compute_failed(const caf::error& e) {
 
 void worker_state::on_computed(compute_result& result) {
   step_.computing = false;
+  if (step_.update)
+    step_.gradient = std::exchange(result.gradients, {});
   finished_ = protocols::computed{.step = result.step,
                                   .gradient = result.gradients ? store_.keep(std::move(result.gradients)) : protocols::ticket{},
                                   .samples = result.rows,
@@ -338,6 +340,8 @@ void worker_state::finish_step() {
   computed_ns_ = done.compute;
   activity_.again("waits for parameters"); // unless its machine has it go on
   track_.computed(done.step, done.samples, clock_.now());
+  if (step_.update && done.finite) // else the replica stays as it is
+    self_->send(setup_.compute, step_request{std::exchange(step_.gradient, {}), *step_.update});
   perform(setup_.machine->on(done));
 }
 

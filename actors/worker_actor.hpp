@@ -60,8 +60,9 @@ struct worker_setup {
 /// Where it computes on a device, parameters go there partition by partition as they come, the next batch while a step computes,
 /// and gradients come back partition by partition; what is for a role beside it on a device goes there from memory to memory.
 ///
-/// Where step times are emulated, what a step found out is kept back until its time has passed, in training time. While the
-/// job is held nothing that was computed reaches the machine.
+/// Where step times are emulated, what a step found out is kept back until its time has passed, in training time; waiting for
+/// its data is part of it. While the job is held nothing that was computed reaches the machine, nor the replica: what is asked
+/// for its parameters then has them as they were before the step.
 class worker_state {
 public:
   static inline const char* name = "troupe.worker";
@@ -83,6 +84,8 @@ private:
     std::optional<local_update> update;
     std::vector<chunk> chunks;
     bool computing = false;
+    protocols::nanoseconds begun = 0; ///< training time
+    kernels::buffer gradient;         ///< of a step on the replica
     std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
   };
 

@@ -40,6 +40,7 @@ coordinator_effects coordinator::on(const joined& msg) {
       out.emplace_back(send_worker_down{{who.worker, present->second}});
   }
   members_[who.worker] = who.life;
+  counted_.erase(who.worker);
   if (started())
     out.emplace_back(next_plan());
   else if (members_.size() >= options_.workers)
@@ -87,6 +88,7 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   if (stopped_ || !evaluating_ || msg.ver != version_)
     return {};
   evaluating_ = false;
+  count_finished(msg);
   target_reached_ = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
   if (target_reached_ || at_the_end()) {
     stopped_ = true;
@@ -97,6 +99,16 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(msg.at));
   return out;
+}
+
+/// Where there is no centre: steps that the lead has not heard of yet.
+void coordinator::count_finished(const evaluated& msg) {
+  for (const auto& [who, made] : msg.made)
+    if (const auto member = members_.find(who.worker); member != members_.end() && member->second == who.life) {
+      const step_count counted = counted_[who.worker];
+      version_.value += made.steps - std::min(made.steps, counted.steps);
+      samples_ += made.samples - std::min(made.samples, counted.samples);
+    }
 }
 
 coordinator_effects coordinator::on(const expired& msg) {
@@ -121,6 +133,11 @@ coordinator_effects coordinator::on(const expired& msg) {
 coordinator_effects coordinator::on(const report& msg) {
   if (stopped_)
     return {};
+  if (options_.centreless && msg.what == report::kind::round_closed)
+    for (const timing& step : msg.timings) {
+      step_count& counted = counted_[step.worker];
+      counted = {counted.steps + 1, counted.samples + static_cast<std::uint64_t>(step.samples)};
+    }
   if (msg.what == report::kind::push_not_finite)
     ++barren_pushes_;
   else if (msg.what != report::kind::round_closed)

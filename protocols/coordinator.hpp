@@ -39,7 +39,8 @@ struct coordinator_options {
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or
 /// death makes the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the
 /// lead is told beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs.
-/// Points in time (`_ns`) take effect at the next version. A job ends with an evaluation of what it ends with, unless it fails.
+/// Points in time (`_ns`) take effect at the next version. Where there is no centre, steps that are finished when the lead holds,
+/// and that it has not heard of, are in what is evaluated and count with it. A job ends with an evaluation of what it ends with, unless it fails.
 ///
 /// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing. So
 /// is a join of a worker that no aggregator takes pushes of: in a job with a tree, one beyond the first `workers`, or one
@@ -66,9 +67,13 @@ public:
   bool started() const { return plan_.epoch != plan_epoch{}; }
   bool stopped() const { return stopped_; }
   bool target_reached() const { return target_reached_; }
+  /// What was held, or evaluated, last.
+  version held_version() const { return version_; }
+  std::uint64_t held_samples() const { return samples_; }
 
 private:
   bool is_out(member who) const;
+  void count_finished(const evaluated& msg);
   coordinator_effects start();
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
   coordinator_effects fail(std::string reason);
@@ -91,6 +96,7 @@ private:
   bool time_is_up_ = false;
   version version_;           ///< held last
   std::uint64_t samples_ = 0; ///< applied when held last
+  std::map<worker_id, step_count> counted_; ///< where there is no centre: by the lead, of this life
   std::uint32_t barren_ = 0, barren_pushes_ = 0; ///< in a row
 };
 

@@ -59,6 +59,8 @@ worker_effects gossip_worker::on(const computed& msg) {
   else if (weight_ < spent && !late_)
     weight_ = 1;
   worker_effects out;
+  if (msg.samples > 0 && msg.finite)
+    made_ = {made_.steps + 1, made_.samples + static_cast<std::uint64_t>(msg.samples)};
   if (msg.samples > 0)
     out.emplace_back(send_push{{.epoch = plan_.epoch,
                                 .id = {self_.worker, self_.life, {msg.step}},
@@ -92,7 +94,7 @@ worker_effects gossip_worker::on(const peer_message& msg) {
 }
 
 worker_effects gossip_worker::on(const fetch_order& msg) {
-  return {send_peer{evaluator, {.from = self_, .round = msg.ver.value, .weight = begun_ && !late_ ? 1.0 : 0.0}}};
+  return {send_peer{evaluator, {.from = self_, .round = msg.ver.value, .weight = begun_ && !late_ ? 1.0 : 0.0, .made = made_}}};
 }
 
 /// The boundary between two steps.

@@ -20,6 +20,9 @@ namespace troupe::protocols {
 /// one tensor a sender, and whoever comes back after a pause finds the others where they are, not where they were. What goes
 /// to the dead takes its weight along, which changes the average and not that all tend to it.
 ///
+/// x is what it was until a step has ended: what is evaluated holds the finished steps and says how many these are, for the
+/// lead may still be without the news of the last ones.
+///
 /// A weight of 0 says that x is not to be spread: it is taken over whole from the next message. So begins whoever joins late,
 /// and so does a replica that has diverged. The messages' weights travel in `peer_message::weight`, steps in `round`.
 class gossip_worker final : public worker {
@@ -55,6 +58,7 @@ private:
   /// What has come, by sender. Once mixed, its tensor and weight are 0; what is not newer is refused.
   std::map<member, peer_message> heard_;
   std::uint64_t steps_ = 0, position_ = 0;
+  step_count made_; ///< steps that have been reported, and are in x
 };
 
 } // namespace troupe::protocols

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocols/ids.hpp"
@@ -117,6 +118,11 @@ struct computed {
   friend bool operator==(const computed&, const computed&) = default;
 };
 
+/// Steps that a worker has finished and reported, since its life began, and their samples.
+struct step_count {
+  std::uint64_t steps = 0, samples = 0;
+  friend bool operator==(const step_count&, const step_count&) = default;
+};
 /// Worker to worker (gossip, allreduce). `data` is that worker's own parameters; gossip's rounds are the sender's steps, and
 /// weights its shares. To the evaluator: the round is the version asked for, and a weight of 0 asks to be left out.
 struct peer_message {
@@ -124,6 +130,7 @@ struct peer_message {
   std::uint64_t round = 0;
   double weight = 1;
   ticket data{};
+  step_count made{}; ///< to the evaluator: what `data` holds of the sender's own
   friend bool operator==(const peer_message&, const peer_message&) = default;
 };
 /// Coordinator to worker: a peer is gone.
@@ -255,6 +262,7 @@ struct evaluated {
   version ver{};
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   nanoseconds at = 0;
+  std::vector<std::pair<member, step_count>> made{}; ///< where there is no centre: by whoever was asked
   friend bool operator==(const evaluated&, const evaluated&) = default;
 };
 

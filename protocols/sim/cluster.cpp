@@ -110,8 +110,9 @@ result cluster::run() {
     step();
   }
   result_.virtual_time = clock_.at(now_);
-  result_.steps = holders_.front()->decides->current().value;
-  result_.samples = holders_.front()->decides->samples_applied();
+  const lead& counts = *holders_.front()->decides;
+  result_.steps = std::max(counts.current(), coordinator_.held_version()).value;
+  result_.samples = std::max(counts.samples_applied(), coordinator_.held_samples());
   result_.period = coordinator_.current().period;
   result_.target_reached = coordinator_.target_reached();
   result_.time_to_target = result_.target_reached ? result_.virtual_time : 0;

@@ -79,6 +79,7 @@ private:
     std::uint64_t computation = 0; ///< generation of the one under way
     nanoseconds done_at = 0;       ///< when it ends; 0: none
     computed outcome{};
+    std::optional<std::pair<batch, local_step_rule>> own_step{}; ///< under way
     std::uint64_t steps = 0;    ///< computed so far, over all lives: what measured times are drawn by
     nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
     nanoseconds paused_until = 0;
@@ -142,7 +143,8 @@ private:
   void tell_holders(const message& what);
   void on_evaluator(const message& what);
   void on_fetched(const params_parcel& what);
-  void evaluate_whole(version ver, const tensor& whole);
+  void evaluate_whole(version ver, const tensor& whole, std::vector<std::pair<member, step_count>> made = {});
+  void on_evaluated(const evaluated& what);
 
   // -- where there is no centre (peers.cpp)
   void on_peer(worker_seat& at, const peer_parcel& what);
@@ -172,6 +174,8 @@ private:
   void perform(worker_seat& at, const worker_effects& effects);
   batch batch_of(const worker_seat& at, const compute& what) const;
   void begin(worker_seat& at, const batch& of, const local_step_rule* own_step);
+  void end(worker_seat& at, computed& done);
+  void outcome_is(const worker_seat& at, computed& done, const gradient& found) const;
   nanoseconds time_of(worker_seat& at, const batch& of);
   void adopt_parameters(worker_seat& at, const adopt& what);
   std::vector<operand> operands_of(worker_seat& at, const std::vector<term>& sum);
@@ -212,7 +216,6 @@ private:
   nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
   nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
   std::set<push_id> parked_at_lead_;
-  std::uint64_t samples_ = 0; ///< applied when held last
 
   bool ended_ = false;
   result result_;

@@ -20,7 +20,7 @@ void cluster::on_coordinator(const message& what) {
                  [this](const down& m) { perform(coordinator_.on(m)); },
                  [this](const holder_down& m) { perform(coordinator_.on(m)); },
                  [this](const held& m) { perform(coordinator_.on(m)); },
-                 [this](const evaluated& m) { perform(coordinator_.on(m)); },
+                 [this](const evaluated& m) { on_evaluated(m); },
                  [this](const report& m) { perform(coordinator_.on(m)); },
                  [this](const expired& m) {
                    perform(coordinator_.on(expired{m.timer, clock_.at(now_)}));
@@ -100,17 +100,25 @@ void cluster::on_fetched(const params_parcel& what) {
 }
 
 /// In no time.
-void cluster::evaluate_whole(version ver, const tensor& whole) {
+void cluster::evaluate_whole(version ver, const tensor& whole, std::vector<std::pair<member, step_count>> made) {
   const evaluation found = maths_.evaluate(whole);
-  const nanoseconds at = clock_.at(now_);
-  if (!ended_)
-    result_.curve.push_back({at, ver, samples_, found});
   send(the_evaluator, the_coordinator,
        evaluated{.ver = ver,
                  .train_loss = found.train_loss,
                  .test_loss = found.test_loss,
                  .test_accuracy = found.test_accuracy,
-                 .at = at});
+                 .at = clock_.at(now_),
+                 .made = std::move(made)});
+}
+
+void cluster::on_evaluated(const evaluated& what) {
+  const coordinator_effects effects = coordinator_.on(what);
+  if (!effects.empty() && !ended_)
+    result_.curve.push_back({what.at,
+                             coordinator_.held_version(),
+                             coordinator_.held_samples(),
+                             {.train_loss = what.train_loss, .test_loss = what.test_loss, .test_accuracy = what.test_accuracy}});
+  perform(effects);
 }
 
 } // namespace troupe::protocols::sim

@@ -91,6 +91,9 @@ void cluster::arrive(parcel&& what) {
     return transmit(std::move(what));
   if (waits_at_worker(what))
     return;
+  if (auto* done = std::get_if<computed>(&what.what))
+    if (worker_seat& at = *workers_.at(what.to.index); what.generation == at.computation)
+      end(at, *done);
   if (loss_ > 0 && std::holds_alternative<peer_parcel>(what.what) && dice_.hit(loss_))
     return;
   const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {

@@ -72,6 +72,7 @@ void cluster::join(worker_id who, bool at_once) {
   at.adopted = {};
   at.pushed = nullptr;
   at.idle_since = -1;
+  at.own_step.reset();
   last_progress_ = now_;
   if (at_once)
     return on_coordinator(joined{at.self});

@@ -63,10 +63,12 @@ void cluster::on_collected(const peer_parcel& what) {
 /// By their weights. Where nobody has a replica yet, all are at the first parameters.
 void cluster::average_if_complete() {
   double total = 0;
+  std::vector<std::pair<member, step_count>> made;
   for (const auto& [who, replica] : collecting_->replicas) {
     if (!replica)
       return;
     total += replica->what.weight;
+    made.emplace_back(replica->what.from, replica->what.made);
   }
   const collection done = *std::exchange(collecting_, std::nullopt);
   averaged_ = done.ver;
@@ -75,12 +77,12 @@ void cluster::average_if_complete() {
     for (const auto& [who, replica] : done.replicas)
       if (replica->what.weight > 0)
         terms.push_back({.what = replica->data, .weight = replica->what.weight / total});
-    return evaluate_whole(done.ver, maths_.sum(terms));
+    return evaluate_whole(done.ver, maths_.sum(terms), std::move(made));
   }
   std::vector<tensor> ranges;
   for (std::uint32_t shard = 0; shard < options_.job.shards; ++shard)
     ranges.push_back(holders_.at(shard)->maths->parameters());
-  evaluate_whole(done.ver, maths_.join(ranges));
+  evaluate_whole(done.ver, maths_.join(ranges), std::move(made));
 }
 
 } // namespace troupe::protocols::sim

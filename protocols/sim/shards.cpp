@@ -282,7 +282,6 @@ void cluster::on_report(holder_seat& at, report what) {
     ++result_.discarded;
     break;
   case kind::held:
-    samples_ = what.samples;
     return send(self, {role::coordinator}, held{.ver = what.ver, .samples = what.samples, .at = clock_.at(now_)});
   case kind::note:
     note(what.text);

@@ -144,21 +144,20 @@ nanoseconds cluster::time_of(worker_seat& at, const batch& of) {
   return own.empty() ? 0 : static_cast<nanoseconds>(share * static_cast<double>(own[(at.steps - 1) % own.size()]) + 0.5);
 }
 
-/// Begins a gradient at the adopted parameters or, with `own_step`, a step on the worker's own.
+/// Begins a gradient at the adopted parameters or, with `own_step`, a step on the worker's own: see `end`.
 void cluster::begin(worker_seat& at, const batch& of, const local_step_rule* own_step) {
   worker_totals& totals = result_.workers[at.self.worker];
   if (const nanoseconds since = std::exchange(at.idle_since, -1); since >= 0)
     totals.waiting += now_ - since;
   computed done{.step = of.step, .samples = samples_in(of)};
+  at.own_step.reset();
   if (done.samples > 0) {
-    const gradient found =
-        own_step != nullptr ? at.maths->local_step(of, *own_step) : at.maths->gradient_at(at.parameters.at(at.adopted).what, of);
-    const double chance = options_.tests.not_finite;
-    done.loss = found.loss;
-    done.finite = found.finite
-                  && !(chance > 0 && dice::keyed(options_.seed, at.self.worker.value, at.self.life.value, of.step).hit(chance));
     done.compute = time_of(at, of);
-    if (own_step == nullptr) {
+    if (own_step != nullptr) {
+      at.own_step.emplace(of, *own_step);
+    } else {
+      const gradient found = at.maths->gradient_at(at.parameters.at(at.adopted).what, of);
+      outcome_is(at, done, found);
       done.gradient = {++at.last_ticket};
       at.gradients.emplace(done.gradient, found.what);
     }
@@ -170,6 +169,19 @@ void cluster::begin(worker_seat& at, const batch& of, const local_step_rule* own
     each->computing(now_, at.done_at, at.self, of);
   const endpoint self{role::worker, at.self.worker.value};
   queue_.push(at.done_at, parcel{.from = self, .to = self, .what = done, .life = at.self.life, .generation = ++at.computation});
+}
+
+/// A step on the worker's own parameters is taken as it ends: who asks for them before gets them without it.
+void cluster::end(worker_seat& at, computed& done) {
+  if (const auto own = std::exchange(at.own_step, std::nullopt))
+    outcome_is(at, done, at.maths->local_step(own->first, own->second));
+}
+
+void cluster::outcome_is(const worker_seat& at, computed& done, const gradient& found) const {
+  const double chance = options_.tests.not_finite;
+  done.loss = found.loss;
+  done.finite = found.finite
+                && !(chance > 0 && dice::keyed(options_.seed, at.self.worker.value, at.self.life.value, done.step).hit(chance));
 }
 
 std::vector<operand> cluster::operands_of(worker_seat& at, const std::vector<term>& sum) {

@@ -229,4 +229,6 @@ struct PeerPart {
   to @3 :UInt32;
   worker @4 :UInt32;      # from
   life @5 :UInt32;
+  steps @6 :UInt64;       # to the evaluator: those that the sender has finished and reported
+  samples @7 :UInt64;     # of these
 }

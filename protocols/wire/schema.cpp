@@ -256,10 +256,14 @@ void put(schema::PeerPart::Builder to, const peer_part& m) {
   to.setLife(m.what.from.life.value);
   to.setRound(m.what.round);
   to.setWeight(m.what.weight);
+  to.setSteps(m.what.made.steps);
+  to.setSamples(m.what.made.samples);
   put(to.initWhere(), m.where);
 }
 peer_part get(schema::PeerPart::Reader from) {
-  return {{from.getTo()}, {{{from.getWorker()}, {from.getLife()}}, from.getRound(), from.getWeight(), {}}, get(from.getWhere())};
+  return {{from.getTo()},
+          {{{from.getWorker()}, {from.getLife()}}, from.getRound(), from.getWeight(), {}, {from.getSteps(), from.getSamples()}},
+          get(from.getWhere())};
 }
 
 } // namespace

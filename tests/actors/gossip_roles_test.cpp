@@ -224,7 +224,7 @@ public:
   static inline const char* name = "test.compute";
   scripted_compute_state(compute_actor::stateful_pointer<scripted_compute_state>, std::shared_ptr<replica_of_compute> r) : replica_(std::move(r)) {}
   compute_actor::behavior_type make_behavior() {
-    return {[](const compute_request&) { return compute_result{}; }, [](const mix_request&) {}, [](const dual_request&) {},
+    return {[](const compute_request&) { return compute_result{}; }, [](const step_request&) {}, [](const mix_request&) {}, [](const dual_request&) {},
             [this](const sum_request&) { return sum_result{replica_->parameters, replica_->finite}; }, [](compute_finished) {}};
   }
 

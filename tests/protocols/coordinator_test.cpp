@@ -212,6 +212,22 @@ TEST(Coordinator, HeldTwiceOrEvaluatedUnaskedIsNothing) {
   EXPECT_EQ(count<resume>(subject.on(evaluated{.ver = v(5)})), 1u);
 }
 
+TEST(Coordinator, WhereThereIsNoCentreFinishedStepsCountThatTheLeadHasNotHeardOf) {
+  coordinator_options options = two_workers();
+  options.centreless = true;
+  coordinator subject = started(options);
+  const auto counted = [&](std::uint32_t worker) {
+    subject.on(report{.what = report::kind::round_closed, .contributions = 1, .timings = {{.worker = w(worker), .samples = 10}}});
+  };
+  for (int i = 0; i < 5; ++i)
+    counted(0), counted(1);
+  subject.on(held{.ver = v(10), .samples = 100});
+  const evaluated found{.ver = v(10), .made = {{{w(0), {}}, {7, 70}}, {{w(1), {}}, {5, 50}}, {{w(1), {1}}, {9, 90}}}};
+  EXPECT_EQ(subject.on(found), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
+  EXPECT_EQ(subject.held_version(), v(12)) << "two of worker 0; worker 1 has no second life";
+  EXPECT_EQ(subject.held_samples(), 120U);
+}
+
 TEST(Coordinator, JobEndsWithTheEvaluationAtItsLastEpoch) {
   coordinator subject = started(two_workers());
   round_trip(subject, 5, 100);

@@ -196,7 +196,7 @@ TEST(Gossip, WhoJoinsLateHasNothingToGiveUntilItHasHeardSomebody) {
   EXPECT_EQ(only<local_step>(late.on(params{.epoch = e(3), .ver = v(40), .position = 400, .parameters = first_parameters})),
             step_at(1, 400, 1));
   EXPECT_EQ(count<send_peer>(late.on(done(1))), 0U);
-  EXPECT_EQ(late.on(fetch_order{v(41)}), (worker_effects{send_peer{evaluator, {.from = {w(2), {1}}, .round = 41, .weight = 0}}}));
+  EXPECT_EQ(late.on(fetch_order{v(41)}), (worker_effects{send_peer{evaluator, {.from = {w(2), {1}}, .round = 41, .weight = 0, .made = {1, 10}}}}));
   late.on(from(0, 77, 0.5, 101));
   const worker_effects out = late.on(done(2));
   EXPECT_EQ(only<mix>(out), (mix{{{t(101), 1}}}));
@@ -241,6 +241,11 @@ TEST(Gossip, TheEvaluatorGetsTheReplicaUnderTheVersionItAskedFor) {
   EXPECT_EQ(worker.on(fetch_order{v(3)}), (worker_effects{send_peer{evaluator, {.from = {w(0), {}}, .round = 3, .weight = 1}}}));
   worker.on(done(1));
   EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(4)})).what.weight, 1) << "every replica counts the same";
+  computed diverged = done(2);
+  diverged.finite = false;
+  worker.on(diverged);
+  worker.on(done(3, 5));
+  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(5)})).what.made, (step_count{2, 15})) << "those that count";
   gossip_worker empty{{w(0), {}}, 1, 7};
   EXPECT_EQ(only<send_peer>(empty.on(fetch_order{v(3)})).what.weight, 0) << "it has none yet";
 }

@@ -191,6 +191,39 @@ TEST(Simulate, ComputingAndWaitingAddUp) {
   EXPECT_EQ(out.workers.at({1}).waiting, 3 * 2 * ms);
 }
 
+/// What the workers of a gossip job send when they are asked for their replicas.
+struct replicas_asked_for final : listener {
+  void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
+    if (const auto* replica = std::get_if<peer_parcel>(&what); replica != nullptr && to == the_evaluator)
+      sent[replica->what.from.worker.value] = {elements_of(replica->data).begin(), elements_of(replica->data).end()};
+  }
+  std::map<std::uint32_t, std::vector<double>> sent;
+};
+
+// A step of 0.1 towards (1, -1) with curvatures 1 and 0.5.
+TEST(Simulate, GossipIsEvaluatedBetweenSteps) {
+  options job = job_of("gossip", 2, 1);
+  job.inject.stragglers = {{.worker = worker_id{1}, .factor = 1000}};
+  quadratic maths{smooth(0.1)};
+  replicas_asked_for replicas;
+  listener* const listeners[] = {&replicas};
+  EXPECT_EQ(simulate(job, maths, listeners).steps, 1U);
+  EXPECT_EQ(replicas.sent[0], (std::vector{0.1, -0.05}));
+  EXPECT_EQ(replicas.sent[1], (std::vector{0.0, 0.0})) << "its step has hardly begun";
+}
+
+// The news of the first step comes after 25 ms, when everybody has made two more, of 2 samples each.
+TEST(Simulate, StepsThatTheLeadHasNotHeardOfCountWithWhatTheyAreIn) {
+  options job = job_of("gossip", 2, 1);
+  job.inject.link.latency_ms = 25;
+  const result out = run(job);
+  EXPECT_EQ(out.virtual_time, (25 + 10 + 25) * ms);
+  EXPECT_EQ(out.steps, 6U);
+  EXPECT_EQ(out.samples, 12U);
+  EXPECT_EQ(out.curve.back().ver.value, 6U);
+  EXPECT_EQ(out.curve.back().samples, 12U);
+}
+
 // -- faults
 
 TEST(Simulate, PausedWorkerGoesOnWhereItWas) {

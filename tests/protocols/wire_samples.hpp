@@ -61,7 +61,7 @@ inline std::vector<sample> ordinary() {
       {"close", message{addressed<close>{{1}, small_close()}}},
       {"send_order", message{addressed<send_order>{{1}, {{2}, {41}, 43, {{3}, evaluator}, 5248, 4}}}},
       {"drop_order", message{addressed<drop_order>{{1}, {some_push()}}}},
-      {"peer_part", message{peer_part{{2}, {{{3}, {1}}, 17, 0.5, {}}, {64, 96}}}},
+      {"peer_part", message{peer_part{{2}, {{{3}, {1}}, 17, 0.5, {}, {18, 288}}, {64, 96}}}},
   };
 }
 
@@ -112,7 +112,7 @@ inline std::vector<sample> extreme() {
       {"send_order", message{addressed<send_order>{{u32}, {{u32}, {u64}, u64, everybody, u64, u32}}}},
       {"send_order_to_nobody", message{addressed<send_order>{}}},
       {"drop_order", message{addressed<drop_order>{{u32}, {id}}}},
-      {"peer_part", message{peer_part{{u32}, {{{u32}, {u32}}, u64, -big, {}}, {0, 16}}}},
+      {"peer_part", message{peer_part{{u32}, {{{u32}, {u32}}, u64, -big, {}, {u64, u64}}, {0, 16}}}},
   };
 }
 
