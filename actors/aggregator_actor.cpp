@@ -11,7 +11,11 @@
 namespace troupe::actors {
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue) {
+    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue), clock_(setup_.wall),
+      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+      }),
+      incoming_(setup_.link, clock_, timers_, incoming_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   self->doing.enter("collects");
 }
@@ -20,27 +24,34 @@ holder_control::behavior_type aggregator_state::make_behavior() {
   return {
     [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
     [this](const wire::push_end& end) { arrive(core_.add(end)); },
-    [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
     [](const protocols::arrival&) {}, // the lead's
     [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
     [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
     [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
     [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](const protocols::plan& msg) { perform(core_.machine.on(msg)); },
+    [this](const protocols::plan& msg) {
+      if (msg.epoch == protocols::plan_epoch{1})
+        run_clock(true);
+      perform(core_.machine.on(msg));
+    },
     [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
     [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [](pause_order) {}, // this and what follows: not an aggregator's
-    [](const protocols::resume_order&) {},
-    [](const protocols::hold_order&) {},
+    [this](pause_order) { run_clock(false); },
+    [this](const protocols::resume_order&) { run_clock(true); },
+    [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
     [this](const inspect_query&) { return report(); },
     [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-    [](const protocols::expired&) {},
+    [this](const protocols::expired& msg) {
+      if (timers_.fire(msg.timer))
+        incoming_.expired();
+    },
     [this](protocols::version ver) { summed(ver); },
     [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
     [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
+    [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
   };
 }
 
@@ -52,6 +63,9 @@ actor_report aggregator_state::report() const {
   const auto workers = core_.machine.workers_missing();
   if (!pending_.empty()) {
     out.state = "sums";
+  } else if (incoming_.carries()) {
+    out.state = "is behind a slow link";
+    out.waits_on = "what is under way on its emulated link";
   } else if (!children.empty()) {
     for (auto child : children)
       out.waits_for.push_back(fmt::format("aggregator {}", child.value));
@@ -68,9 +82,27 @@ actor_report aggregator_state::report() const {
   return out;
 }
 
-void aggregator_state::arrive(const std::optional<protocols::push>& complete) {
-  if (complete)
-    perform(core_.machine.on(*complete));
+/// A push, or a child's sum, has arrived when the emulated link, if there is one, has let it through.
+template <class Complete>
+void aggregator_state::arrive(const std::optional<Complete>& complete) {
+  if (!complete)
+    return;
+  auto hear = [this, what = *complete] { perform(core_.machine.on(what)); };
+  if (incoming_.delays())
+    incoming_.send(core_.bytes_of(*complete), std::move(hear));
+  else
+    hear();
+}
+
+void aggregator_state::run_clock(bool running) {
+  if (running == clock_.running())
+    return;
+  if (running) {
+    clock_.resume();
+    timers_.resume();
+  } else {
+    clock_.pause();
+  }
 }
 
 void aggregator_state::perform(const protocols::holder_effects& effects) {

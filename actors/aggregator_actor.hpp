@@ -9,8 +9,10 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/device_watch.hpp"
+#include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
 #include "actors/outliving.hpp"
+#include "actors/training_clock.hpp"
 #include "actors/type_ids.hpp"
 
 namespace troupe::actors {
@@ -23,9 +25,13 @@ struct aggregator_setup {
   std::shared_ptr<kernels::backend> queue;
   holder_landing landing;
   tracer_ptr trace;
+  protocols::link_spec link = {}; ///< emulated: of its host, inwards; whoever takes its sums has a link of its own
+  wall_clock wall = steady_ns;
 };
 
 /// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round.
+///
+/// Its clock stands still from `pause_order` to `resume_order`.
 class aggregator_state {
 public:
   static inline const char* name = "troupe.aggregator";
@@ -35,6 +41,9 @@ public:
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
 private:
+  /// The emulated link's; the machine has none.
+  static constexpr protocols::timer_id incoming_timer{1};
+
   struct pending_sum {
     protocols::version ver;
     kernels::buffer sum; ///< empty: none of the children counted
@@ -43,7 +52,8 @@ private:
   };
 
   actor_report report() const;
-  void arrive(const std::optional<protocols::push>& complete);
+  template <class Complete> void arrive(const std::optional<Complete>& complete);
+  void run_clock(bool running);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);
@@ -54,6 +64,9 @@ private:
   holder_core core_;
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
+  training_clock clock_;
+  training_timers timers_;
+  emulated_link incoming_;
   device_watch watch_;
 };
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "actors/training_clock.hpp"
 #include "protocols/duration.hpp"
@@ -14,8 +15,9 @@
 namespace troupe::actors {
 
 /// Delays deliveries as a link would: what is under way shares the bandwidth, then comes the latency. In training time. Stands
-/// for the link of a shard's own host, which all its workers share; their own links, which carry one flow each, are not
-/// the bottleneck and add nothing. Where workers send to each other, for that on which each of them sends.
+/// for the link of a holder's own host, which all share who send to it: pushes and partial sums come in, parameters go out.
+/// The senders' own links, which carry one flow each, are not the bottleneck and add nothing. Where workers send to each other,
+/// for that on which each of them sends. What carries no tensor (a trailer, an arrival, an order) takes the latency alone.
 class emulated_link {
 public:
   /// `timer`: the one of `timers` that is this link's; its owner calls `expired` when it has fired.
@@ -26,12 +28,26 @@ public:
   bool delays() const { return spec_.mbit > 0 || spec_.latency_ms > 0; }
   /// Whether it still transmits.
   bool busy() const { return !under_way_.empty(); }
+  /// Whether anything is to come yet.
+  bool carries() const { return busy() || !transmitted_.empty(); }
 
-  void send(std::uint64_t bytes, std::function<void()> deliver) {
+  /// `head_start`: for how long it has been under way already; it stays behind what was sent before it.
+  void send(std::uint64_t bytes, std::function<void()> deliver, protocols::nanoseconds head_start = 0) {
     move_on();
     link_.start(clock_.now(), ++last_, bytes);
-    under_way_.emplace(last_, std::move(deliver));
+    under_way_.emplace(last_, delivery{latency() - head_start, std::move(deliver)});
     await();
+  }
+
+  /// At once, in its order, all that is under way: the clock stands still, and somebody waits for it nevertheless.
+  void deliver_all() {
+    auto first = std::exchange(transmitted_, {});
+    auto then = std::exchange(under_way_, {});
+    link_ = protocols::shared_link{spec_};
+    for (auto& each : first)
+      each.deliver();
+    for (auto& [id, each] : then)
+      each.deliver();
   }
 
   void expired() {
@@ -46,16 +62,19 @@ public:
 
 private:
   struct delivery {
-    protocols::nanoseconds due;
+    protocols::nanoseconds due; ///< while it is transmitted: how long after that
     std::function<void()> deliver;
   };
+
+  protocols::nanoseconds latency() const { return protocols::duration_of_ms(spec_.latency_ms); }
 
   /// What is through the link goes on to its latency.
   void move_on() {
     auto now = clock_.now();
-    for (auto id : link_.through(now))
-      transmitted_.push_back(
-        {now + protocols::duration_of_ms(spec_.latency_ms), std::move(under_way_.extract(id).mapped())});
+    for (auto id : link_.through(now)) {
+      auto through = std::move(under_way_.extract(id).mapped());
+      transmitted_.push_back({now + through.due, std::move(through.deliver)});
+    }
   }
 
   void await() {
@@ -72,7 +91,7 @@ private:
   training_timers& timers_;
   protocols::timer_id timer_;
   std::uint64_t last_ = 0;
-  std::map<std::uint64_t, std::function<void()>> under_way_;
+  std::map<std::uint64_t, delivery> under_way_;
   std::deque<delivery> transmitted_;
 };
 

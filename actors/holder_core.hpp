@@ -45,19 +45,20 @@ public:
     return counted(inbox_.add(head, payload, store));
   }
   std::optional<protocols::push> add(const wire::push_end& end) { return counted(inbox_.add(end, store)); }
+  /// Likewise a child's sum.
   template <class Payload>
-  protocols::holder_effects on(const wire::partial_part& head, const Payload& payload) {
+  std::optional<protocols::partial> add(const wire::partial_part& head, const Payload& payload) {
     protocols::partial done{head.from, head.ver, {}};
     if (!head.empty) {
       partial_key key{head.from, head.ver};
       if (!partials_.add(key, {head.where.begin, head.where.end}, payload))
-        return {};
+        return std::nullopt;
       auto sum = partials_.take(key);
       if (!sum)
-        return {};
+        return std::nullopt;
       done.sum = store.keep(std::move(*sum));
     }
-    return machine.on(done);
+    return done;
   }
   protocols::holder_effects on(const protocols::worker_down& msg) {
     inbox_.drop(msg.worker, msg.life);
@@ -82,6 +83,10 @@ public:
     auto landed = queue_->allocate_host(what.bytes());
     queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
   }
+
+  /// What it brought takes on a link: 0 where that is a trailer alone.
+  std::size_t bytes_of(const protocols::push& what) const { return store.find(what.gradient).bytes(); }
+  std::size_t bytes_of(const protocols::partial& what) const { return store.find(what.sum).bytes(); }
 
   protocols::holder machine;
   ticket_store store;

@@ -115,7 +115,7 @@ void node_job::spawn_holders() {
       roles_.shards.emplace(where.index, shard);
       actor = shard;
     } else {
-      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_};
+      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_, .link = what_.inject.link};
       for (auto parent : place.parents)
         setup.partitions.push_back(cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
       actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));

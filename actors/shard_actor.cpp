@@ -16,7 +16,7 @@ namespace troupe::actors {
 namespace {
 
 /// Not the rule's timers: the emulated links'.
-constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff'fffe};
+constexpr protocols::timer_id incoming_timer{0xffff'ffff}, outgoing_timer{0xffff'fffe}, orders_timer{0xffff'fffd};
 /// Each keeps a version alive.
 constexpr std::size_t most_readings = 8;
 
@@ -24,11 +24,12 @@ constexpr std::size_t most_readings = 8;
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
-      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing),
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
-      incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer) {
+      incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer),
+      orders_(setup_.link, clock_, timers_, orders_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   activity_.enter("collects");
   begin();
@@ -64,12 +65,18 @@ shard_control::behavior_type shard_state::make_behavior() {
     // pushes
     [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
     [this](const wire::push_end& end) { arrive(core_.add(end)); },
-    [this](const wire::partial_part& head, const kernels::buffer& payload) { perform(core_.on(head, payload)); },
+    [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
     // to the lead
-    [this](protocols::arrival& msg) {
-      msg.what.at = clock_.now();
-      if (setup_.lead)
-        perform_as_lead(setup_.lead->on(msg));
+    [this](const protocols::arrival& msg) {
+      auto hear = [this, here = msg]() mutable {
+        here.what.at = clock_.now();
+        if (setup_.lead)
+          perform_as_lead(setup_.lead->on(here));
+      };
+      if (incoming_.delays())
+        transmit(incoming_, msg.what.id.worker, 0, std::move(hear));
+      else
+        hear();
     },
     // the lead's orders
     [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
@@ -91,14 +98,18 @@ shard_control::behavior_type shard_state::make_behavior() {
     },
     [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
     [this](pause_order) {
-      if (!leads())
-        run_clock(false);
+      if (leads())
+        return;
+      run_clock(false);
+      if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
+        incoming_.deliver_all();
     },
     [this](const protocols::resume_order& msg) {
-      if (leads())
-        perform_as_lead(setup_.lead->on(msg));
-      else
-        run_clock(true);
+      if (!leads())
+        return run_clock(true);
+      head_start_ = clock_.now() - decided_at_;
+      perform_as_lead(setup_.lead->on(msg));
+      head_start_ = 0;
     },
     [this](const protocols::hold_order& msg) {
       if (leads())
@@ -127,6 +138,8 @@ shard_control::behavior_type shard_state::make_behavior() {
         incoming_.expired();
       else if (due->timer == outgoing_timer)
         outgoing_.expired();
+      else if (due->timer == orders_timer)
+        orders_.expired();
       else if (setup_.lead)
         perform_as_lead(setup_.lead->on(*due));
     },
@@ -134,7 +147,7 @@ shard_control::behavior_type shard_state::make_behavior() {
     [this](protocols::version ver) { applied(ver); },
     [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
     [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::partial_part& head, const device_tensor& payload) { perform(core_.on(head, payload)); },
+    [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
   };
 }
 
@@ -147,7 +160,18 @@ void shard_state::arrive(const std::optional<protocols::push>& complete) {
     perform(core_.machine.on(what));
   };
   if (incoming_.delays())
-    transmit(incoming_, complete->id.worker, complete->gradient == protocols::ticket{} ? 0 : newest_.bytes(), std::move(hear));
+    transmit(incoming_, complete->id.worker, core_.bytes_of(*complete), std::move(hear));
+  else
+    hear();
+}
+
+/// A child's sum, likewise.
+void shard_state::arrive(const std::optional<protocols::partial>& complete) {
+  if (!complete)
+    return;
+  auto hear = [this, what = *complete] { perform(core_.machine.on(what)); };
+  if (incoming_.delays() && clock_.running())
+    incoming_.send(core_.bytes_of(*complete), std::move(hear));
   else
     hear();
 }
@@ -178,6 +202,8 @@ void shard_state::perform(const protocols::holder_effects& effects) {
                  [this](const protocols::release& e) { retained_.erase(e.what); },
                  [this](const protocols::report& e) {
                    note(e);
+                   if (e.what == protocols::report::kind::held)
+                     hold();
                    if (leads() && peers_->coordinator)
                      caf::anon_send(peers_->coordinator, e);
                  },
@@ -186,7 +212,8 @@ void shard_state::perform(const protocols::holder_effects& effects) {
 }
 
 void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
-  update_clock();
+  if (leads() && !setup_.lead->held())
+    run_clock(true);
   for (const auto& effect : effects)
     std::visit(overloaded{
                  [this](const protocols::close& e) { broadcast(e); },
@@ -196,6 +223,10 @@ void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
                  [this](const protocols::release& e) { perform(core_.machine.on(e)); },
                  [this](const protocols::arm_timer& e) { timers_.arm(e); },
                  [this](const protocols::report& e) {
+                   if (e.what == protocols::report::kind::held) {
+                     decided_at_ = clock_.now();
+                     return perform(core_.machine.on(e));
+                   }
                    note(e);
                    if (leads()) // where every shard has its own versions, the lead's are the job's
                      caf::anon_send(peers_->coordinator, e);
@@ -211,8 +242,15 @@ void shard_state::broadcast(const Order& order) {
   bool for_all = !setup_.per_push;
   if constexpr (std::is_same_v<Order, protocols::send_order>)
     for_all = for_all || order.to == std::vector{protocols::evaluator};
-  for (std::size_t i = 1; for_all && i < peers_->holders.size(); ++i)
-    caf::anon_send(peers_->holders[i], order);
+  auto tell = [peers = peers_, order] {
+    for (std::size_t i = 1; i < peers->holders.size(); ++i)
+      caf::anon_send(peers->holders[i], order);
+  };
+  // Parameters that were held back are ordered as if the close had done so.
+  if (for_all && peers_->holders.size() > 1 && orders_.delays() && clock_.running())
+    orders_.send(0, std::move(tell), std::is_same_v<Order, protocols::send_order> ? head_start_ : 0);
+  else if (for_all)
+    tell();
   perform(core_.machine.on(order));
 }
 
@@ -334,10 +372,12 @@ actor_report shard_state::report() const {
     out.waits_for.erase(std::ranges::unique(out.waits_for).begin(), out.waits_for.end()); // neighbours share an aggregator
     out.waits_on = fmt::format("gradients of round {}", ready_version_.value + 1);
   }
-  if (!on_links_.empty() && (!leads() || out.waits_for.empty())) {
+  const bool sums = !setup_.place.children.empty() && incoming_.carries() && on_links_.empty();
+  if (sums || (!on_links_.empty() && (!leads() || out.waits_for.empty()))) {
     out.state = "is behind a slow link";
     out.waits_for.clear();
-    out.waits_on = fmt::format("what is under way on its emulated link: of {} workers", std::set(on_links_.begin(), on_links_.end()).size());
+    out.waits_on = "what is under way on its emulated link: ";
+    out.waits_on += sums ? "partial sums" : fmt::format("of {} workers", std::set(on_links_.begin(), on_links_.end()).size());
   }
   out.fields = {{"version", std::to_string(ready_version_.value)},
                 {"round", std::to_string(ready_version_.value + 1)},
@@ -459,10 +499,10 @@ void shard_state::send(const role_peers& peers, const protocols::send_order& ord
     caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to), what.data);
 }
 
-/// The lead's clock stands still while it holds.
-void shard_state::update_clock() {
-  if (leads())
-    run_clock(!setup_.lead->held());
+/// The lead's: the version is made here, and others wait for the order to make it, too.
+void shard_state::hold() {
+  run_clock(false);
+  orders_.deliver_all();
 }
 
 void shard_state::run_clock(bool running) {

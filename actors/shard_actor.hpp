@@ -40,9 +40,14 @@ struct shard_setup {
   tracer_ptr trace;
   /// That a message to another host holds at most: what fits the control plane's (system.cpp), with room to spare.
   std::uint64_t floats_per_piece = 128 * 1024;
+  wall_clock wall = steady_ns;
 };
 
-/// The lead's clock stands still while it holds; the other shards' from `pause_order` to `resume_order`.
+/// The lead's clock stands still from the version at which it holds, once that is made here, until it goes on; the other shards'
+/// from `pause_order` to `resume_order`.
+///
+/// Over an emulated link what others send (pushes, partial sums, arrivals) comes in by the shard's own; its parameters, and a
+/// lead's orders, go out by it. Nothing that an evaluation waits for is delayed while the clock stands still.
 ///
 /// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range; when it has run, its partitions
 /// go to roles on devices of this process as they lie, and through host memory, one after the other, to all others.
@@ -99,12 +104,13 @@ private:
   void note(const protocols::report& what);
   caf::result<parameters_piece> read(const parameters_query& what);
   void deliver(const piece_landed& piece);
-  void update_clock();
+  void hold();
   void run_clock(bool running);
   actor_report report() const;
   std::string who_brings_push_of(protocols::worker_id worker) const;
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
   void arrive(const std::optional<protocols::push>& complete);
+  void arrive(const std::optional<protocols::partial>& complete);
   void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);
 
   measured_pointer<shard_control> self_;
@@ -125,7 +131,9 @@ private:
   activity& activity_;
   training_clock clock_;
   training_timers timers_;
-  emulated_link incoming_, outgoing_;
+  emulated_link incoming_, outgoing_, orders_;
+  protocols::nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
+  protocols::nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
   std::multiset<protocols::worker_id> on_links_; ///< whose pushes, or parameters, are under way on these
   device_watch watch_;
 };

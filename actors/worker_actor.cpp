@@ -30,7 +30,7 @@ bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end 
 
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
-      activity_(self->doing),
+      activity_(self->doing), clock_(setup_.wall),
       timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }),
@@ -219,6 +219,7 @@ void worker_state::begin(const protocols::compute& what, std::optional<local_upd
   step_ = {};
   step_.what = what;
   step_.update = std::move(update);
+  step_.begun = clock_.now();
   step_.slots_missing = slots_per_partition_;
   for (const auto& part : what.parts) {
     auto rows = slice_at(what.position, what, part.index);
@@ -327,8 +328,9 @@ void worker_state::on_computed(compute_result& result) {
     setup_.meter->emulated_ns += wanted;
     finished_->compute = std::max(wanted, result.compute_ns);
   }
-  if (wanted > result.compute_ns || !clock_.running())
-    timers_.arm({step_timer, std::max<protocols::nanoseconds>(0, wanted - result.compute_ns)});
+  const auto left = step_.begun + wanted - clock_.now();
+  if (left > 0 || !clock_.running())
+    timers_.arm({step_timer, std::max<protocols::nanoseconds>(0, left)});
   else
     finish_step();
 }

@@ -52,6 +52,7 @@ struct worker_setup {
   /// Where its compute actor's memory is not the host's: its queue, for memory alone, and the same actor's other half.
   std::shared_ptr<kernels::backend> device = nullptr;
   device_compute_actor device_compute = {};
+  wall_clock wall = steady_ns;
 };
 
 /// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
