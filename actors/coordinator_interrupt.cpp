@@ -39,8 +39,13 @@ void coordinator_state::on_collected(const collected& msg) {
   if (!interrupt_)
     return;
   for (const auto& late : std::exchange(late_, {}))
-    if (centreless_ || late.ver <= msg.ver)
+    if (!centreless_ && late.ver <= msg.ver)
       count(late);
+  if (centreless_) { // replicas say themselves which steps are in them
+    const auto more = machine_->unheard(msg.made);
+    result_.steps += more.steps;
+    result_.samples += more.samples;
+  }
   result_.parameters = msg.parameters;
   result_.weights_step = centreless_ ? result_.steps : msg.ver.value;
   finish({true, *interrupt_});

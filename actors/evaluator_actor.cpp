@@ -142,7 +142,7 @@ void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameter
   ver_ = ver;
   span_ = open_span{setup_.trace, span_kind::evaluate, 0, {signed_of(ver)}};
   parameters_ = std::move(parameters);
-  caf::anon_send(peers_->coordinator, collected{ver, parameters_});
+  caf::anon_send(peers_->coordinator, collected{ver, parameters_, made_});
   on_queue_ = parameters_;
   if (!setup_.queue->on_host()) {
     on_queue_ = setup_.queue->allocate(parameters_.bytes());

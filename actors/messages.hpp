@@ -233,6 +233,7 @@ struct record_order {
 struct collected {
   protocols::version ver;
   kernels::buffer parameters;
+  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< where there is no centre: what its replicas hold
 };
 /// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
 struct evaluation {

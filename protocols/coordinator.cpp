@@ -103,12 +103,21 @@ coordinator_effects coordinator::on(const evaluated& msg) {
 
 /// Where there is no centre: steps that the lead has not heard of yet.
 void coordinator::count_finished(const evaluated& msg) {
-  for (const auto& [who, made] : msg.made)
+  const step_count more = unheard(msg.made);
+  version_.value += more.steps;
+  samples_ += more.samples;
+}
+
+step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {
+  step_count out;
+  for (const auto& [who, all] : made)
     if (const auto member = members_.find(who.worker); member != members_.end() && member->second == who.life) {
-      const step_count counted = counted_[who.worker];
-      version_.value += made.steps - std::min(made.steps, counted.steps);
-      samples_ += made.samples - std::min(made.samples, counted.samples);
+      const auto known = counted_.find(who.worker);
+      const step_count counted = known == counted_.end() ? step_count{} : known->second;
+      out.steps += all.steps - std::min(all.steps, counted.steps);
+      out.samples += all.samples - std::min(all.samples, counted.samples);
     }
+  return out;
 }
 
 coordinator_effects coordinator::on(const expired& msg) {

@@ -70,6 +70,8 @@ public:
   /// What was held, or evaluated, last.
   version held_version() const { return version_; }
   std::uint64_t held_samples() const { return samples_; }
+  /// Where there is no centre: of the steps that replicas hold, those of which no report has come yet.
+  step_count unheard(const std::vector<std::pair<member, step_count>>& made) const;
 
 private:
   bool is_out(member who) const;
