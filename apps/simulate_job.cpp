@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "apps/quadratic_options.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
+#include "protocols/catalog.hpp"
 
 namespace troupe::apps {
 
@@ -41,7 +43,19 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   return out;
 }
 
+/// Virtual time passes where somebody waits for it, or not at all.
+void refuse_endless(const sim::options& how) {
+  const bool steps_take_time = how.inject.step_ms > 0 || !how.measured.compute.empty();
+  const bool links_take_time = how.inject.link.latency_ms > 0 || protocols::transmission(how.inject.link, how.model_bytes) > 0;
+  const auto entry = protocols::find_protocol(how.protocol.name, how.added);
+  if (!steps_take_time && links_take_time && entry && entry->centreless)
+    throw std::runtime_error(fmt::format("no step takes any time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10", how.protocol.name));
+  if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)
+    throw std::runtime_error("no step takes any time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
+}
+
 simulation play(const sim::options& options, sim::numerics& maths) {
+  refuse_endless(options);
   const auto begin = std::chrono::steady_clock::now();
   simulation out;
   out.result = sim::simulate(options, maths);

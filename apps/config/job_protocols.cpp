@@ -219,8 +219,10 @@ void read_protocols(job_draft& draft, const std::string& asked) {
     chosen = choose(draft, catalog, asked);
   if (chosen == nullptr)
     return;
-  if (!chosen->takes_fan_in && draft.has("protocol.fan_in"))
+  if (!chosen->takes_fan_in && draft.has("protocol.fan_in")) {
     draft.refuse("protocol.fan_in", fmt::format("{} takes no protocol.fan_in: it has no aggregators; leave it out", own.name));
+    draft.refused.insert("protocol.fan_in");
+  }
   if (!chosen->takes_fan_in)
     draft.idle.insert("protocol.fan_in");
 }

@@ -115,7 +115,7 @@ class Usage(Case):
         self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
         self.assertAlmostEqual(step["ratio"], step["actors_samples_per_s"] / step["direct_samples_per_s"], places=9)
         result = last_json(troupe("bench", "actors", "--tiny", "--json"))
-        self.assertEqual(result["actors"], 2 * 1500 + 2)  # and the nodes
+        self.assertEqual(result["actors"], 2 * 1500 + 3)  # and the nodes
         self.assertGreater(min(result["spawn_per_s"], result["snapshot_ms"], result["job_steps_per_s"]), 0)
         # How much is lost is for a quiet machine to say. What one look costs anywhere is in inspection_test.cpp: a message to each actor.
         self.assertTrue(math.isfinite(result["inspect_overhead"]), result)

@@ -335,7 +335,7 @@ TEST(Set, WhatIsNotTomlIsAString) {
   EXPECT_EQ(data.source, "idx");
   EXPECT_EQ(data.path, "../some where/mnist=1");
   EXPECT_EQ(load_good(smallest, {"name=\"quoted\""}).job.name, "quoted");
-  EXPECT_EQ(load_good(smallest, {"name="}).job.name, "");
+  EXPECT_EQ(load_good(smallest, {"name=\"\""}).job.name, "");
 }
 
 TEST(Set, ALineBreakInAValueIsNoSecondAssignment) {
