@@ -16,6 +16,7 @@
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "protocols/catalog.hpp"
+#include "protocols/duration.hpp"
 
 namespace troupe::apps {
 
@@ -47,7 +48,7 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
 void refuse_endless(const sim::options& how) {
   const bool steps_take_time = how.inject.step_ms > 0 || !how.measured.compute.empty();
   const bool at_one_place = how.colocated && how.nodes == 1; // nothing passes a link
-  const bool links_take_time = !at_one_place && (how.inject.link.latency_ms > 0 || protocols::transmission(how.inject.link, how.model_bytes) > 0);
+  const bool links_take_time = !at_one_place && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0 || protocols::transmission(how.inject.link, how.model_bytes) > 0);
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
   if (!steps_take_time && links_take_time && entry && entry->centreless)
     throw std::runtime_error(fmt::format("no step takes any time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10", how.protocol.name));
