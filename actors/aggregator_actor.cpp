@@ -32,13 +32,13 @@ holder_control::behavior_type aggregator_state::make_behavior() {
     [this](const peers_ptr& peers) { peers_ = peers; },
     [this](const protocols::plan& msg) {
       if (msg.epoch == protocols::plan_epoch{1})
-        run_clock(true);
+        run(clock_, timers_, true);
       perform(core_.machine.on(msg));
     },
     [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
     [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [this](pause_order) { run_clock(false); },
-    [this](const protocols::resume_order&) { run_clock(true); },
+    [this](pause_order) { run(clock_, timers_, false); },
+    [this](const protocols::resume_order&) { run(clock_, timers_, true); },
     [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
     [](const protocols::fetch_order&) {},
     [](waiting_query) { return std::vector<std::uint32_t>{}; },
@@ -92,17 +92,6 @@ void aggregator_state::arrive(const std::optional<Complete>& complete) {
     incoming_.send(core_.bytes_of(*complete), std::move(hear));
   else
     hear();
-}
-
-void aggregator_state::run_clock(bool running) {
-  if (running == clock_.running())
-    return;
-  if (running) {
-    clock_.resume();
-    timers_.resume();
-  } else {
-    clock_.pause();
-  }
 }
 
 void aggregator_state::perform(const protocols::holder_effects& effects) {

@@ -53,7 +53,6 @@ private:
 
   actor_report report() const;
   template <class Complete> void arrive(const std::optional<Complete>& complete);
-  void run_clock(bool running);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);

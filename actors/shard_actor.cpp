@@ -86,7 +86,7 @@ shard_control::behavior_type shard_state::make_behavior() {
     [this](const peers_ptr& peers) { peers_ = peers; },
     [this](const protocols::plan& msg) {
       if (!leads() && msg.epoch == protocols::plan_epoch{1})
-        run_clock(true);
+        run(clock_, timers_, true);
       perform(core_.machine.on(msg));
       if (setup_.lead)
         perform_as_lead(setup_.lead->on(msg));
@@ -100,13 +100,13 @@ shard_control::behavior_type shard_state::make_behavior() {
     [this](pause_order) {
       if (leads())
         return;
-      run_clock(false);
+      run(clock_, timers_, false);
       if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
         incoming_.deliver_all();
     },
     [this](const protocols::resume_order& msg) {
       if (!leads())
-        return run_clock(true);
+        return run(clock_, timers_, true);
       head_start_ = clock_.now() - decided_at_;
       perform_as_lead(setup_.lead->on(msg));
       head_start_ = 0;
@@ -213,7 +213,7 @@ void shard_state::perform(const protocols::holder_effects& effects) {
 
 void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
   if (leads() && !setup_.lead->held())
-    run_clock(true);
+    run(clock_, timers_, true);
   for (const auto& effect : effects)
     std::visit(overloaded{
                  [this](const protocols::close& e) { broadcast(e); },
@@ -501,19 +501,8 @@ void shard_state::send(const role_peers& peers, const protocols::send_order& ord
 
 /// The lead's: the version is made here, and others wait for the order to make it, too.
 void shard_state::hold() {
-  run_clock(false);
+  run(clock_, timers_, false);
   orders_.deliver_all();
-}
-
-void shard_state::run_clock(bool running) {
-  if (running == clock_.running())
-    return;
-  if (running) {
-    clock_.resume();
-    timers_.resume();
-  } else {
-    clock_.pause();
-  }
 }
 
 } // namespace troupe::actors

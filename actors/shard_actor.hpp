@@ -105,7 +105,6 @@ private:
   caf::result<parameters_piece> read(const parameters_query& what);
   void deliver(const piece_landed& piece);
   void hold();
-  void run_clock(bool running);
   actor_report report() const;
   std::string who_brings_push_of(protocols::worker_id worker) const;
   bool leads() const { return setup_.place.self == protocols::holder_id{0}; }

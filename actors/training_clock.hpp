@@ -109,4 +109,16 @@ private:
   std::map<protocols::timer_id, timer_state> timers_;
 };
 
+/// Lets a clock and its timers run, or stand still; nothing where they do already.
+inline void run(training_clock& clock, training_timers& timers, bool running) {
+  if (running == clock.running())
+    return;
+  if (running) {
+    clock.resume();
+    timers.resume();
+  } else {
+    clock.pause();
+  }
+}
+
 } // namespace troupe::actors

@@ -141,7 +141,7 @@ actors::inspect_figures measure_inspection(const bench_options& options) {
   return actors::bench_inspection({});
 }
 
-boost::json::object row_json(const actors::inspect_figures& looked, boost::json::array models) {
+boost::json::object look_json(const actors::inspect_figures& looked, boost::json::array models) {
   return {{"spawn_per_s", looked.spawn_per_s},
           {"snapshot_ms", looked.snapshot_ms},
           {"actors", looked.actors},
@@ -186,7 +186,7 @@ int bench_steps(const bench_options& options) {
                     fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors), fmt::format("{:.3f}", row->ratio)});
   }
   if (options.json)
-    print_json(looked ? row_json(*looked, std::move(all)) : all.front().as_object());
+    print_json(looked ? look_json(*looked, std::move(all)) : all.front().as_object());
   else
     fmt::print("{}", looked ? text_of_look(*looked) : "");
   if (!options.json)

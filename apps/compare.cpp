@@ -147,10 +147,6 @@ std::string table_of(const std::vector<row>& rows, double target) {
   return table(cells);
 }
 
-json::value finite_or_null(double value) {
-  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
-}
-
 json::object comparison_json(const std::vector<row>& rows) {
   json::array runs;
   for (const auto& [label, how] : rows) {

@@ -40,8 +40,12 @@ void print_json(const boost::json::object& object) {
   std::fflush(stdout);
 }
 
+boost::json::value finite_or_null(double value) {
+  return std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
+}
+
 boost::json::value number_or_null(bool applies, double value) {
-  return applies && std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr);
+  return applies ? finite_or_null(value) : boost::json::value(nullptr);
 }
 
 std::size_t letters(std::string_view text) {

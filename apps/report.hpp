@@ -23,7 +23,9 @@ boost::json::array errors_json(const config::refusal& why);
 
 /// One object on a line of its own: the last thing that goes to stdout.
 void print_json(const boost::json::object& object);
-/// `value`, or null where it does not apply or is not finite, for which JSON has no word.
+/// `value`, or null where it is not finite, for which JSON has no word.
+boost::json::value finite_or_null(double value);
+/// The same, and null where it does not apply.
 boost::json::value number_or_null(bool applies, double value);
 
 /// How many letters a text in UTF-8 has.

@@ -88,7 +88,9 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   if (stopped_ || !evaluating_ || msg.ver != version_)
     return {};
   evaluating_ = false;
-  count_finished(msg);
+  const step_count more = unheard(msg.made);
+  version_.value += more.steps;
+  samples_ += more.samples;
   target_reached_ = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
   if (target_reached_ || at_the_end()) {
     stopped_ = true;
@@ -99,13 +101,6 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(msg.at));
   return out;
-}
-
-/// Where there is no centre: steps that the lead has not heard of yet.
-void coordinator::count_finished(const evaluated& msg) {
-  const step_count more = unheard(msg.made);
-  version_.value += more.steps;
-  samples_ += more.samples;
 }
 
 step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {

@@ -75,7 +75,6 @@ public:
 
 private:
   bool is_out(member who) const;
-  void count_finished(const evaluated& msg);
   coordinator_effects start();
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
   coordinator_effects fail(std::string reason);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <ctime>
 #include <optional>
 
@@ -17,9 +16,6 @@
 namespace troupe::apps::console {
 
 namespace {
-
-/// JSON has no word for what is not finite: the loss of a run that went astray.
-boost::json::value finite_or_null(double value) { return std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr); }
 
 std::string head_of(const actors::history& past, const actors::job_title& job) {
   auto text = fmt::format("job {} ({}), {}, {}", job.number, job.name, job.protocol, job.state);

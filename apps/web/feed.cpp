@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "apps/report.hpp"
 #include "apps/run_progress.hpp"
 #include "apps/web/folding.hpp"
 
@@ -17,13 +18,10 @@ constexpr std::size_t most_evaluations = 1000, most_events = 200, most_lanes = 6
 /// A round that takes longer than this is worth a word about its cause.
 constexpr double long_round_s = 2;
 
-/// JSON has no word for what is not finite.
-boost::json::value number(double value) { return std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr); }
-
 /// Enough for a curve, and short.
 boost::json::value five_digits(double value) {
   if (value == 0 || !std::isfinite(value))
-    return number(value);
+    return finite_or_null(value);
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 4);
   return std::round(value / unit) * unit;
 }
@@ -129,9 +127,9 @@ void feed::on_finished(actors::job_result result) {
                {"samples", result.samples},
                {"epochs", result.epochs},
                {"seconds", result.seconds},
-               {"train_loss", result.last ? number(result.last->train_loss) : nullptr},
-               {"test_loss", result.last ? number(result.last->test_loss) : nullptr},
-               {"test_accuracy", result.last ? number(result.last->test_accuracy) : nullptr},
+               {"train_loss", result.last ? finite_or_null(result.last->train_loss) : nullptr},
+               {"test_loss", result.last ? finite_or_null(result.last->test_loss) : nullptr},
+               {"test_accuracy", result.last ? finite_or_null(result.last->test_accuracy) : nullptr},
                {"staleness_mean", result.staleness_mean()},
                {"discarded", result.discarded},
                {"bytes_sent", result.bytes_sent}};
@@ -204,12 +202,12 @@ boost::json::object feed::progress_json() const {
           {"samples", p.samples},
           {"epoch", p.epoch},
           {"seconds", p.seconds},
-          {"train_loss", number(p.train_loss)},
-          {"samples_per_s", p.seconds > 0 ? number(static_cast<double>(p.samples) / p.seconds) : nullptr},
+          {"train_loss", finite_or_null(p.train_loss)},
+          {"samples_per_s", p.seconds > 0 ? finite_or_null(static_cast<double>(p.samples) / p.seconds) : nullptr},
           {"slowest", p.slowest_worker ? boost::json::value(*p.slowest_worker) : boost::json::value(nullptr)},
           {"slowest_ms", p.slowest_ms},
           {"done", done},
-          {"left_s", done > 0 ? number(p.seconds * (1 - done) / done) : nullptr}};
+          {"left_s", done > 0 ? finite_or_null(p.seconds * (1 - done) / done) : nullptr}};
 }
 
 boost::json::object feed::curves_json() const {
@@ -220,9 +218,9 @@ boost::json::object feed::curves_json() const {
     evaluations.push_back({{"step", e.step},
                            {"samples", e.samples},
                            {"seconds", e.seconds},
-                           {"train_loss", number(e.train_loss)},
-                           {"test_loss", number(e.test_loss)},
-                           {"test_accuracy", number(e.test_accuracy)}});
+                           {"train_loss", finite_or_null(e.train_loss)},
+                           {"test_loss", finite_or_null(e.test_loss)},
+                           {"test_accuracy", finite_or_null(e.test_accuracy)}});
   return {{"losses", std::move(losses)}, {"evaluations", std::move(evaluations)}};
 }
 

@@ -73,7 +73,7 @@ MUTANTS = [
     ("coordinator.cpp", "|| (buried != buried_.end() && who.life <= buried->second);", ";", "the dead join again"),
     ("coordinator.cpp", "members_.empty() && !(evaluating_ && at_the_end() && !options_.centreless)", "members_.empty()", "a job that is done fails"),
     ("coordinator.cpp", "(samples_ / every + 1) * every", "samples_ + every", "evaluation points drift"),
-    ("coordinator.cpp", "  count_finished(msg);\n", "", "steps under way to the lead are evaluated and do not count"),
+    ("coordinator.cpp", "  version_.value += more.steps;\n", "", "steps under way to the lead are evaluated and do not count"),
     ("coordinator.cpp", "  evaluating_ = false;\n", "", "evaluates once only"),
     ("coordinator.cpp", "    time_is_up_ = true;", "    ;", "time does not end a job"),
     ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
