@@ -141,13 +141,13 @@ void worker_track::adopts(protocols::version ver) {
     end({signed_of(ver)});
 }
 
-void worker_track::computes(protocols::nanoseconds training_now) {
+void worker_track::computes(protocols::nanoseconds begun) {
   if (!records())
     return;
   if (open_ && open_->what == span_kind::push) // a sum is still computed of what it sends; parameters were there already
     end({0, static_cast<std::int64_t>(clock_.value)});
   begin(span_kind::compute);
-  training_begin_ = training_now;
+  training_begin_ = begun;
 }
 
 void worker_track::took(protocols::nanoseconds real, protocols::nanoseconds emulated) {

@@ -133,7 +133,8 @@ public:
 
   /// It has parameters to work with: its wait is over.
   void adopts(protocols::version ver);
-  void computes(protocols::nanoseconds training_now);
+  /// The device is asked. `begun`: when the step began in training time; what loading its rows took is part of its `training_ns`.
+  void computes(protocols::nanoseconds begun);
   void computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now);
   /// What the step under way took on the device, and what it is made to take (0: as long).
   void took(protocols::nanoseconds real, protocols::nanoseconds emulated);

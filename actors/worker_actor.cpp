@@ -279,7 +279,7 @@ void worker_state::on_batch(loaded_batch& loaded) {
 void worker_state::compute() {
   queued_ns_ = steady_ns() - begun_ns_;
   activity_.again("computes");
-  track_.computes(clock_.now());
+  track_.computes(step_.begun);
   step_.computing = true;
   compute_request request;
   request.step = step_.what.step;
