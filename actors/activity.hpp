@@ -46,7 +46,8 @@ public:
     out.mailbox = waiting;
     out.messages -= std::min(out.messages, out.mailbox);
     out.messages_per_s = static_cast<double>(received_.load(std::memory_order_relaxed) - recent_.messages) / seconds;
-    out.busy = std::clamp(static_cast<double>(busy_ns_.load(std::memory_order_relaxed) + here - recent_.busy_ns) * 1e-9 / seconds, 0.0, 1.0);
+    out.busy = std::clamp(static_cast<double>(busy_ns_.load(std::memory_order_relaxed) + here - recent_.busy_ns) * 1e-9 / seconds,
+                          0.0, 1.0);
     out.last_error = last_error_;
     return out;
   }

@@ -12,9 +12,10 @@ namespace troupe::actors {
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue), clock_(setup_.wall),
-      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }),
+      timers_(clock_,
+              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+              }),
       incoming_(setup_.link, clock_, timers_, incoming_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   self->doing.enter("collects");
@@ -22,36 +23,36 @@ aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggreg
 
 holder_control::behavior_type aggregator_state::make_behavior() {
   return {
-    [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::push_end& end) { arrive(core_.add(end)); },
-    [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
-    [](const protocols::arrival&) {}, // the lead's
-    [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
-    [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
-    [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
-    [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](const protocols::plan& msg) {
-      if (msg.epoch == protocols::plan_epoch{1})
-        run(clock_, timers_, true);
-      perform(core_.machine.on(msg));
-    },
-    [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
-    [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [this](pause_order) { run(clock_, timers_, false); },
-    [this](const protocols::resume_order&) { run(clock_, timers_, true); },
-    [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
-    [](const protocols::fetch_order&) {},
-    [](waiting_query) { return std::vector<std::uint32_t>{}; },
-    [this](const inspect_query&) { return report(); },
-    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-    [this](const protocols::expired& msg) {
-      if (timers_.fire(msg.timer))
-        incoming_.expired();
-    },
-    [this](protocols::version ver) { summed(ver); },
-    [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
-    [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::push_end& end) { arrive(core_.add(end)); },
+      [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      [](const protocols::arrival&) {}, // the lead's
+      [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const protocols::plan& msg) {
+        if (msg.epoch == protocols::plan_epoch{1})
+          run(clock_, timers_, true);
+        perform(core_.machine.on(msg));
+      },
+      [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
+      [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+      [this](pause_order) { run(clock_, timers_, false); },
+      [this](const protocols::resume_order&) { run(clock_, timers_, true); },
+      [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
+      [](const protocols::fetch_order&) {},
+      [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const protocols::expired& msg) {
+        if (timers_.fire(msg.timer))
+          incoming_.expired();
+      },
+      [this](protocols::version ver) { summed(ver); },
+      [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
+      [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
   };
 }
 
@@ -97,14 +98,14 @@ void aggregator_state::arrive(const std::optional<Complete>& complete) {
 void aggregator_state::perform(const protocols::holder_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::send_arrival& e) { caf::anon_send(peers_->holders[0], e.what); },
-                 [](const protocols::apply_round&) { throw std::logic_error("an aggregator was asked to apply"); },
-                 [this](const protocols::forward& e) { forward(e); },
-                 [](const protocols::serve&) {}, // it has no parameters to send
-                 [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                 [](const protocols::retain&) {}, // the parameters' business
-                 [](const protocols::release&) {},
-                 [](const protocols::report&) {},
+                   [this](const protocols::send_arrival& e) { caf::anon_send(peers_->holders[0], e.what); },
+                   [](const protocols::apply_round&) { throw std::logic_error("an aggregator was asked to apply"); },
+                   [this](const protocols::forward& e) { forward(e); },
+                   [](const protocols::serve&) {}, // it has no parameters to send
+                   [this](const protocols::discard& e) { core_.store.drop(e.what); },
+                   [](const protocols::retain&) {}, // the parameters' business
+                   [](const protocols::release&) {},
+                   [](const protocols::report&) {},
                },
                effect);
 }

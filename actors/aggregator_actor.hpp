@@ -52,7 +52,8 @@ private:
   };
 
   actor_report report() const;
-  template <class Complete> void arrive(const std::optional<Complete>& complete);
+  template <class Complete>
+  void arrive(const std::optional<Complete>& complete);
   void perform(const protocols::holder_effects& effects);
   void forward(const protocols::forward& what);
   void summed(protocols::version ver);

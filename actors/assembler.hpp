@@ -122,10 +122,14 @@ private:
 
   static constexpr std::size_t max_open = 4096;
 
-  static void copy_on_host(const kernels::buffer& to, const kernels::buffer& from) { std::memcpy(to.data(), from.data(), from.bytes()); }
+  static void copy_on_host(const kernels::buffer& to, const kernels::buffer& from) {
+    std::memcpy(to.data(), from.data(), from.bytes());
+  }
   static std::size_t floats_to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
-  bool inside(flat_range where) const { return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end; }
+  bool inside(flat_range where) const {
+    return where.begin < where.end && whole_.begin <= where.begin && where.end <= whole_.end;
+  }
 
   kernels::buffer join(entry ready) const {
     const auto& first = ready.parts.begin()->second.data;

@@ -19,7 +19,8 @@ public:
     batch source;
   };
 
-  batch_stage(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_floats) : queue_(queue), held_(held) {
+  batch_stage(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_floats)
+      : queue_(queue), held_(held) {
     for (auto& each : places_) {
       each.x = queue.allocate(static_cast<std::size_t>(max_rows * sample_floats) * sizeof(float));
       each.labels = queue.allocate(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t));

@@ -36,7 +36,9 @@ using steady = std::chrono::steady_clock;
 constexpr const char* cluster_key = "bench";
 constexpr auto patience = 60s;
 
-double seconds_since(steady::time_point begin) { return std::chrono::duration<double>(steady::now() - begin).count(); }
+double seconds_since(steady::time_point begin) {
+  return std::chrono::duration<double>(steady::now() - begin).count();
+}
 
 /// Exists.
 class cell_state {
@@ -73,7 +75,8 @@ private:
   int descriptor_;
 };
 
-/// A node: hears the coordinator's port, says that it has joined, hears how many actors to spawn, says how long that took. Lives until it is killed.
+/// A node: hears the coordinator's port, says that it has joined, hears how many actors to spawn, says how long that took. Lives
+/// until it is killed.
 void live(const channel& with, const std::string& node_name) {
   const auto port = with.hear<std::uint16_t>();
   system_config config{{.networked = true, .cluster_key = cluster_key}};
@@ -84,7 +87,7 @@ void live(const channel& with, const std::string& node_name) {
     throw std::runtime_error(explain(cluster.error()));
   caf::scoped_actor self{system};
   self->request(*cluster, patience, node_hello{node_name, version, static_cast<std::int32_t>(getpid())}, node_actor{node})
-    .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
+      .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
   with.say(true);
   const auto count = with.hear<std::uint64_t>();
   std::vector<inspectable_actor> cells(count);
@@ -175,7 +178,8 @@ public:
   static inline const char* name = "troupe.bench-client";
   explicit deaf_state(client_actor::stateful_pointer<deaf_state>) {}
   client_actor::behavior_type make_behavior() {
-    return {[](const job_waits&) {}, [](const job_begins&) {}, [](const progress&) {}, [](const evaluation_point&) {}, [](const job_says&) {}, [](const job_result&) {}};
+    return {[](const job_waits&) {},        [](const job_begins&) {}, [](const progress&) {},
+            [](const evaluation_point&) {}, [](const job_says&) {},   [](const job_result&) {}};
   }
 };
 
@@ -216,7 +220,8 @@ public:
     for (auto next = begin; seconds_since(begin) < seconds; next += 1s) {
       if (looking)
         look();
-      std::this_thread::sleep_until(std::min(next + 1s, begin + std::chrono::duration_cast<steady::duration>(std::chrono::duration<double>(seconds))));
+      std::this_thread::sleep_until(
+          std::min(next + 1s, begin + std::chrono::duration_cast<steady::duration>(std::chrono::duration<double>(seconds))));
     }
     return static_cast<double>(steps() - before) / seconds_since(begin);
   }
@@ -225,7 +230,8 @@ private:
   cluster_view view() {
     cluster_view now;
     asker_->request(cluster_, patience, cluster_query{})
-      .receive([&](cluster_view& said) { now = std::move(said); }, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
+        .receive([&](cluster_view& said) { now = std::move(said); },
+                 [](const caf::error& e) { throw std::runtime_error(explain(e)); });
     return now;
   }
 
@@ -255,7 +261,8 @@ void measure_overhead(onlooker& console, const inspect_bench_options& options, i
 
 inspect_figures bench_inspection(const inspect_bench_options& options) {
   const crowd nodes{options.nodes};
-  system_config config{{.networked = true, .cluster_key = cluster_key}}, console_config{{.networked = true, .cluster_key = cluster_key}};
+  system_config config{{.networked = true, .cluster_key = cluster_key}},
+      console_config{{.networked = true, .cluster_key = cluster_key}};
   caf::actor_system system{config}, elsewhere{console_config};
   cluster_setup setup{.name = "bench", .nodes = {{"a", "127.0.0.1", true, false}}, .own = {}};
   for (const auto& each : nodes.names())
@@ -271,7 +278,7 @@ inspect_figures bench_inspection(const inspect_bench_options& options) {
     const client_actor client = system.spawn<client_actor::stateful_impl<deaf_state>>();
     caf::scoped_actor self{system};
     self->request(cluster, patience, submit_job{small_job(options.nodes)}, client)
-      .receive([](std::uint64_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
+        .receive([](std::uint64_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
     measure_overhead(console, options, out);
     caf::anon_send_exit(client, caf::exit_reason::user_shutdown); // and its job with it
     while (console.has_job())

@@ -30,15 +30,15 @@ public:
   listener_state(coordinator_actor::stateful_pointer<listener_state>, caf::actor to) : to_(std::move(to)) {}
   coordinator_actor::behavior_type make_behavior() {
     return {
-      [this](const protocols::report& msg) {
-        if (msg.what == protocols::report::kind::held)
-          caf::anon_send(to_, msg);
-      },
-      [](const collected&) {},
-      [](const evaluation&) {},
-      [](const role_lost&) {},
-      [](const protocols::expired&) {},
-      [](const stop_job&) {},
+        [this](const protocols::report& msg) {
+          if (msg.what == protocols::report::kind::held)
+            caf::anon_send(to_, msg);
+        },
+        [](const collected&) {},
+        [](const evaluation&) {},
+        [](const role_lost&) {},
+        [](const protocols::expired&) {},
+        [](const stop_job&) {},
     };
   }
 
@@ -48,7 +48,8 @@ private:
 
 class actor_step_bench final : public step_bench {
 public:
-  actor_step_bench(caf::actor_system& system, const kernels::backend_options& device, model net, data_pair data, std::int64_t batch)
+  actor_step_bench(caf::actor_system& system, const kernels::backend_options& device, model net, data_pair data,
+                   std::int64_t batch)
       : self_(system), net_(std::make_shared<const model>(std::move(net))), data_(std::move(data)) {
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
@@ -89,7 +90,8 @@ public:
     peers->coordinator = listener_;
     self_->send(shard_, peers_ptr{peers});
     self_->send(worker_, peers_ptr{peers});
-    protocols::plan plan{.epoch = {1}, .workers = {{}}, .protocol = {}, .period = 1, .batch = batch, .data_size = data_.train->size()};
+    protocols::plan plan{
+        .epoch = {1}, .workers = {{}}, .protocol = {}, .period = 1, .batch = batch, .data_size = data_.train->size()};
     self_->send(shard_, protocols::hold_order{.now = true}); // one step, then it holds
     self_->send(shard_, plan);
     self_->send(worker_, plan);
@@ -97,7 +99,8 @@ public:
   }
 
   ~actor_step_bench() override {
-    for (const auto& actor : {caf::actor_cast<caf::actor>(shard_), caf::actor_cast<caf::actor>(worker_), caf::actor_cast<caf::actor>(listener_)})
+    for (const auto& actor :
+         {caf::actor_cast<caf::actor>(shard_), caf::actor_cast<caf::actor>(worker_), caf::actor_cast<caf::actor>(listener_)})
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   }
 
@@ -112,8 +115,8 @@ public:
   }
 
 private:
-  holder_control spawn_shard(caf::actor_system& system, const kernels::backend_options& device, const protocols::holder_place& place,
-                             std::unique_ptr<protocols::rule> rule) {
+  holder_control spawn_shard(caf::actor_system& system, const kernels::backend_options& device,
+                             const protocols::holder_place& place, std::unique_ptr<protocols::rule> rule) {
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
     std::shared_ptr<kernels::backend> queue = kernels::open_backend(device);
@@ -160,7 +163,7 @@ result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, 
   if (!net)
     return net.error();
   return std::unique_ptr<step_bench>{
-    new actor_step_bench(system, device, std::move(*net), bench_data(*what), batch > 0 ? batch : what->batch)};
+      new actor_step_bench(system, device, std::move(*net), bench_data(*what), batch > 0 ? batch : what->batch)};
 }
 
 } // namespace troupe::actors

@@ -39,10 +39,14 @@ job_result unstarted(const std::string& reason) {
 }
 
 /// For good where the first one of that name lives. One that is gone will be missed soon, and then its place is free.
-caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<cluster_state> self, const node_actor& first, const std::string& who) {
+caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<cluster_state> self, const node_actor& first,
+                                         const std::string& who) {
   auto promise = self->make_response_promise<std::uint32_t>();
   self->request(first, sign_of_life, wall_clock_query{})
-    .then([promise, who](const clock_reading&) mutable { promise.deliver(failure(who + "; end that one, or start this with another name")); },
+      .then(
+          [promise, who](const clock_reading&) mutable {
+            promise.deliver(failure(who + "; end that one, or start this with another name"));
+          },
           [promise, who](const caf::error&) mutable {
             promise.deliver(caf::make_error(caf::sec::request_timeout, who + ", which does not answer"));
           });
@@ -74,29 +78,29 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
 
 cluster_control::behavior_type cluster_state::make_behavior() {
   return {
-    [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
-    [this](const leave_cluster& msg) { return leave(msg); },
-    [this](const undrain_node& msg) { return undrain(msg.name); },
-    [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
-    [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
-    [this](const cancel_job& msg) {
-      const auto* job = find(msg.number);
-      const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
-      cancel(msg.number, own ? "interrupted" : "stopped by a person at the console");
-    },
-    [this](const actor_order& msg) { return pass_on(msg); },
-    [this](const change_order& msg) { return pass_on(msg); },
-    [this](const record_order& msg) { return record(msg); },
-    [this](const weights_query& msg) { return weights_of(msg); },
-    [this](const node_trace_query& msg) { return trace_of(msg); },
-    [this](const release_job& msg) { forget(msg.number); },
-    [this](cluster_query) { return view(); },
-    [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
-    [this](const history_query& query) { return history_of(query.job); },
-    [this](const shards_query& msg) { return shards_of(msg.job); },
-    [this](const probe_query& what) { return probe(what); },
-    [this](const job_finished& msg) { finished(msg); },
-    [this](const job_news& msg) { hear(msg); },
+      [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
+      [this](const leave_cluster& msg) { return leave(msg); },
+      [this](const undrain_node& msg) { return undrain(msg.name); },
+      [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
+      [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
+      [this](const cancel_job& msg) {
+        const auto* job = find(msg.number);
+        const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
+        cancel(msg.number, own ? "interrupted" : "stopped by a person at the console");
+      },
+      [this](const actor_order& msg) { return pass_on(msg); },
+      [this](const change_order& msg) { return pass_on(msg); },
+      [this](const record_order& msg) { return record(msg); },
+      [this](const weights_query& msg) { return weights_of(msg); },
+      [this](const node_trace_query& msg) { return trace_of(msg); },
+      [this](const release_job& msg) { forget(msg.number); },
+      [this](cluster_query) { return view(); },
+      [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
+      [this](const history_query& query) { return history_of(query.job); },
+      [this](const shards_query& msg) { return shards_of(msg.job); },
+      [this](const probe_query& what) { return probe(what); },
+      [this](const job_finished& msg) { finished(msg); },
+      [this](const job_news& msg) { hear(msg); },
   };
 }
 
@@ -119,12 +123,16 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
     return failure(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
   for (const auto& name : names_of(setup_.own.added))
     if (std::ranges::find(hello.added, name) == hello.added.end())
-      return failure(fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name, hello.name));
+      return failure(
+          fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name,
+                      hello.name));
   const auto at = std::find_if(seats_.begin() + 1, seats_.end(), [&](const seat& s) { return s.what.name == hello.name; });
   if (at == seats_.end())
-    return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
+    return failure(
+        fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
   if (at->actor)
-    return refuse_second(self_, at->actor, fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, at->pid, at->what.host));
+    return refuse_second(self_, at->actor,
+                         fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, at->pid, at->what.host));
   const auto number = static_cast<std::uint32_t>(at - seats_.begin());
   at->actor = node;
   at->pid = hello.pid;
@@ -141,7 +149,8 @@ void cluster_state::come_back(std::uint32_t number) {
   for (auto& [id, job] : jobs_)
     if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
       seats_[number].job = id;
-      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()), caf::actor_cast<caf::actor>(seats_[number].actor)});
+      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()),
+                                             caf::actor_cast<caf::actor>(seats_[number].actor)});
     }
 }
 
@@ -149,7 +158,9 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
   const auto& node = msg.name;
   const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
   if (at == seats_.begin())
-    return failure(fmt::format("node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process", node));
+    return failure(fmt::format(
+        "node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process",
+        node));
   if (at == seats_.end() || !at->actor)
     return failure(fmt::format("no node \"{}\" is here", node));
   at->leaving_ns = at->leaving ? at->leaving_ns : steady_ns();
@@ -166,24 +177,24 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
   const auto number = static_cast<std::uint32_t>(at - seats_.begin());
   const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
   self_->request(job->coordinator, std::chrono::seconds{10}, node_leaves{place})
-    .then(
-      [this, number, of = job->number](bool gone) {
-        auto& seat = seats_[number];
-        if (seat.job != of)
-          return; // that job has ended meanwhile
-        if (!gone && !seat.leaving)
-          return; // a person has thought better of it
-        if (!gone) { // at the job's end
-          const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
-          say(fmt::format("node {} {}", seat.what.name, why));
-          return self_->send(seat.actor, node_notice{why});
-        }
-        seat.job = 0;
-        let_go(seat);
-        if (!seat.leaving)
-          come_back(number);
-      },
-      [](const caf::error&) {}); // its end comes soon
+      .then(
+          [this, number, of = job->number](bool gone) {
+            auto& seat = seats_[number];
+            if (seat.job != of)
+              return; // that job has ended meanwhile
+            if (!gone && !seat.leaving)
+              return;    // a person has thought better of it
+            if (!gone) { // at the job's end
+              const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
+              say(fmt::format("node {} {}", seat.what.name, why));
+              return self_->send(seat.actor, node_notice{why});
+            }
+            seat.job = 0;
+            let_go(seat);
+            if (!seat.leaving)
+              come_back(number);
+          },
+          [](const caf::error&) {}); // its end comes soon
   return promise;
 }
 
@@ -208,19 +219,23 @@ caf::result<void> cluster_state::undrain(const std::string& node) {
 
 void cluster_state::let_go(seat& at) {
   if (at.leaving && !at.ends && at.actor)
-    self_->send(at.actor, node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console", at.what.name)});
+    self_->send(at.actor, node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console",
+                                                  at.what.name)});
   for (auto& promise : std::exchange(at.may_leave, {}))
     promise.deliver();
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
   if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
-    return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it", fmt::join(missing, ", no ")));
+    return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
+                               fmt::join(missing, ", no ")));
   const auto fits = choose_gang(what.what, members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
-  jobs_.emplace(number, entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
+  jobs_.emplace(
+      number,
+      entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
   if (!what.detached)
     self_->monitor(client);
   history_.open(number, what.what.name, what.what.protocol.name);
@@ -263,17 +278,17 @@ caf::result<recording> cluster_state::record(const record_order& msg) {
     return failure(fmt::format("there is no job {} that runs", msg.number));
   auto promise = self_->make_response_promise<recording>();
   self_->request(job->coordinator, record_deadline, msg)
-    .then(
-      [this, promise, msg](const traces_ptr& recorded) mutable {
-        auto* of = find(msg.number);
-        if (of == nullptr)
-          return promise.deliver(failure("the job has ended"));
-        of->recorded = recorded;
-        if (msg.on)
-          of->record_to = msg.file;
-        promise.deliver(recording{of->what.what, of->record_to});
-      },
-      [promise](const caf::error& e) mutable { promise.deliver(e); });
+      .then(
+          [this, promise, msg](const traces_ptr& recorded) mutable {
+            auto* of = find(msg.number);
+            if (of == nullptr)
+              return promise.deliver(failure("the job has ended"));
+            of->recorded = recorded;
+            if (msg.on)
+              of->record_to = msg.file;
+            promise.deliver(recording{of->what.what, of->record_to});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
 }
 
@@ -340,10 +355,11 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
-  auto observer = std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
-                                              job_metrics{setup_.own.metrics, job.number, job.what.what.name},
-                                              cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
+  auto observer =
+      std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
+                                      job_metrics{setup_.own.metrics, job.number, job.what.what.name}, cluster_control{self_});
+  job.coordinator = self_->spawn<coordinator_impl>(
+      coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
 }
 
 void cluster_state::finished(const job_finished& msg) {
@@ -416,7 +432,8 @@ void cluster_state::forget(std::uint64_t number) {
 
 /// The result of a detached job is kept for as long as its history is.
 void cluster_state::forget_the_detached() {
-  std::erase_if(jobs_, [this](const auto& each) { return each.second.ended && !each.second.client && !history_.knows(each.first); });
+  std::erase_if(jobs_,
+                [this](const auto& each) { return each.second.ended && !each.second.client && !history_.knows(each.first); });
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {

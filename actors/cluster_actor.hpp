@@ -23,15 +23,16 @@ namespace troupe::actors {
 
 struct cluster_setup {
   std::string name;
-  std::vector<node_description> nodes; ///< the coordinator's, which is this process, first
-  node_options own;                    ///< of this node's lanes
+  std::vector<node_description> nodes;                                     ///< the coordinator's, which is this process, first
+  node_options own;                                                        ///< of this node's lanes
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
-/// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that would not
-/// start though all that are here were free keeps none. This process takes part in every job as its first node, with a node actor and a coordinator for each; what they do
-/// goes to the client that submitted the job, whose death ends it, but for a detached job. A node that is lost and comes back joins its job again.
+/// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that
+/// would not start though all that are here were free keeps none. This process takes part in every job as its first node, with a
+/// node actor and a coordinator for each; what they do goes to the client that submitted the job, whose death ends it, but for a
+/// detached job. A node that is lost and comes back joins its job again.
 class cluster_state {
 public:
   static inline const char* name = "troupe.cluster";
@@ -46,22 +47,23 @@ private:
     std::int32_t pid = 0;
     std::uint64_t job = 0;
     bool leaving = false;
-    bool ends = false;           ///< it leaves because its process ends
-    std::int64_t leaving_ns = 0; ///< since when
+    bool ends = false;                                          ///< it leaves because its process ends
+    std::int64_t leaving_ns = 0;                                ///< since when
     std::vector<caf::typed_response_promise<void>> may_leave{}; ///< of all who asked
-    std::string last{}; ///< what became of it when it was here, and when: "is gone: connection lost, at 12:03:05"; empty: it never was
+    std::string
+        last{}; ///< what became of it when it was here, and when: "is gone: connection lost, at 12:03:05"; empty: it never was
   };
   struct entry {
     std::uint64_t number = 0;
     submit_job what;
-    client_actor client; ///< null: it is gone; of a detached job, nobody has attached to it
+    client_actor client;               ///< null: it is gone; of a detached job, nobody has attached to it
     std::vector<std::uint32_t> gang{}; ///< empty: it waits
     std::string waits_for{};
     caf::actor_clock::time_point since{}; ///< it waits, or runs
     node_actor own{};
     coordinator_control coordinator{};
     std::optional<job_begins> begun{};
-    job_result result{}; ///< once it has ended, until the client has taken what it wants
+    job_result result{};     ///< once it has ended, until the client has taken what it wants
     traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
     std::string record_to{}; ///< the file that was named
     bool ended = false;

@@ -52,7 +52,9 @@ caf::result<history> cluster_state::history_of(std::uint64_t job) const {
   return out;
 }
 
-std::string cluster_state::state_of(const entry& job) { return job.coordinator ? "runs" : "waits: " + job.waits_for; }
+std::string cluster_state::state_of(const entry& job) {
+  return job.coordinator ? "runs" : "waits: " + job.waits_for;
+}
 
 caf::result<weights_piece> cluster_state::weights_of(const weights_query& msg) {
   const auto* job = find(msg.number);

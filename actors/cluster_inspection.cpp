@@ -56,8 +56,8 @@ caf::result<cluster_report> cluster_state::inspect_all() {
     if (!actor)
       return add({.silent = "it is gone"}, job, name);
     self_->request(actor, deadline, inspect_query{})
-      .then([add, job, name](node_report& said) { add(std::move(said), job, name); },
-            [add, job, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
+        .then([add, job, name](node_report& said) { add(std::move(said), job, name); },
+              [add, job, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
   };
   std::set<std::uint32_t> asked;
   for (const auto& [number, job] : jobs_) {
@@ -70,14 +70,14 @@ caf::result<cluster_report> cluster_state::inspect_all() {
     all.one_more();
     const auto& here = seats_.front().what.name;
     self_->request(job.coordinator, deadline, inspect_query{})
-      .then(
-        [add, job = number, here](actor_report& said) {
-          said.id = "coordinator 0";
-          said.role = "coordinator";
-          said.parent = "cluster";
-          add({.actors = {std::move(said)}}, job, here);
-        },
-        [all](const caf::error&) { all.one_less(); }); // it has just ended
+        .then(
+            [add, job = number, here](actor_report& said) {
+              said.id = "coordinator 0";
+              said.role = "coordinator";
+              said.parent = "cluster";
+              add({.actors = {std::move(said)}}, job, here);
+            },
+            [all](const caf::error&) { all.one_less(); }); // it has just ended
   }
   for (std::uint32_t i = 1; i < seats_.size(); ++i)
     if (seats_[i].actor && !asked.contains(i))
@@ -109,12 +109,12 @@ caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& que
     return failure("it is gone");
   auto promise = self_->make_response_promise<cluster_report>();
   self_->request(of, deadline, query)
-    .then(
-      [promise, query](node_report& said) mutable {
-        put_names(said, query.job, query.node);
-        promise.deliver(cluster_report{{std::move(said)}});
-      },
-      [promise](const caf::error& e) mutable { promise.deliver(e); });
+      .then(
+          [promise, query](node_report& said) mutable {
+            put_names(said, query.job, query.node);
+            promise.deliver(cluster_report{{std::move(said)}});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
 }
 
@@ -152,20 +152,20 @@ private:
     };
     all.one_more();
     self_->request(cluster_, patience_, cluster_query{})
-      .then(
-        [all](cluster_view& said) {
-          all->cluster = std::move(said);
-          all.one_less();
-        },
-        failed);
+        .then(
+            [all](cluster_view& said) {
+              all->cluster = std::move(said);
+              all.one_less();
+            },
+            failed);
     self_->request(cluster_, patience_, inspect_query{})
-      .then(
-        [this, all](cluster_report& said) {
-          all->reports = std::move(said);
-          ask_for_the_rest(all);
-          all.one_less();
-        },
-        failed);
+        .then(
+            [this, all](cluster_report& said) {
+              all->reports = std::move(said);
+              ask_for_the_rest(all);
+              all.one_less();
+            },
+            failed);
     return promise;
   }
 
@@ -176,15 +176,15 @@ private:
       for (std::uint32_t page = 1; page < nodes[i].pages; ++page) {
         all.one_more();
         self_->request(cluster_, patience_, inspect_query{page, nodes[i].gathering, nodes[i].job, nodes[i].node})
-          .then(
-            [all, i](cluster_report& said) {
-              std::ranges::move(said.nodes.front().actors, std::back_inserter(all->reports.nodes[i].actors));
-              all.one_less();
-            },
-            [all, i](const caf::error& e) {
-              all->reports.nodes[i].silent = explain(e);
-              all.one_less();
-            });
+            .then(
+                [all, i](cluster_report& said) {
+                  std::ranges::move(said.nodes.front().actors, std::back_inserter(all->reports.nodes[i].actors));
+                  all.one_less();
+                },
+                [all, i](const caf::error& e) {
+                  all->reports.nodes[i].silent = explain(e);
+                  all.one_less();
+                });
       }
   }
 
@@ -199,11 +199,16 @@ onlooker_actor spawn_onlooker(caf::actor_system& system, cluster_actor cluster, 
   return system.spawn<onlooker_actor::stateful_impl<onlooker_state>>(std::move(cluster), patience);
 }
 
-caf::expected<cluster_look> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster, std::chrono::milliseconds patience) {
+caf::expected<cluster_look> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster,
+                                            std::chrono::milliseconds patience) {
   caf::expected<cluster_look> out{caf::error{caf::sec::runtime_error}};
   const auto onlooker = spawn_onlooker(asker->home_system(), cluster, patience);
   asker->request(onlooker, caf::infinite, caf::get_atom_v)
-    .receive([&](cluster_view& of, cluster_report& all) { out = cluster_look{std::move(of), std::move(all)}; }, [&](caf::error& e) { out = std::move(e); });
+      .receive(
+          [&](cluster_view& of, cluster_report& all) {
+            out = cluster_look{std::move(of), std::move(all)};
+          },
+          [&](caf::error& e) { out = std::move(e); });
   caf::anon_send_exit(onlooker, caf::exit_reason::user_shutdown);
   return out;
 }

@@ -58,22 +58,22 @@ struct cluster_state::probing {
     const auto sent = steady_ns();
     const auto sent_wall = wall_clock_ns();
     self->request(node, clock_deadline, wall_clock_query{})
-      .then(
-        [me = *this, left, sent, sent_wall](const clock_reading& theirs) mutable {
-          me.clock.take(sent_wall, theirs.wall_ns, steady_ns() - sent);
-          me.read_clock(left - 1);
-        },
-        [me = *this](const caf::error& e) { me.fail(e); });
+        .then(
+            [me = *this, left, sent, sent_wall](const clock_reading& theirs) mutable {
+              me.clock.take(sent_wall, theirs.wall_ns, steady_ns() - sent);
+              me.read_clock(left - 1);
+            },
+            [me = *this](const caf::error& e) { me.fail(e); });
   }
 
   void look() const {
     self->request(node, look_deadline, what)
-      .then(
-        [me = *this](node_probe& said) {
-          fill(me.known(), std::move(said));
-          me.all.one_less();
-        },
-        [me = *this](const caf::error& e) { me.fail(e); });
+        .then(
+            [me = *this](node_probe& said) {
+              fill(me.known(), std::move(said));
+              me.all.one_less();
+            },
+            [me = *this](const caf::error& e) { me.fail(e); });
   }
 };
 

@@ -11,12 +11,13 @@ namespace troupe::actors {
 
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
-      replica_(*queue_, setup.local_optimizer, floats_, &held_), gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
+      replica_(*queue_, setup.local_optimizer, floats_, &held_),
+      gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
   end_with_reason(*self, std::string{queue_->name()});
   const bool device = !queue_->on_host();
   plan_ = value_or_throw(plan::compile(
-    *setup.net, *queue_,
-    {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
+      *setup.net, *queue_,
+      {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
   end_with_reason(*self, std::string{queue_->name()},
                   fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
                               plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));
@@ -26,35 +27,35 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
 
 device_compute_actor::behavior_type compute_state::make_behavior() {
   return {
-    [this](const compute_request& request) { return begin(request); },
-    [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
-    [this](const mix_request& msg) { replica_.mix(msg.terms); },
-    [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
-    [this](const sum_request& msg) { return sum(msg); },
-    [this](compute_finished msg) {
-      held_.passed(msg.mark);
-      if (msg.step == no_step)
-        sum_done();
-      else if (msg.summed)
-        finish();
-      else
-        part_done();
-    },
-    // a device's
-    [this](const bring_request& msg) {
-      if (msg.from_host)
-        queue_->stage(msg.to.data(), msg.from.data(), msg.from.bytes());
-      else
-        queue_->copy(msg.to.data(), msg.from.data(), msg.from.bytes());
-      held_.keep(msg.to);
-      held_.keep(msg.from);
-    },
-    [this](const stage_request& msg) { inputs_->bring(msg.data); },
-    [this](const fetch_request& msg) {
-      queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
-    },
-    [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
-    [this](const inspect_query&) { return report(); },
+      [this](const compute_request& request) { return begin(request); },
+      [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
+      [this](const mix_request& msg) { replica_.mix(msg.terms); },
+      [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
+      [this](const sum_request& msg) { return sum(msg); },
+      [this](compute_finished msg) {
+        held_.passed(msg.mark);
+        if (msg.step == no_step)
+          sum_done();
+        else if (msg.summed)
+          finish();
+        else
+          part_done();
+      },
+      // a device's
+      [this](const bring_request& msg) {
+        if (msg.from_host)
+          queue_->stage(msg.to.data(), msg.from.data(), msg.from.bytes());
+        else
+          queue_->copy(msg.to.data(), msg.from.data(), msg.from.bytes());
+        held_.keep(msg.to);
+        held_.keep(msg.from);
+      },
+      [this](const stage_request& msg) { inputs_->bring(msg.data); },
+      [this](const fetch_request& msg) {
+        queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
+      },
+      [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
+      [this](const inspect_query&) { return report(); },
   };
 }
 

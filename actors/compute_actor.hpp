@@ -9,8 +9,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/device_watch.hpp"
 #include "actors/batch_stage.hpp"
+#include "actors/device_watch.hpp"
 #include "actors/messages.hpp"
 #include "actors/outliving.hpp"
 #include "actors/type_ids.hpp"

@@ -54,7 +54,8 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
 }
 
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
-    : self_(self), setup_(std::move(setup)), activity_(self->doing), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+    : self_(self), setup_(std::move(setup)), activity_(self->doing),
+      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }) {
   activity_.enter("prepares");
@@ -82,30 +83,30 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   trace_ = std::make_shared<tracer>(setup_.trace);
   prepare();
   return {
-    [this](const protocols::report& msg) { on_report(msg); },
-    [this](const collected& msg) { on_collected(msg); },
-    [this](const evaluation& msg) { on_evaluation(msg); },
-    [this](const role_lost& msg) { on_role_lost(msg); },
-    [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
-    [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
-    [this](const inspect_query&) { return report(); },
-    [this](const actor_order& msg) { return carry_out(msg); },
-    [this](const change_order& msg) { return change(msg); },
-    [this](const record_order& msg) { return record(msg); },
-    [this](const protocols::expired& msg) {
-      if (msg.timer == stall_timer)
-        watch_for_stalls();
-      else if (msg.timer == interrupt_timer)
-        newest_are_overdue();
-      else if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
-        perform(machine_->on(*due));
-    },
-    [this](const stop_job& msg) {
-      if (msg.failed)
-        finish({true, msg.reason});
-      else
-        interrupt(msg.reason);
-    },
+      [this](const protocols::report& msg) { on_report(msg); },
+      [this](const collected& msg) { on_collected(msg); },
+      [this](const evaluation& msg) { on_evaluation(msg); },
+      [this](const role_lost& msg) { on_role_lost(msg); },
+      [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
+      [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
+      [this](const inspect_query&) { return report(); },
+      [this](const actor_order& msg) { return carry_out(msg); },
+      [this](const change_order& msg) { return change(msg); },
+      [this](const record_order& msg) { return record(msg); },
+      [this](const protocols::expired& msg) {
+        if (msg.timer == stall_timer)
+          watch_for_stalls();
+        else if (msg.timer == interrupt_timer)
+          newest_are_overdue();
+        else if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
+          perform(machine_->on(*due));
+      },
+      [this](const stop_job& msg) {
+        if (msg.failed)
+          finish({true, msg.reason});
+        else
+          interrupt(msg.reason);
+      },
   };
 }
 
@@ -123,32 +124,35 @@ void coordinator_state::prepare() {
   answers_missing_ = setup_.nodes.size();
   files_.resize(setup_.nodes.size());
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, coordinator_deadlines::prepare, prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace, names()})
-      .then(
-        [this, i](const node_prepared& ready) {
-          places_.nodes[i].lane_port = ready.lane_port;
-          files_[i] = ready.files;
-          awaited_.erase(i);
-          if (i == 0) {
-            data_size_ = ready.data_size;
-            result_.scaling = ready.scaling;
-          }
-          if (--answers_missing_ == 0)
-            start();
-        },
-        [this, i](const caf::error& e) { could_not(i, "prepare", e); });
+    self_
+        ->request(setup_.nodes[i].actor, coordinator_deadlines::prepare,
+                  prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace, names()})
+        .then(
+            [this, i](const node_prepared& ready) {
+              places_.nodes[i].lane_port = ready.lane_port;
+              files_[i] = ready.files;
+              awaited_.erase(i);
+              if (i == 0) {
+                data_size_ = ready.data_size;
+                result_.scaling = ready.scaling;
+              }
+              if (--answers_missing_ == 0)
+                start();
+            },
+            [this, i](const caf::error& e) { could_not(i, "prepare", e); });
 }
 
-/// A node that is gone may be known by its missing answer first; a job loses nothing by beginning anew without it. What a node that is here
-/// says would be so again.
+/// A node that is gone may be known by its missing answer first; a job loses nothing by beginning anew without it. What a node
+/// that is here says would be so again.
 void coordinator_state::could_not(std::size_t node, std::string_view what, const caf::error& why) {
   if (finishing_)
     return;
   const auto is = [&why](auto... codes) { return ((why == codes) || ...); };
-  result_.lost_before_start = is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
+  result_.lost_before_start =
+      is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
   finish({true, result_.lost_before_start
-                  ? fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, explain(why))
-                  : fmt::format("node {} could not {} the job: {}", setup_.nodes[node].name, what, explain(why))});
+                    ? fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, explain(why))
+                    : fmt::format("node {} could not {} the job: {}", setup_.nodes[node].name, what, explain(why))});
 }
 
 /// Whatever of a node's data is not what the first node has; empty: nothing. Else all would train, and nobody could say on what.
@@ -170,13 +174,13 @@ void coordinator_state::start() {
   answers_missing_ = setup_.nodes.size();
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
     self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_)
-      .then(
-        [this, i] {
-          awaited_.erase(static_cast<std::uint32_t>(i));
-          if (--answers_missing_ == 0)
-            started();
-        },
-        [this, i](const caf::error& e) { could_not(i, "start", e); });
+        .then(
+            [this, i] {
+              awaited_.erase(static_cast<std::uint32_t>(i));
+              if (--answers_missing_ == 0)
+                started();
+            },
+            [this, i](const caf::error& e) { could_not(i, "start", e); });
 }
 
 void coordinator_state::started() {
@@ -186,7 +190,7 @@ void coordinator_state::started() {
   auto options = coordinator_options_of(setup_.what, data_size_);
   options.centreless = centreless_ = entry && entry->centreless;
   machine_ = std::make_unique<protocols::coordinator>(
-    options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
+      options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started(data_size_);
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();
@@ -198,32 +202,33 @@ void coordinator_state::started() {
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::send_plan& e) {
-                   if (says_all_)
-                     setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}", e.what.epoch.value,
-                                                           e.what.workers.size(), e.what.protocol.name, e.what.period, e.what.lr_scale));
-                   result_.period = e.what.period;
-                   tell(e.what);
-                 },
-                 [this](const protocols::send_worker_down& e) { tell(e.what); },
-                 [this](const protocols::send_holder_down& e) { tell(e.what); },
-                 [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
-                 [this](const protocols::evaluate& e) {
-                   if (centreless_)
-                     tell(protocols::fetch_order{e.ver});
-                   else
-                     self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
-                 },
-                 [this](const protocols::resume&) {
-                   if (says_all_)
-                     setup_.observer->on_event(fmt::format("the job goes on at step {}", result_.steps));
-                   std::exchange(hold_, {}).end();
-                   resume_clock();
-                   tell(protocols::resume_order{});
-                 },
-                 [this](const protocols::say& e) { setup_.observer->on_event(e.text); },
-                 [this](const protocols::stop& e) { finish(e); },
-                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
+                   [this](const protocols::send_plan& e) {
+                     if (says_all_)
+                       setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
+                                                             e.what.epoch.value, e.what.workers.size(), e.what.protocol.name,
+                                                             e.what.period, e.what.lr_scale));
+                     result_.period = e.what.period;
+                     tell(e.what);
+                   },
+                   [this](const protocols::send_worker_down& e) { tell(e.what); },
+                   [this](const protocols::send_holder_down& e) { tell(e.what); },
+                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
+                   [this](const protocols::evaluate& e) {
+                     if (centreless_)
+                       tell(protocols::fetch_order{e.ver});
+                     else
+                       self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
+                   },
+                   [this](const protocols::resume&) {
+                     if (says_all_)
+                       setup_.observer->on_event(fmt::format("the job goes on at step {}", result_.steps));
+                     std::exchange(hold_, {}).end();
+                     resume_clock();
+                     tell(protocols::resume_order{});
+                   },
+                   [this](const protocols::say& e) { setup_.observer->on_event(e.text); },
+                   [this](const protocols::stop& e) { finish(e); },
+                   [this](const protocols::arm_timer& e) { timers_.arm(e); },
                },
                effect);
 }
@@ -256,10 +261,12 @@ void coordinator_state::on_report(const protocols::report& msg) {
     ++result_.discarded;
     break;
   case kind::push_refused:
-    leave_out(msg, fmt::format("a push of {} was refused: {}", describe(msg.worker.value), msg.text), "pushes were refused: " + msg.text);
+    leave_out(msg, fmt::format("a push of {} was refused: {}", describe(msg.worker.value), msg.text),
+              "pushes were refused: " + msg.text);
     break;
   case kind::push_not_finite:
-    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", describe(msg.worker.value)), "gradients were not finite");
+    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", describe(msg.worker.value)),
+              "gradients were not finite");
     perform(machine_->on(msg));
     break;
   case kind::held:
@@ -303,14 +310,16 @@ void coordinator_state::count(const protocols::report& msg) {
 void coordinator_state::on_evaluation(const evaluation& msg) {
   if (finishing_)
     return;
-  auto effects = machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
+  auto effects =
+      machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
   result_.parameters = msg.parameters;
   if (centreless_) { // steps of which the lead has not heard are in it
     result_.steps = machine_->held_version().value;
     result_.samples = machine_->held_samples();
   }
   result_.weights_step = centreless_ ? result_.steps : msg.ver.value;
-  result_.last = evaluation_point{*result_.weights_step, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
+  result_.last =
+      evaluation_point{*result_.weights_step, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
   auto target = setup_.what.stop.target_accuracy;
   if (target > 0 && msg.test_accuracy >= target && !result_.target_reached) {
     result_.target_reached = true;
@@ -398,10 +407,12 @@ actor_report coordinator_state::report() const {
   else if (!finishing_ && !machine_)
     for (auto node : awaited_)
       waits("node " + setup_.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
-  out.fields = {{"protocol", setup_.what.protocol.name},
-                {"step", std::to_string(result_.steps)},
-                {"samples", std::to_string(result_.samples)},
-                {"no_step_for_s", fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
+  out.fields = {
+      {"protocol", setup_.what.protocol.name},
+      {"step", std::to_string(result_.steps)},
+      {"samples", std::to_string(result_.samples)},
+      {"no_step_for_s",
+       fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
   return out;
 }
 
@@ -415,16 +426,16 @@ void coordinator_state::watch_for_stalls() {
     return;
   stall_said_ = true;
   self_->request(setup_.nodes[0].actor, 1s, waiting_query{})
-    .then(
-      [this, waited](const std::vector<std::uint32_t>& workers) {
-        std::vector<std::string> names;
-        for (auto worker : workers)
-          names.push_back(describe(worker));
-        setup_.observer->on_event(fmt::format("no step for {} s: the round waits for {}",
-                                              std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
-                                              names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
-      },
-      [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
+      .then(
+          [this, waited](const std::vector<std::uint32_t>& workers) {
+            std::vector<std::string> names;
+            for (auto worker : workers)
+              names.push_back(describe(worker));
+            setup_.observer->on_event(fmt::format("no step for {} s: the round waits for {}",
+                                                  std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                                                  names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+          },
+          [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
 }
 
 void coordinator_state::finish(const protocols::stop& how) {
@@ -480,9 +491,10 @@ void coordinator_state::ask_totals(std::function<void(node_totals)> take) {
 
 void coordinator_state::deliver() {
   if (result_.emulated_ns > 0 && result_.computed_ns > result_.emulated_ns / 4)
-    setup_.observer->on_event(fmt::format("steps really took {:.0f} % of their emulated time: the times of this run measure this machine too; "
-                                          "a larger inject.step_ms would not",
-                                          100.0 * static_cast<double>(result_.computed_ns) / static_cast<double>(result_.emulated_ns)));
+    setup_.observer->on_event(
+        fmt::format("steps really took {:.0f} % of their emulated time: the times of this run measure this machine too; "
+                    "a larger inject.step_ms would not",
+                    100.0 * static_cast<double>(result_.computed_ns) / static_cast<double>(result_.emulated_ns)));
   tell(stop_job{result_.failed, result_.reason});
   setup_.observer->on_finished(std::move(result_));
   self_->quit();

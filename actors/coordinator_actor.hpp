@@ -32,7 +32,7 @@ struct member_node {
   node_actor actor;
   std::string name;
   std::string host = "127.0.0.1";
-  bool shard = true, worker = true; ///< what it may hold
+  bool shard = true, worker = true;   ///< what it may hold
   std::vector<std::string> devices{}; ///< as in node_description
 };
 
@@ -41,7 +41,7 @@ struct coordinator_setup {
   std::uint64_t job_key = 0;
   std::vector<member_node> nodes; ///< the coordinator's own first
   std::shared_ptr<run_observer> observer;
-  bool trace = false; ///< gather what every node was busy with
+  bool trace = false;                               ///< gather what every node was busy with
   std::vector<protocols::catalog_entry> added = {}; ///< to the catalog, by this program
 };
 
@@ -51,10 +51,10 @@ std::uint64_t random_job_key();
 /// What a job says to the protocol's coordinator. `data_size`: training samples.
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
 
-/// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the coordinator's.
-/// Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all that hold no shard, if there
-/// are such. A node at least may hold workers. Nodes that list several of the job's devices get more workers than others, and those of one node
-/// have a device each in turn.
+/// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the
+/// coordinator's. Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all
+/// that hold no shard, if there are such. A node at least may hold workers. Nodes that list several of the job's devices get more
+/// workers than others, and those of one node have a device each in turn.
 job_places place_roles(const job& what, const std::vector<member_node>& nodes);
 
 /// Not one of the protocol's timers: the newest parameters of an interrupted job are overdue.
@@ -133,12 +133,12 @@ private:
   job_places places_;
   std::size_t answers_missing_ = 0;
   std::unique_ptr<protocols::coordinator> machine_;
-  bool centreless_ = false; ///< the workers hold the parameters
+  bool centreless_ = false;    ///< the workers hold the parameters
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
-  std::map<std::uint32_t, std::uint32_t> lives_; ///< of workers, where it is not their first
+  std::map<std::uint32_t, std::uint32_t> lives_;       ///< of workers, where it is not their first
   std::map<std::uint32_t, std::uint32_t> begun_lives_; ///< the last that a person wanted of each, whatever became of it
-  std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
+  std::set<std::size_t> returning_;                    ///< nodes that are back and not ready yet
   activity& activity_;
   std::set<std::uint32_t> awaited_; ///< nodes that prepare or start
   training_clock clock_;
@@ -147,13 +147,13 @@ private:
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;
-  std::optional<std::string> interrupt_;  ///< why it ends once its newest parameters are here
-  std::optional<collected> collected_;    ///< the newest parameters that have come
+  std::optional<std::string> interrupt_; ///< why it ends once its newest parameters are here
+  std::optional<collected> collected_;   ///< the newest parameters that have come
   struct repetition {
     std::uint64_t count = 0, last_step = 0;
   };
   std::map<std::string, repetition> left_out_; ///< pushes, by what was wrong with them
-  std::vector<protocols::report> late_;   ///< of what was decided since the interrupt
+  std::vector<protocols::report> late_;        ///< of what was decided since the interrupt
   bool stall_said_ = false;
   bool says_all_ = false; ///< log.level
   job_result result_;

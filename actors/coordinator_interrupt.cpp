@@ -54,9 +54,11 @@ void coordinator_state::on_collected(const collected& msg) {
 void coordinator_state::newest_are_overdue() {
   if (finishing_)
     return;
-  setup_.observer->on_event(fmt::format(
-    "the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(), centreless_ ? "worker" : "shard",
-    result_.last ? fmt::format("the run leaves those of step {}, its last evaluation", result_.last->step) : "no others were evaluated"));
+  setup_.observer->on_event(
+      fmt::format("the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(),
+                  centreless_ ? "worker" : "shard",
+                  result_.last ? fmt::format("the run leaves those of step {}, its last evaluation", result_.last->step)
+                               : "no others were evaluated"));
   finish({true, *interrupt_});
 }
 

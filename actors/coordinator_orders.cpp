@@ -29,10 +29,14 @@ std::optional<Number> number_in(const std::string& text) {
 /// What came of it, for whoever asked and for those who watch.
 std::string_view done(role_verb what) {
   switch (what) {
-  case role_verb::pause: return "stands still";
-  case role_verb::resume: return "goes on";
-  case role_verb::kill: return "is killed";
-  case role_verb::restart: break;
+  case role_verb::pause:
+    return "stands still";
+  case role_verb::resume:
+    return "goes on";
+  case role_verb::kill:
+    return "is killed";
+  case role_verb::restart:
+    break;
   }
   return "is started anew";
 }
@@ -51,22 +55,24 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
     return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
   const bool shard = *index < setup_.what.cluster.shards;
   if (role == "evaluator" ? *index != 0 : *index >= places.size() || (holder && shard != (role == "shard")))
-    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", msg.actor, places_.workers.size(),
-                               setup_.what.cluster.shards, places_.holders.size() - setup_.what.cluster.shards));
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", msg.actor,
+                               places_.workers.size(), setup_.what.cluster.shards,
+                               places_.holders.size() - setup_.what.cluster.shards));
   if (msg.what == role_verb::restart)
     return worker ? restart(*index)
-                  : caf::result<std::string>(failure(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
+                  : caf::result<std::string>(
+                      failure(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
   if ((worker && lost_workers_.contains(*index)) || (holder && lost_holders_.contains(*index)))
     return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` gives it a new life" : ""));
   const auto node = role == "evaluator" ? 0 : places[*index].node;
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, *index, 0})
-    .then(
-      [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
-        setup_.observer->on_event(text + ", as a person wants it");
-        promise.deliver(text);
-      },
-      [promise](const caf::error& e) mutable { promise.deliver(e); });
+      .then(
+          [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
+            setup_.observer->on_event(text + ", as a person wants it");
+            promise.deliver(text);
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
 }
 
@@ -76,27 +82,28 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
     return failure("a job with a tree of aggregators takes no worker back");
   const auto node = places_.workers[worker].node;
   if (lost_.contains(node))
-    return failure(fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
+    return failure(
+        fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
   const auto life = begun_lives_[worker] = next_life_of(worker);
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
-    .then(
-      [this, promise, worker, node, life]() mutable {
-        if (finishing_ || life <= lives_[worker])
-          return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
-        setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
-        if (!clock_.running())
-          self_->send(setup_.nodes[node].actor, pause_order{});
-        take_back(worker, life);
-        promise.deliver(fmt::format("worker {} is started anew", worker));
-      },
-      [this, promise, worker, life](const caf::error& e) mutable {
-        if (!finishing_ && life > lives_[worker]) { // the old life has ended for the new one
-          worker_lost(worker, "it could not be started anew: " + explain(e));
-          lives_[worker] = life; // it may have begun all the same, unheard of: the next is another
-        }
-        promise.deliver(e);
-      });
+      .then(
+          [this, promise, worker, node, life]() mutable {
+            if (finishing_ || life <= lives_[worker])
+              return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
+            setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
+            if (!clock_.running())
+              self_->send(setup_.nodes[node].actor, pause_order{});
+            take_back(worker, life);
+            promise.deliver(fmt::format("worker {} is started anew", worker));
+          },
+          [this, promise, worker, life](const caf::error& e) mutable {
+            if (!finishing_ && life > lives_[worker]) { // the old life has ended for the new one
+              worker_lost(worker, "it could not be started anew: " + explain(e));
+              lives_[worker] = life; // it may have begun all the same, unheard of: the next is another
+            }
+            promise.deliver(e);
+          });
   return promise;
 }
 
@@ -152,9 +159,11 @@ caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
     return traces_ptr{};
   }
   auto promise = self_->make_response_promise<traces_ptr>();
-  collect_traces([promise](std::vector<node_trace> all) mutable {
-    promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
-  }, self_->clock().now() + recording_deadline);
+  collect_traces(
+      [promise](std::vector<node_trace> all) mutable {
+        promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
+      },
+      self_->clock().now() + recording_deadline);
   return promise;
 }
 

@@ -27,21 +27,24 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   at.actor = actor;
   places_.nodes[node].life = next_life(node);
   returning_.insert(node);
-  self_->request(actor, coordinator_deadlines::prepare,
-                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace, names()})
-    .then(
-      [this, node](const node_prepared& ready) {
-        places_.nodes[node].lane_port = ready.lane_port;
-        files_[node] = ready.files;
-        if (const auto wrong = wrong_data(node); wrong.empty())
-          tell_of_return(node);
-        else
-          turn_away(node, wrong);
-      },
-      [this, node](const caf::error& e) {
-        returning_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
-      });
+  self_
+      ->request(actor, coordinator_deadlines::prepare,
+                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace,
+                            names()})
+      .then(
+          [this, node](const node_prepared& ready) {
+            places_.nodes[node].lane_port = ready.lane_port;
+            files_[node] = ready.files;
+            if (const auto wrong = wrong_data(node); wrong.empty())
+              tell_of_return(node);
+            else
+              turn_away(node, wrong);
+          },
+          [this, node](const caf::error& e) {
+            returning_.erase(node);
+            setup_.observer->on_event(
+                fmt::format("node {} is back and could not prepare the job: {}", setup_.nodes[node].name, explain(e)));
+          });
 }
 
 /// It stays out of this job, and may serve the next.
@@ -86,22 +89,23 @@ void coordinator_state::start_again(std::uint32_t node) {
   if (finishing_ || !returning_.contains(node))
     return;
   self_->request(setup_.nodes[node].actor, coordinator_deadlines::start, places_)
-    .then(
-      [this, node] {
-        if (finishing_ || returning_.erase(node) == 0)
-          return;
-        lost_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back", setup_.nodes[node].name));
-        if (!clock_.running())
-          self_->send(setup_.nodes[node].actor, pause_order{});
-        for (const auto& worker : places_.workers)
-          if (worker.node == node && lost_workers_.contains(worker.index))
-            take_back(worker.index, places_.nodes[node].life);
-      },
-      [this, node](const caf::error& e) {
-        returning_.erase(node);
-        setup_.observer->on_event(fmt::format("node {} is back and could not start: {}", setup_.nodes[node].name, explain(e)));
-      });
+      .then(
+          [this, node] {
+            if (finishing_ || returning_.erase(node) == 0)
+              return;
+            lost_.erase(node);
+            setup_.observer->on_event(fmt::format("node {} is back", setup_.nodes[node].name));
+            if (!clock_.running())
+              self_->send(setup_.nodes[node].actor, pause_order{});
+            for (const auto& worker : places_.workers)
+              if (worker.node == node && lost_workers_.contains(worker.index))
+                take_back(worker.index, places_.nodes[node].life);
+          },
+          [this, node](const caf::error& e) {
+            returning_.erase(node);
+            setup_.observer->on_event(
+                fmt::format("node {} is back and could not start: {}", setup_.nodes[node].name, explain(e)));
+          });
 }
 
 /// It has no part in the round that is under way, but in the next plan.

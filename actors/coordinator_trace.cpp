@@ -48,12 +48,12 @@ void coordinator_state::read_clock(std::size_t node, const gathering<collection>
   if (times == 0 || lost_.contains(node) || patience.count() <= 0)
     return collect_trace(node, into);
   self_->request(setup_.nodes[node].actor, patience, clock_query{})
-    .then(
-      [this, node, into, times, asked = steady_ns()](std::int64_t its) {
-        into->clocks[node].take(asked, its, steady_ns() - asked);
-        read_clock(node, into, times - 1);
-      },
-      [this, node, into](const caf::error&) { collect_trace(node, into); });
+      .then(
+          [this, node, into, times, asked = steady_ns()](std::int64_t its) {
+            into->clocks[node].take(asked, its, steady_ns() - asked);
+            read_clock(node, into, times - 1);
+          },
+          [this, node, into](const caf::error&) { collect_trace(node, into); });
 }
 
 /// A chunk, then the next; of a node that does not answer the trace has what came before.

@@ -52,8 +52,8 @@ private:
   std::deque<std::pair<std::uint64_t, kernels::buffer>> held_;
 };
 
-/// Whether these `ours` handles are all that the block has, so that it may be written anew: whoever let go of one is done with it.
-/// They are this thread's.
+/// Whether these `ours` handles are all that the block has, so that it may be written anew: whoever let go of one is done with
+/// it. They are this thread's.
 inline bool nobody_else_holds(const kernels::buffer& block, long ours = 1) {
   if (block.use_count() != ours)
     return false;

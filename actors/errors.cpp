@@ -36,7 +36,8 @@ std::string explain(const caf::error& reason) {
   if (is_one_of(exit_reason::remote_link_unreachable, sec::connection_closed, sec::connection_timeout))
     return "connection lost";
   if (reason == sec::cannot_connect_to_node)
-    return "no connection: nobody listens there (`troupe node` starts it), no such host, or one end does not take the other's certificate";
+    return "no connection: nobody listens there (`troupe node` starts it), no such host, or one end does not take the other's "
+           "certificate";
   if (reason == sec::incompatible_application_ids)
     return fmt::format("refused while connecting: another cluster, or another version of Troupe than {} here", version);
   if (reason == sec::disconnect_during_handshake)

@@ -40,8 +40,8 @@ inline std::string describe_failure(std::string_view device, const kernels::devi
   return fmt::format("its device {} failed: {}", device, e.what());
 }
 
-/// From now on an exception in a handler ends the actor with the exception's text as its reason. `device`: the one that it computes
-/// on; `holds`: what it keeps there, with sizes, to be said where there is no room for more.
+/// From now on an exception in a handler ends the actor with the exception's text as its reason. `device`: the one that it
+/// computes on; `holds`: what it keeps there, with sizes, to be said where there is no room for more.
 template <class Actor>
 void end_with_reason(Actor& self, std::string device = "cpu", std::string holds = {}) {
   self.set_exception_handler([device = std::move(device), holds = std::move(holds)](std::exception_ptr& thrown) -> caf::error {

@@ -27,44 +27,44 @@ evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluat
 
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
   return {
-    [this](const wire::params_part& head, const kernels::buffer& payload) {
-      setup_.landing->add(head.what.key, {head.where.begin, head.where.end}, payload);
-      auto whole = setup_.landing->take(head.what.key);
-      if (head.from == protocols::holder_id{0})
-        ver_ = head.what.ver; // the lead shard's
-      if (!whole)
-        return;
-      setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
-      evaluate(ver_, std::move(*whole));
-    },
-    [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
-    [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](const inspect_query&) { return report(); },
-    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-    [this](const protocols::plan& msg) {
-      members_ = msg;
-      setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
-      std::erase_if(replicas_, [this](const auto& item) { return members_.rank_of(item.first) < 0; });
-      if (collecting_)
-        std::erase_if(collecting_->missing, [this](auto worker) { return members_.rank_of(worker) < 0; });
-      collect();
-    },
-    [this](const protocols::fetch_order& msg) {
-      if (collecting_ || msg.ver <= averaged_) // asked again, for somebody died: the plan has said so already
-        return;
-      collecting_ = collection{msg.ver, {}};
-      for (const auto& who : members_.workers)
-        collecting_->missing.insert(who.worker);
-      collect();
-    },
-    [this](compute_finished) {
-      const auto& outcome = plan_->outcome();
-      auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
-      sum.loss_sum += outcome.loss_sum;
-      sum.rows += outcome.rows;
-      sum.correct += outcome.correct;
-      next_batch();
-    },
+      [this](const wire::params_part& head, const kernels::buffer& payload) {
+        setup_.landing->add(head.what.key, {head.where.begin, head.where.end}, payload);
+        auto whole = setup_.landing->take(head.what.key);
+        if (head.from == protocols::holder_id{0})
+          ver_ = head.what.ver; // the lead shard's
+        if (!whole)
+          return;
+        setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
+        evaluate(ver_, std::move(*whole));
+      },
+      [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const protocols::plan& msg) {
+        members_ = msg;
+        setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
+        std::erase_if(replicas_, [this](const auto& item) { return members_.rank_of(item.first) < 0; });
+        if (collecting_)
+          std::erase_if(collecting_->missing, [this](auto worker) { return members_.rank_of(worker) < 0; });
+        collect();
+      },
+      [this](const protocols::fetch_order& msg) {
+        if (collecting_ || msg.ver <= averaged_) // asked again, for somebody died: the plan has said so already
+          return;
+        collecting_ = collection{msg.ver, {}};
+        for (const auto& who : members_.workers)
+          collecting_->missing.insert(who.worker);
+        collect();
+      },
+      [this](compute_finished) {
+        const auto& outcome = plan_->outcome();
+        auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
+        sum.loss_sum += outcome.loss_sum;
+        sum.rows += outcome.rows;
+        sum.correct += outcome.correct;
+        next_batch();
+      },
   };
 }
 
@@ -177,8 +177,9 @@ void evaluator_state::finish() {
   self_->doing.enter("idle");
   std::exchange(span_, {}).end();
   auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
-  caf::anon_send(peers_->coordinator, evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
-                                                 mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_, made_});
+  caf::anon_send(peers_->coordinator,
+                 evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
+                            mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_, made_});
 }
 
 } // namespace troupe::actors

@@ -29,9 +29,9 @@ struct evaluator_setup {
 };
 
 /// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
-/// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a time is
-/// enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU. What comes, and what it reports,
-/// is in host memory, on a device too.
+/// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a
+/// time is enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU. What comes, and
+/// what it reports, is in host memory, on a device too.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
@@ -75,14 +75,14 @@ private:
   peers_ptr peers_;
   protocols::plan members_; ///< the newest plan
   std::optional<collection> collecting_;
-  protocols::version averaged_; ///< the last; an average is of version 1 or later
+  protocols::version averaged_;                         ///< the last; an average is of version 1 or later
   std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
   // the evaluation under way
   protocols::version ver_;
   std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< by those whose replicas it is the average of
-  open_span span_; ///< of the evaluation under way
-  kernels::buffer parameters_; ///< on the host
-  kernels::buffer on_queue_;   ///< the same, in the queue's memory
+  open_span span_;                                                        ///< of the evaluation under way
+  kernels::buffer parameters_;                                            ///< on the host
+  kernels::buffer on_queue_;                                              ///< the same, in the queue's memory
   batch rows_;
   std::int64_t done_ = 0; ///< of the test set, then of the training samples
   tally of_test_, of_train_;

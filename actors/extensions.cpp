@@ -11,9 +11,15 @@ namespace troupe::actors {
 
 namespace {
 
-std::string model_name(const std::string& name) { return fmt::format("model \"{}\"", name); }
-std::string source_name(const std::string& name) { return fmt::format("data source \"{}\"", name); }
-std::string protocol_name(const std::string& name) { return fmt::format("protocol \"{}\"", name); }
+std::string model_name(const std::string& name) {
+  return fmt::format("model \"{}\"", name);
+}
+std::string source_name(const std::string& name) {
+  return fmt::format("data source \"{}\"", name);
+}
+std::string protocol_name(const std::string& name) {
+  return fmt::format("protocol \"{}\"", name);
+}
 
 template <class Kind>
 const Kind* find(const std::vector<Kind>& kinds, const std::string& name) {
@@ -76,7 +82,8 @@ result<data_pair> load_data(const job& what, const extensions& added) {
   const auto* source = find(added.sources, name);
   if (source == nullptr)
     return error{errc::bad_option, fmt::format("this program has no {}", source_name(name))};
-  auto loaded = guarded(source_name(name), errc::bad_option, [&, &values = values] { return source->load(parameters{values}, what.seed); });
+  auto loaded =
+      guarded(source_name(name), errc::bad_option, [&, &values = values] { return source->load(parameters{values}, what.seed); });
   if (loaded && !(loaded->train && loaded->test && loaded->train->size() > 0 && loaded->test->size() > 0))
     return error{errc::bad_option, fmt::format("{} gave no samples to train with, or none to test with", source_name(name))};
   return loaded;
@@ -89,7 +96,8 @@ result<model> build_model(const job& what, const shape& sample, int classes, con
   const auto* kind = find(added.models, name);
   if (kind == nullptr)
     return error{errc::bad_model, fmt::format("this program has no {}", model_name(name))};
-  return guarded(model_name(name), errc::bad_model, [&, &values = values] { return kind->build(parameters{values}, sample, classes); });
+  return guarded(model_name(name), errc::bad_model,
+                 [&, &values = values] { return kind->build(parameters{values}, sample, classes); });
 }
 
 } // namespace troupe::actors

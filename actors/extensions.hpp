@@ -38,7 +38,7 @@ private:
 /// `[model] kind = NAME` of a job file.
 struct model_kind {
   std::string name{};
-  std::string summary{}; ///< one line for `check --keys`
+  std::string summary{};                               ///< one line for `check --keys`
   std::vector<protocols::parameter_info> parameters{}; ///< further keys of [model]; protocols/parameters.hpp declares them
   /// The same model for the same arguments, in every process of a job. `sample` has no rows; what comes out are `classes` logits.
   std::function<result<model>(const actors::parameters&, const shape& sample, int classes)> build{};

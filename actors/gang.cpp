@@ -37,7 +37,9 @@ bool first_node_works(const job& what, const std::vector<member_view>& seats, co
   return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
 }
 
-bool stays(const member_view& seat) { return seat.here && !seat.leaving; }
+bool stays(const member_view& seat) {
+  return seat.here && !seat.leaving;
+}
 
 /// All but the first that `may` be taken; those before that share their host with most others.
 template <class Predicate>
@@ -49,7 +51,9 @@ gang seats_that(const job& what, const std::vector<member_view>& seats, Predicat
       found.push_back(i);
       ++on_host[seats[i].what.host];
     }
-  std::ranges::stable_sort(found, {}, [&](std::uint32_t i) { return std::pair{-on_host[seats[i].what.host], seats[i].what.host}; });
+  std::ranges::stable_sort(found, {}, [&](std::uint32_t i) {
+    return std::pair{-on_host[seats[i].what.host], seats[i].what.host};
+  });
   if (what.compute.device != "cpu")
     std::ranges::stable_partition(found, [&](std::uint32_t i) { return !seats[i].what.devices.empty(); });
   return found;
@@ -62,7 +66,8 @@ struct demand {
 
 demand demand_of(const job& what, const std::vector<member_view>& seats) {
   const std::size_t beside = what.cluster.nodes - 1;
-  const auto may_work = static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
+  const auto may_work =
+      static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
   const auto workers = std::min<std::size_t>({beside, what.cluster.workers, may_work});
   return {workers, beside - workers};
 }
@@ -93,8 +98,9 @@ std::string why_never(const job& what, const std::vector<member_view>& seats) {
   const auto& first = seats.front().what;
   const auto on = what.compute.device == "cpu" ? std::string{} : fmt::format(" on {}", what.compute.device);
   if (const auto& device = what.compute.shard_device; !takes_shards(first.devices, device))
-    return fmt::format("the first shard is on the coordinator's node, {}, whose devices are {}; compute.shard_device = \"{}\" is none of them", first.name,
-                       fmt::join(first.devices, ", "), device);
+    return fmt::format(
+        "the first shard is on the coordinator's node, {}, whose devices are {}; compute.shard_device = \"{}\" is none of them",
+        first.name, fmt::join(first.devices, ", "), device);
   if (what.cluster.nodes > seats.size())
     return fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size());
   if (std::ranges::none_of(seats, [](const auto& seat) { return seat.what.worker; }))
@@ -110,8 +116,12 @@ member_node member_of(const job& what, const member_view& seat) {
   const auto& has = seat.what.devices;
   const bool shards = takes_shards(has, what.compute.shard_device);
   const bool aggregators = what.protocol.fan_in == 0 || shards; // they live beside workers
-  return {seat.actor, seat.what.name, seat.what.host, seat.what.shard && shards,
-          seat.what.worker && aggregators && !matching_devices(has, what.compute.device).empty(), has};
+  return {seat.actor,
+          seat.what.name,
+          seat.what.host,
+          seat.what.shard && shards,
+          seat.what.worker && aggregators && !matching_devices(has, what.compute.device).empty(),
+          has};
 }
 
 std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<member_view>& all, const kept_nodes& kept) {
@@ -120,7 +130,8 @@ std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<membe
     return no_gang{std::move(why), true};
   const auto is_free = [&](std::uint32_t i) { return stays(seats[i]) && seats[i].job == 0 && !kept.contains(i); };
   const auto needs = demand_of(what, seats);
-  const auto asks = fmt::format("it needs {} nodes{}", what.cluster.nodes, needs.others == 0 ? "" : fmt::format(", {} of them for workers", needs.workers));
+  const auto asks = fmt::format("it needs {} nodes{}", what.cluster.nodes,
+                                needs.others == 0 ? "" : fmt::format(", {} of them for workers", needs.workers));
   auto left = needs;
   auto chosen = pick(seats, seats_that(what, seats, is_free), left);
   if (left.workers + left.others > 0) {

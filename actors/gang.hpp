@@ -14,20 +14,23 @@ namespace troupe::actors {
 
 struct member_node;
 
-/// Numbers of nodes, the coordinator's first; or the reason why the job waits. The coordinator's node takes part in every job; any
-/// other serves one job at a time. Of the nodes beside the coordinator's as many may hold workers as the job has workers and the cluster
-/// such nodes, so every gang can be placed (`place_roles`). Of the free ones those go first that share their host with most others, so
-/// that a job stays close together; for a GPU, before them, those whose file lists it. A job that no state of this cluster could serve is `never`.
+/// Numbers of nodes, the coordinator's first; or the reason why the job waits. The coordinator's node takes part in every job;
+/// any other serves one job at a time. Of the nodes beside the coordinator's as many may hold workers as the job has workers and
+/// the cluster such nodes, so every gang can be placed (`place_roles`). Of the free ones those go first that share their host
+/// with most others, so that a job stays close together; for a GPU, before them, those whose file lists it. A job that no state
+/// of this cluster could serve is `never`.
 struct no_gang {
   std::string reason;
   bool never = false;
 };
 /// Nodes that jobs which wait keep from those behind them: number of the node, number of the job.
 using kept_nodes = std::map<std::uint32_t, std::uint64_t>;
-std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept = {});
+std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, const std::vector<member_view>& seats,
+                                                              const kept_nodes& kept = {});
 
-/// What a job that waits keeps from those behind it: the nodes that it would get if all that are here were free; those that nobody has or
-/// keeps (`kept`: by jobs before it) first. None where those that are here would not do, for nobody knows whether the others ever come.
+/// What a job that waits keeps from those behind it: the nodes that it would get if all that are here were free; those that
+/// nobody has or keeps (`kept`: by jobs before it) first. None where those that are here would not do, for nobody knows whether
+/// the others ever come.
 std::vector<std::uint32_t> nodes_to_keep(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept);
 
 /// A node as a member of this job: it may hold what its roles and its devices allow.

@@ -38,8 +38,8 @@ struct history_query {
   std::uint64_t job = 0;
 };
 struct history {
-  std::vector<job_title> jobs = {};  ///< all that are known, in the order of their coming
-  std::vector<progress> steps = {};  ///< of the job that was asked for: the first, the last, some in between
+  std::vector<job_title> jobs = {};               ///< all that are known, in the order of their coming
+  std::vector<progress> steps = {};               ///< of the job that was asked for: the first, the last, some in between
   std::vector<evaluation_point> evaluations = {}; ///< likewise
   std::vector<cluster_event> events = {};         ///< the last ones, in their order
 };

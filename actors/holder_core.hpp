@@ -34,7 +34,8 @@ struct gathered_terms {
 class holder_core {
 public:
   holder_core(protocols::holder_place place, const holder_landing& landing, std::shared_ptr<kernels::backend> queue)
-      : machine(place), held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)), partials_(inbox_of(landing.partials)) {}
+      : machine(place), held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)),
+        partials_(inbox_of(landing.partials)) {}
   holder_core(const holder_core&) = delete;
   holder_core& operator=(const holder_core&) = delete;
 
@@ -77,8 +78,8 @@ public:
     return taken;
   }
 
-  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread. Both blocks
-  /// stay alive until then; the caller need not hold `what`.
+  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread. Both
+  /// blocks stay alive until then; the caller need not hold `what`.
   void fetch(const kernels::buffer& what, std::function<void(const kernels::buffer&)> send) {
     auto landed = queue_->allocate_host(what.bytes());
     queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });

@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all. Where those of a
-/// node do not fit a message, the rest is asked for page by page, by what the node said of itself.
+/// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all. Where those of
+/// a node do not fit a message, the rest is asked for page by page, by what the node said of itself.
 struct inspect_query {
   std::uint32_t page = 0;      ///< 0: begin anew; else the rest of a node's answer
   std::uint64_t gathering = 0; ///< of that answer
@@ -18,8 +18,8 @@ struct inspect_query {
   std::string node = {};
 };
 
-/// One actor, at the moment when it answered. One that did not answer in time is reported by whoever asked it, as `stuck`, with what
-/// can be seen of it from outside.
+/// One actor, at the moment when it answered. One that did not answer in time is reported by whoever asked it, as `stuck`, with
+/// what can be seen of it from outside.
 struct actor_report {
   std::string id = {};         ///< "worker 2"; unique within a job. This and the next four are filled in by whoever spawned it
   std::string role = {};       ///< "worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator", "node"
@@ -28,17 +28,17 @@ struct actor_report {
   std::string node = {};
   std::uint64_t job = 0; ///< filled in by the cluster; 0: of no job
   std::string state = {};
-  double since_s = 0;        ///< for how long it has been in that state
-  std::uint64_t mailbox = 0; ///< messages that wait
-  std::uint64_t messages = 0; ///< handled, in all
-  double messages_per_s = 0;  ///< of late: in the last second or two, or since it was last awake
-  double busy = 0;            ///< share of that time spent in handlers, 0..1
-  double handler_s = 0;       ///< for how long the handler runs that it is in
-  std::vector<std::string> waits_for = {}; ///< ids
-  std::string waits_on = {};               ///< what it wants of them: "gradients of round 12"
-  std::string last_error = {};             ///< that it has survived, or ended with; empty: none
+  double since_s = 0;                             ///< for how long it has been in that state
+  std::uint64_t mailbox = 0;                      ///< messages that wait
+  std::uint64_t messages = 0;                     ///< handled, in all
+  double messages_per_s = 0;                      ///< of late: in the last second or two, or since it was last awake
+  double busy = 0;                                ///< share of that time spent in handlers, 0..1
+  double handler_s = 0;                           ///< for how long the handler runs that it is in
+  std::vector<std::string> waits_for = {};        ///< ids
+  std::string waits_on = {};                      ///< what it wants of them: "gradients of round 12"
+  std::string last_error = {};                    ///< that it has survived, or ended with; empty: none
   std::map<std::string, std::string> fields = {}; ///< what this role has to say beyond that
-  bool paused = false; ///< by a person
+  bool paused = false;                            ///< by a person
   bool stuck = false;
   bool ended = false; ///< it is no more; last_error says why
 };

@@ -27,16 +27,17 @@ std::vector<job_problem> check_job(const job& what, const extensions& added) {
     for (const std::string& sentence : protocols::check(*entry, what.protocol, what.cluster.workers))
       wrong.push_back({key_of("protocol", sentence), sentence});
   else
-    wrong.push_back({"protocol.name", fmt::format("protocol.name = \"{}\" is not known here; `troupe protocols` lists what is", what.protocol.name)});
+    wrong.push_back({"protocol.name", fmt::format("protocol.name = \"{}\" is not known here; `troupe protocols` lists what is",
+                                                  what.protocol.name)});
   return wrong;
 }
 
 std::vector<job_problem> check_processes(const job& what) {
   constexpr auto most = protocols::wire::max_listed_workers;
   if (what.cluster.nodes > 1 && what.cluster.workers > most)
-    return {{"cluster.workers",
-             fmt::format("cluster.workers = {} is more than the {} that a message between nodes can list; give at most {}, or cluster.nodes = 1",
-                         what.cluster.workers, most, most)}};
+    return {{"cluster.workers", fmt::format("cluster.workers = {} is more than the {} that a message between nodes can list; "
+                                            "give at most {}, or cluster.nodes = 1",
+                                            what.cluster.workers, most, most)}};
   return {};
 }
 

@@ -17,8 +17,8 @@ struct job_problem {
   friend bool operator==(const job_problem&, const job_problem&) = default;
 };
 
-/// What is wrong with a job whose every value is resolved, whoever carries it out: the optimizer's values are judged by `tensor`, the
-/// protocol's by `protocols`. Empty: nothing. Neither data nor files nor devices are looked at.
+/// What is wrong with a job whose every value is resolved, whoever carries it out: the optimizer's values are judged by `tensor`,
+/// the protocol's by `protocols`. Empty: nothing. Neither data nor files nor devices are looked at.
 std::vector<job_problem> check_job(const job& what, const extensions& added);
 
 /// What is wrong with it for processes beyond that: the lanes between them have limits that virtual time has not.

@@ -23,10 +23,12 @@ namespace troupe::actors {
 class lane_router final : public net::lane_handler {
 public:
   /// `refused`: as on_refused.
-  explicit lane_router(node_control owner, job_life of = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
+  explicit lane_router(
+      node_control owner, job_life of = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
       : owner_(std::move(owner)), of_(of), refused_(std::move(refused)) {}
 
-  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing, std::shared_ptr<peer_assembler> peers);
+  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+           std::shared_ptr<peer_assembler> peers);
   void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
   /// Lets go of every actor.
   void clear();

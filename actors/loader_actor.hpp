@@ -23,20 +23,20 @@ public:
 
   loader_control::behavior_type make_behavior() {
     return {
-      [this](const slice& where) {
-        self_->doing.again("loads a batch");
-        const open_span span{trace_, span_kind::load, worker_, {where.size()}};
-        loaded_batch loaded{where, loader_.load(where)};
-        span.end();
-        self_->doing.enter("idle");
-        ++batches_;
-        return loaded;
-      },
-      [this](const inspect_query&) {
-        auto out = self_->report();
-        out.fields = {{"batches", std::to_string(batches_)}};
-        return out;
-      },
+        [this](const slice& where) {
+          self_->doing.again("loads a batch");
+          const open_span span{trace_, span_kind::load, worker_, {where.size()}};
+          loaded_batch loaded{where, loader_.load(where)};
+          span.end();
+          self_->doing.enter("idle");
+          ++batches_;
+          return loaded;
+        },
+        [this](const inspect_query&) {
+          auto out = self_->report();
+          out.fields = {{"batches", std::to_string(batches_)}};
+          return out;
+        },
     };
   }
 

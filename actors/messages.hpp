@@ -16,8 +16,8 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/assembler.hpp"
-#include "actors/inspection.hpp"
 #include "actors/device.hpp"
+#include "actors/inspection.hpp"
 #include "actors/job.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/probe.hpp"
@@ -48,7 +48,7 @@ struct weighted_batch {
 /// Worker to compute actor: one gradient, the sum of its parts.
 struct compute_request {
   std::uint64_t step = 0;
-  kernels::buffer parameters; ///< the whole flat array
+  kernels::buffer parameters;      ///< the whole flat array
   std::optional<local_update> own; ///< instead: where a step of the replica with this update takes it
   std::vector<weighted_batch> parts;
   std::uint64_t seed = 0; ///< the job's
@@ -92,11 +92,12 @@ struct compute_result {
 /// The device to its compute actor: a part of the step has run.
 struct compute_finished {
   std::uint64_t step = 0;
-  std::uint64_t mark = 0;  ///< of in_flight: what was enqueued before has run too
-  bool summed = false;     ///< the parts' sum
+  std::uint64_t mark = 0; ///< of in_flight: what was enqueued before has run too
+  bool summed = false;    ///< the parts' sum
 };
 
-/// Worker to a compute actor whose memory is not the host's: parameters that have come, block by block, ahead of whatever uses them.
+/// Worker to a compute actor whose memory is not the host's: parameters that have come, block by block, ahead of whatever uses
+/// them.
 struct bring_request {
   kernels::buffer to, from;
   bool from_host = true; ///< else from a device of the same kind
@@ -142,10 +143,10 @@ struct node_hello {
 };
 /// What a node answers to prepare_job.
 struct node_prepared {
-  std::uint16_t lane_port = 0; ///< 0: nobody connects to it, as the first node of its job
-  std::int64_t data_size = 0;  ///< training samples
+  std::uint16_t lane_port = 0;        ///< 0: nobody connects to it, as the first node of its job
+  std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< that they were read from, where the job has several nodes
-  data_scaling scaling = {};   ///< of the coordinator's node
+  data_scaling scaling = {};          ///< of the coordinator's node
 };
 /// What a node is asked about the job it runs: traffic and memory.
 struct totals_query {};
@@ -182,8 +183,8 @@ struct node_leaves {
 /// Whom the open round waits for.
 struct waiting_query {};
 
-/// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; the pieces that follow, for the same sender, are of
-/// that version, however long it takes. A reading that is not ended is forgotten once several others have begun.
+/// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; the pieces that follow, for the same
+/// sender, are of that version, however long it takes. A reading that is not ended is forgotten once several others have begun.
 struct parameters_query {
   std::uint64_t offset = 0; ///< in floats, within the shard's range
 };
@@ -201,7 +202,7 @@ struct stand_still {
 };
 /// What a person may do to a role while its job runs.
 enum class role_verb : std::uint8_t {
-  pause,   ///< it does nothing more; what is sent to it waits in its mailbox
+  pause, ///< it does nothing more; what is sent to it waits in its mailbox
   resume,
   kill,    ///< as if it had died by itself
   restart, ///< a worker: a new life of it takes the place of the old one
@@ -229,11 +230,13 @@ struct record_order {
   bool on = true;
   std::string file; ///< where the trace shall go: whoever ends the recording writes it
 };
-/// Evaluator to coordinator: the parameters of a version are here whole, on the host; evaluating them comes next (never sent across hosts).
+/// Evaluator to coordinator: the parameters of a version are here whole, on the host; evaluating them comes next (never sent
+/// across hosts).
 struct collected {
   protocols::version ver;
   kernels::buffer parameters;
-  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< where there is no centre: what its replicas hold
+  std::vector<std::pair<protocols::member, protocols::step_count>> made =
+      {}; ///< where there is no centre: what its replicas hold
 };
 /// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
 struct evaluation {
@@ -252,27 +255,21 @@ struct node_notice {
 };
 
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
-using holder_actor = caf::typed_actor<
-  caf::result<void>(wire::push_part, kernels::buffer),
-  caf::result<void>(wire::push_end),
-  caf::result<void>(wire::partial_part, kernels::buffer),
-  caf::result<void>(protocols::arrival), ///< the lead only
-  caf::result<void>(protocols::close),
-  caf::result<void>(protocols::send_order),
-  caf::result<void>(protocols::drop_order)>;
+using holder_actor = caf::typed_actor<caf::result<void>(wire::push_part, kernels::buffer), caf::result<void>(wire::push_end),
+                                      caf::result<void>(wire::partial_part, kernels::buffer),
+                                      caf::result<void>(protocols::arrival), ///< the lead only
+                                      caf::result<void>(protocols::close), caf::result<void>(protocols::send_order),
+                                      caf::result<void>(protocols::drop_order)>;
 
 /// Takes parameters, shards' or another worker's own: a worker, the evaluator, or the proxy of a remote one.
-using params_actor = caf::typed_actor<
-  caf::result<void>(wire::params_part, kernels::buffer),
-  caf::result<void>(wire::peer_part, kernels::buffer)>;
+using params_actor =
+    caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer), caf::result<void>(wire::peer_part, kernels::buffer)>;
 
 /// The same roles where they compute on a device, for senders of this process that do so too.
-using near_holder = caf::typed_actor<
-  caf::result<void>(wire::push_part, device_tensor),
-  caf::result<void>(wire::partial_part, device_tensor)>;
-using near_worker = caf::typed_actor<
-  caf::result<void>(wire::params_part, device_tensor),
-  caf::result<void>(wire::peer_part, device_tensor)>;
+using near_holder =
+    caf::typed_actor<caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
+using near_worker =
+    caf::typed_actor<caf::result<void>(wire::params_part, device_tensor), caf::result<void>(wire::peer_part, device_tensor)>;
 
 /// By the key that the parts of one sending share.
 using params_assembler = assembler<std::uint64_t>;
@@ -286,22 +283,14 @@ using peers_ptr = std::shared_ptr<const role_peers>;
 
 /// What a holder's own node tells it.
 using holder_control = holder_actor::extend<
-  caf::result<void>(peers_ptr),
-  caf::result<void>(protocols::plan),
-  caf::result<void>(protocols::worker_down),
-  caf::result<void>(protocols::holder_down),
-  caf::result<void>(pause_order),
-  caf::result<void>(protocols::resume_order),
-  caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
-  caf::result<void>(protocols::fetch_order),
-  caf::result<std::vector<std::uint32_t>>(waiting_query),
-  caf::result<actor_report>(inspect_query),
-  caf::result<void>(stand_still),
-  caf::result<void>(protocols::expired),
-  caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
-  caf::result<void>(device_check),       ///< to itself
-  caf::result<void>(wire::push_part, device_tensor),
-  caf::result<void>(wire::partial_part, device_tensor)>;
+    caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
+    caf::result<void>(protocols::holder_down), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+    caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
+    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+    caf::result<actor_report>(inspect_query), caf::result<void>(stand_still), caf::result<void>(protocols::expired),
+    caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
+    caf::result<void>(device_check),       ///< to itself
+    caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
 
 /// A shard as actors of other programs see it.
 using parameters_actor = caf::typed_actor<caf::result<parameters_piece>(parameters_query)>;
@@ -327,7 +316,8 @@ struct shard_place {
   std::string node{};
   parameters_actor actor{};
 };
-/// A job's shards, by index, and its model's parameters, in their order. Between two parameters may be floats that belong to none.
+/// A job's shards, by index, and its model's parameters, in their order. Between two parameters may be floats that belong to
+/// none.
 struct shards_view {
   std::uint64_t job = 0;
   std::string name{};
@@ -340,72 +330,52 @@ struct shards_query {
 };
 
 /// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
-using compute_actor = caf::typed_actor<
-  caf::result<compute_result>(compute_request),
-  caf::result<void>(step_request),
-  caf::result<void>(mix_request),
-  caf::result<void>(dual_request),
-  caf::result<sum_result>(sum_request),
-  caf::result<void>(compute_finished)>;
+using compute_actor = caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(step_request),
+                                       caf::result<void>(mix_request), caf::result<void>(dual_request),
+                                       caf::result<sum_result>(sum_request), caf::result<void>(compute_finished)>;
 /// The same as its node sees it; where its memory is not the host's, as its worker does, too.
-using device_compute_actor = compute_actor::extend<
-  caf::result<actor_report>(inspect_query),
-  caf::result<void>(bring_request),
-  caf::result<void>(stage_request),
-  caf::result<void>(fetch_request),
-  caf::result<void>(device_check)>; ///< to itself
+using device_compute_actor = compute_actor::extend<caf::result<actor_report>(inspect_query), caf::result<void>(bring_request),
+                                                   caf::result<void>(stage_request), caf::result<void>(fetch_request),
+                                                   caf::result<void>(device_check)>; ///< to itself
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 using loader_control = loader_actor::extend<caf::result<actor_report>(inspect_query)>;
 
-using worker_actor = params_actor::extend<
-  caf::result<void>(peers_ptr),
-  caf::result<actor_report>(inspect_query),
-  caf::result<void>(stand_still),
-  caf::result<void>(protocols::plan),
-  caf::result<void>(pause_order),
-  caf::result<void>(protocols::resume_order),
-  caf::result<void>(protocols::fetch_order), ///< where there is no centre
-  caf::result<void>(protocols::expired), ///< to itself
-  caf::result<void>(gradient_ready),
-  caf::result<void>(wire::params_part, device_tensor),
-  caf::result<void>(wire::peer_part, device_tensor)>;
+using worker_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
+                                          caf::result<void>(stand_still), caf::result<void>(protocols::plan),
+                                          caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+                                          caf::result<void>(protocols::fetch_order), ///< where there is no centre
+                                          caf::result<void>(protocols::expired),     ///< to itself
+                                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
+                                          caf::result<void>(wire::peer_part, device_tensor)>;
 
-using evaluator_actor = params_actor::extend<
-  caf::result<void>(peers_ptr),
-  caf::result<actor_report>(inspect_query),
-  caf::result<void>(stand_still),
-  caf::result<void>(protocols::plan),
-  caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it, the plan whose workers will send
-  caf::result<void>(compute_finished)>;
+using evaluator_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
+                                             caf::result<void>(stand_still), caf::result<void>(protocols::plan),
+                                             caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it,
+                                                                                        ///< the plan whose workers will send
+                                             caf::result<void>(compute_finished)>;
 
 /// What the nodes have recorded, in one piece of memory.
 using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
-using coordinator_actor = caf::typed_actor<
-  caf::result<void>(protocols::report),
-  caf::result<void>(collected),
-  caf::result<void>(evaluation),
-  caf::result<void>(role_lost),
-  caf::result<void>(protocols::expired),
-  caf::result<void>(stop_job)>;
+using coordinator_actor =
+    caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
+                     caf::result<void>(role_lost), caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 /// The same, as the cluster that it runs on sees it.
-using coordinator_control = coordinator_actor::extend<
-  caf::result<void>(node_back),
-  caf::result<bool>(node_leaves),
-  caf::result<actor_report>(inspect_query),
-  caf::result<std::string>(actor_order),
-  caf::result<std::string>(change_order),
-  caf::result<traces_ptr>(record_order)>; ///< null where it begins
+using coordinator_control =
+    coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves),
+                              caf::result<actor_report>(inspect_query), caf::result<std::string>(actor_order),
+                              caf::result<std::string>(change_order),
+                              caf::result<traces_ptr>(record_order)>; ///< null where it begins
 
 /// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
 struct prepare_job {
   std::uint64_t job_key = 0;
   std::uint32_t self = 0; ///< your number in this job
   job what;
-  coordinator_actor coordinator; ///< hears of roles that die
-  std::uint32_t life = 0;        ///< of your process in this job; of your workers, too
-  bool trace = false;            ///< record what the roles do, and when
+  coordinator_actor coordinator;       ///< hears of roles that die
+  std::uint32_t life = 0;              ///< of your process in this job; of your workers, too
+  bool trace = false;                  ///< record what the roles do, and when
   std::vector<std::string> names = {}; ///< of the job's nodes, by number
 };
 /// Local actors and proxies of remote ones alike.
@@ -425,28 +395,17 @@ struct role_peers {
 
 /// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
 using node_actor = caf::typed_actor<
-  caf::result<node_prepared>(prepare_job),
-  caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
-  caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
-  caf::result<void>(protocols::plan),
-  caf::result<void>(protocols::worker_down),
-  caf::result<void>(protocols::holder_down),
-  caf::result<void>(protocols::hold_order),
-  caf::result<void>(pause_order),
-  caf::result<void>(protocols::resume_order),
-  caf::result<void>(protocols::fetch_order),
-  caf::result<std::vector<std::uint32_t>>(waiting_query),
-  caf::result<node_totals>(totals_query),
-  caf::result<node_report>(inspect_query),
-  caf::result<void>(role_order),
-  caf::result<void>(record_order),
-  caf::result<std::int64_t>(clock_query),
-  caf::result<shards_view>(shards_query),
-  caf::result<trace_chunk>(trace_query), ///< ask again until the last
-  caf::result<clock_reading>(wall_clock_query),
-  caf::result<node_probe>(probe_query),
-  caf::result<void>(node_notice),
-  caf::result<void>(stop_job)>;
+    caf::result<node_prepared>(prepare_job),
+    caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
+    caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
+    caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down), caf::result<void>(protocols::holder_down),
+    caf::result<void>(protocols::hold_order), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+    caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query), caf::result<void>(role_order),
+    caf::result<void>(record_order), caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
+    caf::result<trace_chunk>(trace_query), ///< ask again until the last
+    caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query), caf::result<void>(node_notice),
+    caf::result<void>(stop_job)>;
 
 /// A job that a node works for, and the life of its process in it.
 struct job_life {
@@ -454,11 +413,12 @@ struct job_life {
   std::uint32_t life = 0;
   friend bool operator==(const job_life&, const job_life&) = default;
 };
-/// What a node hears from itself: the data are loaded, a lane opened or closed. `of` another job than its own: that one has been stopped.
+/// What a node hears from itself: the data are loaded, a lane opened or closed. `of` another job than its own: that one has been
+/// stopped.
 struct data_loaded {
   job_life of;
   data_pair data;
-  std::string error; ///< empty: none
+  std::string error;                  ///< empty: none
   std::vector<file_probe> files = {}; ///< as in node_prepared
 };
 struct lane_event {
@@ -474,9 +434,7 @@ struct shown_actor {
   std::string watched_by = {}; ///< as in actor_report
   std::string ended = {};      ///< why it is no more; empty: it is
 };
-using node_control = node_actor::extend<
-  caf::result<void>(data_loaded),
-  caf::result<void>(lane_event),
-  caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
+using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event),
+                                        caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
 
 } // namespace troupe::actors

@@ -40,15 +40,15 @@ std::optional<double> of_evaluation(const job_state& job) {
 }
 
 constexpr std::array<family<job_state>, 8> job_families{{
-  {"troupe_job_steps_total", "counter", "Versions of the parameters.", of_progress<&progress::step>},
-  {"troupe_job_samples_total", "counter", "Samples in applied updates.", of_progress<&progress::samples>},
-  {"troupe_job_training_seconds_total", "counter", "Training time; holds do not count.", of_progress<&progress::seconds>},
-  {"troupe_job_epochs", "gauge", "Passes over the training data.", of_progress<&progress::epoch>},
-  {"troupe_job_round_loss", "gauge", "Mean loss of the last round.", of_progress<&progress::train_loss>},
-  {"troupe_job_train_loss", "gauge", "Training loss at the last evaluation.", of_evaluation<&evaluation_point::train_loss>},
-  {"troupe_job_test_loss", "gauge", "Test loss at the last evaluation.", of_evaluation<&evaluation_point::test_loss>},
-  {"troupe_job_test_accuracy_ratio", "gauge", "Part of the test samples that the last evaluation got right.",
-   of_evaluation<&evaluation_point::test_accuracy>},
+    {"troupe_job_steps_total", "counter", "Versions of the parameters.", of_progress<&progress::step>},
+    {"troupe_job_samples_total", "counter", "Samples in applied updates.", of_progress<&progress::samples>},
+    {"troupe_job_training_seconds_total", "counter", "Training time; holds do not count.", of_progress<&progress::seconds>},
+    {"troupe_job_epochs", "gauge", "Passes over the training data.", of_progress<&progress::epoch>},
+    {"troupe_job_round_loss", "gauge", "Mean loss of the last round.", of_progress<&progress::train_loss>},
+    {"troupe_job_train_loss", "gauge", "Training loss at the last evaluation.", of_evaluation<&evaluation_point::train_loss>},
+    {"troupe_job_test_loss", "gauge", "Test loss at the last evaluation.", of_evaluation<&evaluation_point::test_loss>},
+    {"troupe_job_test_accuracy_ratio", "gauge", "Part of the test samples that the last evaluation got right.",
+     of_evaluation<&evaluation_point::test_accuracy>},
 }};
 
 using lane_state = metrics_board::lane_state;
@@ -58,17 +58,17 @@ std::optional<double> of_lane(const lane_state& lane) {
 }
 
 constexpr std::array<family<lane_state>, 3> lane_families{{
-  {"troupe_lane_sent_bytes_total", "counter", "Sent over the lane to a peer.", of_lane<&lane_state::sent>},
-  {"troupe_lane_received_bytes_total", "counter", "Received over the lane from a peer.", of_lane<&lane_state::received>},
-  {"troupe_lane_queued_bytes", "gauge", "Waits for the peer to take it.", of_lane<&lane_state::queued>},
+    {"troupe_lane_sent_bytes_total", "counter", "Sent over the lane to a peer.", of_lane<&lane_state::sent>},
+    {"troupe_lane_received_bytes_total", "counter", "Received over the lane from a peer.", of_lane<&lane_state::received>},
+    {"troupe_lane_queued_bytes", "gauge", "Waits for the peer to take it.", of_lane<&lane_state::queued>},
 }};
 
 /// As Prometheus' own libraries call them.
 constexpr std::array<family<std::monostate>, 2> process_families{{
-  {"process_resident_memory_bytes", "gauge", "Memory of the process.",
-   [](const std::monostate&) -> std::optional<double> { return static_cast<double>(resident_bytes()); }},
-  {"process_cpu_seconds_total", "counter", "Time of processors, in and for the process.",
-   [](const std::monostate&) -> std::optional<double> { return cpu_seconds(); }},
+    {"process_resident_memory_bytes", "gauge", "Memory of the process.",
+     [](const std::monostate&) -> std::optional<double> { return static_cast<double>(resident_bytes()); }},
+    {"process_cpu_seconds_total", "counter", "Time of processors, in and for the process.",
+     [](const std::monostate&) -> std::optional<double> { return cpu_seconds(); }},
 }};
 
 std::string number(double value) {
@@ -119,7 +119,8 @@ std::size_t character_bytes(std::string_view text) {
   if (first >= 0xE0 && first <= 0xEF) // neither longer than need be nor half of a pair of UTF-16
     return follows(1) && follows(2) && (first != 0xE0 || second >= 0xA0) && (first != 0xED || second < 0xA0) ? 3 : 0;
   if (first >= 0xF0 && first <= 0xF4)
-    return follows(1) && follows(2) && follows(3) && (first != 0xF0 || second >= 0x90) && (first != 0xF4 || second < 0x90) ? 4 : 0;
+    return follows(1) && follows(2) && follows(3) && (first != 0xF0 || second >= 0x90) && (first != 0xF4 || second < 0x90) ? 4
+                                                                                                                           : 0;
   return 0;
 }
 

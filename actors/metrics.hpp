@@ -31,8 +31,8 @@ public:
   /// What has gone over the lane to a peer, and waits for it, since the last call.
   void on_lane(const std::string& peer, std::uint64_t sent, std::uint64_t received, std::int64_t queued);
 
-  /// Everything, with what CAF counts, in Prometheus' text format. No value carries a time, so a series that is served no more ends at
-  /// once; with one it would be shown for minutes.
+  /// Everything, with what CAF counts, in Prometheus' text format. No value carries a time, so a series that is served no more
+  /// ends at once; with one it would be shown for minutes.
   std::string text(const caf::telemetry::metric_registry& of_caf) const;
 
   struct job_state {

@@ -29,60 +29,58 @@ node_state::node_state(measured_pointer<node_control> self, node_options where) 
 
 node_control::behavior_type node_state::make_behavior() {
   return {
-    [this](const prepare_job& msg) { return prepare(msg); },
-    [this](const job_places& msg) -> caf::result<void> {
-      return job_ ? job_->start(msg) : failure("a job must be prepared before it is started");
-    },
-    [this](const node_place& msg) {
-      if (job_)
-        job_->on_back(msg);
-    },
-    [this](const protocols::plan& msg) {
-      tell_all(msg);
-      if (job_)
-        job_->tell_evaluator(msg);
-    },
-    [this](const protocols::worker_down& msg) { tell_holders(msg); },
-    [this](const protocols::holder_down& msg) { tell_holders(msg); },
-    [this](const protocols::hold_order& msg) {
-      if (job_)
-        caf::anon_send(job_->lead(), msg);
-    },
-    [this](pause_order msg) { tell_all(msg); },
-    [this](const protocols::resume_order& msg) { tell_all(msg); },
-    [this](const protocols::fetch_order& msg) { fetch(msg); },
-    [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
-      const auto lead = job_ ? job_->lead() : holder_control{};
-      return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
-    },
-    [this](totals_query) { return totals(); },
-    [this](const inspect_query& query) { return inspect_roles(query); },
-    [this](const role_order& msg) -> caf::result<void> {
-      return job_ ? job_->carry_out(msg) : failure("no job runs here");
-    },
-    [this](const record_order& msg) {
-      if (job_ && msg.on)
-        job_->trace().begin();
-    },
-    [](clock_query) { return steady_ns(); },
-    [this](trace_query) { return job_ ? job_->trace().take() : trace_chunk{}; },
-    [this](shards_query) { return job_ ? job_->shards() : shards_view{}; },
-    [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
-    [this](const probe_query& what) { return probe(what); },
-    [this](const node_notice& msg) { where_.say(msg.text); },
-    [this](const stop_job&) { stop(); },
-    [this](const data_loaded& msg) {
-      if (job_)
-        job_->on_data(msg);
-    },
-    [this](const lane_event& msg) {
-      if (job_)
-        job_->on_lane(msg);
-    },
-    [this](const shown_actor& what) {
-      self_->monitor(what.actor);
-      guests_.push_back(what);
-    },
+      [this](const prepare_job& msg) { return prepare(msg); },
+      [this](const job_places& msg) -> caf::result<void> {
+        return job_ ? job_->start(msg) : failure("a job must be prepared before it is started");
+      },
+      [this](const node_place& msg) {
+        if (job_)
+          job_->on_back(msg);
+      },
+      [this](const protocols::plan& msg) {
+        tell_all(msg);
+        if (job_)
+          job_->tell_evaluator(msg);
+      },
+      [this](const protocols::worker_down& msg) { tell_holders(msg); },
+      [this](const protocols::holder_down& msg) { tell_holders(msg); },
+      [this](const protocols::hold_order& msg) {
+        if (job_)
+          caf::anon_send(job_->lead(), msg);
+      },
+      [this](pause_order msg) { tell_all(msg); },
+      [this](const protocols::resume_order& msg) { tell_all(msg); },
+      [this](const protocols::fetch_order& msg) { fetch(msg); },
+      [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
+        const auto lead = job_ ? job_->lead() : holder_control{};
+        return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
+      },
+      [this](totals_query) { return totals(); },
+      [this](const inspect_query& query) { return inspect_roles(query); },
+      [this](const role_order& msg) -> caf::result<void> { return job_ ? job_->carry_out(msg) : failure("no job runs here"); },
+      [this](const record_order& msg) {
+        if (job_ && msg.on)
+          job_->trace().begin();
+      },
+      [](clock_query) { return steady_ns(); },
+      [this](trace_query) { return job_ ? job_->trace().take() : trace_chunk{}; },
+      [this](shards_query) { return job_ ? job_->shards() : shards_view{}; },
+      [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
+      [this](const probe_query& what) { return probe(what); },
+      [this](const node_notice& msg) { where_.say(msg.text); },
+      [this](const stop_job&) { stop(); },
+      [this](const data_loaded& msg) {
+        if (job_)
+          job_->on_data(msg);
+      },
+      [this](const lane_event& msg) {
+        if (job_)
+          job_->on_lane(msg);
+      },
+      [this](const shown_actor& what) {
+        self_->monitor(what.actor);
+        guests_.push_back(what);
+      },
   };
 }
 
@@ -122,17 +120,17 @@ caf::result<node_probe> node_state::probe(const probe_query& what) {
     });
   auto promise = self_->make_response_promise<node_probe>();
   self_->request(looker_, caf::infinite, what)
-    .then(
-      [this, promise](node_probe& seen) mutable {
-        seen.lane_port = where_.lane_port;
-        if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // else this job has the port
-          seen.lane_port_wrong = net::cannot_listen(where_.host, where_.lane_port);
-        promise.deliver(std::move(seen));
-      },
-      [this, promise](const caf::error& e) mutable {
-        looker_ = nullptr; // it has ended
-        promise.deliver(e);
-      });
+      .then(
+          [this, promise](node_probe& seen) mutable {
+            seen.lane_port = where_.lane_port;
+            if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // else this job has the port
+              seen.lane_port_wrong = net::cannot_listen(where_.host, where_.lane_port);
+            promise.deliver(std::move(seen));
+          },
+          [this, promise](const caf::error& e) mutable {
+            looker_ = nullptr; // it has ended
+            promise.deliver(e);
+          });
   return promise;
 }
 

@@ -18,9 +18,9 @@
 
 namespace troupe::actors {
 
-/// One per process, or per job where a process is of several. Prepares a job, starts it, passes the control plane's messages to its
-/// roles, reports every role that dies to the coordinator, and stops when that has died itself. Looks around, and at its actors, for
-/// whoever asks, with a job and without.
+/// One per process, or per job where a process is of several. Prepares a job, starts it, passes the control plane's messages to
+/// its roles, reports every role that dies to the coordinator, and stops when that has died itself. Looks around, and at its
+/// actors, for whoever asks, with a job and without.
 class node_state {
 public:
   static inline const char* name = "troupe.node";
@@ -64,12 +64,12 @@ private:
 
   measured_pointer<node_control> self_;
   node_options where_;
-  std::optional<node_job> job_; ///< none: it is idle
-  std::vector<shown_actor> guests_; ///< an application's actors
+  std::optional<node_job> job_;                  ///< none: it is idle
+  std::vector<shown_actor> guests_;              ///< an application's actors
   std::deque<std::vector<node_report>> answers_; ///< the last ones that did not fit a message, by page
   std::uint64_t last_gathering_ = 0;
   std::optional<lane_metrics> metrics_;
-  looker_actor looker_; ///< reads the data that a probe asks for; null: nobody has asked
+  looker_actor looker_;   ///< reads the data that a probe asks for; null: nobody has asked
   std::stop_source ends_; ///< of what it reads
 };
 

@@ -13,7 +13,8 @@ std::vector<std::string> matching_devices(const std::vector<std::string>& listed
     found = {wanted};
   else if (wanted == "cuda")
     std::ranges::copy_if(listed, std::back_inserter(found), [](const std::string& name) { return name.starts_with("cuda"); });
-  else if (std::ranges::any_of(listed, [&](const std::string& name) { return name == wanted || (name == "cuda" && wanted != "cpu"); }))
+  else if (std::ranges::any_of(listed,
+                               [&](const std::string& name) { return name == wanted || (name == "cuda" && wanted != "cpu"); }))
     found = {wanted};
   return found;
 }

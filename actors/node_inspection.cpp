@@ -39,7 +39,8 @@ public:
       for (std::size_t i = 0; i < whom_.size(); ++i)
         if (whom_[i].ended.empty())
           self_->request(whom_[i].actor, caf::infinite, query)
-            .then([this, i](actor_report& said) { answer(i, std::move(said)); }, [this, i](const caf::error& e) { gone(i, explain(e)); });
+              .then([this, i](actor_report& said) { answer(i, std::move(said)); },
+                    [this, i](const caf::error& e) { gone(i, explain(e)); });
         else
           gone(i, whom_[i].ended);
       return promise_;
@@ -113,13 +114,15 @@ caf::result<node_report> node_state::inspect_roles(const inspect_query& query) {
       const auto begin = whom.begin() + static_cast<std::ptrdiff_t>(i);
       const auto count = static_cast<std::ptrdiff_t>(std::min(actors_per_gatherer, whom.size() - i));
       ++under_way->missing;
-      self_->request(self_->spawn<gatherer_actor::stateful_impl<gatherer_state>>(std::vector(begin, begin + count)), caf::infinite, query)
-        .then(
-          [under_way, one_less](std::vector<actor_report>& said) {
-            std::ranges::move(said, std::back_inserter(under_way->all));
-            one_less();
-          },
-          [one_less](const caf::error&) { one_less(); });
+      self_
+          ->request(self_->spawn<gatherer_actor::stateful_impl<gatherer_state>>(std::vector(begin, begin + count)), caf::infinite,
+                    query)
+          .then(
+              [under_way, one_less](std::vector<actor_report>& said) {
+                std::ranges::move(said, std::back_inserter(under_way->all));
+                one_less();
+              },
+              [one_less](const caf::error&) { one_less(); });
     }
   };
   if (job_)
@@ -144,8 +147,8 @@ void node_state::gathered(caf::typed_response_promise<node_report> promise, std:
   first.resident_bytes = resident_bytes();
   if (job_)
     for (const auto& lane : job_->lanes())
-      first.links.push_back({job_->name_of(lane.peer.value), lane.bytes_sent, lane.bytes_received, lane.waiting_bytes, lane.credit_bytes,
-                             lane.stalled_s, lane.round_trip_s});
+      first.links.push_back({job_->name_of(lane.peer.value), lane.bytes_sent, lane.bytes_received, lane.waiting_bytes,
+                             lane.credit_bytes, lane.stalled_s, lane.round_trip_s});
   if (pages.size() == 1) {
     promise.deliver(std::move(first));
     return;

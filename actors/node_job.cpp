@@ -40,10 +40,10 @@ protocols::catalog_entry protocol_of(const job& what, const extensions& added) {
 } // namespace
 
 node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order)
-    : self_(self), where_(where), what_(order.what), number_(order.self), of_{order.job_key, order.life}, coordinator_(order.coordinator),
-      names_(order.names), protocol_(protocol_of(what_, where.added)),
-      tree_(protocols::holder_tree(what_.cluster.workers, what_.cluster.shards, what_.protocol.fan_in)), traces_devices_(order.trace),
-      trace_(std::make_shared<tracer>(order.trace)) {
+    : self_(self), where_(where), what_(order.what), number_(order.self), of_{order.job_key, order.life},
+      coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(what_, where.added)),
+      tree_(protocols::holder_tree(what_.cluster.workers, what_.cluster.shards, what_.protocol.fan_in)),
+      traces_devices_(order.trace), trace_(std::make_shared<tracer>(order.trace)) {
   if (what_.cluster.nodes > 1)
     open_lanes();
   if (coordinator_)
@@ -115,7 +115,8 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(what_.cluster.shards));
   self_->doing.enter("is prepared");
-  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files, number_ == 0 ? data_.scaling : data_scaling{}});
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files,
+                                   number_ == 0 ? data_.scaling : data_scaling{}});
 }
 
 caf::result<void> node_job::start(const job_places& places) {
@@ -178,10 +179,12 @@ void node_job::on_lane(const lane_event& msg) {
   if (!msg.up) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
     for (const auto& worker : places_.workers)
       if (worker.node == msg.peer && !roles_.holders.empty())
-        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+        self_->send(coordinator_,
+                    role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)
-        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+        self_->send(coordinator_,
+                    role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
   }
 }
 
@@ -248,7 +251,8 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
   };
   if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
     return obeys(worker->second);
-  if (const auto holder = roles_.holders.find(msg.index); (msg.role == "shard" || msg.role == "aggregator") && holder != roles_.holders.end())
+  if (const auto holder = roles_.holders.find(msg.index);
+      (msg.role == "shard" || msg.role == "aggregator") && holder != roles_.holders.end())
     return obeys(holder->second);
   if (msg.role == "evaluator" && roles_.evaluator)
     return obeys(roles_.evaluator);
@@ -272,7 +276,8 @@ void node_job::describe(actor_report& out) const {
         out.waits_for.push_back("node " + name_of(peer));
     out.waits_on = "a lane";
   }
-  out.fields = {{"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
+  out.fields = {
+      {"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
 }
 
 node_totals node_job::totals() const {
@@ -290,10 +295,12 @@ shards_view node_job::shards() const {
   if (!net_)
     return out;
   for (const auto& slot : net_->layout().slots)
-    out.parameters.push_back({slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+    out.parameters.push_back(
+        {slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
   for (const auto& [index, shard] : roles_.shards) {
     const auto range = shard_ranges_[index];
-    out.shards.push_back({index, static_cast<std::uint64_t>(range.begin), static_cast<std::uint64_t>(range.end), name_of(number_), shard});
+    out.shards.push_back(
+        {index, static_cast<std::uint64_t>(range.begin), static_cast<std::uint64_t>(range.end), name_of(number_), shard});
   }
   return out;
 }

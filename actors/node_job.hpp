@@ -31,14 +31,15 @@ struct node_options {
   std::uint16_t lane_port = 0; ///< 0: any free port; of no use to the first node of a job, which connects to the others
   net::security security = {}; ///< with it lanes speak TLS
   extensions added = {};       ///< by this program
-  std::shared_ptr<metrics_board> metrics = {}; ///< has the counts of its lanes; null: nobody wants them
+  std::shared_ptr<metrics_board> metrics = {};                 ///< has the counts of its lanes; null: nobody wants them
   std::size_t credit_bytes = net::lane_options{}.credit_bytes; ///< of each of its lanes
-  std::function<void(const std::string&)> say = [](const std::string&) {};     ///< what its log should have; on any thread
-  std::function<void(const std::string&)> refused = [](const std::string&) {}; ///< whom its lanes turned away (lane.hpp); on any thread
+  std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what its log should have; on any thread
+  std::function<void(const std::string&)> refused = [](const std::string&) {
+  }; ///< whom its lanes turned away (lane.hpp); on any thread
 };
 
-/// From the order to prepare until the job is stopped; nothing of it outlives that. Its end answers whoever still waits for it, ends
-/// the roles and closes the lanes. On its node's thread alone.
+/// From the order to prepare until the job is stopped; nothing of it outlives that. Its end answers whoever still waits for it,
+/// ends the roles and closes the lanes. On its node's thread alone.
 class node_job {
 public:
   /// Opens the lanes, and has the data loaded by a thread of their own. Throws std::runtime_error where the lanes' port is taken.

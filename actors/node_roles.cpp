@@ -23,9 +23,13 @@ namespace troupe::actors {
 namespace {
 
 /// Where a role is, on a node with a list of devices; else where the job wants it.
-const std::string& device_of(const role_place& where, const std::string& wanted) { return where.device.empty() ? wanted : where.device; }
+const std::string& device_of(const role_place& where, const std::string& wanted) {
+  return where.device.empty() ? wanted : where.device;
+}
 
-std::size_t to_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+std::size_t to_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
 
 /// What `make` makes; where its device fails, it is said whose it was.
 template <class F>
@@ -40,7 +44,7 @@ auto for_role(const std::string& role, const std::string& device, F make) {
 /// The job was checked by the program that started it, which may be another build.
 kernels::precision precision_of(const std::string& name) {
   static const std::map<std::string, kernels::precision> known{
-    {"fp32", kernels::precision::fp32}, {"tf32", kernels::precision::tf32}, {"bf16", kernels::precision::bf16}};
+      {"fp32", kernels::precision::fp32}, {"tf32", kernels::precision::tf32}, {"bf16", kernels::precision::bf16}};
   if (const auto found = known.find(name); found != known.end())
     return found->second;
   throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
@@ -84,7 +88,8 @@ void node_job::spawn_holders() {
     auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
-    holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
+    holder_landing landing{std::make_shared<push_assembler>(range, allocate),
+                           std::make_shared<partial_assembler>(range, allocate)};
     holder_control actor;
     if (place.is_shard) {
       if (!first)
@@ -107,17 +112,24 @@ void node_job::spawn_holders() {
         for (auto worker : protocols::workers_below(tree_, child))
           setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
-        setup.lead = std::make_shared<protocols::lead>(protocol_.make_rule(what_.protocol, what_.seed),
-                                                       protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards,
-                                                       protocol_.per_push);
+        setup.lead = std::make_shared<protocols::lead>(
+            protocol_.make_rule(what_.protocol, what_.seed),
+            protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards, protocol_.per_push);
       const shard_control shard =
-        for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+          for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
       actor = shard;
     } else {
-      aggregator_setup setup{.place = place, .floats = floats, .partitions = {}, .queue = queue, .landing = landing, .trace = trace_, .link = what_.inject.link};
+      aggregator_setup setup{.place = place,
+                             .floats = floats,
+                             .partitions = {},
+                             .queue = queue,
+                             .landing = landing,
+                             .trace = trace_,
+                             .link = what_.inject.link};
       for (auto parent : place.parents)
-        setup.partitions.push_back(cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
+        setup.partitions.push_back(
+            cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
       actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
     }
     self_->monitor(actor);
@@ -146,8 +158,9 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   setup.net = net_;
   for (const auto& holder : tree_)
     if (holder.workers.contains(id))
-      setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats},
-                                                                partition_bytes)});
+      setup.targets.push_back(
+          {holder.self,
+           cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats}, partition_bytes)});
   setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
   setup.optimizer = what_.optimizer;
@@ -175,14 +188,15 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   if (!queue->on_host())
     near_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
-  std::erase_if(shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the life before
+  std::erase_if(shown_,
+                [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the life before
   shown_.push_back({actor, name, "worker", own_id()});
   shown_.push_back({compute, fmt::format("compute {}", index), "compute", name});
   shown_.push_back({loader, fmt::format("loader {}", index), "loader", name});
 }
 
-/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number. The old one
-/// has ended even where there is no new one: a device may have room for one of them.
+/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number. The old
+/// one has ended even where there is no new one: a device may have room for one of them.
 void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
   if (const auto old = roles_.workers.find(index); old != roles_.workers.end()) {
     self_->demonitor(old->second);
@@ -193,7 +207,8 @@ void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
   introduce();
 }
 
-/// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than training it.
+/// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than
+/// training it.
 void node_job::spawn_evaluator() {
   const auto of_the_first = [this](const std::vector<role_place>& roles, const std::string& wanted) {
     const auto here = std::ranges::find(roles, number_, &role_place::node);
@@ -213,15 +228,16 @@ void node_job::spawn_evaluator() {
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
   auto from_workers = setup.from_workers = std::make_shared<peer_assembler>(all, allocate);
-  roles_.evaluator = for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
+  roles_.evaluator =
+      for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);
 }
 
-/// A few replicas are under way to a node at most, and no more than its lane has credit for: what goes through a lane is a worker's
-/// state of a moment ago.
+/// A few replicas are under way to a node at most, and no more than its lane has credit for: what goes through a lane is a
+/// worker's state of a moment ago.
 std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
   std::map<protocols::worker_id, net::node_id> far;
   for (const auto& where : places_.workers)
@@ -242,14 +258,15 @@ std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
 void node_job::introduce() {
   auto peers = std::make_shared<role_peers>();
   for (const auto& where : places_.holders)
-    peers->holders.push_back(where.node == number_
-                               ? holder_actor{roles_.holders.at(where.index)}
-                               : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}, protocols::holder_id{where.index}));
+    peers->holders.push_back(where.node == number_ ? holder_actor{roles_.holders.at(where.index)}
+                                                   : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}},
+                                                                                     protocols::holder_id{where.index}));
   for (const auto& where : places_.workers)
-    peers->workers.push_back(where.node == number_ ? params_actor{roles_.workers.at(where.index)}
-                                                   : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
-  peers->evaluator = number_ == 0 ? params_actor{roles_.evaluator}
-                                  : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
+    peers->workers.push_back(where.node == number_
+                                 ? params_actor{roles_.workers.at(where.index)}
+                                 : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
+  peers->evaluator =
+      number_ == 0 ? params_actor{roles_.evaluator} : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
   // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
   if (what_.compute.device == "cpu" && what_.compute.shard_device == "cpu")
     peers->landings = landings_;
@@ -265,7 +282,8 @@ void node_job::introduce() {
 }
 
 std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {
-  kernels::backend_options options{.device = device, .threads = what_.compute.threads, .products = precision_of(what_.compute.precision)};
+  kernels::backend_options options{
+      .device = device, .threads = what_.compute.threads, .products = precision_of(what_.compute.precision)};
   if (role)
     options.on_span = device_recorder(traces_devices_ ? trace_ : nullptr, *role);
   return kernels::open_backend(options);

@@ -30,7 +30,8 @@ inline void outlive(caf::actor_system& system, kernels::backend& queue, std::sha
 }
 
 /// The state of an actor that feeds a queue. What its actor enqueued refers to it, so it stays until that has run, even where the
-/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and has `queue()`.
+/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and
+/// has `queue()`.
 template <class Handle, class State, class Setup>
 class outliving {
 public:

@@ -14,7 +14,8 @@ namespace troupe::actors {
 namespace {
 
 /// Each node as often as it has devices for workers, as far as there are workers: so that none of them is left out.
-std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, const std::vector<std::vector<std::string>>& devices, std::size_t workers) {
+std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, const std::vector<std::vector<std::string>>& devices,
+                                    std::size_t workers) {
   std::vector<std::size_t> times;
   for (auto node : nodes)
     times.push_back(std::max<std::size_t>(devices[node].size(), 1));

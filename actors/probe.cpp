@@ -68,8 +68,8 @@ file_probe look_at(const std::filesystem::path& path, const std::stop_token& end
 } // namespace
 
 std::string difference(const file_probe& file, const file_probe& there, const std::string& node) {
-  return fmt::format("{} differs from node {}'s ({} bytes, SHA-256 {}..., there {} bytes, {}...); copy one of them to all nodes", file.path, node,
-                     file.bytes, file.sha256.substr(0, 8), there.bytes, there.sha256.substr(0, 8));
+  return fmt::format("{} differs from node {}'s ({} bytes, SHA-256 {}..., there {} bytes, {}...); copy one of them to all nodes",
+                     file.path, node, file.bytes, file.sha256.substr(0, 8), there.bytes, there.sha256.substr(0, 8));
 }
 
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends) {
@@ -84,7 +84,8 @@ std::int64_t wall_clock_ns() {
 }
 
 node_probe look_around(const probe_query& what, const std::stop_token& ends) {
-  node_probe seen{.version = version, .lane_version = protocols::wire::protocol_version, .pid = static_cast<std::int32_t>(getpid())};
+  node_probe seen{
+      .version = version, .lane_version = protocols::wire::protocol_version, .pid = static_cast<std::int32_t>(getpid())};
   for (const auto& device : kernels::list_devices(what.accelerators))
     seen.devices.push_back({device.name, device.usable, device.reason, device.memory_bytes, device.free_bytes});
   seen.files = look_at_data(what.data, ends);

@@ -53,8 +53,8 @@ struct node_probe {
   std::string version = {};         ///< of Troupe
   std::uint32_t lane_version = 0;   ///< protocol version of lanes
   std::int32_t pid = 0;
-  std::uint16_t lane_port = 0;     ///< 0: any
-  std::string lane_port_wrong = {}; ///< why a job could not have it
+  std::uint16_t lane_port = 0;            ///< 0: any
+  std::string lane_port_wrong = {};       ///< why a job could not have it
   std::vector<device_probe> devices = {}; ///< the host first
   std::vector<file_probe> files = {};     ///< in the order in which they are read; empty: the data is drawn
   friend bool operator==(const node_probe&, const node_probe&) = default;
@@ -65,7 +65,8 @@ struct cluster_probe {
   std::vector<node_probe> nodes; ///< in the file's order, the coordinator's first; those that are not here too
 };
 
-/// The data's files, those that a job would read and nothing else: takes seconds, or what is left of a block once it is told to stop.
+/// The data's files, those that a job would read and nothing else: takes seconds, or what is left of a block once it is told to
+/// stop.
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends = {});
 
 /// Now, since 1970.

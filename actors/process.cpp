@@ -19,7 +19,9 @@ std::uint64_t resident_bytes() {
 double cpu_seconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 

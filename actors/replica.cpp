@@ -7,7 +7,9 @@ namespace troupe::actors {
 replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held)
     : queue_(queue), held_(held), spec_(spec), count_(count) {}
 
-void replica::mix(const std::vector<replica_term>& terms) { replace(own_, sum(terms)); }
+void replica::mix(const std::vector<replica_term>& terms) {
+  replace(own_, sum(terms));
+}
 
 void replica::dual_step(const kernels::buffer& anchor, double rho) {
   auto rate = static_cast<double>(rho);
@@ -108,6 +110,8 @@ void replica::replace(kernels::buffer& old, kernels::buffer by) {
   old = std::move(by);
 }
 
-kernels::buffer replica::fresh() { return queue_.allocate(static_cast<std::size_t>(count_) * sizeof(float)); }
+kernels::buffer replica::fresh() {
+  return queue_.allocate(static_cast<std::size_t>(count_) * sizeof(float));
+}
 
 } // namespace troupe::actors

@@ -18,8 +18,8 @@ namespace troupe::actors {
 struct progress {
   std::uint64_t step = 0, samples = 0;
   double epoch = 0;
-  double train_loss = 0; ///< of the last round
-  double seconds = 0;    ///< training time
+  double train_loss = 0;                       ///< of the last round
+  double seconds = 0;                          ///< training time
   std::optional<std::uint32_t> slowest_worker; ///< of the last round
   double slowest_ms = 0;                       ///< what it computed for
 };
@@ -30,8 +30,8 @@ struct evaluation_point {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
 };
 
-/// How a run ended. `parameters` are the final ones, flat, on the host: of a run that was cut short its newest, of one that failed those
-/// of its last evaluation. Empty when there are none.
+/// How a run ended. `parameters` are the final ones, flat, on the host: of a run that was cut short its newest, of one that
+/// failed those of its last evaluation. Empty when there are none.
 struct job_result {
   bool failed = false, interrupted = false;
   bool lost_before_start = false; ///< a node or role was gone before training began: it may begin anew on others
@@ -44,14 +44,14 @@ struct job_result {
   std::optional<double> time_to_target_s;
   /// How many pushes were applied so many versions after those that they were computed against.
   std::map<std::uint64_t, std::uint64_t> staleness;
-  double residual_max = 0; ///< coded: of any round's decoding
+  double residual_max = 0;                       ///< coded: of any round's decoding
   std::int64_t computed_ns = 0, emulated_ns = 0; ///< see node_totals
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
   std::uint32_t restarts = 0;             ///< workers that have begun a new life
   std::uint32_t period = 1;
-  data_scaling scaling; ///< of the data that it was trained on
+  data_scaling scaling;                      ///< of the data that it was trained on
   std::optional<std::uint64_t> weights_step; ///< of `parameters`; none: there are none
   kernels::buffer parameters;
   std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first

@@ -25,9 +25,10 @@ constexpr std::size_t most_readings = 8;
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
-      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }),
+      timers_(clock_,
+              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+              }),
       incoming_(setup_.link, clock_, timers_, incoming_timer), outgoing_(setup_.link, clock_, timers_, outgoing_timer),
       orders_(setup_.link, clock_, timers_, orders_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
@@ -62,92 +63,92 @@ void shard_state::enqueue_done(pending_apply what, open_span span) {
 
 shard_control::behavior_type shard_state::make_behavior() {
   return {
-    // pushes
-    [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::push_end& end) { arrive(core_.add(end)); },
-    [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
-    // to the lead
-    [this](const protocols::arrival& msg) {
-      auto hear = [this, here = msg]() mutable {
-        here.what.at = clock_.now();
+      // pushes
+      [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::push_end& end) { arrive(core_.add(end)); },
+      [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      // to the lead
+      [this](const protocols::arrival& msg) {
+        auto hear = [this, here = msg]() mutable {
+          here.what.at = clock_.now();
+          if (setup_.lead)
+            perform_as_lead(setup_.lead->on(here));
+        };
+        if (incoming_.delays())
+          transmit(incoming_, msg.what.id.worker, 0, std::move(hear));
+        else
+          hear();
+      },
+      // the lead's orders
+      [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+      // the control plane
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const protocols::plan& msg) {
+        if (!leads() && msg.epoch == protocols::plan_epoch{1})
+          run(clock_, timers_, true);
+        perform(core_.machine.on(msg));
         if (setup_.lead)
-          perform_as_lead(setup_.lead->on(here));
-      };
-      if (incoming_.delays())
-        transmit(incoming_, msg.what.id.worker, 0, std::move(hear));
-      else
-        hear();
-    },
-    // the lead's orders
-    [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
-    [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
-    [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
-    // the control plane
-    [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](const protocols::plan& msg) {
-      if (!leads() && msg.epoch == protocols::plan_epoch{1})
-        run(clock_, timers_, true);
-      perform(core_.machine.on(msg));
-      if (setup_.lead)
+          perform_as_lead(setup_.lead->on(msg));
+      },
+      [this](const protocols::worker_down& msg) {
+        perform(core_.on(msg));
+        if (setup_.lead)
+          perform_as_lead(setup_.lead->on(msg));
+      },
+      [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+      [this](pause_order) {
+        if (leads())
+          return;
+        run(clock_, timers_, false);
+        if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
+          incoming_.deliver_all();
+      },
+      [this](const protocols::resume_order& msg) {
+        if (!leads())
+          return run(clock_, timers_, true);
+        head_start_ = clock_.now() - decided_at_;
         perform_as_lead(setup_.lead->on(msg));
-    },
-    [this](const protocols::worker_down& msg) {
-      perform(core_.on(msg));
-      if (setup_.lead)
-        perform_as_lead(setup_.lead->on(msg));
-    },
-    [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
-    [this](pause_order) {
-      if (leads())
-        return;
-      run(clock_, timers_, false);
-      if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
-        incoming_.deliver_all();
-    },
-    [this](const protocols::resume_order& msg) {
-      if (!leads())
-        return run(clock_, timers_, true);
-      head_start_ = clock_.now() - decided_at_;
-      perform_as_lead(setup_.lead->on(msg));
-      head_start_ = 0;
-    },
-    [this](const protocols::hold_order& msg) {
-      if (leads())
-        perform_as_lead(setup_.lead->on(msg));
-    },
-    [this](const protocols::fetch_order& msg) {
-      if (leads())
-        perform_as_lead(setup_.lead->on(msg));
-    },
-    [this](const inspect_query&) { return report(); },
-    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-    [this](const parameters_query& msg) { return read(msg); },
-    [this](const piece_landed& msg) { deliver(msg); },
-    [this](waiting_query) {
-      std::vector<std::uint32_t> names;
-      if (leads())
-        for (auto worker : setup_.lead->waiting_for())
-          names.push_back(worker.value);
-      return names;
-    },
-    [this](const protocols::expired& msg) {
-      auto due = timers_.fire(msg.timer);
-      if (!due)
-        return;
-      if (due->timer == incoming_timer)
-        incoming_.expired();
-      else if (due->timer == outgoing_timer)
-        outgoing_.expired();
-      else if (due->timer == orders_timer)
-        orders_.expired();
-      else if (setup_.lead)
-        perform_as_lead(setup_.lead->on(*due));
-    },
-    // the device
-    [this](protocols::version ver) { applied(ver); },
-    [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
-    [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
-    [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+        head_start_ = 0;
+      },
+      [this](const protocols::hold_order& msg) {
+        if (leads())
+          perform_as_lead(setup_.lead->on(msg));
+      },
+      [this](const protocols::fetch_order& msg) {
+        if (leads())
+          perform_as_lead(setup_.lead->on(msg));
+      },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const parameters_query& msg) { return read(msg); },
+      [this](const piece_landed& msg) { deliver(msg); },
+      [this](waiting_query) {
+        std::vector<std::uint32_t> names;
+        if (leads())
+          for (auto worker : setup_.lead->waiting_for())
+            names.push_back(worker.value);
+        return names;
+      },
+      [this](const protocols::expired& msg) {
+        auto due = timers_.fire(msg.timer);
+        if (!due)
+          return;
+        if (due->timer == incoming_timer)
+          incoming_.expired();
+        else if (due->timer == outgoing_timer)
+          outgoing_.expired();
+        else if (due->timer == orders_timer)
+          orders_.expired();
+        else if (setup_.lead)
+          perform_as_lead(setup_.lead->on(*due));
+      },
+      // the device
+      [this](protocols::version ver) { applied(ver); },
+      [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
+      [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
   };
 }
 
@@ -188,25 +189,25 @@ void shard_state::transmit(emulated_link& over, protocols::worker_id whose, std:
 void shard_state::perform(const protocols::holder_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::send_arrival& e) {
-                   if (setup_.lead)
-                     perform_as_lead(setup_.lead->on(e.what));
-                   else
-                     caf::anon_send(peers_->holders[0], e.what);
-                 },
-                 [this](const protocols::apply_round& e) { apply(e); },
-                 [](const protocols::forward&) { throw std::logic_error("a shard was asked to forward"); },
-                 [this](const protocols::serve& e) { serve(e.what); },
-                 [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                 [this](const protocols::retain& e) { retained_[e.as] = newest_; },
-                 [this](const protocols::release& e) { retained_.erase(e.what); },
-                 [this](const protocols::report& e) {
-                   note(e);
-                   if (e.what == protocols::report::kind::held)
-                     hold();
-                   if (leads() && peers_->coordinator)
-                     caf::anon_send(peers_->coordinator, e);
-                 },
+                   [this](const protocols::send_arrival& e) {
+                     if (setup_.lead)
+                       perform_as_lead(setup_.lead->on(e.what));
+                     else
+                       caf::anon_send(peers_->holders[0], e.what);
+                   },
+                   [this](const protocols::apply_round& e) { apply(e); },
+                   [](const protocols::forward&) { throw std::logic_error("a shard was asked to forward"); },
+                   [this](const protocols::serve& e) { serve(e.what); },
+                   [this](const protocols::discard& e) { core_.store.drop(e.what); },
+                   [this](const protocols::retain& e) { retained_[e.as] = newest_; },
+                   [this](const protocols::release& e) { retained_.erase(e.what); },
+                   [this](const protocols::report& e) {
+                     note(e);
+                     if (e.what == protocols::report::kind::held)
+                       hold();
+                     if (leads() && peers_->coordinator)
+                       caf::anon_send(peers_->coordinator, e);
+                   },
                },
                effect);
 }
@@ -216,21 +217,21 @@ void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
     run(clock_, timers_, true);
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::close& e) { broadcast(e); },
-                 [this](const protocols::send_order& e) { broadcast(e); },
-                 [this](const protocols::drop_order& e) { broadcast(e); },
-                 [this](const protocols::retain& e) { perform(core_.machine.on(e)); },
-                 [this](const protocols::release& e) { perform(core_.machine.on(e)); },
-                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
-                 [this](const protocols::report& e) {
-                   if (e.what == protocols::report::kind::held) {
-                     decided_at_ = clock_.now();
-                     return perform(core_.machine.on(e));
-                   }
-                   note(e);
-                   if (leads()) // where every shard has its own versions, the lead's are the job's
-                     caf::anon_send(peers_->coordinator, e);
-                 },
+                   [this](const protocols::close& e) { broadcast(e); },
+                   [this](const protocols::send_order& e) { broadcast(e); },
+                   [this](const protocols::drop_order& e) { broadcast(e); },
+                   [this](const protocols::retain& e) { perform(core_.machine.on(e)); },
+                   [this](const protocols::release& e) { perform(core_.machine.on(e)); },
+                   [this](const protocols::arm_timer& e) { timers_.arm(e); },
+                   [this](const protocols::report& e) {
+                     if (e.what == protocols::report::kind::held) {
+                       decided_at_ = clock_.now();
+                       return perform(core_.machine.on(e));
+                     }
+                     note(e);
+                     if (leads()) // where every shard has its own versions, the lead's are the job's
+                       caf::anon_send(peers_->coordinator, e);
+                   },
                },
                effect);
 }
@@ -262,7 +263,11 @@ open_span shard_state::span_of(const protocols::apply_round& what) const {
       pushes.push_back(part.id.worker.value);
       pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
     }
-  return {setup_.trace, span_kind::apply, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}, std::move(pushes)};
+  return {setup_.trace,
+          span_kind::apply,
+          setup_.place.self.value,
+          {signed_of(what.round.ver), std::ssize(what.sum)},
+          std::move(pushes)};
 }
 
 void shard_state::apply(const protocols::apply_round& what) {
@@ -278,7 +283,7 @@ void shard_state::apply(const protocols::apply_round& what) {
     if (what.round.compensate.lambda != 0) {
       const auto& backup = retained_.at(what.round.compensate.backup);
       auto compensated =
-        step_.compensated(terms.front().data, newest_.as<const float>(), backup.as<const float>(), what.round.compensate);
+          step_.compensated(terms.front().data, newest_.as<const float>(), backup.as<const float>(), what.round.compensate);
       terms.front().data = compensated.as<const float>();
       next.terms.insert(next.terms.end(), {std::move(compensated), backup});
     }
@@ -286,8 +291,8 @@ void shard_state::apply(const protocols::apply_round& what) {
   }
   const protocols::send_order order{what.round.send_epoch, what.round.ver,      what.round.key,
                                     what.round.send_to,    what.round.position, what.round.period};
-  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are. What a device computes
-  // takes less than its reports would: all of it is sent then.
+  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are. What a device
+  // computes takes less than its reports would: all of it is sent then.
   const bool device = !setup_.queue->on_host();
   const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
   for (auto part : device ? std::vector{setup_.range} : setup_.partitions) {
@@ -345,7 +350,8 @@ void shard_state::note(const protocols::report& what) {
 /// In a tree of aggregators it comes in the sum of one of them.
 std::string shard_state::who_brings_push_of(protocols::worker_id worker) const {
   const auto child = setup_.through.find(worker);
-  return child == setup_.through.end() ? fmt::format("worker {}", worker.value) : fmt::format("aggregator {}", child->second.value);
+  return child == setup_.through.end() ? fmt::format("worker {}", worker.value)
+                                       : fmt::format("aggregator {}", child->second.value);
 }
 
 /// `pending_` is not empty while a version is computed.
@@ -471,7 +477,8 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
   for (auto part : setup_.partitions) {
     auto what = cut(parameters, part);
     for (auto to : near)
-      caf::anon_send(peers_->near_workers.at(to), head_of(order, what, to), device_tensor{what.data, std::string{setup_.queue->name()}});
+      caf::anon_send(peers_->near_workers.at(to), head_of(order, what, to),
+                     device_tensor{what.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
       core_.fetch(what.data, [peers = peers_, order, from = what.from, part](const kernels::buffer& landed) {
         send(*peers, order, {from, part, landed});
@@ -496,7 +503,8 @@ wire::params_part shard_state::head_of(const protocols::send_order& order, const
 /// Thread-safe: a device's notification may call it.
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
   for (auto to : order.to)
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to), what.data);
+    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to),
+                   what.data);
 }
 
 /// The lead's: the version is made here, and others wait for the order to make it, too.

@@ -49,8 +49,8 @@ struct shard_setup {
 /// Over an emulated link what others send (pushes, partial sums, arrivals) comes in by the shard's own; its parameters, and a
 /// lead's orders, go out by it. Nothing that an evaluation waits for is delayed while the clock stands still.
 ///
-/// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range; when it has run, its partitions
-/// go to roles on devices of this process as they lie, and through host memory, one after the other, to all others.
+/// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range; when it has run, its
+/// partitions go to roles on devices of this process as they lie, and through host memory, one after the other, to all others.
 /// Parameters are versions: each apply writes a fresh block, so that whoever
 /// still reads the last version keeps it, and nothing is copied for workers in this process.
 class shard_state {
@@ -88,7 +88,8 @@ private:
   void begin();
   void perform(const protocols::holder_effects& effects);
   void perform_as_lead(const protocols::lead_effects& effects);
-  template <class Order> void broadcast(const Order& order);
+  template <class Order>
+  void broadcast(const Order& order);
   open_span span_of(const protocols::apply_round& what) const;
   void apply(const protocols::apply_round& what);
   void enqueue_done(pending_apply what, open_span span);
@@ -124,15 +125,15 @@ private:
   std::uint64_t pushes_before_ = 0; ///< of core_.came.pushes: when that version was ready
   std::uint64_t staleness_ = 0;     ///< of the newest version
   std::deque<pending_apply> pending_;
-  std::deque<reading> readings_; ///< the newest last
+  std::deque<reading> readings_;                                                      ///< the newest last
   std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece
   std::uint64_t last_piece_ = 0;
   activity& activity_;
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_, orders_;
-  protocols::nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
-  protocols::nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
+  protocols::nanoseconds decided_at_ = 0;        ///< training time: when the lead decided on the version that it held last
+  protocols::nanoseconds head_start_ = 0;        ///< of orders that were held back: how long they would be under way
   std::multiset<protocols::worker_id> on_links_; ///< whose pushes, or parameters, are under way on these
   device_watch watch_;
 };

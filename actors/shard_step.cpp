@@ -22,7 +22,7 @@ void shard_step::begin(const protocols::close& round) {
   } else if (how.what == kind::outer) {
     if (!outer_)
       outer_ = std::make_unique<optimizer>(
-        optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
+          optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
     outer_->begin_step(how.lr);
   }
 }

@@ -20,11 +20,13 @@ public:
 
   /// Begins the step that `round` describes. After a step of another kind momentum starts from zero: it was that of other steps.
   void begin(const protocols::close& round);
-  /// p_out = the step from p, at the sum of terms, for the elements of `part`; pointers are those of the whole. Each element once.
-  /// `p_out` may be `p`.
-  void apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out, flat_range part);
+  /// p_out = the step from p, at the sum of terms, for the elements of `part`; pointers are those of the whole. Each element
+  /// once. `p_out` may be `p`.
+  void apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out,
+             flat_range part);
   /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
-  kernels::buffer compensated(const float* gradient, const float* p, const float* backup, const protocols::delay_compensation& how);
+  kernels::buffer compensated(const float* gradient, const float* p, const float* backup,
+                              const protocols::delay_compensation& how);
 
 private:
   optimizer_spec spec_;

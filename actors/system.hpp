@@ -41,7 +41,8 @@ bool is_secured(const caf::actor_system& system);
 
 /// Lets other processes reach an actor at host:port (0: any free port); the port. The one place where the control plane listens.
 template <class Handle>
-caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& actor, std::uint16_t port, const std::string& host) {
+caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& actor, std::uint16_t port,
+                                     const std::string& host) {
   return is_secured(system) ? caf::openssl::publish(actor, port, host.c_str(), true)
                             : system.middleman().publish(actor, port, host.c_str(), true);
 }
@@ -52,14 +53,15 @@ caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, 
   for (;;) {
     auto found = is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)
                                     : system.middleman().remote_actor<Handle>(host, port);
-    // CAF remembers whom it has reached until it hears of his end, which may be a moment later than others do; he answers nothing.
+    // CAF remembers whom it has reached until it hears of his end, which may be a moment later than others do; he answers
+    // nothing.
     if (!found || !caf::actor_cast<caf::abstract_actor*>(*found)->getf(caf::abstract_actor::is_terminated_flag))
       return found;
   }
 }
 
-/// Why `reach` failed, where the certificates of this system, or that it has none, are the reason: the other end is asked, which takes
-/// three seconds at most. Else empty.
+/// Why `reach` failed, where the certificates of this system, or that it has none, are the reason: the other end is asked, which
+/// takes three seconds at most. Else empty.
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port);
 
 } // namespace troupe::actors

@@ -31,11 +31,11 @@ template <class Key>
 class tensor_inbox {
 public:
   tensor_inbox(std::shared_ptr<assembler<Key>> landing) : landing_(std::move(landing)) {} // NOLINT: an assembler is an inbox
-  tensor_inbox(std::shared_ptr<assembler<Key>> landing, device_side device) : landing_(std::move(landing)), device_(std::move(device)) {
-    parts_ = std::make_unique<assembler<Key>>(landing_->whole(), device_->allocate,
-                                              [bring = device_->bring](const kernels::buffer& to, const kernels::buffer& from) {
-                                                bring(to, from, false);
-                                              });
+  tensor_inbox(std::shared_ptr<assembler<Key>> landing, device_side device)
+      : landing_(std::move(landing)), device_(std::move(device)) {
+    parts_ = std::make_unique<assembler<Key>>(
+        landing_->whole(), device_->allocate,
+        [bring = device_->bring](const kernels::buffer& to, const kernels::buffer& from) { bring(to, from, false); });
   }
 
   /// Adds a partition; false when it was refused.

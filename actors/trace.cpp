@@ -92,13 +92,15 @@ std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, 
     return {};
   return [to = std::move(to), role](const kernels::device_span& span) {
     using track = kernels::device_span::track;
-    const auto what = span.where == track::compute ? span_kind::kernel
-                      : span.where == track::to_host ? span_kind::to_host : span_kind::to_device;
+    const auto what = span.where == track::compute   ? span_kind::kernel
+                      : span.where == track::to_host ? span_kind::to_host
+                                                     : span_kind::to_device;
     to->add({what, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name, {}});
   };
 }
 
-open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args, std::vector<std::int64_t> pushes)
+open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args,
+                     std::vector<std::int64_t> pushes)
     : to_(std::move(to)) {
   if (to_ && !to_->records())
     to_ = nullptr;

@@ -24,12 +24,12 @@ namespace troupe::actors {
 
 /// Whose span it is follows from its kind.
 enum class span_kind : std::uint8_t {
-  compute, ///< worker: a step; args: step, version, samples, training_ns, real_ns, emulated_ns
-  push,    ///< worker: from the end of its computing to the trailer sent; args: bytes, clock (of the push)
-  wait,    ///< worker: from there to the next parameters; args: version
-  apply,   ///< shard: a version is made; args: version, contributions
-  sum,     ///< aggregator: of what its children pushed; args: version, contributions
-  hold,    ///< coordinator: training time stands still; args: version
+  compute,  ///< worker: a step; args: step, version, samples, training_ns, real_ns, emulated_ns
+  push,     ///< worker: from the end of its computing to the trailer sent; args: bytes, clock (of the push)
+  wait,     ///< worker: from there to the next parameters; args: version
+  apply,    ///< shard: a version is made; args: version, contributions
+  sum,      ///< aggregator: of what its children pushed; args: version, contributions
+  hold,     ///< coordinator: training time stands still; args: version
   evaluate, ///< evaluator: of a version, from its parameters to the report; args: version
   load,     ///< a worker's loader: a batch is gathered; args: samples
   // of a role's device, each with a name of its own ("gemm", "fetch"); args: bytes, of a copy
@@ -43,8 +43,8 @@ inline constexpr std::uint32_t of_holder = 0x8000'0000;
 
 /// The kind in one word, as the file has it.
 std::string_view name_of(span_kind kind);
-/// The track's role: "worker", "shard", "aggregator", "evaluator", "loader" or "coordinator"; of a device what it is busy with: "kernels", "copies to host" or
-/// "copies to device".
+/// The track's role: "worker", "shard", "aggregator", "evaluator", "loader" or "coordinator"; of a device what it is busy with:
+/// "kernels", "copies to host" or "copies to device".
 std::string_view role_of(span_kind kind);
 /// The names of a kind's arguments, in their order.
 const std::vector<std::string_view>& arguments_of(span_kind kind);
@@ -118,7 +118,8 @@ class open_span {
 public:
   open_span() = default; ///< not recorded
   /// Begins now.
-  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args, std::vector<std::int64_t> pushes = {});
+  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args,
+            std::vector<std::int64_t> pushes = {});
   void end() const;
 
 private:

@@ -34,8 +34,8 @@ struct track {
 
   auto order() const {
     // The coordinator comes first, then shards, aggregators, workers with their loaders; then devices.
-    static constexpr std::array<std::string_view, 9> roles{"coordinator", "evaluator", "shard", "aggregator", "worker",
-                                                           "loader", "kernels", "copies to host", "copies to device"};
+    static constexpr std::array<std::string_view, 9> roles{
+        "coordinator", "evaluator", "shard", "aggregator", "worker", "loader", "kernels", "copies to host", "copies to device"};
     return std::tuple{node, std::find(roles.begin(), roles.end(), role), number};
   }
   friend bool operator<(const track& a, const track& b) { return a.order() < b.order(); }
@@ -43,7 +43,9 @@ struct track {
   std::string name() const { return alone() ? std::string{role} : fmt::format("{} {}", role, number); }
 };
 
-bool is_device(const trace_event& event) { return event.what >= span_kind::kernel; }
+bool is_device(const trace_event& event) {
+  return event.what >= span_kind::kernel;
+}
 
 track track_of(std::size_t node, const trace_event& event) {
   return {node, role_of(event.what), event.role};
@@ -95,8 +97,9 @@ private:
   template <class Item>
   void write_flow(const flow& arrow, const Item& item) const {
     const auto end_of = [&](const char* phase, const span_place& at) {
-      return fmt::format(R"({{"name":"{}","cat":"flow","ph":"{}","id":{},"bp":"e","pid":{},"tid":{},"ts":{}}})", arrow.name, phase, arrow.number,
-                         pid_of(at.node), tids_.at(track_of(at.node, *at.event)), microseconds(at.event->begin_ns - origin_));
+      return fmt::format(R"({{"name":"{}","cat":"flow","ph":"{}","id":{},"bp":"e","pid":{},"tid":{},"ts":{}}})", arrow.name,
+                         phase, arrow.number, pid_of(at.node), tids_.at(track_of(at.node, *at.event)),
+                         microseconds(at.event->begin_ns - origin_));
     };
     item(end_of("s", arrow.from));
     item(end_of("f", arrow.to));
@@ -122,7 +125,8 @@ private:
   /// "kernels of worker 1": whose device it is.
   std::string name_of_track(const track& what) const {
     static constexpr std::array<std::string_view, 3> of_devices{"kernels", "copies to host", "copies to device"};
-    return std::ranges::find(of_devices, what.role) == of_devices.end() ? what.name() : fmt::format("{} of {}", what.role, owner(what.number));
+    return std::ranges::find(of_devices, what.role) == of_devices.end() ? what.name()
+                                                                        : fmt::format("{} of {}", what.role, owner(what.number));
   }
   std::string owner(std::uint32_t role) const {
     if (!(role & of_holder))
@@ -138,14 +142,14 @@ private:
     const auto own = track_of(node, event);
     const bool device = is_device(event);
     auto args = own.alone() ? std::string{}
-                : device      ? fmt::format(R"("of":"{}")", owner(own.number))
-                              : fmt::format("\"{}\":{}", own.role, own.number);
+                : device    ? fmt::format(R"("of":"{}")", owner(own.number))
+                            : fmt::format("\"{}\":{}", own.role, own.number);
     const auto& names = arguments_of(event.what);
     for (std::size_t i = 0; i < names.size(); ++i)
       args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", names[i], event.args[i]);
     return fmt::format(R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-                       device ? std::string_view{event.name} : name_of(event.what), device ? "device" : own.role, pid_of(node), tids_.at(own), microseconds(event.begin_ns - origin_),
-                       microseconds(event.end_ns - event.begin_ns), args);
+                       device ? std::string_view{event.name} : name_of(event.what), device ? "device" : own.role, pid_of(node),
+                       tids_.at(own), microseconds(event.begin_ns - origin_), microseconds(event.end_ns - event.begin_ns), args);
   }
 
   const job& what_;

@@ -75,7 +75,9 @@ private:
     if (const auto to = among.find(key); to != among.end())
       add(name, from, to->second);
   }
-  void add(std::string_view name, const span_place& from, const span_place& to) { out_.push_back({name, out_.size() + 1, from, to}); }
+  void add(std::string_view name, const span_place& from, const span_place& to) {
+    out_.push_back({name, out_.size() + 1, from, to});
+  }
 
   std::vector<protocols::holder_place> tree_;
   places pushes_, applies_, sums_, steps_;

@@ -24,8 +24,8 @@ struct flow {
   span_place from, to;
 };
 
-/// Every gradient to each version that it is in, at each shard, by way of the aggregators where there is a tree; every version from
-/// each shard to the first step that each worker makes with it. A span that was not recorded has no arrows.
+/// Every gradient to each version that it is in, at each shard, by way of the aggregators where there is a tree; every version
+/// from each shard to the first step that each worker makes with it. A span that was not recorded has no arrows.
 std::vector<flow> flows_of(const job& what, const std::vector<node_trace>& nodes);
 
 } // namespace troupe::actors

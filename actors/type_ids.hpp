@@ -9,122 +9,122 @@
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 
-  // between actors of one process; the tensors in them never pass through CAF's network layer
-  CAF_ADD_TYPE_ID(troupe, (troupe::kernels::buffer))
-  CAF_ADD_TYPE_ID(troupe, (troupe::slice))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_part))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_end))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::params_part))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::partial_part))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::peer_part))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::arrival))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::close))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::send_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::drop_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::expired))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::version))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::report))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::loaded_batch))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_result))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::step_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::mix_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::dual_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_result))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_finished))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::gradient_ready))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::device_tensor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::device_check))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::bring_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::stage_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::fetch_request))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::collected))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shown_actor))
-  CAF_ADD_TYPE_ID(troupe, (std::vector<troupe::actors::actor_report>))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::piece_landed))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_news))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::stand_still))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::traces_ptr))
+// between actors of one process; the tensors in them never pass through CAF's network layer
+CAF_ADD_TYPE_ID(troupe, (troupe::kernels::buffer))
+CAF_ADD_TYPE_ID(troupe, (troupe::slice))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_part))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::push_end))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::params_part))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::partial_part))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::wire::peer_part))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::arrival))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::close))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::send_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::drop_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::expired))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::version))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::report))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::loaded_batch))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::step_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::mix_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::dual_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::sum_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::compute_finished))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::gradient_ready))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::device_tensor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::device_check))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::bring_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::stage_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::fetch_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::collected))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::peers_ptr))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::data_loaded))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_event))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::shown_actor))
+CAF_ADD_TYPE_ID(troupe, (std::vector<troupe::actors::actor_report>))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::piece_landed))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_finished))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_news))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_back))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_leaves))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::stand_still))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::traces_ptr))
 
-  // across hosts
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::plan))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::worker_down))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::holder_down))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::hold_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::resume_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::protocols::fetch_order))
-  CAF_ADD_TYPE_ID(troupe, (std::vector<std::uint32_t>))
-  CAF_ADD_TYPE_ID(troupe, (std::vector<std::string>))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_hello))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_prepared))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_places))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_place))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_chunk))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::pause_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::change_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::record_order))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_description))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::submit_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::attach_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cancel_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_waits))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_begins))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_says))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_piece))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_piece))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::release_job))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::recording))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::inspect_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_report))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::link_report))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_report))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_report))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::member_view))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::wall_clock_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_reading))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::probe_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_probe))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_probe))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::undrain_node))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_notice))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::history_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::history))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::progress))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation_point))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_result))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::client_actor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_actor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_actor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_piece))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_query))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_view))
+// across hosts
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::plan))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::worker_down))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::holder_down))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::hold_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::resume_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocols::fetch_order))
+CAF_ADD_TYPE_ID(troupe, (std::vector<std::uint32_t>))
+CAF_ADD_TYPE_ID(troupe, (std::vector<std::string>))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_hello))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_prepared))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_places))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_place))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::totals_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_totals))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::trace_chunk))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::stop_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_lost))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::waiting_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::pause_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::role_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::change_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::record_order))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::coordinator_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_description))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::submit_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::attach_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cancel_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_waits))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_begins))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_says))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::weights_piece))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_trace_piece))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::release_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::recording))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::inspect_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::actor_report))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::link_report))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_report))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_report))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::member_view))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_view))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_view))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::wall_clock_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::clock_reading))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::probe_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_probe))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_probe))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::leave_cluster))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::undrain_node))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::node_notice))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::history_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::history))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::evaluation_point))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::job_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::client_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::cluster_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::parameters_piece))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::shards_view))
 
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -324,8 +324,8 @@ bool inspect(Inspector& f, parameter_place& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, shard_place& x) {
-  return f.object(x).fields(f.field("index", x.index), f.field("begin", x.begin), f.field("end", x.end),
-                            f.field("node", x.node), f.field("actor", x.actor));
+  return f.object(x).fields(f.field("index", x.index), f.field("begin", x.begin), f.field("end", x.end), f.field("node", x.node),
+                            f.field("actor", x.actor));
 }
 template <class Inspector>
 bool inspect(Inspector& f, shards_query& x) {
@@ -402,8 +402,8 @@ bool inspect(Inspector& f, member_view& x) {
 template <class Inspector>
 bool inspect(Inspector& f, job_view& x) {
   return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol),
-                            f.field("state", x.state), f.field("since_s", x.since_s), f.field("nodes", x.nodes), f.field("steps", x.steps),
-                            f.field("samples", x.samples), f.field("epochs", x.epochs));
+                            f.field("state", x.state), f.field("since_s", x.since_s), f.field("nodes", x.nodes),
+                            f.field("steps", x.steps), f.field("samples", x.samples), f.field("epochs", x.epochs));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_view& x) {
@@ -435,12 +435,14 @@ bool inspect(Inspector& f, evaluation_point& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_event& x) {
-  return f.object(x).fields(f.field("number", x.number), f.field("at_ms", x.at_ms), f.field("job", x.job), f.field("text", x.text));
+  return f.object(x).fields(f.field("number", x.number), f.field("at_ms", x.at_ms), f.field("job", x.job),
+                            f.field("text", x.text));
 }
 template <class Inspector>
 bool inspect(Inspector& f, job_title& x) {
-  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol), f.field("state", x.state),
-                            f.field("ended", x.ended), f.field("now", x.now), f.field("evaluated", x.evaluated));
+  return f.object(x).fields(f.field("number", x.number), f.field("name", x.name), f.field("protocol", x.protocol),
+                            f.field("state", x.state), f.field("ended", x.ended), f.field("now", x.now),
+                            f.field("evaluated", x.evaluated));
 }
 template <class Inspector>
 bool inspect(Inspector& f, history_query& x) {
@@ -454,31 +456,29 @@ bool inspect(Inspector& f, history& x) {
 /// Without parameters and trace: they follow in pieces.
 template <class Inspector>
 bool inspect(Inspector& f, job_result& x) {
-  return f.object(x).fields(f.field("failed", x.failed), f.field("lost_before_start", x.lost_before_start), f.field("interrupted", x.interrupted),
-                            f.field("reason", x.reason), f.field("steps", x.steps), f.field("gradients", x.gradients),
-                            f.field("samples", x.samples), f.field("discarded", x.discarded), f.field("epochs", x.epochs),
-                            f.field("seconds", x.seconds), f.field("last", x.last),
-                            f.field("target_reached", x.target_reached), f.field("time_to_target_s", x.time_to_target_s),
-                            f.field("staleness", x.staleness), f.field("residual_max", x.residual_max),
-                            f.field("computed_ns", x.computed_ns), f.field("emulated_ns", x.emulated_ns),
-                            f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
-                            f.field("resident_bytes", x.resident_bytes),
-                            f.field("resident_bytes_first", x.resident_bytes_first), f.field("restarts", x.restarts),
-                            f.field("period", x.period), f.field("weights_step", x.weights_step),
-                            f.field("scaling", x.scaling));
+  return f.object(x).fields(
+      f.field("failed", x.failed), f.field("lost_before_start", x.lost_before_start), f.field("interrupted", x.interrupted),
+      f.field("reason", x.reason), f.field("steps", x.steps), f.field("gradients", x.gradients), f.field("samples", x.samples),
+      f.field("discarded", x.discarded), f.field("epochs", x.epochs), f.field("seconds", x.seconds), f.field("last", x.last),
+      f.field("target_reached", x.target_reached), f.field("time_to_target_s", x.time_to_target_s),
+      f.field("staleness", x.staleness), f.field("residual_max", x.residual_max), f.field("computed_ns", x.computed_ns),
+      f.field("emulated_ns", x.emulated_ns), f.field("bytes_sent", x.bytes_sent), f.field("bytes_received", x.bytes_received),
+      f.field("resident_bytes", x.resident_bytes), f.field("resident_bytes_first", x.resident_bytes_first),
+      f.field("restarts", x.restarts), f.field("period", x.period), f.field("weights_step", x.weights_step),
+      f.field("scaling", x.scaling));
 }
 template <class Inspector>
 bool inspect(Inspector& f, inspect_query& x) {
-  return f.object(x).fields(f.field("page", x.page), f.field("gathering", x.gathering), f.field("job", x.job), f.field("node", x.node));
+  return f.object(x).fields(f.field("page", x.page), f.field("gathering", x.gathering), f.field("job", x.job),
+                            f.field("node", x.node));
 }
 template <class Inspector>
 bool inspect(Inspector& f, actor_report& x) {
   return f.object(x).fields(f.field("id", x.id), f.field("role", x.role), f.field("parent", x.parent),
                             f.field("watched_by", x.watched_by), f.field("node", x.node), f.field("job", x.job),
                             f.field("state", x.state), f.field("since_s", x.since_s), f.field("mailbox", x.mailbox),
-                            f.field("messages", x.messages), f.field("messages_per_s", x.messages_per_s),
-                            f.field("busy", x.busy), f.field("handler_s", x.handler_s),
-                            f.field("waits_for", x.waits_for), f.field("waits_on", x.waits_on),
+                            f.field("messages", x.messages), f.field("messages_per_s", x.messages_per_s), f.field("busy", x.busy),
+                            f.field("handler_s", x.handler_s), f.field("waits_for", x.waits_for), f.field("waits_on", x.waits_on),
                             f.field("last_error", x.last_error), f.field("fields", x.fields), f.field("paused", x.paused),
                             f.field("stuck", x.stuck), f.field("ended", x.ended));
 }
@@ -492,9 +492,8 @@ bool inspect(Inspector& f, link_report& x) {
 template <class Inspector>
 bool inspect(Inspector& f, node_report& x) {
   return f.object(x).fields(f.field("node", x.node), f.field("job", x.job), f.field("pid", x.pid),
-                            f.field("resident_bytes", x.resident_bytes), f.field("actors", x.actors),
-                            f.field("links", x.links), f.field("silent", x.silent), f.field("gathering", x.gathering),
-                            f.field("pages", x.pages));
+                            f.field("resident_bytes", x.resident_bytes), f.field("actors", x.actors), f.field("links", x.links),
+                            f.field("silent", x.silent), f.field("gathering", x.gathering), f.field("pages", x.pages));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_report& x) {
@@ -525,11 +524,12 @@ bool inspect(Inspector& f, file_probe& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, node_probe& x) {
-  return f.object(x).fields(
-    f.field("node", x.node), f.field("host", x.host), f.field("here", x.here), f.field("silent", x.silent), f.field("job", x.job),
-    f.field("round_trip_s", x.round_trip_s), f.field("clock_ahead_s", x.clock_ahead_s), f.field("version", x.version),
-    f.field("lane_version", x.lane_version), f.field("pid", x.pid), f.field("lane_port", x.lane_port),
-    f.field("lane_port_wrong", x.lane_port_wrong), f.field("devices", x.devices), f.field("files", x.files));
+  return f.object(x).fields(f.field("node", x.node), f.field("host", x.host), f.field("here", x.here),
+                            f.field("silent", x.silent), f.field("job", x.job), f.field("round_trip_s", x.round_trip_s),
+                            f.field("clock_ahead_s", x.clock_ahead_s), f.field("version", x.version),
+                            f.field("lane_version", x.lane_version), f.field("pid", x.pid), f.field("lane_port", x.lane_port),
+                            f.field("lane_port_wrong", x.lane_port_wrong), f.field("devices", x.devices),
+                            f.field("files", x.files));
 }
 template <class Inspector>
 bool inspect(Inspector& f, cluster_probe& x) {

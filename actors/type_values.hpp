@@ -104,12 +104,12 @@ bool inspect(Inspector& f, model_spec& x) {
 }
 template <class Inspector>
 bool inspect(Inspector& f, optimizer_spec& x) {
-  return f.object(x).fields(
-    f.field("name", x.name), f.field("lr", x.lr), f.field("momentum", x.momentum), f.field("nesterov", x.nesterov),
-    f.field("weight_decay", x.weight_decay), f.field("beta1", x.beta1), f.field("beta2", x.beta2), f.field("epsilon", x.epsilon),
-    f.field("schedule", x.schedule), f.field("gamma", x.gamma), f.field("step_epochs", x.step_epochs), f.field("min_lr", x.min_lr),
-    f.field("total_epochs", x.total_epochs), f.field("warmup_epochs", x.warmup_epochs),
-    f.field("scale_with_workers", x.scale_with_workers));
+  return f.object(x).fields(f.field("name", x.name), f.field("lr", x.lr), f.field("momentum", x.momentum),
+                            f.field("nesterov", x.nesterov), f.field("weight_decay", x.weight_decay), f.field("beta1", x.beta1),
+                            f.field("beta2", x.beta2), f.field("epsilon", x.epsilon), f.field("schedule", x.schedule),
+                            f.field("gamma", x.gamma), f.field("step_epochs", x.step_epochs), f.field("min_lr", x.min_lr),
+                            f.field("total_epochs", x.total_epochs), f.field("warmup_epochs", x.warmup_epochs),
+                            f.field("scale_with_workers", x.scale_with_workers));
 }
 
 } // namespace troupe

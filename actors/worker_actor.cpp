@@ -24,16 +24,19 @@ constexpr protocols::timer_id crash_timer{0xffff'fffe};
 /// Nor this: the emulated link's.
 constexpr protocols::timer_id link_timer{0xffff'fffd};
 
-bool overlap(const flat_range& a, const flat_range& b) { return a.begin < b.end && b.begin < a.end; }
+bool overlap(const flat_range& a, const flat_range& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
 
 } // namespace
 
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
       activity_(self->doing), clock_(setup_.wall),
-      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }),
+      timers_(clock_,
+              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+              }),
       to_peers_(setup_.inject.link, clock_, timers_, link_timer), track_(setup_.trace, setup_.self) {
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
@@ -65,52 +68,52 @@ tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& 
           {.name = std::string{setup_.device->name()},
            .allocate = [blocks = blocks_](std::size_t bytes) { return blocks->take(bytes); },
            .bring =
-             [compute = setup_.device_compute](const auto& to, const auto& from, bool from_host) {
-               caf::anon_send(compute, bring_request{to, from, from_host});
-             },
+               [compute = setup_.device_compute](const auto& to, const auto& from, bool from_host) {
+                 caf::anon_send(compute, bring_request{to, from, from_host});
+               },
            .shares = false}};
 }
 
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
-    [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
-    [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
-    [this](const peers_ptr& peers) { peers_ = peers; },
-    [this](const inspect_query&) { return report(); },
-    [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-    [this](const protocols::plan& msg) {
-      if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
-        return;
-      if (plan_.epoch.value == 0) {
-        start_clock();
-        activity_.enter("waits for parameters");
-      }
-      plan_ = msg;
-      replicas_in_.drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
-      perform(setup_.machine->on(msg));
-      for (auto& hear : std::exchange(parked_, {}))
-        hear();
-    },
-    [this](pause_order) { clock_.pause(); },
-    [this](protocols::resume_order) {
-      clock_.resume();
-      timers_.resume();
-    },
-    [this](const protocols::fetch_order& msg) { perform(setup_.machine->on(msg)); },
-    [this](const protocols::expired& msg) {
-      auto due = timers_.fire(msg.timer);
-      if (due && due->timer == step_timer)
-        finish_step();
-      else if (due && due->timer == crash_timer)
-        self_->quit(failure("[[inject.fault]] says so"));
-      else if (due && due->timer == link_timer)
-        to_peers_.expired();
-      else if (due)
-        perform(setup_.machine->on(*due));
-    },
-    [this](const gradient_ready& msg) { on_gradient(msg); },
-    [this](const wire::params_part& head, const device_tensor& payload) { on_params(head, payload); },
-    [this](const wire::peer_part& head, const device_tensor& payload) { on_peer(head, payload); },
+      [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
+      [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const protocols::plan& msg) {
+        if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
+          return;
+        if (plan_.epoch.value == 0) {
+          start_clock();
+          activity_.enter("waits for parameters");
+        }
+        plan_ = msg;
+        replicas_in_.drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
+        perform(setup_.machine->on(msg));
+        for (auto& hear : std::exchange(parked_, {}))
+          hear();
+      },
+      [this](pause_order) { clock_.pause(); },
+      [this](protocols::resume_order) {
+        clock_.resume();
+        timers_.resume();
+      },
+      [this](const protocols::fetch_order& msg) { perform(setup_.machine->on(msg)); },
+      [this](const protocols::expired& msg) {
+        auto due = timers_.fire(msg.timer);
+        if (due && due->timer == step_timer)
+          finish_step();
+        else if (due && due->timer == crash_timer)
+          self_->quit(failure("[[inject.fault]] says so"));
+        else if (due && due->timer == link_timer)
+          to_peers_.expired();
+        else if (due)
+          perform(setup_.machine->on(*due));
+      },
+      [this](const gradient_ready& msg) { on_gradient(msg); },
+      [this](const wire::params_part& head, const device_tensor& payload) { on_params(head, payload); },
+      [this](const wire::peer_part& head, const device_tensor& payload) { on_peer(head, payload); },
   };
 }
 
@@ -162,23 +165,25 @@ void worker_state::on_peer(const wire::peer_part& head, const Payload& payload) 
 void worker_state::perform(const protocols::worker_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
-                 [this](const protocols::compute& e) { begin(e, std::nullopt); },
-                 [this](const protocols::local_step& e) {
-                   auto epochs = static_cast<double>(e.what.position) / static_cast<double>(setup_.data_size);
-                   auto lr = plan_.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
-                   begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
-                 },
-                 [this](const protocols::adopt& e) { adopt(e); },
-                 [this](const protocols::mix& e) {
-                   self_->send(setup_.compute, mix_request{resolve(e.terms)});
-                   pushed_sum_ = {};
-                 },
-                 [this](const protocols::dual& e) { self_->send(setup_.compute, dual_request{anchor_, e.rho}); },
-                 [this](const protocols::send_push& e) { push(e); },
-                 [this](const protocols::send_peer& e) { send_peer(e); },
-                 [this](const protocols::discard& e) { store_.drop(e.what); },
-                 [this](const protocols::arm_timer& e) { timers_.arm(e); },
-                 [](const protocols::report&) {},
+                   [this](const protocols::compute& e) { begin(e, std::nullopt); },
+                   [this](const protocols::local_step& e) {
+                     auto epochs = static_cast<double>(e.what.position) / static_cast<double>(setup_.data_size);
+                     auto lr = plan_.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
+                     begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
+                   },
+                   [this](const protocols::adopt& e) { adopt(e); },
+                   [this](const protocols::mix& e) {
+                     self_->send(setup_.compute, mix_request{resolve(e.terms)});
+                     pushed_sum_ = {};
+                   },
+                   [this](const protocols::dual& e) {
+                     self_->send(setup_.compute, dual_request{anchor_, e.rho});
+                   },
+                   [this](const protocols::send_push& e) { push(e); },
+                   [this](const protocols::send_peer& e) { send_peer(e); },
+                   [this](const protocols::discard& e) { store_.drop(e.what); },
+                   [this](const protocols::arm_timer& e) { timers_.arm(e); },
+                   [](const protocols::report&) {},
                },
                effect);
 }
@@ -210,7 +215,8 @@ std::vector<replica_term> worker_state::resolve(const std::vector<protocols::ter
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
   if (setup_.dealt.by_worker)
-    return step_rows(setup_.dealt, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)}, setup_.data_size);
+    return step_rows(setup_.dealt, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)},
+                     setup_.data_size);
   auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * setup_.batch, setup_.data_size);
   return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
 }
@@ -289,8 +295,8 @@ void worker_state::compute() {
   request.seed = setup_.seed;
   request.own = step_.update;
   step_.chunks.clear();
-  self_->request(setup_.compute, caf::infinite, std::move(request)).then([this](compute_result& result) { on_computed(result); },
-                                                                              [this](const caf::error& e) { compute_failed(e); });
+  self_->request(setup_.compute, caf::infinite, std::move(request))
+      .then([this](compute_result& result) { on_computed(result); }, [this](const caf::error& e) { compute_failed(e); });
   prefetch();
 }
 
@@ -302,7 +308,8 @@ void worker_state::on_gradient(const gradient_ready& msg) {
       send_partition(target, partition, msg.gradients, *step_.what.stream_as);
 }
 
-/// When the compute actor ends, its unanswered requests are the first to hear; why it ended comes by the link and ends this actor too.
+/// When the compute actor ends, its unanswered requests are the first to hear; why it ended comes by the link and ends this actor
+/// too.
 void worker_state::compute_failed(const caf::error& e) {
   if (e != caf::sec::broken_promise && e != caf::sec::request_receiver_down)
     self_->quit(e);
@@ -360,7 +367,8 @@ actor_report worker_state::report() const {
     waits("coordinator 0", "a plan");
   } else if (out.state == "waits for data") {
     const auto& rows = asked_for_.value_or(slice{});
-    waits(fmt::format("loader {}", setup_.self.value), fmt::format("rows {} to {} of epoch {}", rows.begin, rows.end, rows.epoch));
+    waits(fmt::format("loader {}", setup_.self.value),
+          fmt::format("rows {} to {} of epoch {}", rows.begin, rows.end, rows.epoch));
   } else if (step_.computing) {
     waits(fmt::format("compute {}", setup_.self.value), fmt::format("step {}", step_.what.step));
   } else if (!clock_.running()) {
@@ -395,12 +403,14 @@ void worker_state::push(const protocols::send_push& what) {
     return;
   }
   self_->request(setup_.compute, caf::infinite, sum_request{std::move(terms)})
-    .then([this, msg = what.what, keep = what.keep](sum_result& result) mutable {
-      msg.finite = msg.finite && result.finite;
-      if (keep)
-        pushed_sum_ = result.sum;
-      send_push(msg, result.sum);
-    }, [this](const caf::error& e) { compute_failed(e); });
+      .then(
+          [this, msg = what.what, keep = what.keep](sum_result& result) mutable {
+            msg.finite = msg.finite && result.finite;
+            if (keep)
+              pushed_sum_ = result.sum;
+            send_push(msg, result.sum);
+          },
+          [this](const caf::error& e) { compute_failed(e); });
   anchor_ = {};
 }
 
@@ -413,13 +423,15 @@ void worker_state::send_peer(const protocols::send_peer& what) {
     send_own(what, {});
   else
     self_->request(setup_.compute, caf::infinite, sum_request{resolve({{protocols::own_parameters, 1}})})
-      .then([this, to_peer, msg = what](sum_result& result) mutable {
-        if (!result.finite && to_peer)
-          return perform(setup_.machine->on(msg.what));
-        if (!result.finite)
-          msg.what.weight = 0;
-        send_own(msg, result.sum);
-      }, [this](const caf::error& e) { compute_failed(e); });
+        .then(
+            [this, to_peer, msg = what](sum_result& result) mutable {
+              if (!result.finite && to_peer)
+                return perform(setup_.machine->on(msg.what));
+              if (!result.finite)
+                msg.what.weight = 0;
+              send_own(msg, result.sum);
+            },
+            [this](const caf::error& e) { compute_failed(e); });
 }
 
 void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {
@@ -466,10 +478,12 @@ void worker_state::send_push(const protocols::push& what, const kernels::buffer&
   bytes_pushed_ += gradient.bytes();
 }
 
-void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as) {
+void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
+                                  const protocols::push& as) {
   const auto& to = setup_.targets[target];
   const auto where = to.partitions[partition];
-  const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float), bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
+  const auto offset = static_cast<std::size_t>(where.begin) * sizeof(float),
+             bytes = static_cast<std::size_t>(where.size()) * sizeof(float);
   const wire::push_part head{to.holder, as.epoch, as.id, {where.begin, where.end}};
   const auto piece = gradients.slice(offset, bytes);
   const auto& holder = peers_->holders[to.holder.value];

@@ -43,7 +43,7 @@ struct worker_setup {
   std::shared_ptr<emulation_meter> meter;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
-  std::shared_ptr<params_assembler> landing; ///< the lane's thread reads parameters into it
+  std::shared_ptr<params_assembler> landing;  ///< the lane's thread reads parameters into it
   std::shared_ptr<peer_assembler> from_peers; ///< and what other workers send
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
@@ -85,14 +85,16 @@ private:
     std::optional<local_update> update;
     std::vector<chunk> chunks;
     bool computing = false;
-    protocols::nanoseconds begun = 0; ///< training time
-    kernels::buffer gradient;         ///< of a step on the replica
+    protocols::nanoseconds begun = 0;            ///< training time
+    kernels::buffer gradient;                    ///< of a step on the replica
     std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
   };
 
   void start_clock();
-  template <class Payload> void on_params(const wire::params_part& head, const Payload& payload);
-  template <class Payload> void on_peer(const wire::peer_part& head, const Payload& payload);
+  template <class Payload>
+  void on_params(const wire::params_part& head, const Payload& payload);
+  template <class Payload>
+  void on_peer(const wire::peer_part& head, const Payload& payload);
   void on_batch(loaded_batch& loaded);
   void perform(const protocols::worker_effects& effects);
   void adopt(const protocols::adopt& what);
@@ -112,7 +114,8 @@ private:
   void send_push(const protocols::push& what, const kernels::buffer& gradient);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   std::vector<replica_term> resolve(const std::vector<protocols::term>& terms) const;
-  template <class Key> tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
+  template <class Key>
+  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
   slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
   measured_pointer<worker_actor> self_;
@@ -123,17 +126,17 @@ private:
   tensor_inbox<std::uint64_t> parameters_in_;
   tensor_inbox<peer_key> replicas_in_;
   ticket_store store_;
-  std::map<std::uint64_t, protocols::params> heads_;        ///< by key: the lead shard's word on what is coming in
-  std::map<std::uint64_t, protocols::ticket> parameters_;   ///< by key: the ones in use and newer
-  kernels::buffer anchor_;                                  ///< adopted last
-  kernels::buffer pushed_sum_;                              ///< of the last push, where the next mix may name it
+  std::map<std::uint64_t, protocols::params> heads_;      ///< by key: the lead shard's word on what is coming in
+  std::map<std::uint64_t, protocols::ticket> parameters_; ///< by key: the ones in use and newer
+  kernels::buffer anchor_;                                ///< adopted last
+  kernels::buffer pushed_sum_;                            ///< of the last push, where the next mix may name it
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
   activity& activity_;
-  protocols::version adopted_;       ///< the parameters' it computes with
-  protocols::clock_tick pushed_;     ///< the clock of its newest push
+  protocols::version adopted_;   ///< the parameters' it computes with
+  protocols::clock_tick pushed_; ///< the clock of its newest push
   std::uint64_t bytes_pushed_ = 0;
-  std::int64_t computed_ns_ = 0; ///< what the last step took, emulated time counted
+  std::int64_t computed_ns_ = 0;              ///< what the last step took, emulated time counted
   std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when it was asked for, and for how long its batch was not there then
   training_clock clock_;
   training_timers timers_;

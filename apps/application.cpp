@@ -34,7 +34,8 @@ struct dispatch {
 int check_stdout(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)
     return code;
-  fmt::print(stderr, "troupe: the output cannot be written: {}\n", errno == 0 ? "what it goes to takes no more; is the disk full?" : std::strerror(errno));
+  fmt::print(stderr, "troupe: the output cannot be written: {}\n",
+             errno == 0 ? "what it goes to takes no more; is the disk full?" : std::strerror(errno));
   return code == apps::exit_done ? apps::exit_failed : code;
 }
 

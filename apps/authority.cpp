@@ -42,7 +42,8 @@ struct template_of {
 
 /// What OpenSSL refused; only memory or its random source can make it.
 certificate_error failed(const char* step) {
-  const std::string why = ERR_reason_error_string(ERR_peek_last_error()) != nullptr ? ERR_reason_error_string(ERR_peek_last_error()) : "?";
+  const std::string why =
+      ERR_reason_error_string(ERR_peek_last_error()) != nullptr ? ERR_reason_error_string(ERR_peek_last_error()) : "?";
   ERR_clear_error();
   return {fmt::format("OpenSSL cannot {}: {}", step, why)};
 }
@@ -146,8 +147,8 @@ std::string what_is_at(const std::string& path) {
 std::optional<certificate_error> unset_clock(std::time_t now) {
   if (now >= earliest_now)
     return {};
-  return certificate_error{fmt::format("this machine's clock says {}; a certificate made now would be worthless: set the clock",
-                                       date_text(now))};
+  return certificate_error{
+      fmt::format("this machine's clock says {}; a certificate made now would be worthless: set the clock", date_text(now))};
 }
 
 // -- the authority
@@ -241,8 +242,12 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
   const bool makes = !fs::exists(options.folder);
   if (auto why = make_folder(options.folder); !why.empty())
     return certificate_error{why};
-  issued made{options.name, path_in(options.folder, "ca.pem"), path_in(options.folder, "ca.pem"),
-              path_in(options.folder, "ca.key"), now + options.days * day_s, {}};
+  issued made{options.name,
+              path_in(options.folder, "ca.pem"),
+              path_in(options.folder, "ca.pem"),
+              path_in(options.folder, "ca.key"),
+              now + options.days * day_s,
+              {}};
   for (const std::string& path : {made.ca, made.key})
     if (const std::string there = what_is_at(path); !there.empty())
       return certificate_error{fmt::format("{}; another authority would void every certificate that it signed: `troupe certs "
@@ -251,7 +256,9 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
   const key_ptr key(EVP_EC_gen("P-256"));
   if (!key)
     return failed("make a key");
-  const auto certificate = sign({options.name, now - head_start_s, made.until,
+  const auto certificate = sign({options.name,
+                                 now - head_start_s,
+                                 made.until,
                                  {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
                                   {NID_key_usage, "critical,keyCertSign,cRLSign"},
                                   {NID_subject_key_identifier, "hash"}}},
@@ -274,15 +281,21 @@ certified<issued> issue_certificate(const node_certificate_options& options, std
   const std::string out = options.out.empty() ? options.folder : options.out;
   if (auto why = make_folder(out); !why.empty())
     return certificate_error{why};
-  issued made{options.node, path_in(out, "ca.pem"), path_in(out, options.node + ".pem"), path_in(out, options.node + ".key"),
-              std::min(now + options.days * day_s, valid_until(signer->certificate.get())), std::move(signer->warnings)};
+  issued made{options.node,
+              path_in(out, "ca.pem"),
+              path_in(out, options.node + ".pem"),
+              path_in(out, options.node + ".key"),
+              std::min(now + options.days * day_s, valid_until(signer->certificate.get())),
+              std::move(signer->warnings)};
   for (const std::string& path : {made.certificate, made.key})
     if (const std::string there = what_is_at(path); !there.empty())
       return certificate_error{fmt::format("{}; remove it and its key to issue another, or choose another name", there)};
   const key_ptr key(EVP_EC_gen("P-256"));
   if (!key)
     return failed("make a key");
-  const auto certificate = sign({options.node, now - head_start_s, made.until,
+  const auto certificate = sign({options.node,
+                                 now - head_start_s,
+                                 made.until,
                                  {{NID_basic_constraints, "critical,CA:FALSE"},
                                   {NID_key_usage, "critical,digitalSignature"},
                                   {NID_ext_key_usage, "serverAuth,clientAuth"},

@@ -12,10 +12,11 @@
 
 namespace troupe::apps {
 
-/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once, as is said where the first
-/// takes its time.
-inline actors::job_result await_result(run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
-                                       const std::function<void()>& child_ended = [] {}) {
+/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once, as is said where the
+/// first takes its time.
+inline actors::job_result await_result(
+    run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
+    const std::function<void()>& child_ended = [] {}) {
   constexpr int patience_ms = 1000;
   bool interrupted = false, said = false;
   for (;;) {

@@ -49,8 +49,8 @@ int bench_kernels(const bench_options& options) {
   std::vector<std::vector<std::string>> rows{{"operation", "shape", "arithmetic", "GFLOP/s", "GB/s", "of its reference"}};
   boost::json::array ops;
   for (const kernels::kernel_row& row : measure_kernels(options)) {
-    rows.push_back({row.op, row.shape, row.arithmetic, row.gflops > 0 ? fmt::format("{:.1f}", row.gflops) : "", fmt::format("{:.1f}", row.gbps),
-                    row.reference_ratio > 0 ? fmt::format("{:.2f}", row.reference_ratio) : ""});
+    rows.push_back({row.op, row.shape, row.arithmetic, row.gflops > 0 ? fmt::format("{:.1f}", row.gflops) : "",
+                    fmt::format("{:.1f}", row.gbps), row.reference_ratio > 0 ? fmt::format("{:.2f}", row.reference_ratio) : ""});
     ops.push_back({{"op", row.op},
                    {"shape", row.shape},
                    {"arithmetic", row.arithmetic},
@@ -61,7 +61,8 @@ int bench_kernels(const bench_options& options) {
   if (options.json)
     print_json({{"ops", std::move(ops)}});
   else
-    fmt::print("{}\nThe reference of gemm and conv2d is the bare library (BLAS with one thread; cuBLASLt), of the rest the backend's own "
+    fmt::print("{}\nThe reference of gemm and conv2d is the bare library (BLAS with one thread; cuBLASLt), of the rest the "
+               "backend's own "
                "copy.\n",
                table(rows));
   return exit_done;
@@ -71,9 +72,9 @@ int bench_kernels(const bench_options& options) {
 struct step_row {
   std::string model;
   std::int64_t batch = 0;
-  double gflops = 0;              ///< of `prepared`, in 10^9 a second
-  double prepared = 0;            ///< samples/s; the median of all rounds
-  double direct = 0, actors = 0;  ///< of one round, that with the median `ratio`
+  double gflops = 0;             ///< of `prepared`, in 10^9 a second
+  double prepared = 0;           ///< samples/s; the median of all rounds
+  double direct = 0, actors = 0; ///< of one round, that with the median `ratio`
   double ratio = 0;
 };
 
@@ -87,7 +88,8 @@ kernels::backend_options device_of(const bench_options& options) {
 }
 
 /// All sides take turns, so that what else the machine does hits each.
-result<step_row> measure_step(const bench_options& options, const std::string& model, std::int64_t batch, caf::actor_system& system) {
+result<step_row> measure_step(const bench_options& options, const std::string& model, std::int64_t batch,
+                              caf::actor_system& system) {
   constexpr int rounds = 5;
   const auto device = device_of(options);
   const auto queue = kernels::open_backend(device), beside = kernels::open_backend(device);
@@ -142,20 +144,18 @@ actors::inspect_figures measure_inspection(const bench_options& options) {
 }
 
 boost::json::object look_json(const actors::inspect_figures& looked, boost::json::array models) {
-  return {{"spawn_per_s", looked.spawn_per_s},
-          {"snapshot_ms", looked.snapshot_ms},
-          {"actors", looked.actors},
-          {"inspect_overhead", looked.overhead},
-          {"job_steps_per_s", looked.steps_per_s},
-          {"models", std::move(models)}};
+  return {{"spawn_per_s", looked.spawn_per_s},   {"snapshot_ms", looked.snapshot_ms},     {"actors", looked.actors},
+          {"inspect_overhead", looked.overhead}, {"job_steps_per_s", looked.steps_per_s}, {"models", std::move(models)}};
 }
 
 std::string text_of_look(const actors::inspect_figures& looked) {
-  return fmt::format("{}\nActors that only exist, on 4 nodes that are processes of this machine, and all of them on a console; a job of a worker on each,\n"
-                     "with a snapshot every second and without, in turns. Medians.\n\n",
-                     table({{"spawned a second", "actors", "snapshot ms", "steps a second", "lost to inspection"},
-                            {fmt::format("{:.0f}", looked.spawn_per_s), std::to_string(looked.actors), fmt::format("{:.0f}", looked.snapshot_ms),
-                             fmt::format("{:.1f}", looked.steps_per_s), fmt::format("{:.2f} %", 100 * looked.overhead)}}));
+  return fmt::format(
+      "{}\nActors that only exist, on 4 nodes that are processes of this machine, and all of them on a console; a job of a "
+      "worker on each,\n"
+      "with a snapshot every second and without, in turns. Medians.\n\n",
+      table({{"spawned a second", "actors", "snapshot ms", "steps a second", "lost to inspection"},
+             {fmt::format("{:.0f}", looked.spawn_per_s), std::to_string(looked.actors), fmt::format("{:.0f}", looked.snapshot_ms),
+              fmt::format("{:.1f}", looked.steps_per_s), fmt::format("{:.2f} %", 100 * looked.overhead)}}));
 }
 
 /// `step`: one model. `actors`: those that a release is judged by; of the widest only on a GPU.
@@ -182,16 +182,19 @@ int bench_steps(const bench_options& options) {
     if (!row)
       return refuse({{{"troupe bench " + options.what, row.error().what}}});
     all.push_back(row_json(*row, options));
-    rows.push_back({row->model, fmt::format("{}", row->batch), fmt::format("{:.1f}", row->gflops), fmt::format("{:.0f}", row->prepared),
-                    fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors), fmt::format("{:.3f}", row->ratio)});
+    rows.push_back({row->model, fmt::format("{}", row->batch), fmt::format("{:.1f}", row->gflops),
+                    fmt::format("{:.0f}", row->prepared), fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors),
+                    fmt::format("{:.3f}", row->ratio)});
   }
   if (options.json)
     print_json(looked ? look_json(*looked, std::move(all)) : all.front().as_object());
   else
     fmt::print("{}", looked ? text_of_look(*looked) : "");
   if (!options.json)
-    fmt::print("{}\nSamples/s; {}, {}, 5 rounds in turns. Prepared: minibatches gathered beforehand, the median; direct: gathered in the "
-               "same loop;\nthrough actors: by the loader's, with the shard's step and messages between. These two are of one round, that "
+    fmt::print("{}\nSamples/s; {}, {}, 5 rounds in turns. Prepared: minibatches gathered beforehand, the median; direct: "
+               "gathered in the "
+               "same loop;\nthrough actors: by the loader's, with the shard's step and messages between. These two are of one "
+               "round, that "
                "with the median ratio.\n",
                table(rows), options.backend, options.backend == "cpu" ? "one thread" : options.precision);
   return exit_done;
@@ -205,10 +208,9 @@ void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vec
     const actors::net::lane_row& lane = lanes[i];
     rows.push_back({fmt::format("{}", lane.bytes), fmt::format("{:.3f}", lane.lane_gbps), fmt::format("{:.3f}", lane.bare_gbps),
                     fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", lane.tls_gbps),
-                    fmt::format("{:.3f}", caf[i].gbps),
-                    fmt::format("{:.1f}", lane.lane_rtt_us), fmt::format("{:.1f}", lane.bare_rtt_us),
-                    fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us), fmt::format("{:.1f}", lane.tls_rtt_us),
-                    fmt::format("{:.1f}", caf[i].rtt_us)});
+                    fmt::format("{:.3f}", caf[i].gbps), fmt::format("{:.1f}", lane.lane_rtt_us),
+                    fmt::format("{:.1f}", lane.bare_rtt_us), fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us),
+                    fmt::format("{:.1f}", lane.tls_rtt_us), fmt::format("{:.1f}", caf[i].rtt_us)});
   }
   fmt::print(
       "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "

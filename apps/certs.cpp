@@ -33,9 +33,9 @@ void print_node(const issued& made) {
 
 int certs_command(const certs_options& options) {
   const std::time_t now = std::time(nullptr);
-  const auto made =
-      options.issue ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
-                    : make_authority({options.folder, options.name, options.init_days}, now);
+  const auto made = options.issue
+                        ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
+                        : make_authority({options.folder, options.name, options.init_days}, now);
   if (!made)
     return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().what}}});
   for (const std::string& warning : made->warnings)

@@ -34,7 +34,8 @@ struct job_cost {
 };
 
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
-  const auto facts = find_memory_facts(prepared.config.job, prepared.network, sample_count(prepared.config.job.data, prepared.data));
+  const auto facts =
+      find_memory_facts(prepared.config.job, prepared.network, sample_count(prepared.config.job.data, prepared.data));
   if (!facts)
     return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
   job_cost cost{.facts = *facts, .roles = estimate_memory(prepared.config.job, *facts), .devices = {}};
@@ -95,7 +96,8 @@ boost::json::object memory_json(const job_cost& cost) {
           {"devices", std::move(devices)}};
 }
 
-/// What people should know of a job that has nothing wrong with it: what of its file does not count, what a real run would refuse.
+/// What people should know of a job that has nothing wrong with it: what of its file does not count, what a real run would
+/// refuse.
 config::problems notes_of(const config::loaded_job& job) {
   config::problems notes = job.left_out;
   const config::problems virtual_only = config::only_simulated(job);
@@ -154,7 +156,8 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
   fmt::print("data: {} training and {} test samples of {}, {} classes\n", p.data.train->size(), p.data.test->size(),
              p.data.train->sample().to_string(), p.data.train->classes());
   if (const data_scaling& scaling = p.data.scaling; !scaling.mean.empty())
-    fmt::print("scaled: {}; mean {}, deviation {}\n", scaling_text(scaling), numbers_text(scaling.mean), numbers_text(scaling.deviation));
+    fmt::print("scaled: {}; mean {}, deviation {}\n", scaling_text(scaling), numbers_text(scaling.mean),
+               numbers_text(scaling.deviation));
   std::vector<std::vector<std::string>> shapes{{"parameter", "shape"}};
   for (const parameter_slot& slot : p.network.layout().slots)
     shapes.push_back({slot.name, slot.dims.to_string()});
@@ -189,8 +192,9 @@ reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
   reached_nodes reached;
   caf::scoped_actor asker{connection.system()};
   asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators})
-    .receive([&](actors::cluster_probe& all) { reached.said = std::move(all); },
-             [&](const caf::error& e) { reached.why_not = "the cluster's coordinator does not answer: " + actors::explain(e); });
+      .receive(
+          [&](actors::cluster_probe& all) { reached.said = std::move(all); },
+          [&](const caf::error& e) { reached.why_not = "the cluster's coordinator does not answer: " + actors::explain(e); });
   return reached;
 }
 
@@ -204,7 +208,8 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
     for (auto& what : mismatches(*reached.said, {prepared.config.job, file, cost.roles}))
       wrong.push_back({options.cluster, std::move(what)});
   else if (actors::net::somebody_listens(file.coordinator().host, file.coordinator().port))
-    wrong.push_back({options.cluster, reached.why_not + "; somebody is there: look whether it is this cluster, of this version, and not stopped"});
+    wrong.push_back({options.cluster,
+                     reached.why_not + "; somebody is there: look whether it is this cluster, of this version, and not stopped"});
   else
     fmt::print(stderr, "{}: the cluster does not run, so the files alone are checked: {}\n", options.cluster, reached.why_not);
   if (reached.said && !options.json)
@@ -216,7 +221,8 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
     return exit_done;
   }
   auto out = check_json(prepared, cost);
-  out["cluster"] = {{"name", file.name}, {"reached", reached.said.has_value()},
+  out["cluster"] = {{"name", file.name},
+                    {"reached", reached.said.has_value()},
                     {"reason", reached.said ? boost::json::value{} : boost::json::value(reached.why_not)}};
   out["nodes"] = nodes;
   print_json(out);

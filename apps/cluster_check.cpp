@@ -25,7 +25,9 @@ using actors::node_probe;
 /// What logs, traces and certificates put up with.
 constexpr double clock_tolerance_s = 1;
 
-bool answered(const node_probe& node) { return node.here && node.silent.empty(); }
+bool answered(const node_probe& node) {
+  return node.here && node.silent.empty();
+}
 
 /// The device of that name; "cuda": any that can be used, else the first.
 const device_probe* find_device(const node_probe& node, const std::string& name) {
@@ -51,8 +53,8 @@ public:
       if (node.version != first.version)
         wrong(node, "runs Troupe {}, node {} {}; install the same on both", node.version, first.node, first.version);
       if (node.lane_version != first.lane_version)
-        wrong(node, "speaks version {} of the lanes' protocol, node {} version {}; install the same Troupe on both", node.lane_version,
-              first.node, first.lane_version);
+        wrong(node, "speaks version {} of the lanes' protocol, node {} version {}; install the same Troupe on both",
+              node.lane_version, first.node, first.lane_version);
       if (!node.lane_port_wrong.empty())
         wrong(node, "{}; give it another lane_port, or end what has it", node.lane_port_wrong);
       if (const auto off = std::abs(node.clock_ahead_s) - node.round_trip_s / 2; off > clock_tolerance_s)
@@ -210,13 +212,14 @@ std::vector<std::string> why_not(const node_probe& node, const share& wants, boo
   const auto look = [&](const std::string& name, double bytes) {
     const auto* device = find_device(node, name);
     if (device == nullptr || !device->usable) {
-      out.push_back(fmt::format("node {}: {} cannot be used there: {}", node.node, name, device == nullptr ? "there is no such device" : device->reason));
+      out.push_back(fmt::format("node {}: {} cannot be used there: {}", node.node, name,
+                                device == nullptr ? "there is no such device" : device->reason));
       return;
     }
     const auto has = static_cast<double>(busy ? device->memory_bytes : device->free_bytes);
     if (has > 0 && bytes > has)
-      out.push_back(fmt::format("node {}: its {} has {}{} and the job takes about {} there", node.node, name == "cpu" ? "host" : name, bytes_text(has),
-                                busy ? "" : " free", bytes_text(bytes)));
+      out.push_back(fmt::format("node {}: its {} has {}{} and the job takes about {} there", node.node,
+                                name == "cpu" ? "host" : name, bytes_text(has), busy ? "" : " free", bytes_text(bytes)));
   };
   look("cpu", wants.host_bytes);
   for (const auto& [name, bytes] : wants.devices)
@@ -228,7 +231,9 @@ std::string state_of(const node_probe& node) {
   return !node.here ? "not here" : !node.silent.empty() ? "silent" : node.job != 0 ? fmt::format("in job {}", node.job) : "here";
 }
 
-std::string milliseconds(double s) { return fmt::format("{:.3g} ms", s * 1e3); }
+std::string milliseconds(double s) {
+  return fmt::format("{:.3g} ms", s * 1e3);
+}
 
 std::string data_text(const node_probe& node) {
   if (node.files.empty())
@@ -250,7 +255,10 @@ boost::json::object file_json(const file_probe& file) {
 }
 
 boost::json::object device_json(const device_probe& device) {
-  boost::json::object out{{"name", device.name}, {"usable", device.usable}, {"reason", nullptr}, {"memory_bytes", device.memory_bytes},
+  boost::json::object out{{"name", device.name},
+                          {"usable", device.usable},
+                          {"reason", nullptr},
+                          {"memory_bytes", device.memory_bytes},
                           {"free_bytes", device.free_bytes}};
   if (!device.usable)
     out["reason"] = device.reason;
@@ -268,7 +276,9 @@ std::vector<actors::node_description> node_descriptions(const config::cluster& f
   return out;
 }
 
-std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs) { return comparison{probe, needs}.run(); }
+std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs) {
+  return comparison{probe, needs}.run();
+}
 
 /// Counts as `choose_gang` and `place_roles` do.
 std::vector<std::string> shortages(const actors::cluster_probe& probe, const node_needs& needs) {
@@ -279,7 +289,8 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
     return node.worker && !actors::matching_devices(node.devices, needs.job.compute.device).empty();
   };
   const auto others = [&](bool work) {
-    return static_cast<std::uint32_t>(std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && may_work(node) == work; }));
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && may_work(node) == work; }));
   };
   const auto beside = std::min({wants.nodes - 1, wants.workers, others(true)});
   const bool first_works = may_work(first) && !(apart && beside > 0);
@@ -289,13 +300,16 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
   const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
   const auto each = [](std::uint32_t what, std::uint32_t nodes) { return (what + nodes - 1) / nodes; };
   const auto workers = each(wants.workers, working), shards = each(wants.shards, holders);
-  const auto of_worker = [&](const config::cluster_node& node) { return share_of(needs, {.workers = workers, .shards = apart ? 0 : shards}, node.devices); };
+  const auto of_worker = [&](const config::cluster_node& node) {
+    return share_of(needs, {.workers = workers, .shards = apart ? 0 : shards}, node.devices);
+  };
   auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true}, first.devices);
 
   std::vector<std::string> wrong, unfit;
   std::uint32_t fit = 0, elsewhere = 0; // nodes for workers; those on other hosts than the coordinator's
   for (const auto& node : probe.nodes)
-    if (const auto* described = needs.file.find(node.node); described != nullptr && !described->coordinator && may_work(*described)) {
+    if (const auto* described = needs.file.find(node.node);
+        described != nullptr && !described->coordinator && may_work(*described)) {
       elsewhere += described->host != first.host ? 1 : 0;
       const auto reasons = why_not(node, of_worker(*described), node.job != 0);
       fit += reasons.empty() ? 1 : 0;
@@ -310,7 +324,8 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
 }
 
 std::string nodes_table(const actors::cluster_probe& probe, const config::cluster& file) {
-  std::vector<std::vector<std::string>> rows{{"node", "host", "port", "state", "Troupe", "lanes", "devices", "free", "round trip", "clock", "data"}};
+  std::vector<std::vector<std::string>> rows{
+      {"node", "host", "port", "state", "Troupe", "lanes", "devices", "free", "round trip", "clock", "data"}};
   for (const auto& node : probe.nodes) {
     const auto* described = file.find(node.node);
     const auto port = described == nullptr || described->port == 0 ? std::string{"any"} : fmt::format("{}", described->port);
@@ -320,9 +335,10 @@ std::string nodes_table(const actors::cluster_probe& probe, const config::cluste
       for (const auto& device : node.devices)
         devices.push_back(device.name + (device.usable ? "" : " (no)"));
       const auto free = node.devices.empty() ? 0.0 : static_cast<double>(node.devices.front().free_bytes);
-      row.insert(row.end(), {node.version, fmt::format("version {}", node.lane_version), fmt::format("{}", fmt::join(devices, " ")),
-                             bytes_text(free), milliseconds(node.round_trip_s), fmt::format("{}{}", node.clock_ahead_s < 0 ? "" : "+",
-                             milliseconds(node.clock_ahead_s)), data_text(node)});
+      row.insert(row.end(),
+                 {node.version, fmt::format("version {}", node.lane_version), fmt::format("{}", fmt::join(devices, " ")),
+                  bytes_text(free), milliseconds(node.round_trip_s),
+                  fmt::format("{}{}", node.clock_ahead_s < 0 ? "" : "+", milliseconds(node.clock_ahead_s)), data_text(node)});
     } else {
       row.push_back(node.silent);
     }
@@ -335,7 +351,12 @@ boost::json::array nodes_json(const actors::cluster_probe& probe, const config::
   boost::json::array out;
   for (const auto& node : probe.nodes) {
     const auto* described = file.find(node.node);
-    boost::json::object one{{"name", node.node}, {"host", node.host}, {"state", !node.here ? "absent" : answered(node) ? "here" : "silent"}, {"reason", nullptr}};
+    boost::json::object one{{"name", node.node},
+                            {"host", node.host},
+                            {"state", !node.here       ? "absent"
+                                      : answered(node) ? "here"
+                                                       : "silent"},
+                            {"reason", nullptr}};
     one["port"] = described == nullptr ? 0 : described->port;
     if (!answered(node)) {
       one["reason"] = node.silent;

@@ -25,13 +25,14 @@ struct node_needs {
   const std::vector<role_memory>& roles; ///< what each takes
 };
 
-/// Every reason for which the job could not run there now: what its nodes could never hold, "node c: data/train.csv differs from node a's". A node that is not here is
-/// one where the job cannot do without it. Nodes are compared with the first one that answered.
+/// Every reason for which the job could not run there now: what its nodes could never hold, "node c: data/train.csv differs from
+/// node a's". A node that is not here is one where the job cannot do without it. Nodes are compared with the first one that
+/// answered.
 std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs);
 
-/// Every reason for which no nodes of the cluster could ever carry the job: a device that none has, or memory, by the estimate. Of a node
-/// that works for another job all memory counts, for that ends; of the coordinator's, which every job shares, what is free. A node that
-/// is not here or does not answer is thought to have what it needs.
+/// Every reason for which no nodes of the cluster could ever carry the job: a device that none has, or memory, by the estimate.
+/// Of a node that works for another job all memory counts, for that ends; of the coordinator's, which every job shares, what is
+/// free. A node that is not here or does not answer is thought to have what it needs.
 std::vector<std::string> shortages(const actors::cluster_probe& probe, const node_needs& needs);
 
 /// A row a node.

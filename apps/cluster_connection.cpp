@@ -13,7 +13,8 @@ namespace troupe::apps {
 
 namespace {
 
-/// A coordinator that is stopped or overloaded for a moment takes connections and says nothing. CAF waits for no more than a heartbeat.
+/// A coordinator that is stopped or overloaded for a moment takes connections and says nothing. CAF waits for no more than a
+/// heartbeat.
 constexpr std::chrono::seconds longest_wait{10};
 
 /// Message types are registered before the first actor system is made.
@@ -25,9 +26,10 @@ actors::system_options registered(actors::system_options options) {
 
 } // namespace
 
-cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host, std::uint16_t port,
-                                       std::function<bool()> given_up)
-    : what_(what), host_(host), port_(port), given_up_(std::move(given_up)), config_(registered(options)), system_(config_), cluster_(caf::error{}) {
+cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host,
+                                       std::uint16_t port, std::function<bool()> given_up)
+    : what_(what), host_(host), port_(port), given_up_(std::move(given_up)), config_(registered(options)), system_(config_),
+      cluster_(caf::error{}) {
   reach();
 }
 
@@ -41,23 +43,25 @@ void cluster_connection::reach() {
       return;
     if (!silent)
       kept_out = actors::what_keeps_out(system_, cluster_.error(), host_, port_);
-    if (!kept_out.empty() || cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until || (given_up_ && given_up_()))
+    if (!kept_out.empty() || cluster_.error() != caf::sec::connection_timeout || std::chrono::steady_clock::now() >= until
+        || (given_up_ && given_up_()))
       break;
     if (!std::exchange(silent, true))
-      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_, port_, longest_wait.count());
+      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_,
+                 port_, longest_wait.count());
   }
   const auto& e = cluster_.error();
-  const auto why = !kept_out.empty()                   ? kept_out
-                   : e == caf::sec::connection_closed  ? std::string{"whoever listens there hung up; is it the port of a cluster's coordinator?"}
-                   : e == caf::sec::connection_timeout ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
-                                                       : actors::explain(e);
+  const auto why = !kept_out.empty() ? kept_out
+                   : e == caf::sec::connection_closed
+                       ? std::string{"whoever listens there hung up; is it the port of a cluster's coordinator?"}
+                   : e == caf::sec::connection_timeout
+                       ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
+                       : actors::explain(e);
   why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_, why);
 }
 
 bool cluster_connection::lives() {
-  const auto gone = [this] {
-    return (*cluster_)->getf(caf::abstract_actor::is_terminated_flag);
-  };
+  const auto gone = [this] { return (*cluster_)->getf(caf::abstract_actor::is_terminated_flag); };
   if (!cluster_ || gone())
     reach();
   return static_cast<bool>(cluster_);
@@ -68,6 +72,7 @@ cluster_connection::cluster_connection(const config::cluster& where, std::functi
                          fmt::format("the cluster's coordinator, node {}", where.coordinator().name), where.coordinator().host,
                          where.coordinator().port, std::move(given_up)) {}
 
-cluster_connection::cluster_connection(const std::string& host, std::uint16_t port) : cluster_connection({}, "a cluster's coordinator", host, port) {}
+cluster_connection::cluster_connection(const std::string& host, std::uint16_t port)
+    : cluster_connection({}, "a cluster's coordinator", host, port) {}
 
 } // namespace troupe::apps

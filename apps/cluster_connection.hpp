@@ -16,8 +16,8 @@
 
 namespace troupe::apps {
 
-/// An actor system of its own, and the cluster's actor on the coordinator's node, if that answers. Waits for the connection; for one that is
-/// taken and not answered ten seconds, and says so on standard error.
+/// An actor system of its own, and the cluster's actor on the coordinator's node, if that answers. Waits for the connection; for
+/// one that is taken and not answered ten seconds, and says so on standard error.
 class cluster_connection {
 public:
   /// `given_up`: asked now and then while it waits.

@@ -75,7 +75,9 @@ CLI::Validator a_name() {
 /// A job file and what changes it, the same for every command that takes one.
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
-  command->add_option("--set", a.sets, "override a key of the job file: --set data.batch=32; without a value it is unset (may be repeated)")
+  command
+      ->add_option("--set", a.sets,
+                   "override a key of the job file: --set data.batch=32; without a value it is unset (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
@@ -102,25 +104,43 @@ void add_run(CLI::App& app, arguments& a) {
                             "troupe run config/quickstart.toml --nodes 3 --set data.batch=32 --save digits.safetensors");
   add_job(c, a);
   add_nodes(c, a);
-  auto* cluster = c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")->type_name("CLUSTER.toml")->check(a_name());
+  auto* cluster = c->add_option("--cluster", a.run.cluster, "run on the nodes of this cluster file instead")
+                      ->type_name("CLUSTER.toml")
+                      ->check(a_name());
   add_inject(c, a);
-  auto* save = c->add_option("--save", a.run.save, "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")->type_name("FILE.safetensors")->check(a_name());
-  auto* log = c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")->type_name("FILE.jsonl")->check(a_name());
-  auto* trace = c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")->type_name("FILE")->check(a_name());
-  c->add_option("--listen", a.run.listen, "port of this host where `troupe console HOST:PORT` finds the run, a single process too")->type_name("PORT")
-    ->check(must_be("a port: a whole number to 65535, 0 for any that is free", [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
-  a.web = c->add_option("--web", a.run.web, "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
-            ->type_name("[ADDRESS]")
-            ->expected(0, 1);
-  auto* detach = c->add_flag("--detach", a.run.detach, "with --cluster: print the job's number and return; the job goes on, for the console and --attach");
+  auto* save =
+      c->add_option("--save", a.run.save,
+                    "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")
+          ->type_name("FILE.safetensors")
+          ->check(a_name());
+  auto* log = c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")
+                  ->type_name("FILE.jsonl")
+                  ->check(a_name());
+  auto* trace =
+      c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")
+          ->type_name("FILE")
+          ->check(a_name());
+  c->add_option("--listen", a.run.listen,
+                "port of this host where `troupe console HOST:PORT` finds the run, a single process too")
+      ->type_name("PORT")
+      ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
+                      [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
+  a.web = c->add_option("--web", a.run.web,
+                        "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
+              ->type_name("[ADDRESS]")
+              ->expected(0, 1);
+  auto* detach = c->add_flag("--detach", a.run.detach,
+                             "with --cluster: print the job's number and return; the job goes on, for the console and --attach");
   for (auto* file : {save, log, trace, a.web})
     detach->excludes(file);
-  c->add_option("--attach", a.run.attach, "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
-    ->type_name("NUMBER")
-    ->check(must_be("the number of a job: `jobs` in the console lists them", [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }))
-    ->needs(cluster)
-    ->excludes(detach)
-    ->excludes(trace);
+  c->add_option("--attach", a.run.attach,
+                "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
+      ->type_name("NUMBER")
+      ->check(must_be("the number of a job: `jobs` in the console lists them",
+                      [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }))
+      ->needs(cluster)
+      ->excludes(detach)
+      ->excludes(trace);
   detach->needs(cluster);
   c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
   add_json(c, a.run.json);
@@ -155,8 +175,10 @@ void add_simulate(CLI::App& app, arguments& a) {
       }));
   c->add_option("--steps", a.simulate.steps, "versions of the parameters, instead of the job's [stop]")
       ->type_name("K")
-      ->check(must_be("a whole number above 0", [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }));
-  c->add_option("--calibrate", a.simulate.calibrate, "take the times of a real run instead of emulated ones: what run --trace wrote")
+      ->check(must_be("a whole number above 0",
+                      [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }));
+  c->add_option("--calibrate", a.simulate.calibrate,
+                "take the times of a real run instead of emulated ones: what run --trace wrote")
       ->type_name("TRACE");
   add_json(c, a.simulate.json);
 }
@@ -177,11 +199,15 @@ void add_others(CLI::App& app, arguments& a) {
   node->add_flag("--once", a.node.once, "end when the coordinator does, instead of waiting for it to come back");
   auto* slurm = node->add_flag("--slurm", a.node.slurm, "a task of a Slurm step: srun -n 4 troupe node --slurm")->excludes(file);
   node->add_option("--run", a.node.run, "with --slurm: run this job, then end")->type_name("JOB.toml")->needs(slurm);
-  auto* certs = node->add_option("--certs", a.node.certs, "with --slurm: folder with ca.pem and, for each node, NAME.pem and NAME.key");
+  auto* certs =
+      node->add_option("--certs", a.node.certs, "with --slurm: folder with ca.pem and, for each node, NAME.pem and NAME.key");
   certs->type_name("FOLDER")->needs(slurm);
-  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network of one's own")->needs(slurm)->excludes(certs);
+  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network of one's own")
+      ->needs(slurm)
+      ->excludes(certs);
 
-  CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why", "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
+  CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why",
+                                  "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
   console->add_option("address", a.console.address, "where a coordinator listens; a run prints its own")->type_name("HOST:PORT");
   console->add_option("--cluster", a.console.cluster, "cluster file, instead")->type_name("CLUSTER.toml");
   console->add_option("-c", a.console.commands, "run this command instead of asking for some (may be repeated)")
@@ -189,14 +215,17 @@ void add_others(CLI::App& app, arguments& a) {
       ->allow_extra_args(false);
   console->add_flag("--json", a.console.json, "print one JSON object for each command, on a line of its own");
 
-  CLI::App* check = add_command(app, "check", "Check a job file, its data and its model, and the nodes of a cluster; start nothing",
-                                "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
+  CLI::App* check =
+      add_command(app, "check", "Check a job file, its data and its model, and the nodes of a cluster; start nothing",
+                  "troupe check config/mnist-mlp.toml --set data.path=data/mnist");
   add_job(check, a);
   add_nodes(check, a);
   add_inject(check, a);
-  check->add_option("--cluster", a.check.cluster,
-                    "check it against this cluster file, and ask the cluster's nodes what they have; exits with 2 where one is missing, silent or "
-                    "differs, and with 0 where the files are right and no cluster runs")
+  check
+      ->add_option("--cluster", a.check.cluster,
+                   "check it against this cluster file, and ask the cluster's nodes what they have; exits with 2 where one is "
+                   "missing, silent or "
+                   "differs, and with 0 where the files are right and no cluster runs")
       ->type_name("CLUSTER.toml");
   check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
   add_json(check, a.check.json);
@@ -212,7 +241,9 @@ void add_others(CLI::App& app, arguments& a) {
       ->required()
       ->check(CLI::IsMember({"lanes", "kernels", "step", "actors"}));
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
-  bench->add_option("--model", a.bench.model, "step, actors: mlp, cnn, mnist-cnn or wide (step: mlp, actors: all but cnn, wide on a GPU)")
+  bench
+      ->add_option("--model", a.bench.model,
+                   "step, actors: mlp, cnn, mnist-cnn or wide (step: mlp, actors: all but cnn, wide on a GPU)")
       ->type_name("MODEL")
       ->check(CLI::IsMember({"mlp", "cnn", "mnist-cnn", "wide"}));
   bench->add_option("--batch", a.bench.batch, "step, actors: samples a step (mlp 128, cnn 64, mnist-cnn 256, wide 4096)")
@@ -227,9 +258,10 @@ void add_others(CLI::App& app, arguments& a) {
 }
 
 void add_certs(CLI::App& app, arguments& a) {
-  CLI::App* certs = add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
-                                "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a\n"
-                                "  troupe certs issue lab --node client --out for-me   (for run, check and console, which need one, too)");
+  CLI::App* certs =
+      add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
+                  "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a\n"
+                  "  troupe certs issue lab --node client --out for-me   (for run, check and console, which need one, too)");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
@@ -242,7 +274,9 @@ void add_certs(CLI::App& app, arguments& a) {
   init->add_option("--name", a.certs.name, "what it is called")->type_name("NAME")->capture_default_str();
   CLI::App* issue = add("issue", "Sign a key and a certificate for a node",
                         "troupe certs issue lab --node a --host 10.0.0.1 --host a.lab --out for-a", a.certs.issue_days);
-  issue->add_option("--node", a.certs.node, "its name in the cluster file; client, or any other, for whoever uses run, check and console")
+  issue
+      ->add_option("--node", a.certs.node,
+                   "its name in the cluster file; client, or any other, for whoever uses run, check and console")
       ->type_name("NAME")
       ->required();
   issue->add_option("--host", a.certs.hosts, "name or address by which others reach it (may be repeated)")
@@ -288,7 +322,9 @@ exit_code refuse_usage(const std::string& what, const std::string& command) {
 std::string idle_flag(const std::string& name, const arguments& a) {
   const bool steps = a.bench.what == "step" || a.bench.what == "actors";
   if (name == "bench" && !steps)
-    for (const auto& [flag, given] : {std::pair{"--model", !a.bench.model.empty()}, {"--batch", a.bench.batch != 0}, {"--precision", a.bench.precision != "fp32"}})
+    for (const auto& [flag, given] : {std::pair{"--model", !a.bench.model.empty()},
+                                      {"--batch", a.bench.batch != 0},
+                                      {"--precision", a.bench.precision != "fp32"}})
       if (given)
         return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
   if (name == "bench" && a.bench.what == "lanes" && a.bench.backend != "cpu")
@@ -310,7 +346,8 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return exit_usage;
   }
   if (name == "compare" && a.compare.simulate && !a.nodes.empty())
-    fmt::print(stderr, "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
+    fmt::print(stderr,
+               "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
   a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = *job;
   if (name == "run")
     return a.run;
@@ -354,9 +391,10 @@ std::vector<std::string> keys_named(const std::string& part, const actors::exten
   return keys;
 }
 
-/// What an argument that nobody expected was likely meant to be: a subcommand or, for a flag, one of the subcommand's or a key of the job.
-/// Empty: nobody knows.
-std::string likely_meant(const CLI::App& app, const std::string& unexpected, const std::string& value, const actors::extensions& added) {
+/// What an argument that nobody expected was likely meant to be: a subcommand or, for a flag, one of the subcommand's or a key of
+/// the job. Empty: nobody knows.
+std::string likely_meant(const CLI::App& app, const std::string& unexpected, const std::string& value,
+                         const actors::extensions& added) {
   std::vector<std::string> names;
   if (!unexpected.starts_with("--")) {
     for (const CLI::App* command : app.get_subcommands({}))
@@ -389,12 +427,15 @@ std::vector<std::string> unexpected_words(const CLI::App& app, const std::vector
 }
 
 /// What is wrong with words that nobody expected.
-std::string explain_unexpected(const CLI::App& command, const std::vector<std::string>& unexpected, const actors::extensions& added) {
+std::string explain_unexpected(const CLI::App& command, const std::vector<std::string>& unexpected,
+                               const actors::extensions& added) {
   std::string what = fmt::format("not expected: {}", fmt::join(unexpected, " "));
   for (std::size_t i = 0; i < unexpected.size(); ++i) {
     const auto equals = unexpected[i].find('=');
     const bool with_value = equals == std::string::npos && i + 1 < unexpected.size() && !unexpected[i + 1].starts_with("--");
-    const std::string value = equals != std::string::npos ? unexpected[i].substr(equals + 1) : with_value ? unexpected[i + 1] : "";
+    const std::string value = equals != std::string::npos ? unexpected[i].substr(equals + 1)
+                              : with_value                ? unexpected[i + 1]
+                                                          : "";
     if (const std::string likely = likely_meant(command, unexpected[i], value, added); !likely.empty())
       what += fmt::format("; did you mean {}?", likely);
   }
@@ -439,7 +480,8 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
     std::string what = e.what();
     if (const auto unexpected = unexpected_words(app, words); !unexpected.empty()) {
       const bool no_command = path.empty() && !unexpected.front().starts_with('-');
-      what = no_command ? fmt::format("there is no command {}", unexpected.front()) : explain_unexpected(command, unexpected, added);
+      what =
+          no_command ? fmt::format("there is no command {}", unexpected.front()) : explain_unexpected(command, unexpected, added);
       if (const std::string likely = no_command ? likely_meant(command, unexpected.front(), "", added) : ""; !likely.empty())
         what += fmt::format("; did you mean {}?", likely);
     }

@@ -30,8 +30,8 @@ struct run_options {
   job_options job;
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string save, log, trace; ///< files to write; empty: none
-  bool detach = false;      ///< with a cluster: print the job's number and return, while the job goes on
-  std::uint64_t attach = 0; ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
+  bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
+  std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
   bool has_web = false;
   std::string web; ///< where the web page is served; empty: the usual place
@@ -46,11 +46,11 @@ struct evaluate_options {
 
 struct node_options {
   std::string cluster, name;
-  bool once = false;  ///< ends when the coordinator does
-  bool slurm = false; ///< a task of a Slurm step: no cluster file
-  std::string run;    ///< with slurm: job file that the first task submits; all end with it
-  std::string certs;  ///< with slurm: folder of ca.pem, NAME.pem, NAME.key
-  bool insecure = false; ///< with slurm: no certificates
+  bool once = false;        ///< ends when the coordinator does
+  bool slurm = false;       ///< a task of a Slurm step: no cluster file
+  std::string run;          ///< with slurm: job file that the first task submits; all end with it
+  std::string certs;        ///< with slurm: folder of ca.pem, NAME.pem, NAME.key
+  bool insecure = false;    ///< with slurm: no certificates
   actors::extensions added; ///< by this program
 };
 
@@ -78,8 +78,8 @@ struct version_options {
 struct bench_options {
   std::string what; ///< "lanes" | "kernels" | "step" | "actors"
   std::string backend = "cpu";
-  std::string model;       ///< as direct_step_bench has them; empty: mlp, of `actors` all that are judged
-  std::int64_t batch = 0;  ///< 0: the model's usual one
+  std::string model;      ///< as direct_step_bench has them; empty: mlp, of `actors` all that are judged
+  std::int64_t batch = 0; ///< 0: the model's usual one
   std::string precision = "fp32";
   bool tiny = false; ///< sizes whose figures mean nothing: to try the benchmark itself
   bool json = false;
@@ -114,15 +114,15 @@ struct certs_options {
 };
 
 struct console_options {
-  std::string address; ///< HOST:PORT of a coordinator, instead of a cluster file
+  std::string address;               ///< HOST:PORT of a coordinator, instead of a cluster file
   std::string cluster;               ///< cluster file
   std::vector<std::string> commands; ///< to run instead of talking to a person
   bool json = false;
 };
 
-using command_options = std::variant<run_options, evaluate_options, node_options, check_options, devices_options,
-                                     protocols_options, version_options, bench_options, compare_options,
-                                     simulate_options, certs_options, console_options>;
+using command_options =
+    std::variant<run_options, evaluate_options, node_options, check_options, devices_options, protocols_options, version_options,
+                 bench_options, compare_options, simulate_options, certs_options, console_options>;
 
 /// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int run_command(const run_options& options);

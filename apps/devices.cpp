@@ -12,8 +12,12 @@ namespace troupe::apps {
 
 namespace {
 
-boost::json::value text_or_null(const std::string& text) { return text.empty() ? boost::json::value{} : boost::json::value(text); }
-boost::json::value bytes_or_null(std::uint64_t bytes) { return bytes == 0 ? boost::json::value{} : boost::json::value(bytes); }
+boost::json::value text_or_null(const std::string& text) {
+  return text.empty() ? boost::json::value{} : boost::json::value(text);
+}
+boost::json::value bytes_or_null(std::uint64_t bytes) {
+  return bytes == 0 ? boost::json::value{} : boost::json::value(bytes);
+}
 
 boost::json::object listed_device_json(const kernels::device_info& d) {
   return {{"name", d.name},

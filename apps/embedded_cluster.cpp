@@ -18,7 +18,9 @@ namespace troupe::apps {
 
 namespace {
 
-std::string node_name(std::uint32_t number) { return fmt::format("node-{}", number); }
+std::string node_name(std::uint32_t number) {
+  return fmt::format("node-{}", number);
+}
 
 } // namespace
 
@@ -42,7 +44,8 @@ embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& sig
 void embedded_cluster::listen(std::uint16_t port) {
   const auto listening = actors::publish(system_, cluster_, port, "127.0.0.1");
   if (!listening)
-    throw std::runtime_error(fmt::format("cannot listen on 127.0.0.1{}: {}", port == 0 ? "" : fmt::format(":{}", port), actors::explain(listening.error())));
+    throw std::runtime_error(fmt::format("cannot listen on 127.0.0.1{}: {}", port == 0 ? "" : fmt::format(":{}", port),
+                                         actors::explain(listening.error())));
   port_ = *listening;
 }
 
@@ -55,9 +58,11 @@ void embedded_cluster::start_children(const embedded_options& options) {
   auto file = folder_ + "/cluster.toml";
   std::ofstream out{file};
   out << fmt::format("name = \"{}\"\n", options.name);
-  out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = {}\nroles = [\"coordinator\", \"shard\"]\n", node_name(0), port_);
+  out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = {}\nroles = [\"coordinator\", \"shard\"]\n",
+                     node_name(0), port_);
   for (std::uint32_t i = 1; i < options.nodes; ++i)
-    out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = 0\nroles = [\"shard\", \"worker\"]\n", node_name(i));
+    out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = 0\nroles = [\"shard\", \"worker\"]\n",
+                       node_name(i));
   out.close();
   if (!out)
     throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", file));
@@ -65,7 +70,9 @@ void embedded_cluster::start_children(const embedded_options& options) {
     children_.start(node_name(i), {"node", file, "--name", node_name(i), "--once"});
 }
 
-embedded_cluster::~embedded_cluster() { shut_down(); }
+embedded_cluster::~embedded_cluster() {
+  shut_down();
+}
 
 std::vector<std::string> embedded_cluster::ended_children() {
   std::vector<std::string> ended;

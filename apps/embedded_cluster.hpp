@@ -28,7 +28,8 @@ struct embedded_options {
   actors::extensions added{}; ///< by this program, and so by its children
 };
 
-/// A cluster as `troupe node` makes one, whose other nodes are children of this process: they join by themselves, and end with it.
+/// A cluster as `troupe node` makes one, whose other nodes are children of this process: they join by themselves, and end with
+/// it.
 class embedded_cluster {
 public:
   /// Throws std::runtime_error where this machine has no port or no temporary folder for it.

@@ -25,8 +25,10 @@ int evaluate_command(const evaluate_options& options) {
   if (const auto why = other_model(*metadata, prepared->config.job); !why.empty())
     return refuse({{{"--weights", fmt::format("{}: {}", options.weights, why)}}});
   if (const auto numbers = other_scaling(*metadata, prepared->data.scaling); !numbers.empty())
-    fmt::print(stderr, "troupe: {} was trained on data of {}: these scale the test data here, so its figures are not those of its own data\n",
-               options.weights, numbers);
+    fmt::print(
+        stderr,
+        "troupe: {} was trained on data of {}: these scale the test data here, so its figures are not those of its own data\n",
+        options.weights, numbers);
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
   if (const auto loaded = load_safetensors(options.weights, network.layout(), parameters.as<float>()); !loaded)
     return refuse({{{"--weights", loaded.error().what}}});

@@ -23,8 +23,8 @@ namespace troupe::apps {
 
 namespace {
 
-/// How many of a cluster's nodes have something to do, the coordinator's counted: those that may hold workers, and those for shards alone
-/// as far as there are shards beside the first. `workers`: 0 where the job does not say how many.
+/// How many of a cluster's nodes have something to do, the coordinator's counted: those that may hold workers, and those for
+/// shards alone as far as there are shards beside the first. `workers`: 0 where the job does not say how many.
 std::size_t useful_nodes(const config::cluster& of, const actors::job& job, std::size_t workers) {
   std::size_t work = 0, hold = 0; // beside the coordinator's; those that hold do not work
   for (const auto& node : node_descriptions(of) | std::views::drop(1)) {
@@ -49,7 +49,9 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
     return v.key == "cluster.workers" && v.from != "default" && v.from != "cluster.nodes";
   });
   std::vector<config::setting> sets = options.sets;
-  sets.insert(sets.begin(), {"cluster.nodes", fmt::format("{}", useful_nodes(*cluster, own->job, says_workers ? own->job.cluster.workers : 0)), "--cluster"});
+  sets.insert(sets.begin(),
+              {"cluster.nodes", fmt::format("{}", useful_nodes(*cluster, own->job, says_workers ? own->job.cluster.workers : 0)),
+               "--cluster"});
   return config::load_job(options.file, sets, {}, options.added);
 }
 
@@ -133,7 +135,8 @@ config::problems memory_shortages(const config::loaded_job& job, const std::vect
   return wrong;
 }
 
-config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data) {
+config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network,
+                                  const data_pair& data) {
   config::problems wrong;
   for (const config::loaded_job* job : jobs) {
     const auto facts = find_memory_facts(job->job, network, sample_count(job->job.data, data));

@@ -17,7 +17,7 @@ namespace troupe::apps {
 struct prepared_job {
   config::loaded_job config;
   std::optional<config::cluster> cluster; ///< where a cluster file was given
-  data_pair data; ///< empty where other hosts will read it
+  data_pair data;                         ///< empty where other hosts will read it
   model network;
 };
 
@@ -28,7 +28,7 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
 struct data_facts {
   std::optional<shape> sample; ///< nothing: only the files know
   int classes = 10;
-  std::int64_t size = 60'000;  ///< training samples; of files, how many they usually have
+  std::int64_t size = 60'000; ///< training samples; of files, how many they usually have
   std::int64_t test_size = 10'000;
 };
 data_facts known_facts(const data_spec& spec);
@@ -43,10 +43,13 @@ std::int64_t sample_count(const data_spec& spec, const data_pair& data);
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
 /// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
-/// Says on stderr what of the file was left out. `cluster_file` may be empty. Without `read_data`, data whose shape is known is left to the hosts that will compute.
-config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {}, bool read_data = true);
+/// Says on stderr what of the file was left out. `cluster_file` may be empty. Without `read_data`, data whose shape is known is
+/// left to the hosts that will compute.
+config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {},
+                                          bool read_data = true);
 /// The same of a job file that is loaded.
-config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {}, bool read_data = true);
+config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {},
+                                          bool read_data = true);
 
 /// This machine's devices that a job may ask for: whoever computes on the CPU alone does not pay for looking at GPUs.
 std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute);
@@ -56,6 +59,7 @@ std::vector<kernels::device_info> devices_for(const actors::compute_spec& comput
 config::problems memory_shortages(const config::loaded_job& job, const std::vector<role_memory>& roles,
                                   const std::vector<device_need>& devices);
 /// The same of jobs that share data and model, before any starts.
-config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network, const data_pair& data);
+config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network,
+                                  const data_pair& data);
 
 } // namespace troupe::apps

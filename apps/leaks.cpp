@@ -3,6 +3,8 @@
 
 extern "C" const char* __lsan_default_suppressions(); // NOLINT: the sanitizer asks for this name
 
-/// CAF 0.18's network layer now and then ends with a message in its broker's mailbox, which keeps the broker alive past the end of
-/// the actor system. Nothing of ours hangs on it.
-extern "C" const char* __lsan_default_suppressions() { return "leak:caf::io::basp_broker\n"; }
+/// CAF 0.18's network layer now and then ends with a message in its broker's mailbox, which keeps the broker alive past the end
+/// of the actor system. Nothing of ours hangs on it.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:caf::io::basp_broker\n";
+}

@@ -64,7 +64,9 @@ habits habits_of(const protocols::protocol_spec& spec, std::uint32_t workers) {
   return out;
 }
 
-double optimizer_states(const optimizer_spec& spec) { return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0; }
+double optimizer_states(const optimizer_spec& spec) {
+  return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0;
+}
 
 /// The estimate, one kind of role a method.
 class estimator {
@@ -85,7 +87,9 @@ public:
 private:
   static bool on_host(const std::string& device) { return device == "cpu"; }
   /// Whether all roles share one address space, so that tensors are shared and not sent.
-  bool one_process() const { return job_.cluster.nodes == 1 && on_host(job_.compute.device) && on_host(job_.compute.shard_device); }
+  bool one_process() const {
+    return job_.cluster.nodes == 1 && on_host(job_.compute.device) && on_host(job_.compute.shard_device);
+  }
 
   void workers() {
     role_memory w{"worker", job_.cluster.workers, job_.compute.device};
@@ -209,8 +213,12 @@ std::string device_named(const std::string& name, const std::vector<kernels::dev
 
 } // namespace
 
-double role_memory::device_bytes() const { return sum_of(items, true); }
-double role_memory::host_bytes() const { return sum_of(items, false); }
+double role_memory::device_bytes() const {
+  return sum_of(items, true);
+}
+double role_memory::host_bytes() const {
+  return sum_of(items, false);
+}
 
 result<memory_facts> find_memory_facts(const actors::job& job, const model& network, std::int64_t samples) {
   constexpr std::int64_t most_rows = 128;
@@ -240,7 +248,9 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
                       .step = *step};
 }
 
-std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts) { return estimator(job, facts).run(); }
+std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts) {
+  return estimator(job, facts).run();
+}
 
 std::vector<device_need> compare_with_devices(const std::vector<role_memory>& roles,
                                               const std::vector<kernels::device_info>& devices) {
@@ -280,8 +290,8 @@ std::string shortage_text(const device_need& need, const std::vector<role_memory
     if (bytes == 0)
       continue;
     workers += role.role == "worker" ? role.count : 0;
-    parts.push_back(fmt::format("{} of {}{} ({})", counted(role.count, role.role), bytes_text(bytes), role.count > 1 ? " each" : "",
-                                fmt::join(items, ", ")));
+    parts.push_back(fmt::format("{} of {}{} ({})", counted(role.count, role.role), bytes_text(bytes),
+                                role.count > 1 ? " each" : "", fmt::join(items, ", ")));
   }
   std::vector<std::string> help;
   if (of_batches > need.bytes / 10)
@@ -289,9 +299,11 @@ std::string shortage_text(const device_need& need, const std::vector<role_memory
   if (workers > 1)
     help.emplace_back(host ? "fewer cluster.workers" : "fewer workers a device (cluster.workers)");
   help.emplace_back("a smaller model");
-  return fmt::format("{} has {} free and the job needs about {}: {}; what would help: {}{}", host ? "this machine" : need.device,
-                     bytes_text(need.free_bytes), bytes_text(need.bytes), fmt::join(parts, "; "), fmt::join(help, ", "),
-                     host ? "" : " (compute.precision = \"bf16\" would not: everything is stored as float32, and operands in bfloat16 beside it)");
+  return fmt::format(
+      "{} has {} free and the job needs about {}: {}; what would help: {}{}", host ? "this machine" : need.device,
+      bytes_text(need.free_bytes), bytes_text(need.bytes), fmt::join(parts, "; "), fmt::join(help, ", "),
+      host ? ""
+           : " (compute.precision = \"bf16\" would not: everything is stored as float32, and operands in bfloat16 beside it)");
 }
 
 } // namespace troupe::apps

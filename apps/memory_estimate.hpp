@@ -46,8 +46,8 @@ struct role_memory {
   double host_bytes() const;
 };
 
-/// What the job holds in the middle of its training, over all its processes. What a pool rounds up is not in it. Tested against the
-/// resident size of real runs on the CPU: within a factor of 1.5. On a GPU what the driver and its libraries take is a guess.
+/// What the job holds in the middle of its training, over all its processes. What a pool rounds up is not in it. Tested against
+/// the resident size of real runs on the CPU: within a factor of 1.5. On a GPU what the driver and its libraries take is a guess.
 std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts);
 
 /// A device, or the host as "cpu", and what all roles take of it together.
@@ -58,9 +58,11 @@ struct device_need {
   bool fits() const { return free_bytes == 0 || bytes <= free_bytes; }
 };
 /// For a job whose processes are all on the machine with these devices. The host comes first.
-std::vector<device_need> compare_with_devices(const std::vector<role_memory>& roles, const std::vector<kernels::device_info>& devices);
+std::vector<device_need> compare_with_devices(const std::vector<role_memory>& roles,
+                                              const std::vector<kernels::device_info>& devices);
 
-/// "cuda:0 has 8.0 GB free and the job needs 9.2 GB there: 2 workers of 4.1 GB each (activations 3.0 GB, ...), ...; what would help".
+/// "cuda:0 has 8.0 GB free and the job needs 9.2 GB there: 2 workers of 4.1 GB each (activations 3.0 GB, ...), ...; what would
+/// help".
 std::string shortage_text(const device_need& need, const std::vector<role_memory>& roles);
 
 } // namespace troupe::apps

@@ -203,7 +203,8 @@ public:
       return;
     kernels::buffer compensated;
     if (how.compensate.lambda != 0 && backup) {
-      compensated = step_.compensated(terms.front().data, newest_.as<const float>(), data_of(backup).as<const float>(), how.compensate);
+      compensated =
+          step_.compensated(terms.front().data, newest_.as<const float>(), data_of(backup).as<const float>(), how.compensate);
       terms.front().data = compensated.as<const float>();
     }
     auto next = shop_.queue->allocate(bytes_of(range_.size()));

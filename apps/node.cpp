@@ -74,13 +74,13 @@ public:
       return;
     board_ = std::make_shared<actors::metrics_board>();
     try {
-      server_ = actors::net::metrics_server::open({.host = self.host,
-                                                   .port = self.metrics_port,
-                                                   .security = cluster.security.files(),
-                                                   .text = [&system, board = board_] { return board->text(system.metrics()); }});
+      server_ = actors::net::metrics_server::open(
+          {.host = self.host, .port = self.metrics_port, .security = cluster.security.files(), .text = [&system, board = board_] {
+             return board->text(system.metrics());
+           }});
     } catch (const std::system_error& e) {
-      fmt::print(stderr, "troupe: node {} cannot serve metrics at {}:{}: {}; give it another metrics_port, or none\n", self.name, self.host,
-                 self.metrics_port, e.code().message());
+      fmt::print(stderr, "troupe: node {} cannot serve metrics at {}:{}: {}; give it another metrics_port, or none\n", self.name,
+                 self.host, self.metrics_port, e.code().message());
     }
   }
 
@@ -94,8 +94,8 @@ private:
   std::unique_ptr<actors::net::metrics_server> server_;
 };
 
-/// Introduces a node to the cluster for whoever asks it to, and ends with the cluster: CAF drops a question to an actor whose process
-/// is gone meanwhile, and whoever waits for the answer hears nothing.
+/// Introduces a node to the cluster for whoever asks it to, and ends with the cluster: CAF drops a question to an actor whose
+/// process is gone meanwhile, and whoever waits for the answer hears nothing.
 caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_actor& cluster, const actors::node_hello& hello,
                         const actors::node_actor& node) {
   self->monitor(cluster);
@@ -103,21 +103,21 @@ caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_acto
   return {[=](caf::get_atom) {
     auto promise = self->make_response_promise<std::uint32_t>();
     self->request(cluster, answer_deadline, hello, node)
-      .then(
-        [=](std::uint32_t number) mutable {
-          promise.deliver(number);
-          self->quit();
-        },
-        [=](const caf::error& e) mutable {
-          promise.deliver(e);
-          self->quit();
-        });
+        .then(
+            [=](std::uint32_t number) mutable {
+              promise.deliver(number);
+              self->quit();
+            },
+            [=](const caf::error& e) mutable {
+              promise.deliver(e);
+              self->quit();
+            });
     return promise;
   }};
 }
 
-/// Says that its node wants to leave, until it may: what a job has there would be lost. What it knows is its own, for the main thread
-/// does not wait for it: where the coordinator is gone already, `member` may be, too, before this actor begins.
+/// Says that its node wants to leave, until it may: what a job has there would be lost. What it knows is its own, for the main
+/// thread does not wait for it: where the coordinator is gone already, `member` may be, too, before this actor begins.
 class farewell_state {
 public:
   static inline const char* name = "troupe.farewell";
@@ -136,12 +136,12 @@ private:
   /// A cluster that refuses does not know this node, and has nothing on it.
   void ask() {
     self_->request(cluster_, caf::infinite, actors::leave_cluster{node_, true})
-      .then([this] { signals_.announce(); },
-            [this](const caf::error& e) {
-              if (e == caf::sec::runtime_error)
-                return signals_.announce();
-              self_->run_delayed(longest_pause, [this] { ask(); });
-            });
+        .then([this] { signals_.announce(); },
+              [this](const caf::error& e) {
+                if (e == caf::sec::runtime_error)
+                  return signals_.announce();
+                self_->run_delayed(longest_pause, [this] { ask(); });
+              });
   }
 
   caf::event_based_actor* self_;
@@ -153,12 +153,17 @@ private:
 /// A node that joins: as often as its coordinator comes back.
 class member {
 public:
-  member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once, signal_waiter& signals)
+  member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
+         signal_waiter& signals)
       : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once),
-        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals),
-        config_(options_for(cluster, self)), system_(config_), metrics_(system_, cluster, self),
-        node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host, .lane_port = self.lane_port, .security = cluster.security.files(),
-                                                                    .added = options.added, .metrics = metrics_.board(), .say = log(),
+        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals), config_(options_for(cluster, self)), system_(config_),
+        metrics_(system_, cluster, self),
+        node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
+                                                                    .lane_port = self.lane_port,
+                                                                    .security = cluster.security.files(),
+                                                                    .added = options.added,
+                                                                    .metrics = metrics_.board(),
+                                                                    .say = log(),
                                                                     .refused = turned_away(log())})) {}
 
   int run() {
@@ -200,7 +205,8 @@ private:
       const std::string why = join(for_good);
       if (why.empty()) {
         if (!quiet_)
-          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host, coordinator_.port));
+          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host,
+                                         coordinator_.port));
         return true;
       }
       const auto waited = steady::now() - began;
@@ -210,7 +216,8 @@ private:
         return false;
       }
       if (!quiet_ && std::exchange(said, why) != why)
-        log_as(self_.name, fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
+        log_as(self_.name,
+               fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
       if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
         code = once_ ? exit_interrupted : exit_done; // of its own, it does nothing that could be cut short
         return false;
@@ -224,29 +231,30 @@ private:
     if (!reached) {
       for_good = reached.error() == caf::sec::incompatible_application_ids;
       const auto why = actors::what_keeps_out(system_, reached.error(), coordinator_.host, coordinator_.port);
-      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host, coordinator_.port,
-                         why.empty() ? actors::explain(reached.error()) : why);
+      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host,
+                         coordinator_.port, why.empty() ? actors::explain(reached.error()) : why);
     }
     cluster_ = *reached;
     std::string why;
     caf::scoped_actor asker{system_};
     const actors::node_hello hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), added_};
     asker->request(system_.spawn(applicant, cluster_, hello, actors::node_actor{node_}), caf::infinite, caf::get_atom_v)
-      .receive([](std::uint32_t) {},
-               [&](const caf::error& e) {
-                 why = "was refused: " + actors::explain(e);
-                 for_good = e == caf::sec::runtime_error;
-               });
+        .receive([](std::uint32_t) {},
+                 [&](const caf::error& e) {
+                   why = "was refused: " + actors::explain(e);
+                   for_good = e == caf::sec::runtime_error;
+                 });
     return why;
   }
 
   void watch() {
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
-    watcher_ = system_.spawn([&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state: nothing of `member`
-      me->monitor(watched);
-      me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
-      return caf::behavior{[](caf::unit_t) {}};
-    });
+    watcher_ = system_.spawn(
+        [&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state: nothing of `member`
+          me->monitor(watched);
+          me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
+          return caf::behavior{[](caf::unit_t) {}};
+        });
   }
 
   signal_waiter::woken wait() {
@@ -279,10 +287,10 @@ private:
   caf::actor watcher_;
 };
 
-/// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process would,
-/// and the end of it is the end.
-int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added, signal_waiter& signals,
-          const std::string& job = {}) {
+/// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process
+/// would, and the end of it is the end.
+int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
+          signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
   const actors::net::refusal_watch watch{turned_away(log)}; // on the control plane
   actors::system_config config{options_for(cluster, self)};
@@ -292,7 +300,11 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
     return exit_failed;
   actors::cluster_setup setup{.name = cluster.name,
                               .nodes = {},
-                              .own = {.host = self.host, .security = cluster.security.files(), .added = added, .metrics = served.board(), .say = log,
+                              .own = {.host = self.host,
+                                      .security = cluster.security.files(),
+                                      .added = added,
+                                      .metrics = served.board(),
+                                      .say = log,
                                       .refused = turned_away(log)},
                               .say = log};
   setup.nodes = node_descriptions(cluster);
@@ -303,10 +315,12 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return exit_failed;
   }
-  log_as(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
-                             cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
+  log_as(self.name,
+         fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
+                     cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
   if (self.lane_port != 0)
-    log_as(self.name, fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
+    log_as(self.name,
+           fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
   int code = job.empty() ? exit_done : exit_interrupted; // whoever ends it before its job does has cut that short
   child_processes children;
   if (!job.empty())
@@ -356,12 +370,13 @@ int slurm_node(const node_options& options) {
     security.certificate = security.key = options.certs; // until the node's name is known
   }
   std::optional<std::map<std::string, std::string>> addresses;
-  const auto address_of = [&](const std::string& host) { // asked of names alone: the list holds nothing that a shell would take up
-    if (!addresses)
-      addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
-    const auto known = addresses->find(host);
-    return known == addresses->end() ? host : known->second;
-  };
+  const auto address_of =
+      [&](const std::string& host) { // asked of names alone: the list holds nothing that a shell would take up
+        if (!addresses)
+          addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
+        const auto known = addresses->find(host);
+        return known == addresses->end() ? host : known->second;
+      };
   auto step = config::cluster_of_slurm(variable, address_of, security);
   if (!step)
     return refuse(step.error());
@@ -395,10 +410,12 @@ int node_command(const node_options& options) {
     return refuse(cluster.error());
   const auto* self = cluster->find(options.name);
   if (self == nullptr)
-    return refuse({{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
+    return refuse(
+        {{{options.cluster, fmt::format("it has no node \"{}\"; --name takes one of its [[node]] names", options.name)}}});
   signal_waiter signals;
   actors::init_message_types();
-  return self->coordinator ? serve(*cluster, *self, options.added, signals) : member{*cluster, *self, options, options.once, signals}.run();
+  return self->coordinator ? serve(*cluster, *self, options.added, signals)
+                           : member{*cluster, *self, options, options.once, signals}.run();
 }
 
 } // namespace troupe::apps

@@ -12,7 +12,7 @@ namespace troupe::apps {
 
 struct plot_curve {
   std::string label;
-  curve points{};                   ///< in the order of time; what is not finite is left out and breaks the line
+  curve points{};                    ///< in the order of time; what is not finite is left out and breaks the line
   std::optional<double> reached_s{}; ///< when the target was reached
 };
 

@@ -43,7 +43,9 @@ std::string describe(int status) {
 
 } // namespace
 
-child_processes::~child_processes() { kill_all(); }
+child_processes::~child_processes() {
+  kill_all();
+}
 
 void child_processes::start(const std::string& name, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"troupe"};

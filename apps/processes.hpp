@@ -18,7 +18,8 @@ struct child_end {
 };
 
 /// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies (start them
-/// on the main thread); the destructor kills and reaps what is left. Ctrl-C does not reach them: their parent ends the run in order.
+/// on the main thread); the destructor kills and reaps what is left. Ctrl-C does not reach them: their parent ends the run in
+/// order.
 class child_processes {
 public:
   child_processes() = default;

@@ -49,7 +49,8 @@ boost::json::value number_or_null(bool applies, double value) {
 }
 
 std::size_t letters(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
@@ -84,7 +85,8 @@ std::string cannot_write(const std::string& path) {
   auto beside = path + ".XXXXXX"; // tried, not asked: permissions say nothing of a file system that is read-only, or to root
   const int made = mkostemp(beside.data(), O_CLOEXEC);
   if (made < 0)
-    return fmt::format("cannot write {}: {}; name a file in a folder that is there and can be written", path, std::strerror(errno));
+    return fmt::format("cannot write {}: {}; name a file in a folder that is there and can be written", path,
+                       std::strerror(errno));
   close(made);
   unlink(beside.c_str());
   return {};

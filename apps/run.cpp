@@ -24,7 +24,9 @@ namespace troupe::apps {
 namespace {
 
 void print_summary(const actors::job_result& r, const std::string& digest) {
-  const auto if_older = [&r](std::uint64_t step) { return step == r.steps ? "" : fmt::format(" (of step {}, the last evaluation)", step); };
+  const auto if_older = [&r](std::uint64_t step) {
+    return step == r.steps ? "" : fmt::format(" (of step {}, the last evaluation)", step);
+  };
   if (r.last)
     fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}{}\n", r.last->test_accuracy, r.last->test_loss,
                r.last->train_loss, if_older(r.last->step));
@@ -32,7 +34,8 @@ void print_summary(const actors::job_result& r, const std::string& digest) {
              r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0);
   const auto megabytes = [](std::uint64_t bytes) { return fmt::format("{:.0f} MB", static_cast<double>(bytes) * 1e-6); };
   fmt::print("memory of the largest node: {}{} at the end\n",
-             r.resident_bytes_first == 0 ? "" : megabytes(r.resident_bytes_first) + " at the first evaluation, ", megabytes(r.resident_bytes));
+             r.resident_bytes_first == 0 ? "" : megabytes(r.resident_bytes_first) + " at the first evaluation, ",
+             megabytes(r.resident_bytes));
   if (!digest.empty())
     fmt::print("weights {}{}\n", digest, if_older(r.weights_step.value_or(r.steps)));
 }
@@ -61,7 +64,8 @@ config::problems unwritable_files(const run_options& options) {
 std::string save_weights(const std::string& path, const prepared_job& prepared, const job_outcome& outcome) {
   const actors::job_result& result = outcome.result;
   if (outcome.digest.empty())
-    return fmt::format("--save {}: there is nothing to save: {}", path, result.steps == 0 ? "no step was made" : "no parameters were evaluated");
+    return fmt::format("--save {}: there is nothing to save: {}", path,
+                       result.steps == 0 ? "no step was made" : "no parameters were evaluated");
   if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>(),
                                           weights_metadata(prepared.config.job, result.scaling, result.weights_step.value_or(0)));
       !saved)
@@ -103,7 +107,9 @@ int leave_alone(const run_options& options, const detached_job& submitted, const
   else
     fmt::print("{}\n", submitted.number);
   if (!options.quiet)
-    fmt::print(stderr, "troupe: job {0} goes on by itself; `troupe console --cluster {1}` shows it (jobs, loss {0}, stop {0}), --attach {0} follows it\n",
+    fmt::print(stderr,
+               "troupe: job {0} goes on by itself; `troupe console --cluster {1}` shows it (jobs, loss {0}, stop {0}), --attach "
+               "{0} follows it\n",
                submitted.number, options.cluster);
   return exit_done;
 }
@@ -129,7 +135,8 @@ int run_command(const run_options& options) {
       return refuse({std::move(wrong)});
   std::vector<role_memory> roles;
   if (prepared->cluster) {
-    const auto facts = find_memory_facts(prepared->config.job, prepared->network, sample_count(prepared->config.job.data, prepared->data));
+    const auto facts =
+        find_memory_facts(prepared->config.job, prepared->network, sample_count(prepared->config.job.data, prepared->data));
     if (!facts)
       return refuse({{{where_of(prepared->config, "model.layers"), facts.error().what}}});
     roles = estimate_memory(prepared->config.job, *facts);

@@ -23,20 +23,22 @@ namespace {
 constexpr std::chrono::seconds patience{10};
 const std::string no_nodes = "no nodes of the cluster could carry it: ";
 
-/// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it takes at
-/// the coordinator's node it would take from all jobs.
+/// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it
+/// takes at the coordinator's node it would take from all jobs.
 std::string shortage_of(cluster_connection& connection, const node_needs& needs) {
   const auto& compute = needs.job.compute;
   caf::scoped_actor asker{connection.system()};
   std::vector<std::string> wrong;
-  asker->request(connection.cluster(), patience, actors::probe_query{{}, compute.device != "cpu" || compute.shard_device != "cpu"})
-    .receive([&](const actors::cluster_probe& all) { wrong = shortages(all, needs); }, [](const caf::error&) {});
+  asker
+      ->request(connection.cluster(), patience, actors::probe_query{{}, compute.device != "cpu" || compute.shard_device != "cpu"})
+      .receive([&](const actors::cluster_probe& all) { wrong = shortages(all, needs); }, [](const caf::error&) {});
   return fmt::format("{}", fmt::join(wrong, "; "));
 }
 
 } // namespace
 
-detached_job submit_detached(const config::cluster& where, const config::loaded_job& loaded, const std::vector<role_memory>& roles) {
+detached_job submit_detached(const config::cluster& where, const config::loaded_job& loaded,
+                             const std::vector<role_memory>& roles) {
   cluster_connection connection{where};
   if (!connection)
     return {.why_not = connection.why_not()};
@@ -45,8 +47,8 @@ detached_job submit_detached(const config::cluster& where, const config::loaded_
   detached_job out;
   caf::scoped_actor asker{connection.system()};
   asker->request(connection.cluster(), patience, actors::submit_job{loaded.job, false, true}, actors::client_actor{})
-    .receive([&](std::uint64_t number) { out.number = number; },
-             [&](const caf::error& e) { out.why_not = "the cluster refused the job: " + actors::explain(e); });
+      .receive([&](std::uint64_t number) { out.number = number; },
+               [&](const caf::error& e) { out.why_not = "the cluster refused the job: " + actors::explain(e); });
   return out;
 }
 
@@ -61,7 +63,11 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
   if (auto why = view.attach != 0 ? "" : shortage_of(connection, {loaded.job, where, roles}); !why.empty())
     return failed_outcome(no_nodes + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
-  auto client = submit(connection.system(), {.cluster = connection.cluster(), .what = {loaded.job, view.trace}, .display = display, .attach = view.attach, .page = view.web,
+  auto client = submit(connection.system(), {.cluster = connection.cluster(),
+                                             .what = {loaded.job, view.trace},
+                                             .display = display,
+                                             .attach = view.attach,
+                                             .page = view.web,
                                              .floats = network.layout().floats()});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;

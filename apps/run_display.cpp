@@ -91,8 +91,8 @@ void run_display::on_started(std::int64_t data_size) {
   std::lock_guard guard{mutex_};
   data_size_ = std::max<std::int64_t>(data_size, 1);
   if (!quiet_ && !terminal_)
-    say("job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers,
-               job_.cluster.shards, job_.cluster.nodes, job_.protocol.name);
+    say("job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers, job_.cluster.shards,
+        job_.cluster.nodes, job_.protocol.name);
 }
 
 void run_display::on_progress(const actors::progress& p) {
@@ -119,7 +119,7 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
     draw();
   else if (!quiet_)
     say("step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
-               static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
+        static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
   write_log(boost::json::serialize(boost::json::object{{"kind", "evaluation"},
                                                        {"step", e.step},
                                                        {"samples", e.samples},
@@ -160,7 +160,9 @@ curve run_display::evaluations() {
   return evaluations_;
 }
 
-void run_display::leave_terminal() { unechoed_.reset(); }
+void run_display::leave_terminal() {
+  unechoed_.reset();
+}
 
 void run_display::write_log(const std::string& line) {
   if (!log_)
@@ -171,7 +173,9 @@ void run_display::write_log(const std::string& line) {
   }
 }
 
-double run_display::fraction_done() const { return apps::fraction_done(job_, *progress_); }
+double run_display::fraction_done() const {
+  return apps::fraction_done(job_, *progress_);
+}
 
 /// The bar takes what the numbers leave.
 std::string run_display::bar_line(std::size_t columns) const {
@@ -210,7 +214,10 @@ void run_display::draw() {
   auto slowest = p.slowest_worker ? fmt::format("worker {}, {:.1f} ms a step", *p.slowest_worker, p.slowest_ms) : "-";
   const auto columns = terminal_columns();
   std::vector<std::string> lines{bar_line(columns)};
-  wrap_fields(lines, {fmt::format("step {}", p.step), fmt::format("epoch {:.2f}", p.epoch), fmt::format("loss {:.4f}", p.train_loss), "test accuracy " + accuracy}, columns);
+  wrap_fields(lines,
+              {fmt::format("step {}", p.step), fmt::format("epoch {:.2f}", p.epoch), fmt::format("loss {:.4f}", p.train_loss),
+               "test accuracy " + accuracy},
+              columns);
   wrap_fields(lines, {fmt::format("{:.0f} samples/s", speed), "slowest: " + slowest}, columns);
   for (const std::string& line : lines)
     say("{}\n", cut_to(columns, line));

@@ -37,14 +37,18 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added}};
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
-  auto client = submit(system, {.cluster = cluster.actor(), .what = {job, view.trace}, .display = display, .page = view.web,
-                                .floats = network.layout().floats(), .begins_within = join_timeout});
+  auto client = submit(system, {.cluster = cluster.actor(),
+                                .what = {job, view.trace},
+                                .display = display,
+                                .page = view.web,
+                                .floats = network.layout().floats(),
+                                .begins_within = join_timeout});
   auto result = await_result(
-    *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
-    [&] {
-      for (const auto& text : cluster.ended_children())
-        caf::anon_send(client, actors::stop_job{true, text});
-    });
+      *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
+      [&] {
+        for (const auto& text : cluster.ended_children())
+          caf::anon_send(client, actors::stop_job{true, text});
+      });
   client = nullptr;
   cluster.shut_down();
   return outcome_of(std::move(result), *display, network);

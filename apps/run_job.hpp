@@ -24,7 +24,7 @@ struct run_view {
   bool trace = false; ///< the result has what every role was busy with
   /// Where consoles may look at an embedded run; none: a free port, where the run has several processes.
   std::optional<std::uint16_t> port{};
-  std::uint64_t attach = 0; ///< to a cluster's job of that number, instead of submitting one; 0: submit
+  std::uint64_t attach = 0;               ///< to a cluster's job of that number, instead of submitting one; 0: submit
   actors::net::web_server* web = nullptr; ///< is told about the run, where there is one; outlives it
 };
 
@@ -47,8 +47,8 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
 /// does not let it start: no port, no temporary folder, no log file.
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals);
 
-/// The keys of `run --json`. Losses are those of the last evaluation, `evaluated_step`, and weights those of `weights_step`: the newest, but
-/// of a run that failed those last evaluated. `interrupted` says why a run was cut short, `error` why it failed.
+/// The keys of `run --json`. Losses are those of the last evaluation, `evaluated_step`, and weights those of `weights_step`: the
+/// newest, but of a run that failed those last evaluated. `interrupted` says why a run was cut short, `error` why it failed.
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);
 
 } // namespace troupe::apps

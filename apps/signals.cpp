@@ -72,6 +72,8 @@ void note_interrupts() {
     });
 }
 
-bool interrupt_noted() { return interrupts != 0; }
+bool interrupt_noted() {
+  return interrupts != 0;
+}
 
 } // namespace troupe::apps

@@ -18,7 +18,7 @@ public:
   struct woken {
     bool interrupted = false; ///< SIGINT or SIGTERM came
     bool child_ended = false;
-    bool announced = false;   ///< `announce` was called
+    bool announced = false; ///< `announce` was called
   };
   /// Waits until something happens or `timeout_ms` (negative: for ever) has passed.
   woken wait(int timeout_ms);
@@ -32,8 +32,8 @@ private:
   bool interrupted_ = false;
 };
 
-/// Ctrl-C where nothing is to be tidied up: from now on the first SIGINT or SIGTERM is noted here, for a computation that asks now and
-/// then; the second ends the process at once. Not beside a signal_waiter.
+/// Ctrl-C where nothing is to be tidied up: from now on the first SIGINT or SIGTERM is noted here, for a computation that asks
+/// now and then; the second ends the process at once. Not beside a signal_waiter.
 void note_interrupts();
 bool interrupt_noted();
 

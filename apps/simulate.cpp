@@ -23,7 +23,8 @@ void print_simulation(const simulation& how, const std::string& numerics) {
   fmt::print("{:.3f} s of virtual time in {:.2f} s: {} events, {:.0f} a second\n", static_cast<double>(r.virtual_time) * 1e-9,
              how.wall_seconds, r.events, static_cast<double>(r.events) / std::max(how.wall_seconds, 1e-9));
   if (r.virtual_time == 0)
-    fmt::print("no step takes any time: the job says of none how long it takes; --set inject.step_ms=10 would, or --calibrate TRACE\n");
+    fmt::print(
+        "no step takes any time: the job says of none how long it takes; --set inject.step_ms=10 would, or --calibrate TRACE\n");
   fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness {:.2f} in the mean, {} at most\n", r.steps, r.gradients,
              r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
   if (!r.curve.empty() && numerics == "model")

@@ -27,7 +27,8 @@ namespace sim = protocols::sim;
 /// A job that makes no version for so long, with messages or without, has stopped for good.
 constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
 
-sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes, const sim::calibration& measured) {
+sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes,
+                               const sim::calibration& measured) {
   const actors::job& job = loaded.job;
   sim::options out;
   out.job = actors::coordinator_options_of(job, data_size);
@@ -48,12 +49,17 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
 void refuse_endless(const sim::options& how) {
   const bool steps_take_time = how.inject.step_ms > 0 || !how.measured.compute.empty();
   const bool at_one_place = how.colocated && how.nodes == 1; // nothing passes a link
-  const bool links_take_time = !at_one_place && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0 || protocols::transmission(how.inject.link, how.model_bytes) > 0);
+  const bool links_take_time = !at_one_place
+                               && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0
+                                   || protocols::transmission(how.inject.link, how.model_bytes) > 0);
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
   if (!steps_take_time && links_take_time && entry && entry->centreless)
-    throw std::runtime_error(fmt::format("no step takes any time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10", how.protocol.name));
+    throw std::runtime_error(
+        fmt::format("no step takes any time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10",
+                    how.protocol.name));
   if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)
-    throw std::runtime_error("no step takes any time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
+    throw std::runtime_error(
+        "no step takes any time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
 }
 
 simulation play(const sim::options& options, sim::numerics& maths) {

@@ -11,8 +11,8 @@
 
 #include "actors/errors.hpp"
 #include "actors/type_ids.hpp"
-#include "apps/web/cluster_watch.hpp"
 #include "apps/trace_pieces.hpp"
+#include "apps/web/cluster_watch.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe::apps {
@@ -30,7 +30,8 @@ public:
 
   submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission what)
       : self_(self), setup_(std::move(what)), observer_(setup_.display), host_(kernels::open_backend({})) {
-    self->set_down_handler([this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
+    self->set_down_handler(
+        [this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
     self->monitor(setup_.cluster);
     if (setup_.page != nullptr) {
       feed_ = web::feed_for(*setup_.page, setup_.what.what, setup_.display);
@@ -50,50 +51,50 @@ public:
           fail(fmt::format("{} within {} s", waits_for_, setup_.begins_within->count()));
       });
     return {
-      [this](const actors::job_waits& msg) {
-        waits_for_ = msg.reason;
-        if (!setup_.begins_within && !msg.reason.empty())
-          observer_->on_event("waits: " + msg.reason);
-      },
-      [this](const actors::job_begins& msg) {
-        begun_ = true;
-        observer_->on_started(msg.data_size);
-      },
-      [this](const actors::progress& msg) { observer_->on_progress(msg); },
-      [this](const actors::evaluation_point& msg) { observer_->on_evaluation(msg); },
-      [this](const actors::job_says& msg) { observer_->on_event(msg.text); },
-      [this](const actors::job_result& msg) {
-        result_ = msg;
-        if (setup_.cluster.node() == self_->node())
-          finish(); // with all that there is
-        else if (result_.weights_step)
-          fetch_weights(0);
-        else
-          fetch_trace(0, 0);
-      },
-      [this](const actors::stop_job& msg) {
-        if (!msg.failed)
-          cancel();
-        else if (begun_)
-          observer_->on_event(msg.reason);
-        else
-          fail(msg.reason + " before the job began");
-      },
+        [this](const actors::job_waits& msg) {
+          waits_for_ = msg.reason;
+          if (!setup_.begins_within && !msg.reason.empty())
+            observer_->on_event("waits: " + msg.reason);
+        },
+        [this](const actors::job_begins& msg) {
+          begun_ = true;
+          observer_->on_started(msg.data_size);
+        },
+        [this](const actors::progress& msg) { observer_->on_progress(msg); },
+        [this](const actors::evaluation_point& msg) { observer_->on_evaluation(msg); },
+        [this](const actors::job_says& msg) { observer_->on_event(msg.text); },
+        [this](const actors::job_result& msg) {
+          result_ = msg;
+          if (setup_.cluster.node() == self_->node())
+            finish(); // with all that there is
+          else if (result_.weights_step)
+            fetch_weights(0);
+          else
+            fetch_trace(0, 0);
+        },
+        [this](const actors::stop_job& msg) {
+          if (!msg.failed)
+            cancel();
+          else if (begun_)
+            observer_->on_event(msg.reason);
+          else
+            fail(msg.reason + " before the job began");
+        },
     };
   }
 
 private:
   void submit() {
     self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
-      .then(
-        [this](std::uint64_t number) {
-          number_ = number;
-          if (cancelled_)
-            cancel();
-          if (feed_)
-            feed_->follow(number);
-        },
-        [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
+        .then(
+            [this](std::uint64_t number) {
+              number_ = number;
+              if (cancelled_)
+                cancel();
+              if (feed_)
+                feed_->follow(number);
+            },
+            [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
   }
 
   void attach() {
@@ -101,12 +102,12 @@ private:
     if (feed_)
       feed_->follow(number_);
     self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
-      .then(
-        [this](const actors::submit_job& its) {
-          if (caf::deep_to_string(its.what) != caf::deep_to_string(setup_.what.what))
-            fail(fmt::format("job {} was submitted from another file, or with other flags", number_));
-        },
-        [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
+        .then(
+            [this](const actors::submit_job& its) {
+              if (caf::deep_to_string(its.what) != caf::deep_to_string(setup_.what.what))
+                fail(fmt::format("job {} was submitted from another file, or with other flags", number_));
+            },
+            [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
   }
 
   /// Before the cluster has given the job a number it cannot be named: then once it has.
@@ -123,32 +124,32 @@ private:
     if (!result_.parameters)
       result_.parameters = host_->allocate_host(static_cast<std::size_t>(setup_.floats) * sizeof(float));
     self_->request(setup_.cluster, patience, actors::weights_query{number_, offset})
-      .then(
-        [this, offset](const actors::weights_piece& piece) {
-          const auto all = result_.parameters.span<float>();
-          if (piece.values.empty() && offset == all.size())
-            return fetch_trace(0, 0);
-          if (piece.values.empty() || piece.values.size() > all.size() - offset)
-            return fail("the cluster's parameters are not those of this model");
-          std::ranges::copy(piece.values, all.begin() + static_cast<std::ptrdiff_t>(offset));
-          fetch_weights(offset + piece.values.size());
-        },
-        [this](const caf::error& e) { fail("the final parameters could not be fetched: " + actors::explain(e)); });
+        .then(
+            [this, offset](const actors::weights_piece& piece) {
+              const auto all = result_.parameters.span<float>();
+              if (piece.values.empty() && offset == all.size())
+                return fetch_trace(0, 0);
+              if (piece.values.empty() || piece.values.size() > all.size() - offset)
+                return fail("the cluster's parameters are not those of this model");
+              std::ranges::copy(piece.values, all.begin() + static_cast<std::ptrdiff_t>(offset));
+              fetch_weights(offset + piece.values.size());
+            },
+            [this](const caf::error& e) { fail("the final parameters could not be fetched: " + actors::explain(e)); });
   }
 
   void fetch_trace(std::uint32_t node, std::uint64_t offset) {
     self_->request(setup_.cluster, patience, actors::node_trace_query{number_, node, offset})
-      .then(
-        [this, node, offset](const actors::node_trace_piece& piece) {
-          if (node >= piece.nodes)
-            return finish();
-          append(result_.trace, piece, offset);
-          if (piece.events.last)
-            fetch_trace(node + 1, 0);
-          else
-            fetch_trace(node, offset + piece.events.events.size());
-        },
-        [this](const caf::error& e) { fail("the trace could not be fetched: " + actors::explain(e)); });
+        .then(
+            [this, node, offset](const actors::node_trace_piece& piece) {
+              if (node >= piece.nodes)
+                return finish();
+              append(result_.trace, piece, offset);
+              if (piece.events.last)
+                fetch_trace(node + 1, 0);
+              else
+                fetch_trace(node, offset + piece.events.events.size());
+            },
+            [this](const caf::error& e) { fail("the trace could not be fetched: " + actors::explain(e)); });
   }
 
   void finish() {

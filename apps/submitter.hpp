@@ -23,9 +23,10 @@ struct submission {
   actors::cluster_actor cluster;
   actors::submit_job what;
   std::shared_ptr<run_display> display; ///< is given the result, however the job ends
-  std::uint64_t attach = 0; ///< to the job of that number, which is `what`, instead of submitting it; 0: submit. It goes on when this client ends
+  std::uint64_t attach =
+      0; ///< to the job of that number, which is `what`, instead of submitting it; 0: submit. It goes on when this client ends
   actors::net::web_server* page = nullptr; ///< is told about the run, where there is one; outlives it
-  std::int64_t floats = 0;              ///< of the model
+  std::int64_t floats = 0;                 ///< of the model
   /// Of a cluster that comes together for this job alone: so long may that take, and nobody is told that it has not yet.
   std::optional<std::chrono::seconds> begins_within{};
 };

@@ -11,7 +11,9 @@ namespace troupe::apps {
 namespace {
 
 /// Who changes a terminal from its background is stopped.
-bool in_foreground() { return tcgetpgrp(STDERR_FILENO) == getpgrp(); }
+bool in_foreground() {
+  return tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
 
 } // namespace
 

@@ -8,8 +8,8 @@
 
 namespace troupe::apps {
 
-/// Keys typed on stderr's terminal are not shown until the end of this object, Ctrl-C's "^C" neither; they keep their meaning, and whoever
-/// reads next gets them. Nothing happens where stderr is no terminal, or another process group has it.
+/// Keys typed on stderr's terminal are not shown until the end of this object, Ctrl-C's "^C" neither; they keep their meaning,
+/// and whoever reads next gets them. Nothing happens where stderr is no terminal, or another process group has it.
 class echo_off {
 public:
   echo_off();

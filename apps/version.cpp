@@ -11,10 +11,13 @@ namespace troupe::apps {
 
 int version_command(const version_options& options) {
   if (options.json)
-    print_json({{"version", TROUPE_VERSION}, {"build", TROUPE_BUILD_TYPE}, {"compiler", __VERSION__}, {"added", boost::json::value_from(options.added)}});
+    print_json({{"version", TROUPE_VERSION},
+                {"build", TROUPE_BUILD_TYPE},
+                {"compiler", __VERSION__},
+                {"added", boost::json::value_from(options.added)}});
   else
-    fmt::print("troupe {} ({}, compiler {}){}{}\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, __VERSION__, options.added.empty() ? "" : " with ",
-               fmt::join(options.added, ", "));
+    fmt::print("troupe {} ({}, compiler {}){}{}\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, __VERSION__,
+               options.added.empty() ? "" : " with ", fmt::join(options.added, ", "));
   return exit_done;
 }
 

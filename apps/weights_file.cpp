@@ -44,7 +44,9 @@ bool same_layers(const std::vector<std::string>& a, const std::vector<std::strin
 }
 
 bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::ranges::equal(a, b, [](double one, double other) { return std::abs(one - other) <= rounding * std::max({1.0, std::abs(one), std::abs(other)}); });
+  return std::ranges::equal(a, b, [](double one, double other) {
+    return std::abs(one - other) <= rounding * std::max({1.0, std::abs(one), std::abs(other)});
+  });
 }
 
 } // namespace
@@ -61,7 +63,8 @@ std::string numbers_text(const std::vector<double>& all) {
 std::string scaling_text(const data_scaling& scaling) {
   if (scaling.pair_of.empty())
     return "";
-  return fmt::format("(x - mean) / deviation, one pair a {}{}", scaling.pair_of, scaling.pair_of == "channel" ? ", x = pixel / 255" : "");
+  return fmt::format("(x - mean) / deviation, one pair a {}{}", scaling.pair_of,
+                     scaling.pair_of == "channel" ? ", x = pixel / 255" : "");
 }
 
 std::map<std::string, std::string> weights_metadata(const actors::job& what, const data_scaling& scaling, std::uint64_t step) {
@@ -85,7 +88,8 @@ std::string other_model(const std::map<std::string, std::string>& metadata, cons
 
 std::string other_scaling(const std::map<std::string, std::string>& metadata, const data_scaling& scaling) {
   const auto mean = read_array<double>(metadata, "mean"), deviation = read_array<double>(metadata, "deviation");
-  if (!mean || !deviation || scaling.pair_of.empty() || (same_numbers(*mean, scaling.mean) && same_numbers(*deviation, scaling.deviation)))
+  if (!mean || !deviation || scaling.pair_of.empty()
+      || (same_numbers(*mean, scaling.mean) && same_numbers(*deviation, scaling.deviation)))
     return "";
   return fmt::format("mean {} and deviation {}, and this job's have {} and {}", numbers_text(*mean), numbers_text(*deviation),
                      numbers_text(scaling.mean), numbers_text(scaling.deviation));

@@ -233,9 +233,9 @@ public:
   virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
                                std::int64_t columns) = 0;
   /// Inverted dropout of x(rows, columns): y = keep ? x / (1 - rate) : 0, where element (r, c) is kept if random_uniform(k, c) >=
-  /// rate (random.hpp), and k is `*key` with `layer` added to its stream and r to its step: a row's mask is its own, whatever other
-  /// rows are computed with it. The key lies in the device's memory, so that a recorded program can be replayed with that of other
-  /// rows. Its backward is the same call on the gradient. 0 <= rate < 1, rows * columns <= 2^32.
+  /// rate (random.hpp), and k is `*key` with `layer` added to its stream and r to its step: a row's mask is its own, whatever
+  /// other rows are computed with it. The key lies in the device's memory, so that a recorded program can be replayed with that
+  /// of other rows. Its backward is the same call on the gradient. 0 <= rate < 1, rows * columns <= 2^32.
   virtual void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
                        std::uint32_t layer) = 0;
 
@@ -303,7 +303,8 @@ struct backend_options {
   int threads = 1;              ///< BLAS and oneDNN threads of this queue (CPU)
   std::uint64_t pool_bytes = 0; ///< how much freed memory the pool keeps; 0: all of it
   precision products = precision::fp32;
-  /// Hears of every operation and copy of a device that is not the host, once it has run; on any thread. Costs an event an operation.
+  /// Hears of every operation and copy of a device that is not the host, once it has run; on any thread. Costs an event an
+  /// operation.
   std::function<void(const device_span&)> on_span = {};
 };
 

@@ -114,9 +114,9 @@ public:
       const auto a = floats(size * size), b = floats(size * size), c = floats(size * size);
       const gemm_args args{.m = size, .n = size, .k = size, .a = a.as<float>(), .b = b.as<float>(), .c = c.as<float>()};
       const auto cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
-      const auto [seconds, reference] = watch_.compare([&] { queue_.gemm(args); }, [&](int times) {
-        return bare ? bare(a.as<float>(), b.as<float>(), c.as<float>(), size, times) : 0;
-      });
+      const auto [seconds, reference] =
+          watch_.compare([&] { queue_.gemm(args); },
+                         [&](int times) { return bare ? bare(a.as<float>(), b.as<float>(), c.as<float>(), size, times) : 0; });
       const double square_bytes = 4.0 * static_cast<double>(size * size);
       rows_.push_back({"gemm", fmt::format("{0}x{0}x{0} NN", size), 2 * cube / seconds / 1e9, 3 * square_bytes / seconds / 1e9,
                        reference / seconds, arithmetic});
@@ -280,7 +280,8 @@ private:
 
 std::vector<kernel_row> bench_products(const std::string& device, const bench_options& options) {
   std::vector<kernel_row> rows;
-  for (const auto& [arithmetic, name] : {std::pair{precision::fp32, "fp32"}, {precision::tf32, "tf32"}, {precision::bf16, "bf16"}}) {
+  for (const auto& [arithmetic, name] :
+       {std::pair{precision::fp32, "fp32"}, {precision::tf32, "tf32"}, {precision::bf16, "bf16"}}) {
     const auto queue = open_backend({.device = device, .products = arithmetic});
     bare_product bare;
     if (const auto alone = load_cuda_library().bare_product)

@@ -24,10 +24,11 @@ struct kernel_row {
 
 /// How much is measured. The defaults take some ten seconds on a CPU and 400 MB, of a device 1.5 GB.
 struct bench_options {
-  std::int64_t elements = 0; ///< of each operand of what moves memory; 0: past the caches, 64 MB on the host and 256 MB on a device
+  std::int64_t elements =
+      0; ///< of each operand of what moves memory; 0: past the caches, 64 MB on the host and 256 MB on a device
   std::vector<std::int64_t> sizes{1024, 2048, 4096, 8192}; ///< of bench_products
-  int rounds = 7;                                 ///< both sides of a ratio, in turns; medians are reported
-  double round_seconds = 0.02;                    ///< how long one side of a round runs at least
+  int rounds = 7;                                          ///< both sides of a ratio, in turns; medians are reported
+  double round_seconds = 0.02;                             ///< how long one side of a round runs at least
 };
 
 /// Products of square matrices on a device that is not the host, in every precision, against its bare library.

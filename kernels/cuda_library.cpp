@@ -64,7 +64,8 @@ cuda_library load_cuda_library() {
         fmt::format("the CUDA library is of another build: it is \"{}\", this program \"{}\"", build, TROUPE_KERNELS_BUILD));
   return {.open = symbol<backend*(const backend_options&)>(library, cuda_library::open_symbol),
           .list = symbol<void(std::vector<device_info>&)>(library, cuda_library::list_symbol),
-          .bare_product = reinterpret_cast<decltype(cuda_library::bare_product)>(dlsym(library, cuda_library::bare_product_symbol))};
+          .bare_product =
+              reinterpret_cast<decltype(cuda_library::bare_product)>(dlsym(library, cuda_library::bare_product_symbol))};
 }
 
 } // namespace troupe::kernels

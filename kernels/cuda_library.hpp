@@ -18,8 +18,8 @@ struct cuda_library {
 
   backend* (*open)(const backend_options&); ///< throws device_error with the bare reason
   void (*list)(std::vector<device_info>&);  ///< appends a row each, or one that says why there is none
-  /// c = a b of square matrices in a device's memory by the bare vendor's library: seconds of one of `times`. For benchmarks, which have
-  /// no other work under way; waits. Null where there is none (the emulator).
+  /// c = a b of square matrices in a device's memory by the bare vendor's library: seconds of one of `times`. For benchmarks,
+  /// which have no other work under way; waits. Null where there is none (the emulator).
   double (*bare_product)(const float* a, const float* b, float* c, std::int64_t size, precision arithmetic, int times);
 };
 

@@ -12,8 +12,8 @@
 namespace troupe::protocols {
 
 struct adacomm_options {
-  std::uint32_t initial_steps = 20;             ///< tau_0
-  nanoseconds interval = 60'000'000'000;        ///< T_0
+  std::uint32_t initial_steps = 20;      ///< tau_0
+  nanoseconds interval = 60'000'000'000; ///< T_0
   bool couple_lr = true;
 };
 
@@ -21,7 +21,8 @@ struct adacomm_options {
 /// round and F_0 over the job's first; where that is not below tau_{l-1}, tau_l = ceil(tau_{l-1} / 2). tau >= 1.
 ///
 /// Coupled to the learning rate: F_l / F_0 times eta_0 / eta_l; after an interval in which eta changed, tau follows the formula
-/// up as well as down (ours: the paper's tau only falls). A loss that is not finite is not heard; at a learning rate of 0 tau stays.
+/// up as well as down (ours: the paper's tau only falls). A loss that is not finite is not heard; at a learning rate of 0 tau
+/// stays.
 class adacomm final : public controller {
 public:
   explicit adacomm(const adacomm_options& options) : options_(options), tau_(options.initial_steps) {}

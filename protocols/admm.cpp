@@ -65,7 +65,8 @@ rule_effects admm::on(const worker_down& msg) {
 /// The partial barrier, and the bound on delays. Where nobody is left to come, fewer than S will do.
 bool admm::ready() const {
   const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : std::min(options_.barrier, seats_.size());
-  const auto come = static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
+  const auto come =
+      static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
   const bool all = !seats_.empty() && std::ranges::all_of(seats_, [](const auto& s) { return s.second.fresh; });
   return (all || (come > 0 && come >= wanted))
          && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.fresh || s.second.age + 1 < options_.delay; });
@@ -110,8 +111,8 @@ void admm::send_z(rule_effects& out) {
     if (!worker.waits || worker.fresh)
       continue;
     worker.waits = false;
-    out.emplace_back(send_params{
-        .to = {who.worker}, .ver = z_, .epoch = plan_.epoch, .position = worker.position, .period = plan_.period});
+    out.emplace_back(
+        send_params{.to = {who.worker}, .ver = z_, .epoch = plan_.epoch, .position = worker.position, .period = plan_.period});
     for (std::uint32_t step = 0; step < plan_.period; ++step)
       worker.position = plan_.after(worker.position);
   }

@@ -17,8 +17,8 @@ struct admm_options {
 };
 
 /// Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed a new one
-/// and it leaves nobody out for the tau-th time in a row: z = soft(mean_i u_i, l1 / rho), which minimises the augmented Lagrangian
-/// sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z. Of a
+/// and it leaves nobody out for the tau-th time in a row: z = soft(mean_i u_i, l1 / rho), which minimises the augmented
+/// Lagrangian sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z. Of a
 /// worker that has not pushed yet the mean knows nothing (ours).
 class admm final : public rule {
 public:

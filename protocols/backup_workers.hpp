@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Backup workers: a round closes with its first k gradients (Chen et al. 2016, section 3, "Revisiting Distributed Synchronous SGD").
+// Backup workers: a round closes with its first k gradients (Chen et al. 2016, section 3, "Revisiting Distributed Synchronous
+// SGD").
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,8 @@ std::unique_ptr<round_policy> policy_of(const protocol_spec& spec, std::uint64_t
   if (spec.name == "backup")
     return std::make_unique<backup_workers>(static_cast<std::size_t>(whole_of(spec, "quorum", 0)));
   if (spec.name == "deadline")
-    return std::make_unique<deadline>(real_of(spec, "mad_factor", 3), static_cast<std::uint32_t>(whole_of(spec, "max_misses", 5)));
+    return std::make_unique<deadline>(real_of(spec, "mad_factor", 3),
+                                      static_cast<std::uint32_t>(whole_of(spec, "max_misses", 5)));
   if (spec.name == "local" || spec.name == "adacomm")
     return std::make_unique<local_sgd>(local_options_of(spec), seed);
   if (spec.name == "coded")
@@ -81,10 +82,12 @@ std::unique_ptr<worker> answers(const protocol_spec&, member self, std::uint64_t
 // -- parameters that several share
 
 std::vector<parameter_info> local_parameters() {
-  return {choice("outer", "average", {"average", "momentum", "nesterov"}, "the step that the centre takes with the mean difference"),
-          real("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7"),
-          real("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum"),
-          real("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true}, "of the workers that take part in a round, drawn anew each time")};
+  return {
+      choice("outer", "average", {"average", "momentum", "nesterov"}, "the step that the centre takes with the mean difference"),
+      real("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7"),
+      real("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum"),
+      real("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true},
+           "of the workers that take part in a round, drawn anew each time")};
 }
 
 /// What is wrong with the step of the centre.
@@ -151,11 +154,12 @@ std::vector<catalog_entry> catalog() {
        .round_is_full = "each push alone, compensated with its worker's backup; learning rate times samples / (n B)",
        .who_gets = "the pusher, at once",
        .per_push = true,
-       .parameters = {depending(real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default"), lambda_of),
+       .parameters = {depending(
+                          real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default"),
+                          lambda_of),
                       flag("adaptive", true, "divide lambda by the root of a running mean square of the gradient")},
-       .make_rule = [](const protocol_spec& spec, std::uint64_t) {
-         return std::make_unique<dc_async>(lambda_of(spec), flag_of(spec, "adaptive", true));
-       },
+       .make_rule = [](const protocol_spec& spec,
+                       std::uint64_t) { return std::make_unique<dc_async>(lambda_of(spec), flag_of(spec, "adaptive", true)); },
        .make_worker = answers},
       {.name = "ssp",
        .summary = "stale synchronous parallel: asynchronous SGD whose fastest worker is at most s clocks ahead",
@@ -163,9 +167,8 @@ std::vector<catalog_entry> catalog() {
        .who_gets = "the pusher, once it is within s clocks of the slowest",
        .per_push = true,
        .parameters = {whole("bound", 4, 0, "s")},
-       .make_rule = [](const protocol_spec& spec, std::uint64_t) {
-         return std::make_unique<ssp>(static_cast<std::uint64_t>(whole_of(spec, "bound", 4)));
-       },
+       .make_rule = [](const protocol_spec& spec,
+                       std::uint64_t) { return std::make_unique<ssp>(static_cast<std::uint64_t>(whole_of(spec, "bound", 4))); },
        .make_worker = answers},
       {.name = "local",
        .summary = "local SGD: H steps at each worker, then the average; with outer momentum DiLoCo, with sampling FedAvg",
@@ -185,18 +188,21 @@ std::vector<catalog_entry> catalog() {
        .check = check_outer,
        .make_rule = rounds,
        .make_worker = answers,
-       .make_controller = [](const protocol_spec& spec) {
-         return std::make_unique<adacomm>(adacomm_options{initial_period(spec), duration_of_s(real_of(spec, "interval_s", 60)),
-                                                          flag_of(spec, "couple_lr", true)});
-       }},
+       .make_controller =
+           [](const protocol_spec& spec) {
+             return std::make_unique<adacomm>(adacomm_options{
+                 initial_period(spec), duration_of_s(real_of(spec, "interval_s", 60)), flag_of(spec, "couple_lr", true)});
+           }},
       {.name = "easgd",
        .summary = "elastic averaging: replicas of their own, drawn towards a centre; with momentum EAMSGD",
        .round_is_full = "each exchange alone, alpha = beta / n",
        .who_gets = "the pusher: the centre as it was before its exchange",
        .per_push = true,
        .parameters = {whole("steps", 10, 1, "local steps between exchanges"),
-                      real("beta", 0.9, {.least = 0, .most = 1, .open_least = true, .open_most = true}, "n alpha: how far both sides move"),
-                      real("momentum", 0, {.least = 0, .most = 1, .open_most = true}, "Nesterov momentum of the local steps; 0: the job's optimizer")},
+                      real("beta", 0.9, {.least = 0, .most = 1, .open_least = true, .open_most = true},
+                           "n alpha: how far both sides move"),
+                      real("momentum", 0, {.least = 0, .most = 1, .open_most = true},
+                           "Nesterov momentum of the local steps; 0: the job's optimizer")},
        .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<easgd>(); },
        .make_worker = answers},
       {.name = "coded",
@@ -205,30 +211,35 @@ std::vector<catalog_entry> catalog() {
        .who_gets = "those that wait; a late one at its late push",
        .takes_fan_in = true,
        .parameters = {whole("stragglers", 1, 0, "s: how many workers a round can do without"),
-                      choice("scheme", "auto", {"auto", "groups", "cyclic"}, "groups decode by 0 and 1; cyclic balances the work and may be badly conditioned")},
+                      choice("scheme", "auto", {"auto", "groups", "cyclic"},
+                             "groups decode by 0 and 1; cyclic balances the work and may be badly conditioned")},
        .check = [](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const coded_options code = coded_options_of(spec);
-         return gradient_code::check({.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
+         return gradient_code::check(
+             {.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
        },
        .make_rule = rounds,
        .make_worker = answers},
       {.name = "admm",
        .summary = "asynchronous consensus ADMM with an l1 term",
-       .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of everybody's newest, soft-thresholded",
+       .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of "
+                        "everybody's newest, soft-thresholded",
        .who_gets = "those that wait",
        .parameters = {real("rho", 1, {.least = 0, .open_least = true}, "penalty for disagreeing with the centre"),
                       real("l1", 0, {.least = 0}, "weight of the sum of absolute values in the objective"),
                       whole("barrier", 0, 0, "S: workers that a round waits for; 0: half of them"),
-                      whole("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row"), whole("steps", 10, 1, "local steps in a round")},
+                      whole("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row"),
+                      whole("steps", 10, 1, "local steps in a round")},
        .check = [](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const std::int64_t s = whole_of(spec, "barrier", 0);
          return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers) : "";
        },
-       .make_rule = [](const protocol_spec& spec, std::uint64_t) {
-         return std::make_unique<admm>(admm_options{real_of(spec, "rho", 1), real_of(spec, "l1", 0),
-                                                    static_cast<std::size_t>(whole_of(spec, "barrier", 0)),
-                                                    static_cast<std::uint64_t>(whole_of(spec, "delay", 8))});
-       },
+       .make_rule =
+           [](const protocol_spec& spec, std::uint64_t) {
+             return std::make_unique<admm>(admm_options{real_of(spec, "rho", 1), real_of(spec, "l1", 0),
+                                                        static_cast<std::size_t>(whole_of(spec, "barrier", 0)),
+                                                        static_cast<std::uint64_t>(whole_of(spec, "delay", 8))});
+           },
        .make_worker = answers},
       {.name = "gossip",
        .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
@@ -238,25 +249,30 @@ std::vector<catalog_entry> catalog() {
        .parameters = {whole("peers", 1, 1, "others that a worker sends its replica to after each step")},
        .check = [](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const std::int64_t peers = whole_of(spec, "peers", 1);
-         return peers > 1 && peers >= workers ? fmt::format("peers {} is more than the {} others that a worker has", peers, workers - 1) : "";
+         return peers > 1 && peers >= workers
+                    ? fmt::format("peers {} is more than the {} others that a worker has", peers, workers - 1)
+                    : "";
        },
        .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<gossip_rule>(); },
-       .make_worker = [](const protocol_spec& spec, member self, std::uint64_t seed) {
-         return std::make_unique<gossip_worker>(self, static_cast<std::uint32_t>(whole_of(spec, "peers", 1)), seed);
-       }},
+       .make_worker =
+           [](const protocol_spec& spec, member self, std::uint64_t seed) {
+             return std::make_unique<gossip_worker>(self, static_cast<std::uint32_t>(whole_of(spec, "peers", 1)), seed);
+           }},
       {.name = "auto",
        .summary = "measures step times and switches between its candidates at a round's boundary",
        .round_is_full = "as the protocol chosen",
        .who_gets = "as the protocol chosen",
-       .parameters = {choices("candidates", {"sync", "backup", "coded"}, {"sync", "backup", "coded", "local"}, "protocols to choose from, the first to begin with")},
+       .parameters = {choices("candidates", {"sync", "backup", "coded"}, {"sync", "backup", "coded", "local"},
+                              "protocols to choose from, the first to begin with")},
        .make_rule = rounds,
        .make_worker = answers,
-       .make_controller = [](const protocol_spec& spec) {
-         std::vector<protocol_spec> candidates;
-         for (const std::string& name : texts_of(spec, "candidates", {"sync", "backup", "coded"}))
-           candidates.push_back({.name = name});
-         return std::make_unique<automatic>(std::move(candidates));
-       }},
+       .make_controller =
+           [](const protocol_spec& spec) {
+             std::vector<protocol_spec> candidates;
+             for (const std::string& name : texts_of(spec, "candidates", {"sync", "backup", "coded"}))
+               candidates.push_back({.name = name});
+             return std::make_unique<automatic>(std::move(candidates));
+           }},
   };
 }
 

@@ -37,7 +37,7 @@ struct catalog_entry {
   std::string who_gets{};      ///< who gets parameters, when
   bool per_push = false;       ///< runs at every shard, each push alone
   bool takes_fan_in = false;
-  bool centreless = false;     ///< the parameters are the workers' own; the shard hands out the first ones and counts
+  bool centreless = false; ///< the parameters are the workers' own; the shard hands out the first ones and counts
   std::vector<parameter_info> parameters{};
   /// What is wrong with parameters taken together, or with so many workers; an empty string: nothing. Absent: nothing to check.
   std::function<std::string(const protocol_spec&, std::uint32_t workers)> check{};

@@ -19,7 +19,8 @@ struct coded_options {
 /// The code of a plan: a new one with every change of membership; with few workers left it bears fewer stragglers.
 inline gradient_code code_of(const coded_options& options, const plan& with) {
   const auto n = static_cast<std::uint32_t>(with.workers.size());
-  code_options code{.scheme = options.scheme, .workers = n, .stragglers = std::min(options.stragglers, n - 1), .seed = options.seed};
+  code_options code{
+      .scheme = options.scheme, .workers = n, .stragglers = std::min(options.stragglers, n - 1), .seed = options.seed};
   // A cyclic code that this membership conditions too badly for float32 gives way to groups, on both sides alike.
   if (!gradient_code::check(code).empty())
     code.scheme = code_scheme::groups;
@@ -87,9 +88,7 @@ public:
     open_ = as;
     const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
     const std::uint64_t samples = with.after(what.position) - what.position;
-    compute sum{.position = what.position,
-                .batches = static_cast<std::uint32_t>(with.workers.size()),
-                .cuts = code_->cuts(rank)};
+    compute sum{.position = what.position, .batches = static_cast<std::uint32_t>(with.workers.size()), .cuts = code_->cuts(rank)};
     for (const auto& [index, weight] : code_->parts(rank)) {
       const auto share = static_cast<double>(plan::cut_size(samples, sum.cuts, index)) / static_cast<double>(samples);
       sum.parts.push_back({index, weight * share});

@@ -14,7 +14,7 @@ struct decision {
   std::optional<std::uint32_t> period{};
   std::optional<protocol_spec> protocol{};
   std::optional<double> lr_scale{}; ///< times the job's learning rate
-  std::string why{}; ///< for people and logs, with the numbers that it was decided by
+  std::string why{};                ///< for people and logs, with the numbers that it was decided by
 };
 
 /// Hears the rounds; decides. Runs at the coordinator; what it decides takes effect at a round's begin.

@@ -150,7 +150,8 @@ coordinator_effects coordinator::on(const report& msg) {
     barren_ = barren_pushes_ = 0;
   else
     ++barren_;
-  if (barren_ >= options_.barren_rounds || barren_pushes_ >= options_.barren_rounds * std::max<std::size_t>(plan_.workers.size(), 1))
+  if (barren_ >= options_.barren_rounds
+      || barren_pushes_ >= options_.barren_rounds * std::max<std::size_t>(plan_.workers.size(), 1))
     return fail(fmt::format("training diverged: no gradient of the last {} was finite; a smaller learning rate may help",
                             barren_ >= options_.barren_rounds ? fmt::format("{} rounds", barren_)
                                                               : fmt::format("{} pushes", barren_pushes_)));
@@ -255,7 +256,8 @@ arm_timer coordinator::evaluation_timer(nanoseconds now) const {
 
 std::uint64_t coordinator::stop_samples() const {
   constexpr double most = 1e18; // beyond, it is not a whole number of 64 bits
-  const auto epochs = static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size))));
+  const auto epochs =
+      static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size))));
   if (epochs == 0 || options_.stop_samples == 0)
     return std::max(epochs, options_.stop_samples);
   return std::min(epochs, options_.stop_samples);

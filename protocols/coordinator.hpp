@@ -19,7 +19,7 @@ struct coordinator_options {
   protocol_spec protocol{};
   std::int64_t batch = 1, data_size = 1;
   std::uint32_t period = 1;
-  double lr_scale = 1; ///< see plan
+  double lr_scale = 1;                      ///< see plan
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
   nanoseconds evaluate_every_ns = 0;
   double stop_epochs = 0;
@@ -40,7 +40,8 @@ struct coordinator_options {
 /// death makes the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the
 /// lead is told beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs.
 /// Points in time (`_ns`) take effect at the next version. Where there is no centre, steps that are finished when the lead holds,
-/// and that it has not heard of, are in what is evaluated and count with it. A job ends with an evaluation of what it ends with, unless it fails.
+/// and that it has not heard of, are in what is evaluated and count with it. A job ends with an evaluation of what it ends with,
+/// unless it fails.
 ///
 /// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing. So
 /// is a join of a worker that no aggregator takes pushes of: in a job with a tree, one beyond the first `workers`, or one
@@ -95,9 +96,9 @@ private:
   plan plan_;
   bool evaluating_ = false, stopped_ = false, target_reached_ = false;
   bool time_is_up_ = false;
-  version version_;           ///< held last
-  std::uint64_t samples_ = 0; ///< applied when held last
-  std::map<worker_id, step_count> counted_; ///< where there is no centre: by the lead, of this life
+  version version_;                              ///< held last
+  std::uint64_t samples_ = 0;                    ///< applied when held last
+  std::map<worker_id, step_count> counted_;      ///< where there is no centre: by the lead, of this life
   std::uint32_t barren_ = 0, barren_pushes_ = 0; ///< in a row
 };
 

@@ -8,8 +8,8 @@ namespace troupe::protocols {
 
 /// A gradient g that was computed at w_bak and is applied at w stands for the gradient at w: its first-order expansion with
 /// the Hessian's diagonal taken as lambda g*g is g + lambda g*g*(w - w_bak). w_bak is kept for each worker: the parameters
-/// that were sent to it last. Adaptive: lambda / sqrt(s + 1e-7), where s = 0.95 s + 0.05 g*g, by element, at each push. The paper's
-/// lambda is 2 for the adaptive form and 0.04 for the constant one. Ours: one s a shard, and the learning rate of async.
+/// that were sent to it last. Adaptive: lambda / sqrt(s + 1e-7), where s = 0.95 s + 0.05 g*g, by element, at each push. The
+/// paper's lambda is 2 for the adaptive form and 0.04 for the constant one. Ours: one s a shard, and the learning rate of async.
 class dc_async final : public async_sgd {
 public:
   dc_async(double lambda, bool adaptive) : lambda_(lambda), adaptive_(adaptive) {}

@@ -11,10 +11,10 @@
 namespace troupe::protocols {
 
 /// A round waits for all its workers, but no longer than median + max(mad_factor * MAD, 10 % of the median) of past arrivals,
-/// late ones counted in; MAD is the median of the distances from the median (of an even number of values the upper middle one). So
-/// that no worker's data are lost for good, a worker that was left behind `max_misses` rounds in a row is waited for. Past: the last
-/// eight arrivals of each worker's gradients; a round has no deadline before there are as many of them as workers. A deadline that
-/// passes before the first gradient waits for it.
+/// late ones counted in; MAD is the median of the distances from the median (of an even number of values the upper middle one).
+/// So that no worker's data are lost for good, a worker that was left behind `max_misses` rounds in a row is waited for. Past:
+/// the last eight arrivals of each worker's gradients; a round has no deadline before there are as many of them as workers. A
+/// deadline that passes before the first gradient waits for it.
 class deadline final : public round_policy {
 public:
   deadline(double mad_factor, std::uint32_t max_misses) : mad_factor_(mad_factor), max_misses_(max_misses) {}

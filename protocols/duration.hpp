@@ -15,7 +15,11 @@ inline constexpr nanoseconds longest_duration = 1'000'000'000'000'000'000;
 inline nanoseconds duration(double ns) {
   return ns < static_cast<double>(longest_duration) ? std::llround(std::fmax(ns, 0)) : longest_duration;
 }
-inline nanoseconds duration_of_s(double seconds) { return duration(seconds * 1e9); }
-inline nanoseconds duration_of_ms(double milliseconds) { return duration(milliseconds * 1e6); }
+inline nanoseconds duration_of_s(double seconds) {
+  return duration(seconds * 1e9);
+}
+inline nanoseconds duration_of_ms(double milliseconds) {
+  return duration(milliseconds * 1e6);
+}
 
 } // namespace troupe::protocols

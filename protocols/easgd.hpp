@@ -10,8 +10,8 @@
 namespace troupe::protocols {
 
 /// The centre's half. A worker pushes its parameters x, is answered with the centre c as it was before, and the centre moves
-/// towards it: c = c + alpha (x - c). alpha travels with the push, so that both sides use the same. Ours: with several shards each
-/// makes its range's exchange on its own.
+/// towards it: c = c + alpha (x - c). alpha travels with the push, so that both sides use the same. Ours: with several shards
+/// each makes its range's exchange on its own.
 class easgd final : public push_rule {
   bool answers_first() const override { return true; }
 
@@ -71,8 +71,8 @@ private:
       fresh_ = !open_.finite; // a replica that has diverged begins again at the centre
       out.emplace_back(send_push{.what = open_, .sum = {{own_parameters, 1}}, .keep = true});
     }
-    out.emplace_back(local_step{.what = {.position = position_, .cuts = 1, .parts = {{0, 1}}},
-                                .momentum = momentum_ > 0 ? momentum_ : -1});
+    out.emplace_back(
+        local_step{.what = {.position = position_, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum_ > 0 ? momentum_ : -1});
     position_ = plan_.after(position_, 1);
   }
 

@@ -48,10 +48,10 @@ struct report {
   std::uint64_t samples = 0; ///< applied so far
   double loss = 0;           ///< mean training loss of the round, by samples
   std::uint32_t contributions = 0;
-  std::uint64_t staleness = 0; ///< versions made between a push's base and its use (the largest of the round)
-  nanoseconds compute = 0; ///< round_closed: how long `worker`, the slowest of the round, computed
-  nanoseconds at = 0;      ///< training time
-  double residual = 0;     ///< coded rounds: of the decoding, in float64
+  std::uint64_t staleness = 0;   ///< versions made between a push's base and its use (the largest of the round)
+  nanoseconds compute = 0;       ///< round_closed: how long `worker`, the slowest of the round, computed
+  nanoseconds at = 0;            ///< training time
+  double residual = 0;           ///< coded rounds: of the decoding, in float64
   std::vector<timing> timings{}; ///< round_closed: of the pushes since the last one, those that came too late among them
   std::string text{};
   friend bool operator==(const report&, const report&) = default;
@@ -94,7 +94,8 @@ struct adopt {
   ticket parameters{};
   friend bool operator==(const adopt&, const adopt&) = default;
 };
-/// The worker's own parameters, its dual variable, and what its last push sent where that said `keep`, where a term names a tensor.
+/// The worker's own parameters, its dual variable, and what its last push sent where that said `keep`, where a term names a
+/// tensor.
 inline constexpr ticket own_parameters{0xffff'ffff'ffff'ffff};
 inline constexpr ticket dual_variable{0xffff'ffff'ffff'fffe};
 inline constexpr ticket pushed_sum{0xffff'ffff'ffff'fffd};
@@ -123,8 +124,7 @@ struct send_peer {
   peer_message what{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
-using worker_effect =
-    std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, arm_timer, report>;
+using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, arm_timer, report>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule
@@ -236,7 +236,8 @@ struct stop {
   std::string reason{}; ///< for people
   friend bool operator==(const stop&, const stop&) = default;
 };
-using coordinator_effect = std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, say, stop, arm_timer>;
+using coordinator_effect =
+    std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, say, stop, arm_timer>;
 using coordinator_effects = std::vector<coordinator_effect>;
 
 } // namespace troupe::protocols

@@ -21,7 +21,8 @@ rule_effects gossip_rule::on(const plan& msg) {
 rule_effects gossip_rule::on(const push& msg) {
   const auto from = live_.find({msg.id.worker, msg.id.life});
   if (from == live_.end())
-    return {discard{msg.gradient}, report{.what = report::kind::push_refused, .worker = msg.id.worker, .text = "its worker takes no part"}};
+    return {discard{msg.gradient},
+            report{.what = report::kind::push_refused, .worker = msg.id.worker, .text = "its worker takes no part"}};
   if (!msg.finite)
     return {discard{msg.gradient}, report{.what = report::kind::push_not_finite, .ver = version_, .worker = msg.id.worker}};
   version_ = next(version_);
@@ -31,7 +32,8 @@ rule_effects gossip_rule::on(const push& msg) {
   made.compute = msg.compute;
   made.at = msg.at;
   made.timings = {{msg.id.worker, msg.compute, msg.at - std::exchange(from->second, msg.at), msg.samples}};
-  return {apply{.ver = version_, .epoch = plan_.epoch, .workers = n, .samples = msg.samples}, discard{msg.gradient}, std::move(made)};
+  return {apply{.ver = version_, .epoch = plan_.epoch, .workers = n, .samples = msg.samples}, discard{msg.gradient},
+          std::move(made)};
 }
 
 std::vector<worker_id> gossip_rule::waiting_for() const {

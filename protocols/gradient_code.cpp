@@ -228,7 +228,8 @@ double amplification_of(const Code& code, std::vector<ranks>& sets, double bound
 /// What is wrong with the numbers alone.
 std::string check_sizes(const code_options& options) {
   if (options.stragglers >= options.workers)
-    return fmt::format("stragglers must be below workers (here {} of {}); take more workers or fewer stragglers", options.stragglers, options.workers);
+    return fmt::format("stragglers must be below workers (here {} of {}); take more workers or fewer stragglers",
+                       options.stragglers, options.workers);
   if (options.scheme == code_scheme::cyclic && options.workers > most_cyclic_workers)
     return fmt::format("a cyclic code takes at most {} workers (here {}): use scheme = \"groups\"", most_cyclic_workers,
                        options.workers);

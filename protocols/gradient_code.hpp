@@ -27,7 +27,8 @@ struct code_options {
 /// groups: s + 1 groups, of which each covers the whole batch. Worker r is the member r / (s + 1) of group r % (s + 1), so sizes
 /// differ by at most one; a group of m members divides the batch into m cuts, one each. Groups of one size hold the same cuts, so
 /// that one survivor per cut is enough: often more than s may be missing. (The paper's fractional repetition, when s + 1
-/// divides n; for any other n it is ours.) Weights are 0 or 1. A member of a smaller group has more to do: n = 31, s = 3 makes cuts of 1/8 and of 1/7.
+/// divides n; for any other n it is ours.) Weights are 0 or 1. A member of a smaller group has more to do: n = 31, s = 3 makes
+/// cuts of 1/8 and of 1/7.
 ///
 /// cyclic: n cuts, worker i computes the cuts i..i+s (mod n). All have the same to do, and what they pay is rounding: the
 /// weights grow with n and s. The rows of B are orthogonal to those of a random H (s x n, H 1 = 0), the best of many drawn.

@@ -56,7 +56,8 @@ public:
   std::size_t kept() const { return kept_.size(); } ///< pushes held now
   /// Children whose partial sum the next close waits for; empty when no close waits.
   std::vector<holder_id> waiting_for() const;
-  /// What the next version is made of and has not come, whether its close has or not: sums of live children, pushes of the plan's workers.
+  /// What the next version is made of and has not come, whether its close has or not: sums of live children, pushes of the plan's
+  /// workers.
   std::vector<holder_id> children_missing() const;
   std::vector<worker_id> workers_missing() const;
 

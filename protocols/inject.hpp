@@ -33,7 +33,8 @@ struct straggler_spec {
 /// Every host's link to the network. 0: takes no time.
 struct link_spec {
   double latency_ms = 0; ///< one way
-  double mbit = 0;       ///< megabits per second in each direction, shared by everything that the host sends, and receives; 0: unlimited
+  double mbit =
+      0; ///< megabits per second in each direction, shared by everything that the host sends, and receives; 0: unlimited
   friend bool operator==(const link_spec&, const link_spec&) = default;
 };
 

@@ -17,10 +17,10 @@ namespace troupe::protocols {
 /// the new version that follows it travels in the `close`. Every push ends in one close or in a `drop_order`.
 ///
 /// Holding: at the close that reaches the limit `send_to` stays empty, whoever would have got parameters is remembered, and
-/// `report{held}` says so; `resume_order` sends to them. Its driver gives the report to its own holder, which hands it on once the
-/// version is made there: until then partial sums are on their way, and training goes on. The lead can hold only where a version is made: an order whose limit
-/// is reached already (or `now`) takes effect at the next version, and one that comes while the lead holds takes effect
-/// after `resume_order`. Arrivals that come while it holds wait until then.
+/// `report{held}` says so; `resume_order` sends to them. Its driver gives the report to its own holder, which hands it on once
+/// the version is made there: until then partial sums are on their way, and training goes on. The lead can hold only where a
+/// version is made: an order whose limit is reached already (or `now`) takes effect at the next version, and one that comes while
+/// the lead holds takes effect after `resume_order`. Arrivals that come while it holds wait until then.
 class lead {
 public:
   /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders

@@ -44,7 +44,8 @@ struct plan {
   std::uint64_t after(std::uint64_t position) const;
   /// The same for any number of cuts of B samples: 1 where every worker is handed a slice of its own.
   std::uint64_t after(std::uint64_t position, std::uint64_t cuts) const;
-  /// How many samples cut `index` of `cuts` of the `samples` long global batch has: sizes differ by at most one, the larger ones first.
+  /// How many samples cut `index` of `cuts` of the `samples` long global batch has: sizes differ by at most one, the larger ones
+  /// first.
   static std::int64_t cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index);
   /// Place of a worker among `workers`, or -1.
   int rank_of(worker_id who) const;
@@ -99,8 +100,8 @@ struct expired {
 /// Shards to worker: new parameters, complete (every partition of every shard has come).
 struct params {
   plan_epoch epoch{};
-  version ver{};           ///< the lead shard's
-  std::uint64_t key = 0;   ///< what the parts from all shards have in common: see `send_order`
+  version ver{};              ///< the lead shard's
+  std::uint64_t key = 0;      ///< what the parts from all shards have in common: see `send_order`
   std::uint64_t position = 0; ///< where the next global batch starts (round rules) or the worker's own slice (per-push rules)
   std::uint32_t period = 1;   ///< local steps to make with them
   ticket parameters{};
@@ -154,11 +155,11 @@ struct step_rule {
     linear,    ///< p = parameter_weight p + g, then the soft threshold of that
   };
   kind what = kind::optimizer;
-  double lr_scale = 1;          ///< optimizer: times the job's learning rate. Per-push rules: samples / (n B)
-  double lr = 1, momentum = 0;  ///< outer
-  bool nesterov = false;        ///< outer
-  double parameter_weight = 1;  ///< linear
-  double threshold = 0;         ///< linear: sign(p) max(|p| - threshold, 0)
+  double lr_scale = 1;         ///< optimizer: times the job's learning rate. Per-push rules: samples / (n B)
+  double lr = 1, momentum = 0; ///< outer
+  bool nesterov = false;       ///< outer
+  double parameter_weight = 1; ///< linear
+  double threshold = 0;        ///< linear: sign(p) max(|p| - threshold, 0)
   friend bool operator==(const step_rule&, const step_rule&) = default;
 };
 
@@ -167,7 +168,7 @@ struct step_rule {
 struct delay_compensation {
   double lambda = 0; ///< 0: none
   bool adaptive = false;
-  ticket backup{};   ///< retained parameters
+  ticket backup{}; ///< retained parameters
   friend bool operator==(const delay_compensation&, const delay_compensation&) = default;
 };
 
@@ -178,7 +179,7 @@ struct close {
   plan_epoch epoch{};
   version ver{}; ///< the version that this makes
   std::vector<contribution> contributions{};
-  bool keep = false;                ///< later closes may name them again
+  bool keep = false; ///< later closes may name them again
   step_rule step{};
   std::uint64_t samples_before = 0; ///< samples applied before this close: drives the learning-rate schedule
   std::uint32_t workers = 1;        ///< n of the round's plan: drives the linear scaling rule

@@ -21,8 +21,9 @@ T value_of(const protocol_spec& spec, const std::string& name, const T& fallback
 }
 
 std::string not_one_of(const std::string& name, const std::vector<std::string>& choices) {
-  return std::ranges::find(choices, name) != choices.end() ? std::string{}
-                                                           : fmt::format("\"{}\" is not one of {}", name, fmt::join(choices, ", "));
+  return std::ranges::find(choices, name) != choices.end()
+             ? std::string{}
+             : fmt::format("\"{}\" is not one of {}", name, fmt::join(choices, ", "));
 }
 
 } // namespace
@@ -94,7 +95,8 @@ parameter_info choice(std::string name, std::string fallback, std::vector<std::s
           }};
 }
 
-parameter_info choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices, std::string meaning) {
+parameter_info choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices,
+                       std::string meaning) {
   return {std::move(name), std::move(fallback), std::move(meaning),
           [choices = std::move(choices)](const spec_value& value) -> std::string {
             const auto* given = std::get_if<std::vector<std::string>>(&value);

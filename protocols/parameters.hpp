@@ -25,6 +25,7 @@ parameter_info whole(std::string name, std::int64_t fallback, std::int64_t least
 parameter_info real(std::string name, double fallback, real_range range, std::string meaning);
 parameter_info flag(std::string name, bool fallback, std::string meaning);
 parameter_info choice(std::string name, std::string fallback, std::vector<std::string> choices, std::string meaning);
-parameter_info choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices, std::string meaning);
+parameter_info choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices,
+                       std::string meaning);
 
 } // namespace troupe::protocols

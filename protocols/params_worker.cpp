@@ -61,8 +61,8 @@ worker_effects params_worker::begin_if_ready() {
   }
   begun_newest_ = owes_push_ = true;
   clock_ = {clock_.value + 1};
-  worker_effects out = task_->begin(
-      with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
+  worker_effects out =
+      task_->begin(with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
   note(out);
   return out;
 }

@@ -45,15 +45,15 @@ private:
 
   member self_;
   task_maker make_;
-  std::unique_ptr<task> task_;       ///< of the protocol `of_`
+  std::unique_ptr<task> task_; ///< of the protocol `of_`
   protocol_spec of_;
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps the plan it began with
   std::optional<params> newest_;     ///< heard
   bool begun_newest_ = false;
-  bool owes_push_ = false;           ///< from begin to send_push
+  bool owes_push_ = false; ///< from begin to send_push
   bool computing_ = false;
-  clock_tick clock_;                 ///< of the last push begun
-  std::uint64_t steps_ = 0;          ///< asked for so far
+  clock_tick clock_;        ///< of the last push begun
+  std::uint64_t steps_ = 0; ///< asked for so far
 };
 
 /// sync, backup, deadline and auto's share of them: one gradient of the worker's slice, cut `rank of n` of the global batch.

@@ -14,13 +14,13 @@ namespace troupe::protocols {
 
 /// The open round as a policy sees it.
 struct open_round {
-  plan with{};                    ///< that it began with
-  version base{};                 ///< that its gradients are computed against
-  std::uint64_t position = 0;     ///< in the data, of its global batch
-  std::set<member> live{};        ///< members of the plan that it counts on
+  plan with{};                     ///< that it began with
+  version base{};                  ///< that its gradients are computed against
+  std::uint64_t position = 0;      ///< in the data, of its global batch
+  std::set<member> live{};         ///< members of the plan that it counts on
   std::map<member, push> pushed{}; ///< by worker: the order of summing
-  nanoseconds began = 0;          ///< training time
-  bool out_of_patience = false;   ///< the policy's patience with it has run out
+  nanoseconds began = 0;           ///< training time
+  bool out_of_patience = false;    ///< the policy's patience with it has run out
 
   bool full() const { return pushed.size() == live.size(); }
   /// Of a batch with fewer samples than workers some have none: their pushes are no gradients.

@@ -232,11 +232,8 @@ rule_effects round_rule::refuse(const push& what, bool waits) {
 
 void round_rule::send(rule_effects& out, const std::vector<worker_id>& to) const {
   if (!to.empty())
-    out.emplace_back(send_params{.to = to,
-                                 .ver = round_.base,
-                                 .epoch = round_.with.epoch,
-                                 .position = round_.position,
-                                 .period = round_.with.period});
+    out.emplace_back(send_params{
+        .to = to, .ver = round_.base, .epoch = round_.with.epoch, .position = round_.position, .period = round_.with.period});
 }
 
 } // namespace troupe::protocols

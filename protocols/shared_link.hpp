@@ -31,7 +31,9 @@ public:
     if (waiting_.empty())
       return std::nullopt;
     const service left = (waiting_.begin()->first - served_) * static_cast<std::int64_t>(waiting_.size());
-    return now_ + static_cast<nanoseconds>(std::min<service>((left + (1 << fraction_bits) - 1) / (1 << fraction_bits), longest_duration));
+    return now_
+           + static_cast<nanoseconds>(
+               std::min<service>((left + (1 << fraction_bits) - 1) / (1 << fraction_bits), longest_duration));
   }
 
   /// Which messages are through by now, in the order in which they began where they come together.

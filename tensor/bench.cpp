@@ -147,10 +147,11 @@ result<bench_model> find_bench_model(const std::string& name) {
     return bench_model{
         {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {1, 28, 28}, 10, 64};
   if (name == "mnist-cnn")
-    return bench_model{{{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
-                       {1, 28, 28},
-                       10,
-                       256};
+    return bench_model{
+        {{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
+        {1, 28, 28},
+        10,
+        256};
   if (name == "wide") {
     std::vector<std::string> layers{"flatten"};
     layers.insert(layers.end(), 12, "linear 4096 gelu");
@@ -162,8 +163,9 @@ result<bench_model> find_bench_model(const std::string& name) {
 }
 
 data_pair bench_data(const bench_model& m) {
-  return make_image_pair({random_images(m.sample, m.classes, mnist_bytes / m.sample.elements(), 0), random_images(m.sample, m.classes, 1000, 1)},
-                         pixel_scale::standard);
+  return make_image_pair(
+      {random_images(m.sample, m.classes, mnist_bytes / m.sample.elements(), 0), random_images(m.sample, m.classes, 1000, 1)},
+      pixel_scale::standard);
 }
 
 result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::backend& queue, const options& opts) {

@@ -21,16 +21,16 @@ struct bench_model {
   std::int64_t batch = 0;
 };
 
-/// "mlp": 784-1024-1024-10, batch 128; "cnn": conv 32 and conv 64 (3x3), pool 2, 128, 10 on 28x28 images, batch 64; "mnist-cnn": the
-/// layers of config/mnist-cnn.toml, batch 256; "wide": twelve of width 4096 with gelu and a head of 10, batch 4096.
+/// "mlp": 784-1024-1024-10, batch 128; "cnn": conv 32 and conv 64 (3x3), pool 2, 128, 10 on 28x28 images, batch 64; "mnist-cnn":
+/// the layers of config/mnist-cnn.toml, batch 256; "wide": twelve of width 4096 with gelu and a head of 10, batch 4096.
 result<bench_model> find_bench_model(const std::string& name);
 
 /// Images of random pixels and random labels, of the model's sample shape; as large as MNIST, so that gathering a batch reads
 /// memory that is in no cache.
 data_pair bench_data(const bench_model& m);
 
-/// A model in training on one queue, and nothing else: gather a shuffled minibatch while the last one is computed, forward, backward,
-/// SGD with momentum 0.9 in place, wait.
+/// A model in training on one queue, and nothing else: gather a shuffled minibatch while the last one is computed, forward,
+/// backward, SGD with momentum 0.9 in place, wait.
 class direct_step_bench {
 public:
   struct options {

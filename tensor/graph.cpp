@@ -78,10 +78,11 @@ public:
     const auto& w = in_[1].dims;
     auto plane = output_plane(in_[0].dims, w[2], w[3], op.stride, op.padding);
     if (!plane)
-      return misfit(
-          fmt::format("a {}x{} window with padding {} does not fit into {}; take a smaller one, or more padding", w[2], w[3], op.padding, in_[0].to_string()));
+      return misfit(fmt::format("a {}x{} window with padding {} does not fit into {}; take a smaller one, or more padding", w[2],
+                                w[3], op.padding, in_[0].to_string()));
     if (static_cast<double>((*plane)[0]) * static_cast<double>((*plane)[1]) > std::numeric_limits<std::int32_t>::max())
-      return misfit(fmt::format("padding {} makes images of {}x{}, which are too large; take less", op.padding, (*plane)[0], (*plane)[1]));
+      return misfit(
+          fmt::format("padding {} makes images of {}x{}, which are too large; take less", op.padding, (*plane)[0], (*plane)[1]));
     return {{per_row({w[0], (*plane)[0], (*plane)[1]})}};
   }
 
@@ -144,8 +145,8 @@ private:
   /// (OH, OW), or nothing where the window does not fit.
   static std::optional<shape> output_plane(const shape& image, std::int64_t kernel_h, std::int64_t kernel_w, std::int64_t stride,
                                            std::int64_t padding) {
-    if (kernel_h < 1 || kernel_w < 1 || stride < 1 || padding < 0
-        || image[1] + 2 * padding < kernel_h || image[2] + 2 * padding < kernel_w)
+    if (kernel_h < 1 || kernel_w < 1 || stride < 1 || padding < 0 || image[1] + 2 * padding < kernel_h
+        || image[2] + 2 * padding < kernel_w)
       return std::nullopt;
     auto window = window_over(image, 1, kernel_h, kernel_w, stride, padding);
     return shape{window.out_h(), window.out_w()};
@@ -155,10 +156,12 @@ private:
     if (!is_image(in_[0]))
       return misfit(fmt::format("pooling needs images (rows, C, H, W), got {}", list_inputs()));
     if (padding >= size)
-      return misfit(fmt::format("a {0}x{0} pooling window with padding {1} could lie in the padding alone; take a padding below {0}", size, padding));
+      return misfit(fmt::format(
+          "a {0}x{0} pooling window with padding {1} could lie in the padding alone; take a padding below {0}", size, padding));
     auto plane = output_plane(in_[0].dims, size, size, stride, padding);
     if (!plane)
-      return misfit(fmt::format("a {0}x{0} window with padding {1} does not fit into {2}; take a smaller one", size, padding, in_[0].to_string()));
+      return misfit(fmt::format("a {0}x{0} window with padding {1} does not fit into {2}; take a smaller one", size, padding,
+                                in_[0].to_string()));
     return shape{in_[0].dims[0], (*plane)[0], (*plane)[1]};
   }
 

@@ -74,7 +74,8 @@ struct layer_rules {
 
   result<value_id> operator()(const conv& layer) const {
     if (in().rank() != 3)
-      return misfit(fmt::format("needs images (rows, C, H, W), got {}; write it before \"flatten\"", g().at(b.last_).to_string()));
+      return misfit(
+          fmt::format("needs images (rows, C, H, W), got {}; write it before \"flatten\"", g().at(b.last_).to_string()));
     const shape weight{layer.channels, in()[0], layer.kernel_h, layer.kernel_w};
     if (too_large(weight))
       return misfit(fmt::format("has a weight {}, which is too large", weight.to_string()));
@@ -140,9 +141,9 @@ result<void> builder::finish(int classes) {
   graph_.begin_layer("loss");
   const auto& logits = graph_.at(last_);
   if (logits.dims != shape{classes})
-    return error{errc::bad_model,
-                 fmt::format("the last layer, {}, gives {}, but {} classes need {}; end with \"linear {}\"", graph_.producer(last_).layer,
-                             logits.to_string(), classes, value{shape{classes}, true, dtype::f32, {}}.to_string(), classes)};
+    return error{errc::bad_model, fmt::format("the last layer, {}, gives {}, but {} classes need {}; end with \"linear {}\"",
+                                              graph_.producer(last_).layer, logits.to_string(), classes,
+                                              value{shape{classes}, true, dtype::f32, {}}.to_string(), classes)};
   auto loss = graph_.apply(ops::cross_entropy{}, {last_, labels_});
   if (!loss)
     return loss.error();

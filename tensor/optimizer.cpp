@@ -37,7 +37,8 @@ result<void> check(const optimizer_spec& spec) {
          "schedule = \"{}\" is unknown; write \"constant\", \"step\" or \"cosine\"", spec.schedule);
   refuse(positive(spec.lr), "lr = {} must be above 0", spec.lr);
   refuse(below_one(spec.momentum), "momentum = {} must be at least 0 and below 1", spec.momentum);
-  refuse(!spec.nesterov || !sgd || spec.momentum != 0, "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
+  refuse(!spec.nesterov || !sgd || spec.momentum != 0,
+         "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
   refuse(from_zero(spec.weight_decay), "weight_decay = {} must be at least 0", spec.weight_decay);
   refuse(below_one(spec.beta1), "beta1 = {} must be at least 0 and below 1", spec.beta1);
   refuse(below_one(spec.beta2), "beta2 = {} must be at least 0 and below 1", spec.beta2);
@@ -45,7 +46,8 @@ result<void> check(const optimizer_spec& spec) {
   refuse(from_zero(spec.warmup_epochs), "warmup_epochs = {} must be at least 0", spec.warmup_epochs);
   refuse(spec.schedule != "step" || positive(spec.step_epochs), "step_epochs = {} must be above 0", spec.step_epochs);
   refuse(spec.schedule != "step" || positive(spec.gamma), "gamma = {} must be above 0", spec.gamma);
-  refuse(!cosine || !(spec.min_lr > spec.lr), "min_lr = {} is above lr = {}; the cosine falls from lr to min_lr", spec.min_lr, spec.lr);
+  refuse(!cosine || !(spec.min_lr > spec.lr), "min_lr = {} is above lr = {}; the cosine falls from lr to min_lr", spec.min_lr,
+         spec.lr);
   refuse(!cosine || spec.total_epochs > spec.warmup_epochs,
          "warmup_epochs = {} leaves nothing to the cosine, which ends at total_epochs = {}; give fewer, or a larger total_epochs",
          spec.warmup_epochs, spec.total_epochs);
@@ -75,7 +77,8 @@ void optimizer::begin_step(double lr) {
   stage_scalars(lr);
 }
 
-void optimizer::apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end) {
+void optimizer::apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin,
+                            std::int64_t end) {
   TROUPE_ASSERT(0 <= begin && begin < end && end <= count_);
   moved_.assign(terms.begin(), terms.end());
   for (auto& term : moved_)

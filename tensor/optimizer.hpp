@@ -67,11 +67,11 @@ private:
   kernels::backend& queue_;
   std::int64_t count_ = 0;
   std::int64_t steps_ = 0;
-  kernels::buffer velocity_, second_; ///< momentum or first moment; second moment
-  kernels::buffer scalars_;           ///< optimizer_scalar, in the device's memory
+  kernels::buffer velocity_, second_;         ///< momentum or first moment; second moment
+  kernels::buffer scalars_;                   ///< optimizer_scalar, in the device's memory
   std::vector<kernels::buffer> host_scalars_; ///< in the order of use; the last is being filled
   std::int64_t staged_ = 0;
-  std::vector<kernels::term> moved_; ///< the terms of a range; keeps its capacity
+  std::vector<kernels::term> moved_;                  ///< the terms of a range; keeps its capacity
   std::unique_ptr<std::atomic<std::int64_t>> copied_; ///< how many of the staged copies are known to have run
 };
 

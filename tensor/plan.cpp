@@ -129,7 +129,8 @@ public:
   void enqueue_evaluation(const step_args& args) override { enqueue(evaluation_, args); }
 
 private:
-  /// Slots, as places in the order in which they complete. Two words of capture with `this`, so that std::function allocates nothing.
+  /// Slots, as places in the order in which they complete. Two words of capture with `this`, so that std::function allocates
+  /// nothing.
   struct completions {
     std::int32_t begin = 0, end = 0;
   };
@@ -141,8 +142,9 @@ private:
     key_device_ = queue_.allocate(sizeof(kernels::random_key));
     key_host_ = queue_.allocate_host(sizeof(kernels::random_key));
   } catch (const kernels::out_of_memory& e) {
-    throw kernels::out_of_memory(fmt::format("{}; a step of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients",
-                                             e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
+    throw kernels::out_of_memory(
+        fmt::format("{}; a step of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients",
+                    e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
   }
 
   /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
@@ -166,8 +168,8 @@ private:
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
     training_step_ = &p == &training_;
-    bound_ = {workspace_.as<float>(), args.parameters, args.gradients, report_device_.as<float>(), args.rows,
-              key_device_.as<kernels::random_key>()};
+    bound_ = {workspace_.as<float>(),     args.parameters, args.gradients,
+              report_device_.as<float>(), args.rows,       key_device_.as<kernels::random_key>()};
     const auto bring = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
     (queue_.*bring)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
     (queue_.*bring)(address(p, p.labels), args.labels, bytes_of(args.rows));

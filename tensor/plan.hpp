@@ -24,8 +24,8 @@ struct step_args {
   std::int64_t rows = 0;                ///< 1..max_rows
   bool staged = false;                  ///< x and labels are in the backend's memory already: brought while the last step ran
   kernels::random_key key = {};         ///< of dropout: the seed; as step the first row's place (see `batch`)
-  /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending may
-  /// begin.
+  /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending
+  /// may begin.
   std::function<void(int slot)> gradient_ready = {};
   /// Called through backend::notify when the whole step is done; `outcome` is valid from then on.
   std::function<void()> done = {};

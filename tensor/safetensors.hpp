@@ -26,7 +26,8 @@ result<void> save_safetensors(const std::string& path, const parameter_layout& l
 /// After an error `flat` may be partly written.
 result<void> load_safetensors(const std::string& path, const parameter_layout& layout, float* flat);
 
-/// The "__metadata__" of a file, as far as it is texts; empty where it has none. Refuses a broken header as load_safetensors does.
+/// The "__metadata__" of a file, as far as it is texts; empty where it has none. Refuses a broken header as load_safetensors
+/// does.
 result<std::map<std::string, std::string>> read_safetensors_metadata(const std::string& path);
 
 /// The first 32 hexadecimal digits of the SHA-256 of the parameters' bytes in layout order, gaps between slots left out:

@@ -308,13 +308,15 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
       for (int i = 0; i <= options.repeats; ++i)
         for (const bool echo : {false, true})
           for (std::size_t over = 0; over < ways; ++over) {
-            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo, static_cast<way>(over)};
+            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo,
+                             static_cast<way>(over)};
             const double took = measure(next, control, bare, lanes.of(next), memory);
             const auto count = static_cast<double>(next.messages);
             if (i > 0) // the first warms up
               (echo ? rtt_us : gbps)[over].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);
           }
-      rows.push_back({bytes, median(gbps[1]), median(gbps[0]), median(rtt_us[1]), median(rtt_us[0]), median(gbps[2]), median(rtt_us[2])});
+      rows.push_back(
+          {bytes, median(gbps[1]), median(gbps[0]), median(rtt_us[1]), median(rtt_us[0]), median(gbps[2]), median(rtt_us[2])});
     }
     lanes.close();
   }

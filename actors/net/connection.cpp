@@ -65,12 +65,12 @@ ssize_t write_some(int descriptor, std::span<const std::span<const std::byte>> p
 connection::connection(asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
                        wire::hello::role as)
     : socket_(std::move(socket)), descriptor_(socket_.native_handle()),
-      tls_(tls == nullptr ? nullptr
-                          : std::make_unique<tls_session>(*tls, descriptor_,
-                                                          as == wire::hello::role::dials ? tls_session::role::dials
-                                                                                         : tls_session::role::accepts)),
-      options_(options), hub_(hub), as_(as),
-      address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()), reader_(greeting_limits()) {
+      tls_(tls == nullptr
+               ? nullptr
+               : std::make_unique<tls_session>(
+                   *tls, descriptor_, as == wire::hello::role::dials ? tls_session::role::dials : tls_session::role::accepts)),
+      options_(options), hub_(hub), as_(as), address_(remote_address(socket_)), greeting_limit_(socket_.get_executor()),
+      reader_(greeting_limits()) {
   tune(socket_);
 }
 
@@ -167,9 +167,8 @@ bool connection::take(std::size_t bytes) {
 }
 
 std::string connection::where_it_ended() const {
-  return reader_.between_frames()
-             ? "the peer closed the connection"
-             : fmt::format("the peer closed the connection within a frame (at byte {})", reader_.position());
+  return reader_.between_frames() ? "the peer closed the connection"
+                                  : fmt::format("the peer closed the connection within a frame (at byte {})", reader_.position());
 }
 
 kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
@@ -260,10 +259,9 @@ void connection::write(bool inline_only) {
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK)
         return resume_writing();
-      return asio::post(socket_.get_executor(),
-                        [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] {
-                          self->write_failed(why);
-                        });
+      return asio::post(
+          socket_.get_executor(),
+          [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] { self->write_failed(why); });
     }
     lock.lock();
     auto done = queue_.consume(static_cast<std::size_t>(written));

@@ -35,7 +35,8 @@ public:
   /// A lane over whose credit `send` returned false holds less than half of it again.
   virtual void on_drained(node_id peer) { (void)peer; }
   /// An incoming connection was turned away before it became a lane: garbage, half a hello, nothing at all, no
-  /// certificate of this authority, another job, a node that has a lane. `reason` says from which address and why. A lane that the same node has is not touched.
+  /// certificate of this authority, another job, a node that has a lane. `reason` says from which address and why. A lane that
+  /// the same node has is not touched.
   virtual void on_refused(const std::string& reason) { (void)reason; }
 };
 
@@ -51,8 +52,8 @@ struct lane_options {
   std::chrono::milliseconds handshake_timeout{5000};
   /// With certificates lanes speak TLS 1.3, to peers that show one of the same authority; without, plain TCP.
   net::security security;
-  /// What the nodes of the job are called, by id. With certificates a peer's has to be issued to the node that it says it is; without
-  /// names any of the authority's will do.
+  /// What the nodes of the job are called, by id. With certificates a peer's has to be issued to the node that it says it is;
+  /// without names any of the authority's will do.
   std::vector<std::string> names;
   /// Where payloads come from that nobody placed; thread-safe. Empty: the heap.
   std::function<kernels::buffer(std::size_t)> allocate;
@@ -62,7 +63,7 @@ struct lane_options {
 struct lane_stats {
   node_id peer;
   std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0;
-  std::uint64_t queued_bytes = 0; ///< in this process
+  std::uint64_t queued_bytes = 0;  ///< in this process
   std::uint64_t waiting_bytes = 0; ///< the same with what this host holds: all that the peer's host has not taken
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
   double stalled_s = 0;            ///< since when nothing of what waits has gone; 0: nothing waits
@@ -78,8 +79,8 @@ public:
   /// Leaves.
   virtual ~lane_hub() = default;
 
-  /// Closes every lane (on_down is called for each), frees the port and joins the thread: never from the handler. What is sent from
-  /// then on is dropped. For an owner whom others outlive that have the hub too.
+  /// Closes every lane (on_down is called for each), frees the port and joins the thread: never from the handler. What is sent
+  /// from then on is dropped. For an owner whom others outlive that have the hub too.
   virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0; ///< 0: it only connects

@@ -126,20 +126,20 @@ private:
     const node_id peer = to.peer;
     if (dialing_.contains(peer) || find(peer))
       return;
-    const auto how =
-        std::make_shared<dialer>(io_, to,
-                                 dialer::events{.connected =
-                                                    [this, peer](tcp::socket socket) {
-                                                      auto& mine = dialing_.at(peer);
-                                                      mine.attempt = std::make_shared<connection>(
-                                                          std::move(socket), options_, tls_.get(), *this, wire::hello::role::dials);
-                                                      mine.attempt->start();
-                                                    },
-                                                .gave_up =
-                                                    [this, peer](const std::string& reason) {
-                                                      stop_dialing(peer);
-                                                      handler_->on_down(peer, reason);
-                                                    }});
+    const auto how = std::make_shared<dialer>(io_, to,
+                                              dialer::events{.connected =
+                                                                 [this, peer](tcp::socket socket) {
+                                                                   auto& mine = dialing_.at(peer);
+                                                                   mine.attempt = std::make_shared<connection>(
+                                                                       std::move(socket), options_, tls_.get(), *this,
+                                                                       wire::hello::role::dials);
+                                                                   mine.attempt->start();
+                                                                 },
+                                                             .gave_up =
+                                                                 [this, peer](const std::string& reason) {
+                                                                   stop_dialing(peer);
+                                                                   handler_->on_down(peer, reason);
+                                                                 }});
     dialing_[peer] = {how, nullptr};
     how->start();
   }

@@ -42,7 +42,9 @@ using response = http::response<http::string_body>;
 using secured_stream = asio::ssl::stream<beast::tcp_stream>;
 
 /// Waits in a coroutine; a failure is no exception.
-auto into(error_code& failed) { return asio::redirect_error(asio::use_awaitable, failed); }
+auto into(error_code& failed) {
+  return asio::redirect_error(asio::use_awaitable, failed);
+}
 
 response say(http::status status, std::string text) {
   response out{status, 11};
@@ -59,14 +61,15 @@ bool is_of_http(error_code failed) {
 
 /// Whether a plain request came where TLS begins.
 bool is_plain_request(error_code failed) {
-  return failed.category() == asio::error::get_ssl_category() && ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;
+  return failed.category() == asio::error::get_ssl_category()
+         && ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;
 }
 
 class scraped_server final : public metrics_server {
 public:
   explicit scraped_server(metrics_options options)
-      : options_(std::move(options)), tls_(options_.security.enabled() ? std::make_unique<tls_context>(options_.security) : nullptr),
-        acceptor_(io_) {
+      : options_(std::move(options)),
+        tls_(options_.security.enabled() ? std::make_unique<tls_context>(options_.security) : nullptr), acceptor_(io_) {
     listen_at(acceptor_, options_.host, options_.port);
     ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // processes that we start shall not listen for us
     port_ = acceptor_.local_endpoint().port();
@@ -110,7 +113,8 @@ private:
     if constexpr (std::is_same_v<Stream, secured_stream>)
       co_await stream.async_handshake(secured_stream::server, into(failed));
     if (is_plain_request(failed)) {
-      const auto refusal = say(http::status::bad_request, "this cluster has certificates; ask by https, with one of its authority\n");
+      const auto refusal =
+          say(http::status::bad_request, "this cluster has certificates; ask by https, with one of its authority\n");
       co_await http::async_write(socket, refusal, into(failed));
     } else if (!failed) {
       beast::flat_buffer buffer;

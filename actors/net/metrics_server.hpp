@@ -23,8 +23,8 @@ struct metrics_options {
   std::chrono::milliseconds deadline{10'000}; ///< for a connection, from its beginning to the end of its answer
 };
 
-/// Serves `GET /metrics` and nothing else: HTTP/1.1, a connection for each request, on a thread of its own. With `security` whoever
-/// shows no certificate of the authority is refused in the TLS handshake, before a request is read.
+/// Serves `GET /metrics` and nothing else: HTTP/1.1, a connection for each request, on a thread of its own. With `security`
+/// whoever shows no certificate of the authority is refused in the TLS handshake, before a request is read.
 class metrics_server {
 public:
   /// Listens at once, also where connections of a process that is gone linger. Throws std::system_error when it cannot,

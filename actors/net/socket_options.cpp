@@ -38,7 +38,8 @@ void set_congestion(int descriptor, const std::string& name) {
     throw std::system_error(errno, std::generic_category(), fmt::format("TCP congestion control \"{}\"", name));
 }
 
-void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port, const std::string& congestion) try {
+void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port,
+               const std::string& congestion) try {
   using boost::asio::ip::tcp;
   tcp::resolver resolver(acceptor.get_executor());
   const tcp::endpoint address = resolver.resolve(host, std::to_string(port), tcp::resolver::passive).begin()->endpoint();

@@ -17,8 +17,10 @@ void tune(boost::asio::ip::tcp::socket& socket);
 /// has no such. Empty: nothing to do.
 void set_congestion(int descriptor, const std::string& name);
 
-/// Has a closed acceptor listen at host:port (0: any free port). Throws std::system_error that names both. `congestion`: as above.
-void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port, const std::string& congestion = {});
+/// Has a closed acceptor listen at host:port (0: any free port). Throws std::system_error that names both. `congestion`: as
+/// above.
+void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port,
+               const std::string& congestion = {});
 
 /// "host:port" of the other end, for people.
 std::string remote_address(const boost::asio::ip::tcp::socket& socket);

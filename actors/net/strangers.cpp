@@ -67,7 +67,8 @@ int connect_to(const std::string& host, std::uint16_t port, steady::time_point u
       continue;
     int failed = ::connect(socket, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
     socklen_t size = sizeof(failed);
-    if (failed == EINPROGRESS && (!ready(socket, POLLOUT, until) || ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failed, &size) != 0))
+    if (failed == EINPROGRESS
+        && (!ready(socket, POLLOUT, until) || ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failed, &size) != 0))
       failed = ETIMEDOUT;
     if (failed == 0)
       return socket;
@@ -92,8 +93,8 @@ std::string address_of(int socket) {
   sockaddr_storage peer{};
   socklen_t size = sizeof(peer);
   std::array<char, NI_MAXHOST> host{};
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&peer), size, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0
+      || ::getnameinfo(reinterpret_cast<sockaddr*>(&peer), size, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
     return "an unknown address";
   return host.data();
 }
@@ -121,7 +122,9 @@ std::string what_keeps_out(const std::string& host, std::uint16_t port, const se
     return {};
   if (own.enabled())
     return session.fault();
-  return met ? "this cluster asks for certificates; none given ([security] of its file names one, `troupe certs --help` says how to make it)" : "";
+  return met ? "this cluster asks for certificates; none given ([security] of its file names one, `troupe certs --help` says how "
+               "to make it)"
+             : "";
 } catch (const std::runtime_error& e) { // one of the files
   return e.what();
 }
@@ -136,8 +139,8 @@ struct refusal_hooks {
   /// A handshake of ours has come to some end, or goes on when there is more to read: then no error waits.
   static void on_info(const SSL* ssl, int where, int returned) {
     const int index = watch_index, socket = SSL_get_fd(ssl);
-    if (where != SSL_CB_ACCEPT_EXIT || returned > 0 || index < 0 || socket < 0 || ERR_peek_error() == 0 ||
-        ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+    if (where != SSL_CB_ACCEPT_EXIT || returned > 0 || index < 0 || socket < 0 || ERR_peek_error() == 0
+        || ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
       return;
     if (const auto* watch = static_cast<const refusal_watch*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), index)))
       watch->tell_(fmt::format("connection from {}: {}", address_of(socket), refusal_text(ssl)));
@@ -149,6 +152,8 @@ refusal_watch::refusal_watch(std::function<void(const std::string&)> tell) : tel
   watch_index = CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, this, refusal_hooks::on_new, nullptr, nullptr);
 }
 
-refusal_watch::~refusal_watch() { CRYPTO_free_ex_index(CRYPTO_EX_INDEX_SSL_CTX, watch_index.exchange(-1)); }
+refusal_watch::~refusal_watch() {
+  CRYPTO_free_ex_index(CRYPTO_EX_INDEX_SSL_CTX, watch_index.exchange(-1));
+}
 
 } // namespace troupe::actors::net

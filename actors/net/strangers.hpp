@@ -10,12 +10,12 @@
 
 namespace troupe::actors::net {
 
-/// Why certificates keep a client with these files out of the server that listens there, as words that follow "cannot reach it: ". The
-/// server is asked, which takes three seconds at most. Empty: nobody is there, or something else is wrong.
+/// Why certificates keep a client with these files out of the server that listens there, as words that follow "cannot reach it:
+/// ". The server is asked, which takes three seconds at most. Empty: nobody is there, or something else is wrong.
 std::string what_keeps_out(const std::string& host, std::uint16_t port, const security& own);
 
-/// Hears of each TLS connection that a server of this process turns away, whoever wrote that server: OpenSSL says so. Lanes and the
-/// metrics have words of their own and are left out. One at a time in a process; it outlives the servers.
+/// Hears of each TLS connection that a server of this process turns away, whoever wrote that server: OpenSSL says so. Lanes and
+/// the metrics have words of their own and are left out. One at a time in a process; it outlives the servers.
 class refusal_watch {
 public:
   /// `tell`: "connection from 10.0.0.9: it shows no certificate", on the server's thread: must not block.

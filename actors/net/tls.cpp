@@ -74,7 +74,8 @@ struct tls_session::buffered_socket {
     auto& self = of(bio);
     BIO_clear_retry_flags(bio);
     if (self.begin == self.end) {
-      const ssize_t count = uninterrupted([&] { return ::recv(self.descriptor, self.come.data(), self.come.size(), MSG_DONTWAIT); });
+      const ssize_t count =
+          uninterrupted([&] { return ::recv(self.descriptor, self.come.data(), self.come.size(), MSG_DONTWAIT); });
       if (count < 0 && would_block())
         BIO_set_retry_read(bio);
       if (count == 0)
@@ -112,8 +113,7 @@ struct tls_session::buffered_socket {
   std::size_t sent = 0;           // of `waiting`
 };
 
-tls_context::tls_context()
-    : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
+tls_context::tls_context() : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
   TROUPE_ASSERT(socket_ && context_);
   BIO_meth_set_write(socket_.get(), tls_session::buffered_socket::write);
   BIO_meth_set_read(socket_.get(), tls_session::buffered_socket::read);
@@ -279,7 +279,8 @@ std::string tls_session::peer_name() const {
   if (!certificate)
     return {};
   std::array<char, 256> name{};
-  const int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
+  const int length =
+      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
   return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // whole: a NUL in it ends no comparison
 }
 
@@ -331,8 +332,9 @@ std::string refusal_text(const SSL* connection) {
     }
   case SSL_R_WRONG_VERSION_NUMBER:
   case SSL_R_HTTP_REQUEST:
-    return SSL_is_server(connection) == 1 ? "it speaks no TLS; this node takes certificates of its cluster's authority only"
-                                          : "it speaks no TLS: that end has no certificates, or says insecure = true, and this one has";
+    return SSL_is_server(connection) == 1
+               ? "it speaks no TLS; this node takes certificates of its cluster's authority only"
+               : "it speaks no TLS: that end has no certificates, or says insecure = true, and this one has";
   default:
     return fmt::format("TLS failed: {}", openssl_words());
   }

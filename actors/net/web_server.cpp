@@ -144,7 +144,9 @@ web_error wrong(fmt::format_string<Args...> form, Args&&... args) {
   return {fmt::format(form, std::forward<Args>(args)...)};
 }
 
-bool is_number(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
 
 /// "HOST:PORT" in its two parts, each empty where it is missing.
 std::pair<std::string_view, std::string_view> split(std::string_view text) {
@@ -176,9 +178,10 @@ boost::system::result<web_address, web_error> parse_web_address(std::string_view
   if (no_address)
     return wrong("\"{}\" is no address; 127.0.0.1:8080, [::1]:8080 or a port alone", text);
   if (!address.is_loopback())
-    return wrong("{0} is no loopback address, and the page asks nobody for a password; leave it out, and from another machine forward "
-                 "the port: ssh -L {1}:127.0.0.1:{1} THIS_HOST",
-                 host, out.port);
+    return wrong(
+        "{0} is no loopback address, and the page asks nobody for a password; leave it out, and from another machine forward "
+        "the port: ssh -L {1}:127.0.0.1:{1} THIS_HOST",
+        host, out.port);
   out.host = address.to_string();
   return out;
 }
@@ -193,7 +196,8 @@ boost::system::result<std::unique_ptr<web_server>, web_error> open_web_server(we
   try {
     return std::unique_ptr<web_server>{std::make_unique<page_server>(std::move(options))};
   } catch (const boost::system::system_error& e) {
-    return wrong("cannot listen on {}:{} ({}); name another port, or 0 for any that is free", address.host, address.port, e.code().message());
+    return wrong("cannot listen on {}:{} ({}); name another port, or 0 for any that is free", address.host, address.port,
+                 e.code().message());
   }
 }
 

@@ -31,17 +31,18 @@ boost::system::result<web_address, web_error> parse_web_address(std::string_view
 
 struct web_options {
   web_address address{};
-  std::string page{}; ///< HTML with at most one inline style and one inline script: only those run
+  std::string page{};                ///< HTML with at most one inline style and one inline script: only those run
   std::size_t most_connections = 64; ///< more are closed unanswered
   std::uint32_t most_header_bytes = 8192;
   std::chrono::milliseconds request_timeout{10'000}; ///< for a request to come, and for what is written to be taken
 };
 
-/// Serves `GET /` (the page), `GET /snapshot` (what was published last, once) and `GET /events` (the same and whatever is published
-/// from then on, as server-sent events). Read-only: a request changes nothing. Plain HTTP/1.1, a connection for each request.
+/// Serves `GET /` (the page), `GET /snapshot` (what was published last, once) and `GET /events` (the same and whatever is
+/// published from then on, as server-sent events). Read-only: a request changes nothing. Plain HTTP/1.1, a connection for each
+/// request.
 ///
-/// A request whose Host is no loopback name is refused, so that no page of the web reads along under a name that it points here. A
-/// subscriber that reads too slowly is sent the newest only; one that does not read is dropped. Runs on a thread of its own.
+/// A request whose Host is no loopback name is refused, so that no page of the web reads along under a name that it points here.
+/// A subscriber that reads too slowly is sent the newest only; one that does not read is dropped. Runs on a thread of its own.
 class web_server {
 public:
   virtual ~web_server() = default;
@@ -57,7 +58,8 @@ protected:
   web_server() = default;
 };
 
-/// Begins to listen; the error says why that cannot be. The destructor gives subscribers a second to take what was published last.
+/// Begins to listen; the error says why that cannot be. The destructor gives subscribers a second to take what was published
+/// last.
 boost::system::result<std::unique_ptr<web_server>, web_error> open_web_server(web_options options);
 
 /// "http://127.0.0.1:8080/".

@@ -31,7 +31,9 @@ bool is_of_this_machine(std::string_view host) {
   return wrong ? host == "localhost" : address.is_loopback();
 }
 
-std::shared_ptr<const std::string> text_of(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+std::shared_ptr<const std::string> text_of(std::string text) {
+  return std::make_shared<const std::string>(std::move(text));
+}
 
 } // namespace
 
@@ -74,9 +76,10 @@ void web_session::answer() {
 }
 
 void web_session::reply(std::string status, std::string type, std::shared_ptr<const std::string> body, std::string more_fields) {
-  head_ = fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n"
-                      "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
-                      status, type, body->size(), more_fields);
+  head_ = fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+      "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
+      status, type, body->size(), more_fields);
   const bool head_only = parser_.is_header_done() && parser_.get().method() == http::verb::head;
   write(head_only ? text_of({}) : std::move(body), &web_session::leave);
 }
@@ -120,7 +123,8 @@ void web_session::write(std::shared_ptr<const std::string> body, void (web_sessi
   body_ = std::move(body);
   stream_.expires_after(owner_.options().request_timeout);
   const std::string_view end_of_body = subscribed_ ? event_end : std::string_view{};
-  const std::array<asio::const_buffer, 3> all{asio::buffer(head_), asio::buffer(*body_), asio::buffer(end_of_body.data(), end_of_body.size())};
+  const std::array<asio::const_buffer, 3> all{asio::buffer(head_), asio::buffer(*body_),
+                                              asio::buffer(end_of_body.data(), end_of_body.size())};
   asio::async_write(stream_, all, [self = shared_from_this(), then](error_code failed, std::size_t) {
     self->writing_ = false;
     self->head_.clear();
@@ -131,7 +135,8 @@ void web_session::write(std::shared_ptr<const std::string> body, void (web_sessi
   });
 }
 
-/// What has not been read when a socket closes makes the system take back what was written: so the other end goes first, for a second.
+/// What has not been read when a socket closes makes the system take back what was written: so the other end goes first, for a
+/// second.
 void web_session::leave() {
   error_code failed;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, failed);

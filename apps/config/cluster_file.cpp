@@ -21,13 +21,16 @@ constexpr std::int64_t highest_port = 65535;
 
 /// What a name in a list of nodes may be: it stands in files' names and in labels of metrics.
 std::string wrong_name(const std::string& name) {
-  const bool fits = !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
+  const bool fits = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
   return fits ? "" : "is no node's name; it takes letters, digits, \"-\", \"_\" and \".\", such as \"a\"";
 }
 
 /// One colon is a port's, several are an address of IPv6.
 std::string wrong_host(const std::string& host) {
-  if (const auto port = host.substr(host.find(':') + 1); std::ranges::count(host, ':') == 1 && port.find_first_not_of("0123456789") == std::string::npos)
+  if (const auto port = host.substr(host.find(':') + 1);
+      std::ranges::count(host, ':') == 1 && port.find_first_not_of("0123456789") == std::string::npos)
     return "holds a port; write that as port = " + port;
   const bool fits = !host.empty() && std::ranges::all_of(host, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':' || c == '%';
@@ -35,7 +38,9 @@ std::string wrong_host(const std::string& host) {
   return fits ? "" : "is no host's name or address; write one such as \"10.0.0.1\"";
 }
 
-std::string wrong_path(const std::string& path) { return path.empty() ? "is empty; it takes the path of a PEM file" : ""; }
+std::string wrong_path(const std::string& path) {
+  return path.empty() ? "is empty; it takes the path of a PEM file" : "";
+}
 
 /// One [[node]] on its way; roles arrive as texts.
 struct node_draft {
@@ -49,14 +54,17 @@ struct node_draft {
 std::vector<key_info<node_draft>> node_keys() {
   return {
       key_of<node_draft>(
-          "node", "name", text{{}, {}, wrong_name}, [](auto& n) -> auto& { return n.out.name; }, "what troupe node --name asks for"),
+          "node", "name", text{{}, {}, wrong_name}, [](auto& n) -> auto& { return n.out.name; },
+          "what troupe node --name asks for"),
       key_of<node_draft>(
-          "node", "host", text{{}, {}, wrong_host}, [](auto& n) -> auto& { return n.out.host; }, "name or address that the others reach it by"),
+          "node", "host", text{{}, {}, wrong_host}, [](auto& n) -> auto& { return n.out.host; },
+          "name or address that the others reach it by"),
       key_of<node_draft>(
           "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.port; },
           "of messages; 0: any, for a node that only joins"),
       key_of<node_draft>(
-          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; }, "of lanes; 0: any; nobody connects to the coordinator's"),
+          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; },
+          "of lanes; 0: any; nobody connects to the coordinator's"),
       key_of<node_draft>(
           "node", "metrics_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.metrics_port; },
           "of metrics for Prometheus; 0: none"),
@@ -64,7 +72,8 @@ std::vector<key_info<node_draft>> node_keys() {
           "node", "roles", texts{{"coordinator", "shard", "worker"}}, [](auto& n) -> auto& { return n.roles; },
           "what it may hold"),
       key_of<node_draft>(
-          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; }, "that jobs may compute on there; without it whatever its host has"),
+          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; },
+          "that jobs may compute on there; without it whatever its host has"),
   };
 }
 
@@ -73,9 +82,11 @@ std::vector<key_info<cluster>> cluster_keys() {
       key_of<cluster>(
           "", "name", text{}, [](auto& c) -> auto& { return c.name; }, "what the cluster is called"),
       key_of<cluster>(
-          "security", "ca", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.ca; }, "PEM file of the authority"),
+          "security", "ca", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.ca; },
+          "PEM file of the authority"),
       key_of<cluster>(
-          "security", "certificate", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.certificate; }, "PEM file, this node's"),
+          "security", "certificate", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.certificate; },
+          "PEM file, this node's"),
       key_of<cluster>(
           "security", "key", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.key; }, "PEM file, this node's"),
       key_of<cluster>(
@@ -91,7 +102,8 @@ public:
     const auto found = [&](const std::string& key) { return std::ranges::find(document, key, &toml_entry::key); };
     for (const char* section : {"model", "stop", "optimizer", "data"})
       if (const auto of_job = found(section); found("node") == document.end() && of_job != document.end()) {
-        problems_.add({of_job->key_at, "", 0}, fmt::format("this is a job file: it has [{}]; give a cluster file, which has [[node]]", section));
+        problems_.add({of_job->key_at, "", 0},
+                      fmt::format("this is a job file: it has [{}]; give a cluster file, which has [[node]]", section));
         return problems_.take();
       }
     toml_table top;
@@ -179,9 +191,10 @@ private:
     const auto& [ca, certificate, key, insecure] = out_.security;
     if (reader_ != client_name)
       if (const auto own = apps::read_certificate(certificate); own && apps::name_of(own->get()) != reader_)
-        problems_.add(given.at("certificate"), fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
-                                                           "issue one with `troupe certs issue FOLDER --node {2}`", certificate,
-                                                           apps::name_of(own->get()), reader_));
+        problems_.add(given.at("certificate"),
+                      fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
+                                  "issue one with `troupe certs issue FOLDER --node {2}`",
+                                  certificate, apps::name_of(own->get()), reader_));
     for (const auto& [which, what] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
       problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), what);
   }
@@ -207,7 +220,8 @@ private:
       if (!node.out.name.empty() && !names.insert(node.out.name).second)
         problems_.add(where(node, "name"),
                       fmt::format("there are two nodes named \"{}\"; a name belongs to one node", node.out.name));
-      for (const auto& [key, port] : {std::pair{"port", node.out.port}, {"lane_port", node.out.lane_port}, {"metrics_port", node.out.metrics_port}})
+      for (const auto& [key, port] :
+           {std::pair{"port", node.out.port}, {"lane_port", node.out.lane_port}, {"metrics_port", node.out.metrics_port}})
         if (port != 0 && !addresses.insert(fmt::format("{}:{}", node.out.host, port)).second)
           problems_.add(where(node, key),
                         fmt::format("{}:{} is taken by another node or port; give each its own", node.out.host, port));
@@ -236,7 +250,9 @@ private:
     };
     const place at = nodes_.front().at;
     if (const auto coordinators = count(&cluster_node::coordinator); coordinators != 1)
-      problems_.add(at, fmt::format("{} nodes have the role coordinator; exactly one has it, such as roles = [\"coordinator\", \"shard\"]", coordinators));
+      problems_.add(
+          at, fmt::format("{} nodes have the role coordinator; exactly one has it, such as roles = [\"coordinator\", \"shard\"]",
+                          coordinators));
     if (count(&cluster_node::shard) == 0)
       problems_.add(at, "no node has the role shard; at least one holds the parameters: write it into a node's roles");
     if (count(&cluster_node::worker) == 0)

@@ -15,12 +15,13 @@ namespace troupe::config {
 struct cluster_node {
   std::string name;
   std::string host;
-  std::uint16_t port = 0;      ///< 0: any free port; not for the coordinator
-  std::uint16_t lane_port = 0; ///< 0: any free port; the coordinator's node has no use for one
+  std::uint16_t port = 0;         ///< 0: any free port; not for the coordinator
+  std::uint16_t lane_port = 0;    ///< 0: any free port; the coordinator's node has no use for one
   std::uint16_t metrics_port = 0; ///< 0: no metrics
   bool coordinator = false, shard = false,
        worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
-  std::vector<std::string> devices{}; ///< that workers compute on, and shards that are not on the CPU; empty: whatever its host has
+  std::vector<std::string>
+      devices{}; ///< that workers compute on, and shards that are not on the CPU; empty: whatever its host has
 };
 
 /// Who may join. Paths of PEM files, relative to the current directory; all three or none, and they fit each other.

@@ -15,7 +15,8 @@
 
 namespace troupe::config {
 
-/// Every key of a job file but the parameters of protocols, which the catalog lists, and of what was added; in the order of the documentation.
+/// Every key of a job file but the parameters of protocols, which the catalog lists, and of what was added; in the order of the
+/// documentation.
 std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added);
 /// Those of [inject].
 void add_inject_keys(std::vector<key_info<loaded_job>>& keys);
@@ -68,7 +69,8 @@ void read_assignments(job_draft& draft, const toml_table& document, const std::v
 void refuse_key(job_draft& draft, const std::vector<key_info<loaded_job>>& keys, const assignment& a);
 
 /// The value of a parameter; where it is refused, nothing, and the draft says why.
-std::optional<protocols::spec_value> read_parameter_value(job_draft& draft, const protocols::parameter_info& parameter, const assignment& a);
+std::optional<protocols::spec_value> read_parameter_value(job_draft& draft, const protocols::parameter_info& parameter,
+                                                          const assignment& a);
 
 /// Reads the keys of [model] and [data] that job_keys does not have: parameters of what was added.
 void read_own(job_draft& draft, std::vector<assignment> unknown);

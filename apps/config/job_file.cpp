@@ -50,7 +50,9 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   job_draft draft(path);
   draft.out.added = added;
   if (const toml_entry* node = node_of_cluster(*document); node != nullptr) {
-    draft.problems.add({node->key_at, "", 0}, "this is a cluster file: it has [[node]]; give it as --cluster, and here a job file, which has [model] and [stop]");
+    draft.problems.add(
+        {node->key_at, "", 0},
+        "this is a cluster file: it has [[node]]; give it as --cluster, and here a job file, which has [model] and [stop]");
     return draft.problems.take();
   }
   read_assignments(draft, *document, sets);

@@ -44,9 +44,9 @@ struct injected {
 struct loaded_job {
   actors::job job;
   std::string file;
-  actors::extensions added;         ///< the program's own, which it was read with
-  std::string model_kind;           ///< "mlp", one that was added, or empty where the file lists layers
-  std::vector<std::int64_t> hidden; ///< of kind = "mlp"
+  actors::extensions added;                 ///< the program's own, which it was read with
+  std::string model_kind;                   ///< "mlp", one that was added, or empty where the file lists layers
+  std::vector<std::int64_t> hidden;         ///< of kind = "mlp"
   std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
   std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
@@ -55,18 +55,19 @@ struct loaded_job {
   problems left_out; ///< keys of the file without a meaning beside what the command line chose; each with the choice
 };
 
-/// Reads and checks a job file: its keys one by one, the rules between them, and at last what the layers say that will carry it out
-/// (`actors::check_job`). A key of the file that has lost its meaning by a choice of the command line (`optimizer.name`) is left out, and
-/// noted; any other key without a meaning is refused. Every problem at once, in the order of the file, then of the command line. Does not look at
-/// data, weights or devices. Relative paths in a job stand as they are: relative to the current directory.
-/// `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow the name
-/// and win over those of the file's [protocol.NAME]; empty: the job's own.
-/// `added`: models, data sources and protocols that a job may name besides Troupe's own.
+/// Reads and checks a job file: its keys one by one, the rules between them, and at last what the layers say that will carry it
+/// out
+/// (`actors::check_job`). A key of the file that has lost its meaning by a choice of the command line (`optimizer.name`) is left
+/// out, and noted; any other key without a meaning is refused. Every problem at once, in the order of the file, then of the
+/// command line. Does not look at data, weights or devices. Relative paths in a job stand as they are: relative to the current
+/// directory. `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow
+/// the name and win over those of the file's [protocol.NAME]; empty: the job's own. `added`: models, data sources and protocols
+/// that a job may name besides Troupe's own.
 checked<loaded_job> load_job(const std::string& path, const std::vector<setting>& sets = {}, const std::string& protocol = {},
                              const actors::extensions& added = {});
 
-/// What is wrong with what a program wants to add: names that are taken or no names, parameters that are keys already, functions that
-/// are missing; a sentence each. Empty: nothing.
+/// What is wrong with what a program wants to add: names that are taken or no names, parameters that are keys already, functions
+/// that are missing; a sentence each. Empty: nothing.
 std::vector<std::string> check_extensions(const actors::extensions& added);
 
 /// What of a job only the simulator can play: faults other than a crash for good. Empty: a real run plays all of it.
@@ -79,8 +80,8 @@ problems process_limits(const loaded_job& loaded);
 std::string describe_keys(const actors::extensions& added = {});
 
 /// Fills in what only the data knows: the layers of kind = "mlp" end in `classes` outputs. load_job already assumes ten
-/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv and sources that were added. Does nothing for a job that
-/// lists its layers.
+/// classes for digits, idx and cifar10; call this once the data is loaded, and always for csv and sources that were added. Does
+/// nothing for a job that lists its layers.
 void complete_model(loaded_job& loaded, int classes);
 
 /// Where the value of `key` stands, for what turns out wrong with it later: "job.toml:12:9".

@@ -32,7 +32,8 @@ void add_data(key_list& keys, const actors::extensions& added) {
              true);
   TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples per worker and step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
-             "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights have them; unit: pixels / 255");
+             "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
+             "have them; unit: pixels / 255");
   TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
   TROUPE_KEY(s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,
@@ -45,7 +46,8 @@ void add_data(key_list& keys, const actors::extensions& added) {
 
 void add_model(key_list& keys, const actors::extensions& added) {
   const std::string s = "model";
-  TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, added.models), {}}), model_kind, "mlp: flatten, the hidden layers with relu, one output a class", true);
+  TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, added.models), {}}), model_kind,
+             "mlp: flatten, the hidden layers with relu, one output a class", true);
   TROUPE_KEY(s, "hidden", (wholes{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
   TROUPE_KEY(s, "layers", texts{}, job.model.layers,
              "one text a layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);

@@ -92,7 +92,9 @@ std::string describe_keys(const actors::extensions& added) {
   std::string lines, section;
   for (const auto& key : job_keys(added)) {
     if (key.section != section) {
-      lines += section == "data" ? describe_added("source", added.sources) : section == "model" ? describe_added("kind", added.models) : "";
+      lines += section == "data"    ? describe_added("source", added.sources)
+               : section == "model" ? describe_added("kind", added.models)
+                                    : "";
       section = key.section;
       lines += fmt::format("\n[{}]\n", section);
     }

@@ -23,7 +23,8 @@ const Kind* find_kind(const std::vector<Kind>& kinds, const std::string& name) {
   return at == kinds.end() ? nullptr : &*at;
 }
 
-void refuse_parameter(job_draft& draft, const key_list& keys, const std::string& kind, const parameter_list& parameters, const assignment& a) {
+void refuse_parameter(job_draft& draft, const key_list& keys, const std::string& kind, const parameter_list& parameters,
+                      const assignment& a) {
   std::vector<std::string> names, siblings;
   for (const auto& p : parameters)
     names.push_back(p.name);
@@ -32,15 +33,16 @@ void refuse_parameter(job_draft& draft, const key_list& keys, const std::string&
       siblings.push_back(key.name);
   siblings.insert(siblings.end(), names.begin(), names.end());
   const std::string likely = nearest(a.name, siblings);
-  draft.problems.add(a.key_at, !likely.empty()  ? fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely)
-                               : names.empty() ? fmt::format("unknown key {}; {} takes no parameters", a.full_name(), kind)
-                                               : fmt::format("unknown key {}; {} takes {}", a.full_name(), kind, fmt::join(names, ", ")));
+  draft.problems.add(a.key_at,
+                     !likely.empty() ? fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely)
+                     : names.empty() ? fmt::format("unknown key {}; {} takes no parameters", a.full_name(), kind)
+                                     : fmt::format("unknown key {}; {} takes {}", a.full_name(), kind, fmt::join(names, ", ")));
 }
 
 /// Every parameter of `kind`, given or not.
 template <class Kind>
-void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const std::string& section, const std::vector<assignment>& given,
-               actors::own_spec& into) {
+void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const std::string& section,
+               const std::vector<assignment>& given, actors::own_spec& into) {
   into.name = kind.name;
   for (const assignment& a : given) {
     if (a.section != section)
@@ -50,7 +52,8 @@ void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const s
       refuse_parameter(draft, keys, kind.name, kind.parameters, a);
     else if (a.unset)
       continue;
-    else if (auto read = read_parameter_value(draft, *parameter, a); read && into.parameters.emplace(a.name, std::move(*read)).second)
+    else if (auto read = read_parameter_value(draft, *parameter, a);
+             read && into.parameters.emplace(a.name, std::move(*read)).second)
       draft.given.emplace(a.full_name(), a.value_at);
   }
   for (const auto& parameter : kind.parameters)
@@ -59,12 +62,13 @@ void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const s
 
 /// Parameters that the file gives to a kind which the command line has replaced by another.
 template <class Kind>
-void leave_out_others(job_draft& draft, std::vector<assignment>& given, const std::string& section, const std::vector<std::string>& choices,
-                      const std::vector<Kind>& kinds, const std::string& chosen) {
+void leave_out_others(job_draft& draft, std::vector<assignment>& given, const std::string& section,
+                      const std::vector<std::string>& choices, const std::vector<Kind>& kinds, const std::string& chosen) {
   const auto takes = [](const Kind& kind, const std::string& name) {
     return std::ranges::find(kind.parameters, name, &protocols::parameter_info::name) != kind.parameters.end();
   };
-  const auto choice = std::ranges::find_if(choices, [&](const auto& key) { return draft.has(key) && !draft.given.at(key).flag.empty(); });
+  const auto choice =
+      std::ranges::find_if(choices, [&](const auto& key) { return draft.has(key) && !draft.given.at(key).flag.empty(); });
   if (choice == choices.end())
     return;
   std::erase_if(given, [&](const assignment& a) {
@@ -72,15 +76,16 @@ void leave_out_others(job_draft& draft, std::vector<assignment>& given, const st
     const bool kept = a.section != section || !a.key_at.flag.empty() || own == kinds.end()
                       || std::ranges::any_of(kinds, [&](const Kind& kind) { return kind.name == chosen && takes(kind, a.name); });
     if (!kept)
-      draft.out.left_out.push_back({draft.problems.where(a.key_at), fmt::format("{} = {} is left out: it belongs to {}, and {} replaces that", a.full_name(),
-                                                                                to_text(a.what), own->name, draft.given.at(*choice).flag)});
+      draft.out.left_out.push_back(
+          {draft.problems.where(a.key_at), fmt::format("{} = {} is left out: it belongs to {}, and {} replaces that",
+                                                       a.full_name(), to_text(a.what), own->name, draft.given.at(*choice).flag)});
     return !kept;
   });
 }
 
 /// What is wrong with one name and its parameters; `what` says of what, "model \"tapered\"".
-void check_one(std::vector<std::string>& wrong, const std::string& what, const std::string& name, const std::vector<std::string>& taken,
-               const std::vector<std::string>& keys, const parameter_list& parameters) {
+void check_one(std::vector<std::string>& wrong, const std::string& what, const std::string& name,
+               const std::vector<std::string>& taken, const std::vector<std::string>& keys, const parameter_list& parameters) {
   const auto plain = [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '-' || c == '_'; };
   if (name.empty() || !std::all_of(name.begin(), name.end(), plain))
     wrong.push_back(fmt::format("{} cannot be added: a name is made of a-z, 0-9, - and _", what));
@@ -89,7 +94,8 @@ void check_one(std::vector<std::string>& wrong, const std::string& what, const s
   std::vector<std::string> seen = keys;
   for (const auto& p : parameters) {
     if (std::ranges::count(seen, p.name) != 0)
-      wrong.push_back(fmt::format("{} cannot have a parameter \"{}\": there is a key of that name already; give it another", what, p.name));
+      wrong.push_back(
+          fmt::format("{} cannot have a parameter \"{}\": there is a key of that name already; give it another", what, p.name));
     seen.push_back(p.name);
   }
 }
@@ -117,7 +123,8 @@ void read_own(job_draft& draft, std::vector<assignment> unknown) {
 
 std::vector<std::string> check_extensions(const actors::extensions& added) {
   std::vector<std::string> wrong;
-  const auto check = [&](const char* what, const std::string& section, const std::string& chooser, const auto& kinds, const auto& complete) {
+  const auto check = [&](const char* what, const std::string& section, const std::string& chooser, const auto& kinds,
+                         const auto& complete) {
     std::vector<std::string> keys, taken;
     for (const auto& key : job_keys({})) {
       if (key.section == section)

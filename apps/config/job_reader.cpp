@@ -28,7 +28,8 @@ const key_info<loaded_job>* find_key(const key_list& keys, const std::string& se
   return it == keys.end() ? nullptr : &*it;
 }
 
-/// The key of a section that a value was likely meant for which was given to the section: one that chooses, else the first that takes it.
+/// The key of a section that a value was likely meant for which was given to the section: one that chooses, else the first that
+/// takes it.
 std::string key_for(const key_list& keys, const std::string& section, const toml_value& what) {
   const auto takes = [&](const auto& key) { return key.section == section && read_value(what, key.accepts).wrong.empty(); };
   const auto chooses = [&](const auto& key) {
@@ -139,7 +140,8 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
     else if (!section.empty() && !is_section(keys, root))
       refuse_section(draft, keys, section, at);
     else if (section == "inject" && name.starts_with(link_prefix))
-      list.add({section, "link", {toml_table{{name.substr(link_prefix.size()), {}, parse_toml_value(set.value)}}, {}}, at, at}, true);
+      list.add({section, "link", {toml_table{{name.substr(link_prefix.size()), {}, parse_toml_value(set.value)}}, {}}, at, at},
+               true);
     else
       list.add({section, name, parse_toml_value(set.value), at, at, set.value.empty() && !set.adds}, set.adds);
   }
@@ -156,10 +158,11 @@ const toml_entry* node_of_cluster(const toml_table& document) {
 void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (a.section.empty() && is_section(keys, a.name)) {
     const std::string meant = a.key_at.flag.empty() ? "" : key_for(keys, a.name, a.what);
-    draft.problems.add(a.key_at, a.key_at.flag.empty() ? fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name)
-                                 : meant.empty()       ? fmt::format("{0} is a section, not a value; write --set {0}.KEY=VALUE", a.name)
-                                                       : fmt::format("{} is a section, not a value; did you mean --set {}={}?", a.name, meant,
-                                                                     as_argument(a.what)));
+    draft.problems.add(a.key_at, a.key_at.flag.empty()
+                                     ? fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name)
+                                 : meant.empty() ? fmt::format("{0} is a section, not a value; write --set {0}.KEY=VALUE", a.name)
+                                                 : fmt::format("{} is a section, not a value; did you mean --set {}={}?", a.name,
+                                                               meant, as_argument(a.what)));
     return;
   }
   const std::string likely = likely_key(keys, a.section, a.name);
@@ -213,7 +216,8 @@ bool job_draft::lost_to(const std::string& key, const std::string& choice) const
 void job_draft::leave_out(const std::string& key, const std::string& why) {
   const key_list keys = job_keys(out.added);
   const auto info = std::ranges::find(keys, key, [](const auto& k) { return k.full_name(); });
-  out.left_out.push_back({problems.where(place_of(key)), fmt::format("{} = {} is left out: {}", key, to_text(info->get(out)), why)});
+  out.left_out.push_back(
+      {problems.where(place_of(key)), fmt::format("{} = {} is left out: {}", key, to_text(info->get(out)), why)});
   info->set(out, info->get(loaded_job{}));
   given.erase(key);
 }
@@ -246,11 +250,12 @@ void move_parameters(job_draft& draft, std::vector<assignment>& all, const std::
   if (name == nullptr || named->key_at.flag.empty() || named->unset || *name == files_protocol)
     return;
   const std::string now = *name, named_by = named->key_at.flag;
-  const auto begin = std::stable_partition(all.begin(), all.end(), [](const auto& a) { return a.section != "protocol" || !a.key_at.flag.empty(); });
+  const auto begin = std::stable_partition(all.begin(), all.end(),
+                                           [](const auto& a) { return a.section != "protocol" || !a.key_at.flag.empty(); });
   for (auto a = begin; a != all.end(); ++a) {
     draft.out.left_out.push_back({draft.problems.where(a->key_at),
-                                  fmt::format("{} = {} is left out: it belongs to protocol.name = \"{}\", and {} is \"{}\"", a->full_name(),
-                                              to_text(a->what), files_protocol, named_by, now)});
+                                  fmt::format("{} = {} is left out: it belongs to protocol.name = \"{}\", and {} is \"{}\"",
+                                              a->full_name(), to_text(a->what), files_protocol, named_by, now)});
     a->section += "." + files_protocol;
   }
   if (std::ranges::any_of(catalog_of(draft.out.added), [&](const auto& entry) { return entry.name == files_protocol; }))

@@ -77,7 +77,8 @@ void check_belongings(job_draft& draft) {
 
 void check_data(job_draft& draft) {
   const data_spec& data = draft.out.job.data;
-  if (data.source != "digits" && draft.out.job.own_data.name.empty() && data.path.empty() && !draft.unclear("data.path") && !draft.unclear("data.source"))
+  if (data.source != "digits" && draft.out.job.own_data.name.empty() && data.path.empty() && !draft.unclear("data.path")
+      && !draft.unclear("data.source"))
     draft.refuse("data.source",
                  fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"", data.source,
                              data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
@@ -85,11 +86,11 @@ void check_data(job_draft& draft) {
 
 /// The layer that a text was likely meant to be: each of its words as the nearest that a layer has. Empty: there is none.
 std::string likely_layer(const std::string& text) {
-  static const std::vector<std::string> words{"linear", "conv", "pool", "avgpool", "flatten", "layernorm", "dropout", "relu",
-                                              "tanh",   "sigmoid", "gelu", "stride", "pad"};
-  static const std::map<std::string, std::string> elsewhere{{"dense", "linear"},     {"fc", "linear"},     {"affine", "linear"}, {"maxpool", "pool"},
-                                                            {"max_pool", "pool"},    {"maxpool2d", "pool"}, {"avgpool2d", "avgpool"},
-                                                            {"conv2d", "conv"}};
+  static const std::vector<std::string> words{"linear", "conv", "pool",    "avgpool", "flatten", "layernorm", "dropout",
+                                              "relu",   "tanh", "sigmoid", "gelu",    "stride",  "pad"};
+  static const std::map<std::string, std::string> elsewhere{{"dense", "linear"},      {"fc", "linear"},     {"affine", "linear"},
+                                                            {"maxpool", "pool"},      {"max_pool", "pool"}, {"maxpool2d", "pool"},
+                                                            {"avgpool2d", "avgpool"}, {"conv2d", "conv"}};
   std::istringstream in(text);
   std::string likely;
   for (std::string word; in >> word;) {
@@ -109,9 +110,10 @@ void check_layers(job_draft& draft) {
   for (const std::string& text : draft.out.job.model.layers)
     if (const auto layer = layers::parse(text); ++number && !layer) {
       const std::string likely = likely_layer(text);
-      draft.refuse("model.layers", fmt::format("layer {}: {}", number,
-                                               likely.empty() ? layer.error().what
-                                                              : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", text, likely)));
+      draft.refuse("model.layers",
+                   fmt::format("layer {}: {}", number,
+                               likely.empty() ? layer.error().what
+                                              : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", text, likely)));
     }
 }
 
@@ -123,7 +125,8 @@ void check_model(job_draft& draft) {
   if (const std::string& own = draft.out.job.own_model.name; !own.empty()) {
     if (listed || hidden)
       draft.refuse(listed ? "model.layers" : "model.hidden",
-                   fmt::format("the model is given twice, as kind = \"{}\" and as {}; keep one of them", own, listed ? "a list of layers" : "an mlp"));
+                   fmt::format("the model is given twice, as kind = \"{}\" and as {}; keep one of them", own,
+                               listed ? "a list of layers" : "an mlp"));
     return;
   }
   if (listed && (kind || hidden))
@@ -143,7 +146,8 @@ void check_model(job_draft& draft) {
 /// A cosine needs an end; whether the values go together is for the layer that computes with them to say.
 void derive_schedule(job_draft& draft) {
   optimizer_spec& optimizer = draft.out.job.optimizer;
-  if (optimizer.schedule != "cosine" || draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs") || draft.unclear("stop.epochs"))
+  if (optimizer.schedule != "cosine" || draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs")
+      || draft.unclear("stop.epochs"))
     return;
   if (draft.has("stop.epochs")) {
     optimizer.total_epochs = draft.out.job.stop.epochs;
@@ -207,9 +211,10 @@ void check_precision(job_draft& draft) {
   if (draft.lost_to("compute.precision", "compute.device"))
     draft.leave_out("compute.precision", "the CPU computes in fp32");
   else
-    draft.refuse("compute.precision", fmt::format("compute.precision = \"{}\" is for GPUs, and compute.device = \"cpu\" computes in fp32; "
-                                                  "write device = \"cuda\" or leave it out",
-                                                  compute.precision));
+    draft.refuse("compute.precision",
+                 fmt::format("compute.precision = \"{}\" is for GPUs, and compute.device = \"cpu\" computes in fp32; "
+                             "write device = \"cuda\" or leave it out",
+                             compute.precision));
 }
 
 void check_ends(job_draft& draft) {

@@ -66,8 +66,8 @@ struct table_key {
 
 /// What a domain accepts, as a phrase: "a whole number from 1 to 256".
 std::string expected(const domain& accepts);
-/// The same for programs: `type`, and where they apply `least` and `most`, `above` and `below` for ends that do not belong to the range,
-/// `choices`, and the `keys` of tables.
+/// The same for programs: `type`, and where they apply `least` and `most`, `above` and `below` for ends that do not belong to the
+/// range, `choices`, and the `keys` of tables.
 boost::json::object to_json(const domain& accepts);
 
 /// A value that a domain accepts, or what is wrong with it: "is a text; it takes ...", to follow the key's name and value.

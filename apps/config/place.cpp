@@ -62,7 +62,8 @@ std::string likely_path(const std::string& path) {
   constexpr int most_looked_at = 1000;
   std::error_code unknown;
   std::vector<std::string> names;
-  for (fs::directory_iterator at(folder, unknown), end; !unknown && at != end && std::ssize(names) < most_looked_at; at.increment(unknown))
+  for (fs::directory_iterator at(folder, unknown), end; !unknown && at != end && std::ssize(names) < most_looked_at;
+       at.increment(unknown))
     if (at->path().extension() == ".toml")
       names.push_back(at->path().filename().string());
   std::ranges::sort(names); // a folder has no order of its own
@@ -125,12 +126,14 @@ checked<toml_table> parse_config_file(const std::string& path) {
   for (std::size_t begin = 0; begin < text->size(); ++line) {
     const auto end = std::min(text->find('\n', begin), text->size());
     if (end - begin > longest_line)
-      return refuse({line, static_cast<int>(longest_line) + 1}, "this line is longer than 16 kB; break the list into lines, or look whether this is a configuration");
+      return refuse({line, static_cast<int>(longest_line) + 1},
+                    "this line is longer than 16 kB; break the list into lines, or look whether this is a configuration");
     begin = end + 1;
   }
   auto parsed = parse_toml(*text);
   if (!parsed)
-    return refuse(parsed.error().at, fmt::format("this is not TOML: {}; {}", parsed.error().what, toml_remedy(parsed.error().what)));
+    return refuse(parsed.error().at,
+                  fmt::format("this is not TOML: {}; {}", parsed.error().what, toml_remedy(parsed.error().what)));
   return std::move(*parsed);
 }
 

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::uint64_t most_hosts = 65'536;
 
-bool is_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }); }
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 /// -1: not a number.
 std::int64_t number(std::string_view text) {
@@ -78,8 +80,11 @@ std::vector<std::uint32_t> expand_counts(std::string_view list) {
   for (auto item : split_outside(list)) {
     const auto times = item.find("(x");
     const auto count = number(item.substr(0, times));
-    const auto repeat = times == std::string_view::npos ? 1 : item.ends_with(')') ? number(item.substr(times + 2, item.size() - times - 3)) : -1;
-    if (count < 0 || repeat < 1 || count > static_cast<std::int64_t>(most_hosts) || counts.size() + static_cast<std::uint64_t>(repeat) > most_hosts)
+    const auto repeat = times == std::string_view::npos ? 1
+                        : item.ends_with(')')           ? number(item.substr(times + 2, item.size() - times - 3))
+                                                        : -1;
+    if (count < 0 || repeat < 1 || count > static_cast<std::int64_t>(most_hosts)
+        || counts.size() + static_cast<std::uint64_t>(repeat) > most_hosts)
       return {};
     counts.insert(counts.end(), static_cast<std::size_t>(repeat), static_cast<std::uint32_t>(count));
   }
@@ -87,9 +92,11 @@ std::vector<std::uint32_t> expand_counts(std::string_view list) {
 }
 
 checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*)>& variable,
-                                     const std::function<std::string(const std::string&)>& address_of, const cluster_security& security) {
+                                     const std::function<std::string(const std::string&)>& address_of,
+                                     const cluster_security& security) {
   const auto wrong = [](std::string what) { return refusal{{{"--slurm", std::move(what)}}}; };
-  const auto job = number(variable("SLURM_JOB_ID")), step = number(variable("SLURM_STEP_ID")), task = number(variable("SLURM_PROCID"));
+  const auto job = number(variable("SLURM_JOB_ID")), step = number(variable("SLURM_STEP_ID")),
+             task = number(variable("SLURM_PROCID"));
   const auto list = variable("SLURM_STEP_NODELIST"), tasks = variable("SLURM_STEP_TASKS_PER_NODE");
   if (job < 0 || step < 0 || task < 0 || list.empty() || tasks.empty())
     return wrong("this is no task of a Slurm step (SLURM_JOB_ID, SLURM_STEP_ID, SLURM_PROCID, SLURM_STEP_NODELIST and "
@@ -109,9 +116,10 @@ checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*
   for (std::size_t h = 0; h < hosts.size(); ++h) {
     const auto address = address_of(hosts[h]);
     if (security.loopback_only() && !is_loopback(address))
-      return wrong(fmt::format("{} is at {}, which is no loopback address; give the nodes certificates (--certs FOLDER), or --insecure where "
-                               "nobody else reaches this network",
-                               hosts[h], address));
+      return wrong(fmt::format(
+          "{} is at {}, which is no loopback address; give the nodes certificates (--certs FOLDER), or --insecure where "
+          "nobody else reaches this network",
+          hosts[h], address));
     for (std::uint32_t k = 0; k < counts[h]; ++k) {
       cluster_node node;
       node.name = counts[h] == 1 ? hosts[h] : fmt::format("{}-{}", hosts[h], k);
@@ -138,11 +146,12 @@ std::string to_toml(const cluster& what) {
     for (const auto& [has, role] : {std::pair{node.coordinator, "coordinator"}, {node.shard, "shard"}, {node.worker, "worker"}})
       if (has)
         roles += fmt::format("{}\"{}\"", roles.empty() ? "" : ", ", role);
-    text += fmt::format("[[node]]\nname = \"{}\"\nhost = \"{}\"\nport = {}\nlane_port = {}\nroles = [{}]\n", node.name, node.host, node.port,
-                        node.lane_port, roles);
+    text += fmt::format("[[node]]\nname = \"{}\"\nhost = \"{}\"\nport = {}\nlane_port = {}\nroles = [{}]\n", node.name, node.host,
+                        node.port, node.lane_port, roles);
   }
   if (what.security.tls())
-    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", what.security.ca, what.security.certificate, what.security.key);
+    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", what.security.ca,
+                        what.security.certificate, what.security.key);
   else if (what.security.insecure)
     text += "[security]\ninsecure = true\n";
   return text;

@@ -23,11 +23,13 @@ struct slurm_step {
   std::string self; ///< this task's node
 };
 
-/// From the environment that srun sets: SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID.
-/// `variable` looks one up (empty: not set), `address_of` a host's. The coordinator's port follows from job and step, in
-/// 20000..39999, so that every task knows it. Without certificates, and unless `insecure`, all addresses must be loopback ones.
+/// From the environment that srun sets: SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE,
+/// SLURM_PROCID. `variable` looks one up (empty: not set), `address_of` a host's. The coordinator's port follows from job and
+/// step, in 20000..39999, so that every task knows it. Without certificates, and unless `insecure`, all addresses must be
+/// loopback ones.
 checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*)>& variable,
-                                     const std::function<std::string(const std::string&)>& address_of, const cluster_security& security);
+                                     const std::function<std::string(const std::string&)>& address_of,
+                                     const cluster_security& security);
 
 /// The cluster as a file that `run --cluster` and `console --cluster` take.
 std::string to_toml(const cluster& what);

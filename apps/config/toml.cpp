@@ -44,7 +44,9 @@ std::string shortened(const std::string& text) {
 }
 
 /// What a key of ours is as it stands, and one that cannot be fit for a message.
-std::string key_text(std::string_view key) { return key.empty() ? "\"\"" : shortened(printable(key)); }
+std::string key_text(std::string_view key) {
+  return key.empty() ? "\"\"" : shortened(printable(key));
+}
 
 toml_value convert(const toml::node& node);
 

@@ -16,6 +16,8 @@ struct answer {
 };
 
 /// It could not, for this reason.
-inline answer wrong(const std::string& reason) { return {reason + "\n", {{"error", reason}}, true}; }
+inline answer wrong(const std::string& reason) {
+  return {reason + "\n", {{"error", reason}}, true};
+}
 
 } // namespace troupe::apps::console

@@ -46,7 +46,8 @@ words command_names() {
 
 answer no_such_command(const std::string& name) {
   const auto likely = config::nearest(name, command_names());
-  return wrong(fmt::format("there is no command \"{}\"{}; `help` lists them", name, likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
+  return wrong(fmt::format("there is no command \"{}\"{}; `help` lists them", name,
+                           likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
 }
 
 carrier now(answer (*say)(const snapshot&)) {
@@ -189,48 +190,64 @@ words commands_and_actors(session& with) {
   return names;
 }
 
-constexpr auto actor_json = "id role node job state since_s mailbox messages messages_per_s busy handler_s waits_for waits_on last_error parent "
-                            "watched_by paused stuck ended fields: {}";
+constexpr auto actor_json =
+    "id role node job state since_s mailbox messages messages_per_s busy handler_s waits_for waits_on last_error parent "
+    "watched_by paused stuck ended fields: {}";
 
 std::vector<command> looking_commands() {
   return {
-    {"ps [ROLE|NODE]", "every actor: what it does, for how long, for whom it waits", "ps worker",
-     fmt::format("actors: [{{{}}}] silent: [{{node reason}}]", actor_json), now(ps), roles_and_nodes},
-    {"top [ORDER]", "how far the jobs are, and every actor, sorted by busy, mailbox, messages or since: redrawn until a key is pressed", "top mailbox",
-     fmt::format("sorted_by jobs: [{{number name state steps epochs steps_per_s samples_per_s}}] actors: [{{{}}}]", actor_json), top_now,
-     [](session&) { return words{top_orders.begin(), top_orders.end()}; }, true},
-    {"tree", "who spawned whom, and who watches whom", "tree", "cluster tree: [{id role node job state watched_by stuck children}]", tree_now},
-    {"show ACTOR", "all that one actor says of itself", "show worker 0", actor_json, of_actor(show), actor_names},
-    {"why ACTOR", "the chain of waits from an actor down to its cause", "why coordinator", fmt::format("chain: [{{{}}}] causes rounds_per_s", actor_json),
-     why_now, actor_names},
-    {"watch ACTOR|COMMAND", "what an actor says of itself, or any of these that look, redrawn every second until a key is pressed",
-     "watch worker 0", "as `show ACTOR` or COMMAND", watch, commands_and_actors, true},
-    {"mailbox ACTOR", "what waits in its mailbox, how that changes in a second, when it will be empty", "mailbox shard 0",
-     "id node seconds before mailbox change_per_s handled_per_s empty_in_s state since_s busy handler_s", mailbox_now, actor_names},
-    {"stragglers", "workers by what their rounds take, and the part that is unusual", "stragglers",
-     "workers: [{id node compute_ms network_ms queue_ms verdict}] median_ms mad_ms rule", now(stragglers)},
-    {"rates", "steps and samples a second of every job, messages a second of every actor, bytes a second of every lane", "rates",
-     "seconds actors: [{id node messages_per_s}] jobs: [{number name steps_per_s samples_per_s}] lanes: [{from to sent_per_s received_per_s bytes_queued}]", rates_now},
-    {"links", "every lane: throughput, what waits, credit, round trip", "links",
-     "links: [{from to bytes_sent bytes_received sent_per_s received_per_s bytes_queued credit_bytes round_trip_s stalled_s}]", links_now},
-    {"loss [JOB]", "training loss and accuracy against training time, drawn", "loss",
-     "job name protocol state rounds: [{step samples seconds train_loss}] "
-     "evaluations: [{step samples seconds train_loss test_loss test_accuracy}]",
-     loss_now, job_numbers, true},
-    {"events [JOB]", "what the cluster and its jobs said, and when", "events", "events: [{number at job text}]", events_now, job_numbers},
-    {"jobs", "what runs, what waits, and how the last ones ended", "jobs",
-     "jobs: [{number name protocol state steps samples epochs nodes}] "
-     "ended: [{number name protocol state steps train_loss test_loss test_accuracy}]",
-     jobs_now},
-    {"nodes", "the cluster's nodes, those that are missing too", "nodes", "nodes: [{name host state leaving_s job pid}]", now(nodes)},
+      {"ps [ROLE|NODE]", "every actor: what it does, for how long, for whom it waits", "ps worker",
+       fmt::format("actors: [{{{}}}] silent: [{{node reason}}]", actor_json), now(ps), roles_and_nodes},
+      {"top [ORDER]",
+       "how far the jobs are, and every actor, sorted by busy, mailbox, messages or since: redrawn until a key is pressed",
+       "top mailbox",
+       fmt::format("sorted_by jobs: [{{number name state steps epochs steps_per_s samples_per_s}}] actors: [{{{}}}]", actor_json),
+       top_now,
+       [](session&) {
+         return words{top_orders.begin(), top_orders.end()};
+       },
+       true},
+      {"tree", "who spawned whom, and who watches whom", "tree",
+       "cluster tree: [{id role node job state watched_by stuck children}]", tree_now},
+      {"show ACTOR", "all that one actor says of itself", "show worker 0", actor_json, of_actor(show), actor_names},
+      {"why ACTOR", "the chain of waits from an actor down to its cause", "why coordinator",
+       fmt::format("chain: [{{{}}}] causes rounds_per_s", actor_json), why_now, actor_names},
+      {"watch ACTOR|COMMAND",
+       "what an actor says of itself, or any of these that look, redrawn every second until a key is pressed", "watch worker 0",
+       "as `show ACTOR` or COMMAND", watch, commands_and_actors, true},
+      {"mailbox ACTOR", "what waits in its mailbox, how that changes in a second, when it will be empty", "mailbox shard 0",
+       "id node seconds before mailbox change_per_s handled_per_s empty_in_s state since_s busy handler_s", mailbox_now,
+       actor_names},
+      {"stragglers", "workers by what their rounds take, and the part that is unusual", "stragglers",
+       "workers: [{id node compute_ms network_ms queue_ms verdict}] median_ms mad_ms rule", now(stragglers)},
+      {"rates", "steps and samples a second of every job, messages a second of every actor, bytes a second of every lane",
+       "rates",
+       "seconds actors: [{id node messages_per_s}] jobs: [{number name steps_per_s samples_per_s}] lanes: [{from to sent_per_s "
+       "received_per_s bytes_queued}]",
+       rates_now},
+      {"links", "every lane: throughput, what waits, credit, round trip", "links",
+       "links: [{from to bytes_sent bytes_received sent_per_s received_per_s bytes_queued credit_bytes round_trip_s stalled_s}]",
+       links_now},
+      {"loss [JOB]", "training loss and accuracy against training time, drawn", "loss",
+       "job name protocol state rounds: [{step samples seconds train_loss}] "
+       "evaluations: [{step samples seconds train_loss test_loss test_accuracy}]",
+       loss_now, job_numbers, true},
+      {"events [JOB]", "what the cluster and its jobs said, and when", "events", "events: [{number at job text}]", events_now,
+       job_numbers},
+      {"jobs", "what runs, what waits, and how the last ones ended", "jobs",
+       "jobs: [{number name protocol state steps samples epochs nodes}] "
+       "ended: [{number name protocol state steps train_loss test_loss test_accuracy}]",
+       jobs_now},
+      {"nodes", "the cluster's nodes, those that are missing too", "nodes", "nodes: [{name host state leaving_s job pid}]",
+       now(nodes)},
   };
 }
 
 std::vector<command> own_commands() {
   return {
-    {"help [COMMAND]", "this list, or all about a command", "help ps", "commands: [{usage meaning example json}]", help,
-     [](session&) { return command_names(); }},
-    {"quit", "leave the console; the cluster goes on", "quit", "", [](session&, const std::string&) { return answer{}; }},
+      {"help [COMMAND]", "this list, or all about a command", "help ps", "commands: [{usage meaning example json}]", help,
+       [](session&) { return command_names(); }},
+      {"quit", "leave the console; the cluster goes on", "quit", "", [](session&, const std::string&) { return answer{}; }},
   };
 }
 

@@ -17,7 +17,8 @@ struct command {
   std::string meaning; ///< a line
   /// With arguments that hold for the first job of a cluster of nodes a to d; a test carries out every one of them.
   std::string example;
-  /// The keys of its object, as `help` shows them: "actors: [{id role}] silent: [{node reason}]". `[...]` is a list of what is in it,
+  /// The keys of its object, as `help` shows them: "actors: [{id role}] silent: [{node reason}]". `[...]` is a list of what is in
+  /// it,
   /// `{...}` an object with exactly these keys, any of which may be null; `{}` alone is one whose keys are the cluster's.
   std::string json;
   /// What is carried out once, with the rest of the line.
@@ -36,8 +37,8 @@ const std::vector<command>& commands();
 /// Carries out a line. `quit` and `exit` are whoever reads lines to notice.
 answer carry_out(session& with, const std::string& line);
 
-/// What may stand at the end of a line whose words before are these: names of commands, or what the first of them wants. Blanks in
-/// them are written as colons.
+/// What may stand at the end of a line whose words before are these: names of commands, or what the first of them wants. Blanks
+/// in them are written as colons.
 words completions(session& with, const std::string& before);
 
 /// Names for `offers`.

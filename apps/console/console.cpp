@@ -67,7 +67,8 @@ int console_command(const console_options& options) {
     const auto colon = options.address.rfind(':');
     std::uint16_t port = 0;
     const auto end = options.address.data() + options.address.size();
-    if (colon == std::string::npos || colon == 0 || std::from_chars(options.address.data() + colon + 1, end, port).ptr != end || port == 0)
+    if (colon == std::string::npos || colon == 0 || std::from_chars(options.address.data() + colon + 1, end, port).ptr != end
+        || port == 0)
       return refuse({{{options.address, "is no HOST:PORT, such as 127.0.0.1:4000; a run prints its own"}}});
     return talk_to(cluster_connection{options.address.substr(0, colon), port}, options);
   }

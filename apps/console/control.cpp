@@ -21,7 +21,8 @@ std::optional<answer> no_such_node(session& with, const std::string& node) {
   if (names.empty() || std::ranges::count(names, node) > 0)
     return {}; // or the cluster does not answer, and says so next
   const auto likely = config::nearest(node, names);
-  return wrong(fmt::format("there is no node \"{}\"{}; `nodes` lists them", node, likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
+  return wrong(fmt::format("there is no node \"{}\"{}; `nodes` lists them", node,
+                           likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
 }
 
 answer drain(session& with, const std::string& node) {
@@ -41,7 +42,8 @@ answer undrain(session& with, const std::string& node) {
   if (auto none = no_such_node(with, node))
     return *none;
   const auto stays = with.ask<void>(actors::undrain_node{node});
-  return stays ? answer{fmt::format("node {} gets jobs again\n", node), {{"done", true}, {"node", node}}} : wrong(actors::explain(stays.error()));
+  return stays ? answer{fmt::format("node {} gets jobs again\n", node), {{"done", true}, {"node", node}}}
+               : wrong(actors::explain(stays.error()));
 }
 
 answer stop(session& with, const std::string& job) {
@@ -62,27 +64,27 @@ answer stop(session& with, const std::string& job) {
 
 std::vector<command> control_commands() {
   return {
-    {.usage = "drain NODE",
-     .meaning = "take a node's workers out of their job and place nothing there any more",
-     .example = "drain d",
-     .json = "done node",
-     .carry_out = drain,
-     .offers = node_names,
-     .changes = true},
-    {.usage = "undrain NODE",
-     .meaning = "take a drained node back",
-     .example = "undrain d",
-     .json = "done node",
-     .carry_out = undrain,
-     .offers = node_names,
-     .changes = true},
-    {.usage = "stop JOB",
-     .meaning = "end a job in order; its results so far go to whoever submitted it, or attaches to it",
-     .example = "stop 1",
-     .json = "done job",
-     .carry_out = stop,
-     .offers = job_numbers,
-     .changes = true},
+      {.usage = "drain NODE",
+       .meaning = "take a node's workers out of their job and place nothing there any more",
+       .example = "drain d",
+       .json = "done node",
+       .carry_out = drain,
+       .offers = node_names,
+       .changes = true},
+      {.usage = "undrain NODE",
+       .meaning = "take a drained node back",
+       .example = "undrain d",
+       .json = "done node",
+       .carry_out = undrain,
+       .offers = node_names,
+       .changes = true},
+      {.usage = "stop JOB",
+       .meaning = "end a job in order; its results so far go to whoever submitted it, or attaches to it",
+       .example = "stop 1",
+       .json = "done job",
+       .carry_out = stop,
+       .offers = job_numbers,
+       .changes = true},
   };
 }
 

@@ -24,7 +24,8 @@ constexpr std::size_t label_width = 7, least_width = 24, least_rows = 3;
 class canvas {
 public:
   canvas(std::size_t columns, std::size_t rows, bool unicode)
-      : columns_(columns), rows_(rows), across_(unicode ? 2 : 1), down_(unicode ? 4 : 1), dots_(columns * rows), marks_(columns * rows) {}
+      : columns_(columns), rows_(rows), across_(unicode ? 2 : 1), down_(unicode ? 4 : 1), dots_(columns * rows),
+        marks_(columns * rows) {}
 
   std::size_t width() const { return columns_ * across_; }
   std::size_t height() const { return rows_ * down_; }
@@ -42,7 +43,9 @@ public:
   void line(std::size_t x0, std::size_t y0, std::size_t x1, std::size_t y1) {
     const auto apart = [](std::size_t a, std::size_t b) { return a > b ? a - b : b - a; };
     const auto steps = std::max<std::size_t>({apart(x0, x1), apart(y0, y1), 1});
-    const auto between = [steps](std::size_t a, std::size_t b, std::size_t i) { return (a * (steps - i) + b * i + steps / 2) / steps; };
+    const auto between = [steps](std::size_t a, std::size_t b, std::size_t i) {
+      return (a * (steps - i) + b * i + steps / 2) / steps;
+    };
     for (std::size_t i = 0; i <= steps; ++i)
       dot(between(x0, x1, i), between(y0, y1, i));
   }
@@ -58,7 +61,8 @@ public:
       else if (across_ == 1)
         out += '.';
       else
-        out += {'\xe2', static_cast<char>(0xa0 + (dots_[i] >> 6)), static_cast<char>(0x80 + (dots_[i] & 0x3f))}; // U+2800 and the bits
+        out += {'\xe2', static_cast<char>(0xa0 + (dots_[i] >> 6)),
+                static_cast<char>(0x80 + (dots_[i] & 0x3f))}; // U+2800 and the bits
     out.erase(out.find_last_not_of(' ') + 1);
     return out;
   }
@@ -83,7 +87,8 @@ axis axis_of(const drawing& what, std::size_t rows) {
       low = std::min(low, p.value);
       high = std::max(high, p.value);
     }
-  return low > 0 && high / low > 10 ? log_axis(low / 1.1, high * 1.1) : linear_axis(low, high, static_cast<int>(std::max<std::size_t>(rows / 3, 2)));
+  return low > 0 && high / low > 10 ? log_axis(low / 1.1, high * 1.1)
+                                    : linear_axis(low, high, static_cast<int>(std::max<std::size_t>(rows / 3, 2)));
 }
 
 /// Of every column of dots the mean; then from one that has any to the next.

@@ -35,7 +35,8 @@ answer for_job(session& with, const std::string& named, const std::function<answ
     return act(running.front());
   if (running.empty())
     return wrong(named.empty() ? "no job runs" : fmt::format("no job \"{}\" runs; `jobs` lists them", named));
-  return wrong(fmt::format("jobs {0} run; say which: `pause {1}/worker 0`, `set KEY VALUE {1}`", fmt::join(running, " and "), running.front()));
+  return wrong(fmt::format("jobs {0} run; say which: `pause {1}/worker 0`, `set KEY VALUE {1}`", fmt::join(running, " and "),
+                           running.front()));
 }
 
 /// `name`: "worker 2", or "3/worker 2" where several jobs run. One that is dead has a name too.
@@ -111,14 +112,16 @@ answer end_trace(session& with, std::uint64_t job) {
   std::size_t events = 0;
   for (const auto& node : *traces)
     events += node.events.size();
-  return {fmt::format("{} in {}\n", counted(events, "span"), of->file), {{"recording", false}, {"file", of->file}, {"events", events}}};
+  return {fmt::format("{} in {}\n", counted(events, "span"), of->file),
+          {{"recording", false}, {"file", of->file}, {"events", events}}};
 }
 
 answer begin_trace(session& with, std::uint64_t job, const std::string& file) {
   if (const auto why = cannot_write(file); !why.empty())
     return wrong(fmt::format("{}: {}", file, why));
   const auto of = with.ask<actors::recording>(actors::record_order{job, true, file}, patience);
-  return of ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file), {{"recording", true}, {"file", file}, {"events", nullptr}}}
+  return of ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file),
+                     {{"recording", true}, {"file", file}, {"events", nullptr}}}
             : wrong(actors::explain(of.error()));
 }
 
@@ -140,24 +143,31 @@ answer trace(session& with, const std::string& line) {
 
 std::vector<command> order_commands() {
   return {
-    order_command(role_verb::pause, "pause", "an actor stands still until `resume`; what is sent to it waits"),
-    order_command(role_verb::resume, "resume", "an actor that stands still goes on"),
-    order_command(role_verb::restart, "restart", "a worker, dead or alive, begins a new life"),
-    order_command(role_verb::kill, "kill", "an actor dies as if by itself: training goes on without a worker and ends without a shard"),
-    {.usage = "set KEY VALUE [JOB]",
-     .meaning = "from the next round on: optimizer.lr, protocol.steps (of local and easgd), or log.level (info, debug)",
-     .example = "set optimizer.lr 0.05",
-     .json = "done key value",
-     .carry_out = set,
-     .offers = [](session&) { return words{"optimizer.lr", "protocol.steps", "log.level"}; },
-     .changes = true},
-    {.usage = "trace on FILE|off [JOB]",
-     .meaning = "record what every actor does, as `run --trace` does, for a while",
-     .example = "trace on trace.json",
-     .json = "recording file events",
-     .carry_out = trace,
-     .offers = [](session&) { return words{"on", "off"}; },
-     .changes = true},
+      order_command(role_verb::pause, "pause", "an actor stands still until `resume`; what is sent to it waits"),
+      order_command(role_verb::resume, "resume", "an actor that stands still goes on"),
+      order_command(role_verb::restart, "restart", "a worker, dead or alive, begins a new life"),
+      order_command(role_verb::kill, "kill",
+                    "an actor dies as if by itself: training goes on without a worker and ends without a shard"),
+      {.usage = "set KEY VALUE [JOB]",
+       .meaning = "from the next round on: optimizer.lr, protocol.steps (of local and easgd), or log.level (info, debug)",
+       .example = "set optimizer.lr 0.05",
+       .json = "done key value",
+       .carry_out = set,
+       .offers =
+           [](session&) {
+             return words{"optimizer.lr", "protocol.steps", "log.level"};
+           },
+       .changes = true},
+      {.usage = "trace on FILE|off [JOB]",
+       .meaning = "record what every actor does, as `run --trace` does, for a while",
+       .example = "trace on trace.json",
+       .json = "recording file events",
+       .carry_out = trace,
+       .offers =
+           [](session&) {
+             return words{"on", "off"};
+           },
+       .changes = true},
   };
 }
 

@@ -52,7 +52,8 @@ std::uint64_t find_job(const std::vector<actors::job_title>& jobs, const std::st
 }
 
 answer no_such_job(const std::string& job) {
-  return wrong(job.empty() ? "no job has run here yet" : fmt::format("there is no job \"{}\", or it is forgotten; `jobs` lists those that go on", job));
+  return wrong(job.empty() ? "no job has run here yet"
+                           : fmt::format("there is no job \"{}\", or it is forgotten; `jobs` lists those that go on", job));
 }
 
 answer loss(const actors::history& past, std::uint64_t job, const screen& on) {
@@ -60,10 +61,14 @@ answer loss(const actors::history& past, std::uint64_t job, const screen& on) {
   if (title == past.jobs.end())
     return no_such_job(std::to_string(job));
   boost::json::array rounds, evaluations;
-  drawing losses{.title = "training loss against training time", .line = {}, .marks = {}}, accuracies{.title = "test accuracy", .line = {}, .marks = {}};
+  drawing losses{.title = "training loss against training time", .line = {}, .marks = {}},
+      accuracies{.title = "test accuracy", .line = {}, .marks = {}};
   for (const auto& each : past.steps) {
     losses.line.push_back({each.seconds, each.train_loss});
-    rounds.push_back({{"step", each.step}, {"samples", each.samples}, {"seconds", each.seconds}, {"train_loss", finite_or_null(each.train_loss)}});
+    rounds.push_back({{"step", each.step},
+                      {"samples", each.samples},
+                      {"seconds", each.seconds},
+                      {"train_loss", finite_or_null(each.train_loss)}});
   }
   for (const auto& each : past.evaluations) {
     losses.marks.push_back({each.seconds, each.train_loss});

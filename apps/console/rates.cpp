@@ -17,8 +17,12 @@ namespace troupe::apps::console {
 
 namespace {
 
-std::string text_of(rate value) { return value ? fmt::format("{:.{}f}", *value, *value < 100 ? 1 : 0) : "-"; }
-std::string bytes_of(rate value) { return value ? bytes_text(*value) : "-"; }
+std::string text_of(rate value) {
+  return value ? fmt::format("{:.{}f}", *value, *value < 100 ? 1 : 0) : "-";
+}
+std::string bytes_of(rate value) {
+  return value ? bytes_text(*value) : "-";
+}
 
 /// Of a count that only rises, but where it has begun anew.
 rate per_second(std::optional<std::uint64_t> before, std::uint64_t now, double seconds) {
@@ -51,7 +55,8 @@ std::string jobs_part(const snapshot& before, const snapshot& now, boost::json::
   for (const auto& job : now.cluster.jobs) {
     const auto [steps, samples] = speed_of(job, before, now);
     rows.push_back({std::to_string(job.number), job.name, text_of(steps), text_of(samples)});
-    list.push_back({{"number", job.number}, {"name", job.name}, {"steps_per_s", rate_json(steps)}, {"samples_per_s", rate_json(samples)}});
+    list.push_back(
+        {{"number", job.number}, {"name", job.name}, {"steps_per_s", rate_json(steps)}, {"samples_per_s", rate_json(samples)}});
   }
   return rows.size() == 1 ? "no jobs\n" : table(rows);
 }
@@ -85,7 +90,8 @@ std::string lanes_part(const snapshot& before, const snapshot& now, double secon
   for (const auto& node : now.reports.nodes)
     for (const auto& link : node.links) {
       const auto [sent, received] = speed_of(node, link, before, seconds);
-      rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes))});
+      rows.push_back(
+          {node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes))});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
                       {"sent_per_s", rate_json(sent)},
@@ -97,7 +103,9 @@ std::string lanes_part(const snapshot& before, const snapshot& now, double secon
 
 } // namespace
 
-boost::json::value rate_json(rate value) { return value ? boost::json::value(*value) : boost::json::value(nullptr); }
+boost::json::value rate_json(rate value) {
+  return value ? boost::json::value(*value) : boost::json::value(nullptr);
+}
 
 job_speed speed_of(const actors::job_view& job, const snapshot& before, const snapshot& now) {
   const auto seconds = now.at_s - before.at_s;
@@ -126,14 +134,16 @@ answer rates(const snapshot& before, const snapshot& now) {
 }
 
 answer links(const snapshot& before, const snapshot& now) {
-  std::vector<std::vector<std::string>> rows{{"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for"}};
+  std::vector<std::vector<std::string>> rows{
+      {"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for"}};
   boost::json::array list;
   const auto seconds = now.at_s - before.at_s;
   for (const auto& node : now.reports.nodes)
     for (const auto& link : node.links) {
       const auto [sent, received] = speed_of(node, link, before, seconds);
-      rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received), bytes_text(static_cast<double>(link.queued_bytes)),
-                      bytes_text(static_cast<double>(link.credit_bytes)), fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
+      rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received),
+                      bytes_text(static_cast<double>(link.queued_bytes)), bytes_text(static_cast<double>(link.credit_bytes)),
+                      fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
                       link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s) : ""});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
@@ -163,7 +173,8 @@ answer mailbox(const snapshot& before, const snapshot& now, const std::string& n
     empty_in = 0;
   else if (change < 0)
     empty_in = static_cast<double>(actor->mailbox) / -change;
-  auto text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, now), actor->node, actor->state, seconds_text(actor->since_s));
+  auto text =
+      fmt::format("{} on node {}: {} for {}\n", name_of(*actor, now), actor->node, actor->state, seconds_text(actor->since_s));
   text += fmt::format("  {} in its mailbox, {} {} before\n", counted(actor->mailbox, "message"), then, seconds_text(seconds));
   const auto done = handled_per_s(was, *actor, seconds);
   if (done)

@@ -20,7 +20,8 @@ struct job_speed {
 };
 job_speed speed_of(const actors::job_view& job, const snapshot& before, const snapshot& now);
 
-/// As `why` of one look; those that wait for each other may be between two messages, and then rounds are closed from one to the other.
+/// As `why` of one look; those that wait for each other may be between two messages, and then rounds are closed from one to the
+/// other.
 answer why(const snapshot& before, const snapshot& now, const std::string& actor);
 
 /// Per second: steps and samples of jobs, bytes of lanes. What was not there before, or has begun anew, has no rate (JSON: null).

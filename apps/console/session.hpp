@@ -24,8 +24,7 @@ namespace troupe::apps::console {
 class session {
 public:
   /// `person`: somebody at a terminal, who is asked before something ends and sees live views redrawn.
-  session(cluster_connection& connection, bool person)
-      : connection_(connection), asker_(connection.system()), person_(person) {}
+  session(cluster_connection& connection, bool person) : connection_(connection), asker_(connection.system()), person_(person) {}
 
   /// Sends the cluster a message and waits for what it says: an error when that takes longer than `patience`. A coordinator that
   /// was gone and is back is found again.

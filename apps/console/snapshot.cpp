@@ -46,7 +46,8 @@ std::string names_text(const std::vector<std::string>& ids) {
   std::vector<std::pair<std::string, std::vector<int>>> roles; // in the order of their first; who has no number is one of its own
   for (const auto& id : ids) {
     const auto blank = id.rfind(' ');
-    const bool numbered = blank != std::string::npos && blank + 1 < id.size() && id.find_first_not_of("0123456789", blank + 1) == std::string::npos;
+    const bool numbered =
+        blank != std::string::npos && blank + 1 < id.size() && id.find_first_not_of("0123456789", blank + 1) == std::string::npos;
     const auto role = numbered ? id.substr(0, blank) : id;
     auto of = std::ranges::find_if(roles, [&](const auto& known) { return known.first == role; });
     if (of == roles.end())
@@ -128,7 +129,9 @@ bool may_be_unseen(const snapshot& at, const std::string& name) {
 
 } // namespace
 
-bool is_nobody(const snapshot& at, const std::string& name) { return find_actor(at.actors(), at, name) == nullptr && !may_be_unseen(at, name); }
+bool is_nobody(const snapshot& at, const std::string& name) {
+  return find_actor(at.actors(), at, name) == nullptr && !may_be_unseen(at, name);
+}
 
 answer no_such(const snapshot& at, const std::string& name) {
   std::vector<std::string> names;
@@ -225,9 +228,11 @@ private:
     for (const auto& node : at_.reports.nodes)
       for (const auto& link : node.links)
         if (node.job == job && (from.empty() || (node.node == from && link.peer == to)) && link.stalled_s >= stalled_s)
-          return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node, link.peer,
-                             bytes_text(static_cast<double>(link.queued_bytes)),
-                             link.queued_bytes > link.credit_bytes ? fmt::format(", over its credit of {}", bytes_text(static_cast<double>(link.credit_bytes))) : "",
+          return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node,
+                             link.peer, bytes_text(static_cast<double>(link.queued_bytes)),
+                             link.queued_bytes > link.credit_bytes
+                                 ? fmt::format(", over its credit of {}", bytes_text(static_cast<double>(link.credit_bytes)))
+                                 : "",
                              seconds_text(link.stalled_s));
     return {};
   }
@@ -257,7 +262,9 @@ std::vector<actors::actor_report> snapshot::actors() const {
   return all;
 }
 
-std::string name_of(const actors::actor_report& actor, const snapshot& at) { return name_of(actor.id, actor.job, at); }
+std::string name_of(const actors::actor_report& actor, const snapshot& at) {
+  return name_of(actor.id, actor.job, at);
+}
 
 std::string actor_id(std::string name) {
   std::ranges::replace(name, ':', ' ');
@@ -268,7 +275,8 @@ std::string actor_id(std::string name) {
   return name;
 }
 
-const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at, const std::string& name) {
+const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at,
+                                       const std::string& name) {
   const auto wanted = actor_id(name);
   const auto found = std::ranges::find_if(all, [&](const auto& actor) { return name_of(actor, at) == wanted; });
   return found == all.end() ? nullptr : &*found;
@@ -280,12 +288,13 @@ answer ps(const snapshot& at, const std::string& only) {
   for (const auto& actor : at.actors()) {
     if (!only.empty() && actor.role != only && actor.node != only)
       continue;
-    rows.push_back({name_of(actor, at), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state, seconds_text(actor.since_s),
-                    std::to_string(actor.mailbox), fmt::format("{:.0f}", actor.messages_per_s), fmt::format("{:.0f} %", 100 * actor.busy),
-                    names_text(actor.waits_for)});
+    rows.push_back({name_of(actor, at), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state,
+                    seconds_text(actor.since_s), std::to_string(actor.mailbox), fmt::format("{:.0f}", actor.messages_per_s),
+                    fmt::format("{:.0f} %", 100 * actor.busy), names_text(actor.waits_for)});
     list.push_back(json_of(actor, at));
   }
-  auto text = rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "nothing of that role or on that node\n"} : table(rows);
+  auto text =
+      rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "nothing of that role or on that node\n"} : table(rows);
   boost::json::array silent;
   for (const auto& node : at.reports.nodes)
     if (!node.silent.empty()) {
@@ -300,15 +309,18 @@ answer show(const snapshot& at, const std::string& name) {
   const auto* actor = find_actor(all, at, name);
   if (actor == nullptr)
     return no_such(at, name);
-  std::string text = fmt::format("{} on node {}: {} for {}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
-  text += fmt::format("  {} in its mailbox, {} handled, {:.1f} a second; {:.1f} % of the time in handlers\n", counted(actor->mailbox, "message"),
-                      actor->messages, actor->messages_per_s, 100 * actor->busy);
+  std::string text =
+      fmt::format("{} on node {}: {} for {}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
+  text += fmt::format("  {} in its mailbox, {} handled, {:.1f} a second; {:.1f} % of the time in handlers\n",
+                      counted(actor->mailbox, "message"), actor->messages, actor->messages_per_s, 100 * actor->busy);
   if (actor->stuck)
-    text += fmt::format("  it has not answered{}\n", actor->handler_s > 0 ? ": in one handler for " + seconds_text(actor->handler_s) : "");
+    text += fmt::format("  it has not answered{}\n",
+                        actor->handler_s > 0 ? ": in one handler for " + seconds_text(actor->handler_s) : "");
   if (!actor->waits_for.empty() || !actor->waits_on.empty())
     text += fmt::format("  {}\n", waits_text(*actor).substr(2));
   if (!actor->parent.empty())
-    text += fmt::format("  spawned by {}{}\n", actor->parent, actor->watched_by.empty() ? "" : ", watched by " + actor->watched_by);
+    text +=
+        fmt::format("  spawned by {}{}\n", actor->parent, actor->watched_by.empty() ? "" : ", watched by " + actor->watched_by);
   if (!actor->last_error.empty())
     text += fmt::format("  last error: {}\n", actor->last_error);
   for (const auto& [key, value] : actor->fields)
@@ -357,7 +369,8 @@ answer why(const snapshot& at, const std::string& name, std::optional<double> ro
   std::string text;
   boost::json::array chain, causes;
   for (const auto* actor : found.chain()) {
-    text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s), waits_text(*actor));
+    text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s),
+                        waits_text(*actor));
     chain.push_back(json_of(*actor, at));
   }
   for (const auto& cause : found.causes()) {
@@ -366,7 +379,10 @@ answer why(const snapshot& at, const std::string& name, std::optional<double> ro
   }
   if (causes.empty())
     text += fmt::format("=> {}\n", circle_text(rounds_per_s));
-  return {text, {{"chain", std::move(chain)}, {"causes", std::move(causes)}, {"rounds_per_s", rounds_per_s ? boost::json::value(*rounds_per_s) : nullptr}}};
+  return {text,
+          {{"chain", std::move(chain)},
+           {"causes", std::move(causes)},
+           {"rounds_per_s", rounds_per_s ? boost::json::value(*rounds_per_s) : nullptr}}};
 }
 
 answer nodes(const snapshot& at) {
@@ -386,7 +402,12 @@ answer nodes(const snapshot& at) {
     may += member.what.worker ? (may.empty() ? "workers" : ", workers") : "";
     rows.push_back({member.what.name, member.what.host, may, state_text, job == 0 ? "" : std::to_string(job),
                     member.pid == 0 ? "" : std::to_string(member.pid)});
-    list.push_back({{"name", member.what.name}, {"host", member.what.host}, {"state", state}, {"leaving_s", member.leaving_s}, {"job", job}, {"pid", member.pid}});
+    list.push_back({{"name", member.what.name},
+                    {"host", member.what.host},
+                    {"state", state},
+                    {"leaving_s", member.leaving_s},
+                    {"job", job},
+                    {"pid", member.pid}});
   }
   return {table(rows), {{"nodes", std::move(list)}}};
 }
@@ -395,7 +416,8 @@ namespace {
 
 /// Those that have ended, the newest last.
 std::string ended_part(const std::vector<actors::job_title>& known, boost::json::array& list) {
-  std::vector<std::vector<std::string>> rows{{"job", "name", "protocol", "step", "train loss", "test loss", "accuracy", "how it ended"}};
+  std::vector<std::vector<std::string>> rows{
+      {"job", "name", "protocol", "step", "train loss", "test loss", "accuracy", "how it ended"}};
   for (const auto& job : known) {
     if (!job.ended)
       continue;
@@ -404,7 +426,8 @@ std::string ended_part(const std::vector<actors::job_title>& known, boost::json:
     const auto text = [](bool has, double value) { return has ? fmt::format("{:.4f}", value) : std::string{"-"}; };
     const bool evaluated = job.evaluated.has_value();
     rows.push_back({std::to_string(job.number), job.name, job.protocol, std::to_string(std::max(now.step, last.step)),
-                    text(job.now.has_value(), now.train_loss), text(evaluated, last.test_loss), text(evaluated, last.test_accuracy), job.state});
+                    text(job.now.has_value(), now.train_loss), text(evaluated, last.test_loss),
+                    text(evaluated, last.test_accuracy), job.state});
     list.push_back({{"number", job.number},
                     {"name", job.name},
                     {"protocol", job.protocol},
@@ -423,8 +446,8 @@ answer jobs(const actors::cluster_view& cluster, const actors::history& past) {
   std::vector<std::vector<std::string>> rows{{"job", "name", "protocol", "state", "step", "epoch", "nodes"}};
   boost::json::array list;
   for (const auto& job : cluster.jobs) {
-    rows.push_back({std::to_string(job.number), job.name, job.protocol, job.state, std::to_string(job.steps), fmt::format("{:.2f}", job.epochs),
-                    fmt::format("{}", fmt::join(job.nodes, ", "))});
+    rows.push_back({std::to_string(job.number), job.name, job.protocol, job.state, std::to_string(job.steps),
+                    fmt::format("{:.2f}", job.epochs), fmt::format("{}", fmt::join(job.nodes, ", "))});
     list.push_back({{"number", job.number},
                     {"name", job.name},
                     {"protocol", job.protocol},

@@ -47,8 +47,8 @@ std::string seconds_text(double seconds);
 /// One line about each actor; `only`: a role or a node, empty: all.
 answer ps(const snapshot& at, const std::string& only);
 answer show(const snapshot& at, const std::string& actor);
-/// The chain of waits from this actor down to what holds everybody up. `rounds_per_s`: of its job, where that is known: while rounds are
-/// closed, those that wait for each other are between two messages.
+/// The chain of waits from this actor down to what holds everybody up. `rounds_per_s`: of its job, where that is known: while
+/// rounds are closed, those that wait for each other are between two messages.
 answer why(const snapshot& at, const std::string& actor, std::optional<double> rounds_per_s = {});
 answer nodes(const snapshot& at);
 /// Those that run, the queue, and how the last that ended did.

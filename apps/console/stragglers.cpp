@@ -85,8 +85,9 @@ usual usual_of(const std::vector<worker_times>& workers, double worker_times::*p
   out.mad = median_of(deviations);
   if (times.size() < fewest_with_a_spread) {
     out.yardstick = std::ranges::min(times);
-    out.limit = out.yardstick + 0.5 * std::max(out.yardstick, std::ranges::min(steps)); // a lane of no length is no measure of others
-  } else { // as the deadline protocol has it
+    out.limit =
+        out.yardstick + 0.5 * std::max(out.yardstick, std::ranges::min(steps)); // a lane of no length is no measure of others
+  } else {                                                                      // as the deadline protocol has it
     out.yardstick = out.median;
     out.limit = out.median + std::max(3 * out.mad, 0.1 * out.median);
   }
@@ -99,11 +100,14 @@ struct measure {
   bool spread; ///< there are enough for one
 
   explicit measure(const std::vector<worker_times>& workers)
-      : compute(usual_of(workers, &worker_times::compute)), network(usual_of(workers, &worker_times::network)), queue(usual_of(workers, &worker_times::queue)),
-        spread(std::ranges::count_if(workers, [](const auto& each) { return !each.actor.stuck && each.compute > 0; }) >= std::ptrdiff_t{fewest_with_a_spread}) {}
+      : compute(usual_of(workers, &worker_times::compute)), network(usual_of(workers, &worker_times::network)),
+        queue(usual_of(workers, &worker_times::queue)),
+        spread(std::ranges::count_if(workers, [](const auto& each) { return !each.actor.stuck && each.compute > 0; })
+               >= std::ptrdiff_t{fewest_with_a_spread}) {}
 
   std::string rule() const {
-    return spread ? "more than three MADs, and a tenth, above the median" : "half again as long as the fastest: so few workers have no spread";
+    return spread ? "more than three MADs, and a tenth, above the median"
+                  : "half again as long as the fastest: so few workers have no spread";
   }
 
   /// Empty: nothing is unusual about it.
@@ -125,7 +129,8 @@ private:
   /// What is less than a tenth of a step holds nobody up, however unusual it is.
   bool beyond(double ms, const usual& of) const { return ms > of.limit && ms > 0.1 * compute.yardstick; }
   std::string in_words(double ms, const usual& of) const {
-    return of.yardstick > 0 ? fmt::format("{:.1f} times the {}", ms / of.yardstick, spread ? "median" : "fastest") : fmt::format("{:.2f} ms", ms);
+    return of.yardstick > 0 ? fmt::format("{:.1f} times the {}", ms / of.yardstick, spread ? "median" : "fastest")
+                            : fmt::format("{:.2f} ms", ms);
   }
 };
 
@@ -141,9 +146,14 @@ answer stragglers(const snapshot& at) {
   const auto ms_text = [](double ms) { return fmt::format("{:.2f} ms", ms); };
   for (const auto& each : workers) {
     const auto verdict = usually.verdict(each);
-    rows.push_back({name_of(each.actor, at), each.actor.node, ms_text(each.compute), ms_text(each.network), ms_text(each.queue), verdict});
-    list.push_back({{"id", name_of(each.actor, at)}, {"node", each.actor.node}, {"compute_ms", each.compute}, {"network_ms", each.network},
-                    {"queue_ms", each.queue}, {"verdict", verdict}});
+    rows.push_back(
+        {name_of(each.actor, at), each.actor.node, ms_text(each.compute), ms_text(each.network), ms_text(each.queue), verdict});
+    list.push_back({{"id", name_of(each.actor, at)},
+                    {"node", each.actor.node},
+                    {"compute_ms", each.compute},
+                    {"network_ms", each.network},
+                    {"queue_ms", each.queue},
+                    {"verdict", verdict}});
   }
   const auto& [compute, network, queue] = std::tie(usually.compute, usually.network, usually.queue);
   rows.push_back({"median", "", ms_text(compute.median), ms_text(network.median), ms_text(queue.median), ""});

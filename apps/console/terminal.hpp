@@ -19,13 +19,13 @@ struct screen {
 /// Of standard output; where that is no terminal, as the environment has it.
 screen current_screen();
 
-/// A picture of at most the screen's size that overwrites the last one: a title line, then as much of the text as fits, cut at the
-/// right edge; what does not fit below is counted. Ends of lines and the rest of the screen are erased behind what was written,
-/// so that nothing is blank in between.
+/// A picture of at most the screen's size that overwrites the last one: a title line, then as much of the text as fits, cut at
+/// the right edge; what does not fit below is counted. Ends of lines and the rest of the screen are erased behind what was
+/// written, so that nothing is blank in between.
 std::string frame(const std::string& title, const std::string& text, const screen& on);
 
-/// Draws what `look` says in place once a second, and when the size of the terminal changes, until a key is pressed or it is wrong;
-/// the last answer. Standard input and output are a terminal, which is afterwards as it was, however this ends.
+/// Draws what `look` says in place once a second, and when the size of the terminal changes, until a key is pressed or it is
+/// wrong; the last answer. Standard input and output are a terminal, which is afterwards as it was, however this ends.
 answer redraw(const std::string& title, const std::function<answer()>& look);
 
 } // namespace troupe::apps::console

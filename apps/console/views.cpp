@@ -33,7 +33,8 @@ std::string jobs_head(const snapshot& now, const snapshot* before, boost::json::
   std::string text;
   for (const auto& job : now.cluster.jobs) {
     const auto speed = before != nullptr ? speed_of(job, *before, now) : job_speed{};
-    text += fmt::format("job {} ({}), {}, {}: step {}, epoch {:.2f}", job.number, job.name, job.protocol, job.state, job.steps, job.epochs);
+    text += fmt::format("job {} ({}), {}, {}: step {}, epoch {:.2f}", job.number, job.name, job.protocol, job.state, job.steps,
+                        job.epochs);
     if (speed.steps && speed.samples)
       text += fmt::format("; {:.0f} steps/s, {:.0f} samples/s", *speed.steps, *speed.samples);
     text += '\n';
@@ -86,7 +87,8 @@ private:
       const auto* turn = unicode_ ? (last ? "└─ " : "├─ ") : (last ? "`- " : "|- ");
       const auto* edge = last ? "   " : unicode_ ? "│  " : "|  ";
       const auto name = name_of(actor, at_);
-      rows_.push_back({indent + turn + name, actor.node, actor.state, seconds_text(actor.since_s), actor.watched_by.empty() ? "nobody" : actor.watched_by});
+      rows_.push_back({indent + turn + name, actor.node, actor.state, seconds_text(actor.since_s),
+                       actor.watched_by.empty() ? "nobody" : actor.watched_by});
       list.push_back({{"id", name},
                       {"role", actor.role},
                       {"node", actor.node},
@@ -120,8 +122,9 @@ answer top(const snapshot& now, const snapshot* before, const std::string& order
   auto text = jobs_head(now, before, jobs);
   std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "    for", "mailbox", "messages/s", "busy", "waits for"}};
   for (const auto& actor : all) {
-    rows.push_back({name_of(actor, now), actor.node, actor.state, fmt::format("{:>7}", seconds_text(actor.since_s)), fmt::format("{:>7}", actor.mailbox),
-                    fmt::format("{:>10.1f}", actor.messages_per_s), fmt::format("{:>3.0f}%", 100 * actor.busy), names_text(actor.waits_for)});
+    rows.push_back({name_of(actor, now), actor.node, actor.state, fmt::format("{:>7}", seconds_text(actor.since_s)),
+                    fmt::format("{:>7}", actor.mailbox), fmt::format("{:>10.1f}", actor.messages_per_s),
+                    fmt::format("{:>3.0f}%", 100 * actor.busy), names_text(actor.waits_for)});
     list.push_back(json_of(actor, now));
   }
   text += rows.size() == 1 ? "there are no actors\n" : fmt::format("{}{}", text.empty() ? "" : "\n", table(rows));

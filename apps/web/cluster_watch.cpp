@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;
 
-/// From one look to the next. A look takes some microseconds of an actor's node and of ours: of tens of thousands it is taken more
-/// rarely. That a look took long is no reason, for then somebody does not answer.
+/// From one look to the next. A look takes some microseconds of an actor's node and of ours: of tens of thousands it is taken
+/// more rarely. That a look took long is no reason, for then somebody does not answer.
 std::chrono::microseconds pause_after(const actors::cluster_report& all) {
   std::chrono::microseconds out{0};
   for (const auto& node : all.nodes)
@@ -50,16 +50,16 @@ public:
 private:
   void look() {
     self_->request(onlooker_, caf::infinite, caf::get_atom_v)
-      .then(
-        [this](actors::cluster_view& view, actors::cluster_report& all) {
-          const auto pause = pause_after(all);
-          feed_->on_snapshot({std::move(view), std::move(all)});
-          again(pause);
-        },
-        [this](const caf::error& e) {
-          feed_->on_silence("the cluster does not answer: " + actors::explain(e));
-          again(1s);
-        });
+        .then(
+            [this](actors::cluster_view& view, actors::cluster_report& all) {
+              const auto pause = pause_after(all);
+              feed_->on_snapshot({std::move(view), std::move(all)});
+              again(pause);
+            },
+            [this](const caf::error& e) {
+              feed_->on_silence("the cluster does not answer: " + actors::explain(e));
+              again(1s);
+            });
   }
 
   void again(std::chrono::microseconds pause) { self_->delayed_send(self_, pause, caf::tick_atom_v); }
@@ -72,8 +72,11 @@ private:
 } // namespace
 
 cluster_watch::cluster_watch(caf::actor_system& system, actors::cluster_actor cluster, std::shared_ptr<feed> to)
-    : asker_(caf::actor_cast<caf::actor>(system.spawn<asker_actor::stateful_impl<asker_state>>(std::move(cluster), std::move(to)))) {}
+    : asker_(
+        caf::actor_cast<caf::actor>(system.spawn<asker_actor::stateful_impl<asker_state>>(std::move(cluster), std::move(to)))) {}
 
-cluster_watch::~cluster_watch() { caf::anon_send_exit(asker_, caf::exit_reason::user_shutdown); }
+cluster_watch::~cluster_watch() {
+  caf::anon_send_exit(asker_, caf::exit_reason::user_shutdown);
+}
 
 } // namespace troupe::apps::web

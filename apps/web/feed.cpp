@@ -34,7 +34,8 @@ boost::json::object json_of(const actors::job& job) {
           {"shards", job.cluster.shards},
           {"nodes", job.cluster.nodes},
           {"seed", job.seed},
-          {"target_accuracy", job.stop.target_accuracy > 0 ? boost::json::value(job.stop.target_accuracy) : boost::json::value(nullptr)}};
+          {"target_accuracy",
+           job.stop.target_accuracy > 0 ? boost::json::value(job.stop.target_accuracy) : boost::json::value(nullptr)}};
 }
 
 /// What holds a round up that takes long: the coordinator knows for how long there has been no step.
@@ -50,7 +51,9 @@ boost::json::array causes_of(const console::snapshot& at) {
 
 /// What a worker has of its own is part of it, on a page, and a node is a place.
 void keep_roles(console::snapshot& at) {
-  const auto is_part = [](const std::string& id) { return id.starts_with("compute ") || id.starts_with("loader ") || id.starts_with("node "); };
+  const auto is_part = [](const std::string& id) {
+    return id.starts_with("compute ") || id.starts_with("loader ") || id.starts_with("node ");
+  };
   for (auto& node : at.reports.nodes) {
     std::erase_if(node.actors, [&](const auto& actor) { return is_part(actor.id); });
     for (auto& actor : node.actors)
@@ -193,7 +196,9 @@ void feed::bring_back_the_silent(console::snapshot& at) {
     }
 }
 
-double feed::now_s() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count(); }
+double feed::now_s() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+}
 
 boost::json::object feed::progress_json() const {
   const auto& p = *progress_;
@@ -213,7 +218,8 @@ boost::json::object feed::progress_json() const {
 boost::json::object feed::curves_json() const {
   boost::json::array losses, evaluations;
   for (const auto& point : losses_.points())
-    losses.push_back(boost::json::array{five_digits(point.at), five_digits(point.mean), five_digits(point.low), five_digits(point.high)});
+    losses.push_back(
+        boost::json::array{five_digits(point.at), five_digits(point.mean), five_digits(point.low), five_digits(point.high)});
   for (const auto& e : evaluations_)
     evaluations.push_back({{"step", e.step},
                            {"samples", e.samples},
@@ -229,19 +235,21 @@ void feed::publish() const {
   boost::json::array events;
   for (const auto& [at, text] : events_)
     events.push_back(boost::json::array{std::round(at * 10) / 10, text});
-  publish_(boost::json::serialize(boost::json::object{{"version", 1},
-                                                      {"job", json_of(job_)},
-                                                      {"state", state_},
-                                                      {"reason", reason_},
-                                                      {"at_s", std::round(now_s() * 10) / 10},
-                                                      {"progress", progress_ ? boost::json::value(progress_json()) : nullptr},
-                                                      {"curves", curves_json()},
-                                                      {"events", std::move(events)},
-                                                      {"cluster", cluster_},
-                                                      {"result", result_.empty() ? boost::json::value(nullptr) : boost::json::value(result_)}}));
+  publish_(boost::json::serialize(
+      boost::json::object{{"version", 1},
+                          {"job", json_of(job_)},
+                          {"state", state_},
+                          {"reason", reason_},
+                          {"at_s", std::round(now_s() * 10) / 10},
+                          {"progress", progress_ ? boost::json::value(progress_json()) : nullptr},
+                          {"curves", curves_json()},
+                          {"events", std::move(events)},
+                          {"cluster", cluster_},
+                          {"result", result_.empty() ? boost::json::value(nullptr) : boost::json::value(result_)}}));
 }
 
-std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& what, std::shared_ptr<actors::run_observer> next) {
+std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& what,
+                               std::shared_ptr<actors::run_observer> next) {
   return std::make_shared<feed>(what, std::move(next), [&page](std::string json) { page.publish(std::move(json)); });
 }
 

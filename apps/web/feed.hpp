@@ -24,8 +24,8 @@
 
 namespace troupe::apps::web {
 
-/// Listens to a run on its way to another observer, hears once a second from the cluster, and publishes all there is to know as one
-/// object: whoever opens the page late misses nothing. What it keeps is bounded. Thread-safe.
+/// Listens to a run on its way to another observer, hears once a second from the cluster, and publishes all there is to know as
+/// one object: whoever opens the page late misses nothing. What it keeps is bounded. Thread-safe.
 class feed final : public actors::run_observer {
 public:
   /// `publish` is given one line of JSON and must not wait. `next` may be null.
@@ -68,7 +68,8 @@ private:
 };
 
 /// A feed to `page`, which outlives it.
-std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& what, std::shared_ptr<actors::run_observer> next);
+std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& what,
+                               std::shared_ptr<actors::run_observer> next);
 
 /// The page itself: HTML with its style and script inside.
 extern const char* const page;

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::size_t most_standing_out = 6, most_arrows = 300;
 
-bool in_trouble(const box& actor) { return actor.mood == "slow" || actor.mood == "stuck"; }
+bool in_trouble(const box& actor) {
+  return actor.mood == "slow" || actor.mood == "stuck";
+}
 
 /// The worse of two moods that as many are in.
 std::string mood_of_most(const std::map<std::string, std::size_t>& of) {
@@ -93,7 +95,9 @@ private:
 
 } // namespace
 
-double brief(double value) { return std::round(value * 1000) / 1000; }
+double brief(double value) {
+  return std::round(value * 1000) / 1000;
+}
 
 picture folded(picture all) {
   std::vector<std::string> roles;
@@ -106,7 +110,8 @@ picture folded(picture all) {
   picture out;
   std::map<std::string, std::string> stands_for;
   for (const auto& role : roles)
-    std::ranges::move(of[role].size() > most_alone ? role_folding{std::move(of[role]), stands_for}.take() : std::move(of[role]), std::back_inserter(out.boxes));
+    std::ranges::move(of[role].size() > most_alone ? role_folding{std::move(of[role]), stands_for}.take() : std::move(of[role]),
+                      std::back_inserter(out.boxes));
 
   std::map<std::string, std::size_t> behind;
   for (const auto& [member, group] : stands_for)

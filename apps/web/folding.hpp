@@ -39,10 +39,10 @@ struct picture {
   std::vector<arrow> arrows; ///< the widest first
 };
 
-/// Makes a picture small enough to be drawn: where a role has more than most_alone, "workers on b" stands for those of a node, and
-/// "workers on other nodes" for those of the nodes beyond as many again, of which those in trouble come first. A few that are slow or do
-/// not answer stand out, but where all of their node do. An arrow between groups is as wide as the waits of all that are behind it, of one
-/// on average.
+/// Makes a picture small enough to be drawn: where a role has more than most_alone, "workers on b" stands for those of a node,
+/// and "workers on other nodes" for those of the nodes beyond as many again, of which those in trouble come first. A few that are
+/// slow or do not answer stand out, but where all of their node do. An arrow between groups is as wide as the waits of all that
+/// are behind it, of one on average.
 picture folded(picture all);
 
 /// To three digits: more than a page shows, and half the bytes.

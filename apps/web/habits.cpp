@@ -98,8 +98,14 @@ picture habits::actors(const console::snapshot& at) const {
   picture out;
   for (const auto& actor : at.actors()) {
     const auto id = console::name_of(actor, at);
-    box one{.id = id, .role = actor.role, .node = actor.node, .state = actor.state, .since_s = actor.since_s, .mailbox = actor.mailbox,
-            .waits_for = actor.waits_for, .mood = mood_of(actor, id)};
+    box one{.id = id,
+            .role = actor.role,
+            .node = actor.node,
+            .state = actor.state,
+            .since_s = actor.since_s,
+            .mailbox = actor.mailbox,
+            .waits_for = actor.waits_for,
+            .mood = mood_of(actor, id)};
     if (const auto known = actors_.find(id); known != actors_.end()) {
       for (const auto& [kind, share] : known->second.kinds)
         one.shares[kind] = share.mean();
@@ -146,7 +152,11 @@ boost::json::object habits::stragglers(const console::snapshot& at) const {
   boost::json::array nodes;
   for (const auto& [node, ms] : by_node)
     if (nodes.size() < most_alone)
-      nodes.push_back({{"id", node}, {"count", ms.size()}, {"compute_ms", brief(console::median_of(ms))}, {"low_ms", brief(std::ranges::min(ms))}, {"high_ms", brief(std::ranges::max(ms))}});
+      nodes.push_back({{"id", node},
+                       {"count", ms.size()},
+                       {"compute_ms", brief(console::median_of(ms))},
+                       {"low_ms", brief(std::ranges::min(ms))},
+                       {"high_ms", brief(std::ranges::max(ms))}});
   out["left_out"] = by_node.size() - nodes.size();
   out["nodes"] = std::move(nodes);
   return out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What actors have been doing lately: a step takes milliseconds, and somebody who looks once a second wants to see more than chance.
+// What actors have been doing lately: a step takes milliseconds, and somebody who looks once a second wants to see more than
+// chance.
 #pragma once
 
 #include <map>
@@ -14,8 +15,8 @@
 
 namespace troupe::apps::web {
 
-/// Shares of the recent looks at a cluster, the latest counting most: with what each actor was busy, for whom it waited, how long its
-/// steps took, and how fast each lane was. Actors and lanes that are gone are forgotten.
+/// Shares of the recent looks at a cluster, the latest counting most: with what each actor was busy, for whom it waited, how long
+/// its steps took, and how fast each lane was. Actors and lanes that are gone are forgotten.
 class habits {
 public:
   /// `at_s`: when this was seen; later than what was seen before.
@@ -23,11 +24,12 @@ public:
 
   /// Each actor with what it has been doing, and who has been waiting for whom.
   picture actors(const console::snapshot& at) const;
-  /// The console's `stragglers`, with the means of what was seen, whose verdict holds for most of the time. Of more than most_alone workers
-  /// those that are slow or stuck, and `nodes: [{id count compute_ms low_ms high_ms}]` with the median and the range of each node's others;
-  /// `left_out`: how many nodes there are beyond those.
+  /// The console's `stragglers`, with the means of what was seen, whose verdict holds for most of the time. Of more than
+  /// most_alone workers those that are slow or stuck, and `nodes: [{id count compute_ms low_ms high_ms}]` with the median and the
+  /// range of each node's others; `left_out`: how many nodes there are beyond those.
   boost::json::object stragglers(const console::snapshot& at) const;
-  /// Lanes with bytes a second: no more than `most`, those that have sent most. Of more than a dozen only those over which something goes.
+  /// Lanes with bytes a second: no more than `most`, those that have sent most. Of more than a dozen only those over which
+  /// something goes.
   boost::json::array lanes(std::size_t most) const;
   /// The others, together: `count`, `sent_per_s`, `bytes_sent`, `bytes_queued`.
   boost::json::object other_lanes(std::size_t most) const;

@@ -44,8 +44,8 @@ void multiply(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n
     TROUPE_ASSERT(value <= INT32_MAX);
     return static_cast<blasint>(value);
   };
-  cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, narrow(m), narrow(n),
-              narrow(k), 1, a, narrow(transpose_a ? m : k), b, narrow(transpose_b ? k : n), beta, c, narrow(n));
+  cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, narrow(m),
+              narrow(n), narrow(k), 1, a, narrow(transpose_a ? m : k), b, narrow(transpose_b ? k : n), beta, c, narrow(n));
 }
 
 } // namespace

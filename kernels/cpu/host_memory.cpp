@@ -32,7 +32,8 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
 
 host_memory find_host_memory() {
   constexpr std::uint64_t kibibyte = 1024;
-  host_memory found{number_after("/proc/meminfo", "MemTotal") * kibibyte, number_after("/proc/meminfo", "MemAvailable") * kibibyte};
+  host_memory found{number_after("/proc/meminfo", "MemTotal") * kibibyte,
+                    number_after("/proc/meminfo", "MemAvailable") * kibibyte};
   std::string group;
   std::getline(std::ifstream("/proc/self/cgroup"), group);
   if (!group.starts_with("0::"))

@@ -9,8 +9,8 @@
 
 namespace troupe::kernels {
 
-/// Whether this build has oneDNN (CMake: TROUPE_WITH_ONEDNN). It is 40 MB and cannot be had in parts, so that a bundle does without:
-/// OpenBLAS multiplies then, and convolutions are im2col.
+/// Whether this build has oneDNN (CMake: TROUPE_WITH_ONEDNN). It is 40 MB and cannot be had in parts, so that a bundle does
+/// without: OpenBLAS multiplies then, and convolutions are im2col.
 bool has_onednn();
 /// "oneDNN 2.6.3", or an empty string.
 std::string onednn_version();

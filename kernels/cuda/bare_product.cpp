@@ -48,7 +48,8 @@ public:
     const std::size_t most = workspace_bytes;
     TROUPE_CUDA(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most));
     int found = 0;
-    TROUPE_CUDA(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, operand_, operand_, result_, result_, preference_, 1, &chosen_, &found));
+    TROUPE_CUDA(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, operand_, operand_, result_, result_, preference_, 1,
+                                               &chosen_, &found));
     if (found == 0)
       fail("cublasLtMatmulAlgoGetHeuristic", "no algorithm", fmt::format("{0} x {0} x {0}", size));
   }
@@ -106,8 +107,10 @@ double seconds_of(const bare_product& product, cudaStream_t on, const void* a, c
 } // namespace troupe::kernels::cuda
 
 /// See cuda_library::bare_product. Waits for the device; throws device_error.
-extern "C" __attribute__((visibility("default"))) double
-troupe_cuda_bare_product(const float* a, const float* b, float* c, std::int64_t size, troupe::kernels::precision arithmetic, int times) {
+extern "C" __attribute__((visibility("default"))) double troupe_cuda_bare_product(const float* a, const float* b, float* c,
+                                                                                  std::int64_t size,
+                                                                                  troupe::kernels::precision arithmetic,
+                                                                                  int times) {
   using namespace troupe::kernels;
   using namespace troupe::kernels::cuda;
   cudaPointerAttributes where;

@@ -120,9 +120,10 @@ void block_pool::out_of_memory(std::size_t capacity) const {
                                              capacity, used_bytes()));
   std::size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  throw kernels::out_of_memory(fmt::format("cuda:{} is out of memory: {} bytes asked for, {} in use by this queue, {} free of {}; "
-                                           "a smaller batch, fewer workers on this device, or a larger device would do",
-                                           device_, capacity, used_bytes(), free, total));
+  throw kernels::out_of_memory(
+      fmt::format("cuda:{} is out of memory: {} bytes asked for, {} in use by this queue, {} free of {}; "
+                  "a smaller batch, fewer workers on this device, or a larger device would do",
+                  device_, capacity, used_bytes(), free, total));
 }
 
 bool block_pool::owns(const void* address) const {

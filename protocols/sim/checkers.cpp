@@ -206,8 +206,8 @@ limits_are_exact::limits_are_exact(const options& job) {
 void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& what) {
   if (const auto* now = std::get_if<plan_parcel>(&what))
     plans_.try_emplace((*now)->epoch, **now);
-  if (const auto* part = std::get_if<params_parcel>(&what); part != nullptr && to.what == role::evaluator && part->from.value == 0
-                                                            && part->what.ver != held_at_)
+  if (const auto* part = std::get_if<params_parcel>(&what);
+      part != nullptr && to.what == role::evaluator && part->from.value == 0 && part->what.ver != held_at_)
     wrong(fmt::format("version {} is evaluated, and {} held", part->what.ver.value, held_at_.value));
   if (const auto* found = std::get_if<evaluated>(&what); found != nullptr && found->ver != held_at_)
     wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));

@@ -80,7 +80,7 @@ private:
     nanoseconds done_at = 0;       ///< when it ends; 0: none
     computed outcome{};
     std::optional<std::pair<batch, local_step_rule>> own_step{}; ///< under way
-    std::uint64_t steps = 0;    ///< computed so far, over all lives: what measured times are drawn by
+    std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
     nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
     nanoseconds paused_until = 0;
     int partitions = 0;
@@ -113,8 +113,7 @@ private:
 
   // -- the network (delivery.cpp)
   host_id host_of(endpoint who) const;
-  void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0,
-            std::optional<nanoseconds> left = {});
+  void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {});
   void arrive(parcel&& what);
   void transmit(parcel&& what);
   void look_at(host_link which);
@@ -212,7 +211,7 @@ private:
     std::map<worker_id, std::optional<peer_parcel>> replicas{};
   };
   std::optional<collection> collecting_;
-  version averaged_; ///< the last
+  version averaged_;           ///< the last
   nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
   nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
   std::set<push_id> parked_at_lead_;

@@ -120,7 +120,8 @@ void cluster::look_at(host_link which) {
     queue_.push(*next, which);
 }
 
-/// At a worker that is paused, or on one side or the other of a partition. Workers that wait for nobody stop while the job is held.
+/// At a worker that is paused, or on one side or the other of a partition. Workers that wait for nobody stop while the job is
+/// held.
 bool cluster::waits_at_worker(const parcel& what) {
   const auto park_at = [&what](worker_seat& at) {
     at.parked.push_back(what);

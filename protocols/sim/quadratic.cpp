@@ -78,7 +78,8 @@ void optimize(const quadratic_options& how, optimizer_state& state, numbers& x, 
 }
 
 double rate_of(const quadratic_options& how, std::uint64_t samples, std::uint32_t workers) {
-  return how.learning_rate ? how.learning_rate(static_cast<double>(samples) / static_cast<double>(how.data_size), workers) : how.lr;
+  return how.learning_rate ? how.learning_rate(static_cast<double>(samples) / static_cast<double>(how.data_size), workers)
+                           : how.lr;
 }
 
 std::size_t edge(std::size_t dimensions, std::uint32_t index, std::uint32_t shards) {

@@ -29,9 +29,9 @@ struct worker_totals {
 
 struct result {
   bool failed = false;
-  std::string reason{}; ///< why the job ended
+  std::string reason{};     ///< why the job ended
   bool interrupted = false; ///< `options::interrupted` said so
-  bool stalled = false; ///< given up: `reason` names whom the job waits for
+  bool stalled = false;     ///< given up: `reason` names whom the job waits for
   bool target_reached = false;
   nanoseconds time_to_target = 0; ///< training time
   nanoseconds virtual_time = 0;   ///< training time

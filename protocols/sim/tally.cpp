@@ -32,7 +32,9 @@ class tally_worker final : public worker_numerics {
 public:
   explicit tally_worker(member self) : self_(self) {}
 
-  gradient gradient_at(const tensor&, const batch& of) override { return {.what = tensor_of(gradients_of(self_, of, 1)), .loss = 1}; }
+  gradient gradient_at(const tensor&, const batch& of) override {
+    return {.what = tensor_of(gradients_of(self_, of, 1)), .loss = 1};
+  }
   void adopt(const tensor&) override {}
   gradient local_step(const batch& of, const local_step_rule&) override {
     add_scaled(own_, gradients_of(self_, of, -1), 1);

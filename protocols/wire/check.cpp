@@ -53,8 +53,9 @@ fault check(const push& p) {
 fault check(const step_rule& s) {
   if (s.what > step_rule::kind::linear)
     return fmt::format("step of the unknown kind {}", static_cast<unsigned>(s.what));
-  return first_of(finite("learning-rate scale", s.lr_scale), finite("outer learning rate", s.lr), finite("outer momentum", s.momentum),
-                  finite("parameter weight", s.parameter_weight), finite("threshold", s.threshold));
+  return first_of(finite("learning-rate scale", s.lr_scale), finite("outer learning rate", s.lr),
+                  finite("outer momentum", s.momentum), finite("parameter weight", s.parameter_weight),
+                  finite("threshold", s.threshold));
 }
 
 fault check(const push_part& m) {
@@ -74,9 +75,8 @@ fault check(const addressed<arrival>& m) {
 }
 fault check(const addressed<close>& m) {
   const close& c = m.what;
-  if (auto found =
-          first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
-                   check(c.step), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
+  if (auto found = first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
+                            check(c.step), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
     return found;
   if (c.compensate != delay_compensation{})
     return "terms of a rule that applies each push alone, which has no lane to its holder";

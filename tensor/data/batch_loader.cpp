@@ -22,7 +22,8 @@ batch batch_loader::load(const slice& rows) {
     return {};
   batch made = gather(
       std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
-  made.place = rows.epoch * static_cast<std::uint64_t>(data_->size()) + static_cast<std::uint64_t>(first_own(dealing_, data_->size()) + rows.begin);
+  made.place = rows.epoch * static_cast<std::uint64_t>(data_->size())
+               + static_cast<std::uint64_t>(first_own(dealing_, data_->size()) + rows.begin);
   return made;
 }
 

@@ -22,8 +22,9 @@ struct batch {
   kernels::buffer x;      ///< floats (rows, sample)
   kernels::buffer labels; ///< 32-bit integers (rows)
   std::int64_t rows = 0;  ///< an empty batch has no buffers
-  /// Of the first row among all that the job hands out, epoch after epoch; the other rows follow. Where each worker has samples of
-  /// its own, in each epoch the earlier workers' come first. It keys what is drawn for a row: whoever computes it draws the same.
+  /// Of the first row among all that the job hands out, epoch after epoch; the other rows follow. Where each worker has samples
+  /// of its own, in each epoch the earlier workers' come first. It keys what is drawn for a row: whoever computes it draws the
+  /// same.
   std::uint64_t place = 0;
 };
 

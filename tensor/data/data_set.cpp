@@ -50,9 +50,10 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
   if (spec.source == "csv")
     return load_table(spec, seed);
 
-  if (std::error_code ignored; spec.source != "digits" && std::filesystem::exists(spec.path, ignored) && !std::filesystem::is_directory(spec.path, ignored))
-    return error{errc::bad_data, fmt::format("{}: a file, and source = \"{}\" reads a folder; did you mean {}?", spec.path, spec.source,
-                                             std::filesystem::absolute(spec.path, ignored).parent_path().string())};
+  if (std::error_code ignored; spec.source != "digits" && std::filesystem::exists(spec.path, ignored)
+                               && !std::filesystem::is_directory(spec.path, ignored))
+    return error{errc::bad_data, fmt::format("{}: a file, and source = \"{}\" reads a folder; did you mean {}?", spec.path,
+                                             spec.source, std::filesystem::absolute(spec.path, ignored).parent_path().string())};
   auto images =
       spec.source == "digits" ? draw(spec, seed)
       : spec.source == "idx"  ? read_idx_folder(spec.path)

@@ -162,7 +162,8 @@ data_pair make_table_pair(table_halves rows) {
   auto columns = column_moments(train);
   scale(train, columns);
   scale(test, columns);
-  return {std::make_shared<table_set>(std::move(train)), std::make_shared<table_set>(std::move(test)), scaling_of(columns, "column", 1)};
+  return {std::make_shared<table_set>(std::move(train)), std::make_shared<table_set>(std::move(test)),
+          scaling_of(columns, "column", 1)};
 }
 
 } // namespace troupe

@@ -39,7 +39,9 @@ std::vector<float> values(const kernels::buffer& tensor) {
   return {all.begin(), all.end()};
 }
 
-std::vector<float> counting(flat_range whole, float scale = 1) { return values(part(whole, scale)); }
+std::vector<float> counting(flat_range whole, float scale = 1) {
+  return values(part(whole, scale));
+}
 
 class Assembler : public testing::Test {
 protected:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regression tests of cmake/caf-0.18.7.patch, one for each of its points: what strangers send to CAF's ports must cost nobody anything.
+// Regression tests of cmake/caf-0.18.7.patch, one for each of its points: what strangers send to CAF's ports must cost nobody
+// anything.
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/sockets.hpp"
 
@@ -39,8 +40,8 @@ public:
   /// Publishes an actor that answers a number with the next one, on a free port.
   std::uint16_t publish_successor() {
     published_ = system_.spawn([]() -> caf::behavior { return {[](std::int32_t n) { return n + 1; }}; });
-    auto port = config_.tls ? caf::openssl::publish(published_, 0, "127.0.0.1")
-                            : system_.middleman().publish(published_, 0, "127.0.0.1");
+    auto port =
+        config_.tls ? caf::openssl::publish(published_, 0, "127.0.0.1") : system_.middleman().publish(published_, 0, "127.0.0.1");
     return port ? *port : std::uint16_t{0};
   }
 
@@ -59,12 +60,12 @@ public:
     auto result = testing::AssertionFailure() << "wrong answer";
     caf::scoped_actor self{system_};
     self->request(remote_, std::chrono::seconds{10}, std::int32_t{41})
-      .receive(
-        [&](std::int32_t answer) {
-          if (answer == 42)
-            result = testing::AssertionSuccess();
-        },
-        [&](const caf::error& why) { result = testing::AssertionFailure() << caf::to_string(why); });
+        .receive(
+            [&](std::int32_t answer) {
+              if (answer == 42)
+                result = testing::AssertionSuccess();
+            },
+            [&](const caf::error& why) { result = testing::AssertionFailure() << caf::to_string(why); });
     return result;
   }
 
@@ -169,9 +170,12 @@ TEST(CafPatch, TenGoodTlsPeersBetweenTwentyBadOnesAllJoin) {
   int strangers = 0;
   auto next_stranger_is_refused = [&] {
     switch (strangers++ % 3) {
-      case 0: return plain_stranger_is_refused(port);
-      case 1: return tls_stranger_is_refused(port, nullptr);
-      default: return tls_stranger_is_refused(port, &foreign);
+    case 0:
+      return plain_stranger_is_refused(port);
+    case 1:
+      return tls_stranger_is_refused(port, nullptr);
+    default:
+      return tls_stranger_is_refused(port, &foreign);
     }
   };
   std::vector<std::unique_ptr<node>> good;

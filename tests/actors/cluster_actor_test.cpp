@@ -49,10 +49,12 @@ protected:
     caf::scoped_actor person{system};
     auto request = person->request(cluster, caf::infinite, cluster_query{});
     schedule.run();
-    request.receive([&](const cluster_view& all) {
-      for (const auto& each : all.jobs)
-        numbers.push_back(each.number);
-    }, [](const caf::error& e) { FAIL() << explain(e); });
+    request.receive(
+        [&](const cluster_view& all) {
+          for (const auto& each : all.jobs)
+            numbers.push_back(each.number);
+        },
+        [](const caf::error& e) { FAIL() << explain(e); });
     return numbers;
   }
 };
@@ -84,7 +86,8 @@ protected:
   std::vector<std::string> log;
 
   void join(const std::string& name) {
-    const auto node = others.emplace_back(system.spawn([this] { return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }}; }));
+    const auto node = others.emplace_back(
+        system.spawn([this] { return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }}; }));
     caf::anon_send(cluster, node_hello{name, version, 7, {}}, caf::actor_cast<node_actor>(node));
     schedule.run();
   }

@@ -34,15 +34,16 @@ protected:
 
   /// A node that answers to two messages alone; without a reading it lets whoever asks for its clock wait.
   caf::actor join(const std::string& name, const node_probe& says, std::optional<std::int64_t> ahead_ns) {
-    auto unanswered = std::make_shared<std::vector<caf::typed_response_promise<clock_reading>>>(); // one that is forgotten is an answer
+    auto unanswered =
+        std::make_shared<std::vector<caf::typed_response_promise<clock_reading>>>(); // one that is forgotten is an answer
     auto node = system.spawn([=](caf::event_based_actor* me) {
       return caf::behavior{
-        [=](wall_clock_query) -> caf::result<clock_reading> {
-          if (!ahead_ns)
-            return unanswered->emplace_back(me->make_response_promise<clock_reading>());
-          return clock_reading{wall_clock_ns() + *ahead_ns};
-        },
-        [=](const probe_query&) { return says; },
+          [=](wall_clock_query) -> caf::result<clock_reading> {
+            if (!ahead_ns)
+              return unanswered->emplace_back(me->make_response_promise<clock_reading>());
+            return clock_reading{wall_clock_ns() + *ahead_ns};
+          },
+          [=](const probe_query&) { return says; },
       };
     });
     nodes.push_back(node);
@@ -66,7 +67,11 @@ protected:
 };
 
 TEST_F(ClusterProbe, EveryNodeOfTheFileIsThereInItsOrder) {
-  const node_probe says{.version = "9.9", .lane_version = 4, .pid = 7, .devices = {{.name = "cpu", .free_bytes = 5}}, .files = {{.path = "x", .bytes = 3}}};
+  const node_probe says{.version = "9.9",
+                        .lane_version = 4,
+                        .pid = 7,
+                        .devices = {{.name = "cpu", .free_bytes = 5}},
+                        .files = {{.path = "x", .bytes = 3}}};
   join("b", says, 5'000'000'000);
   const auto all = probe();
   ASSERT_EQ(all.nodes.size(), 3U);
@@ -103,7 +108,8 @@ TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
 
 TEST_F(ClusterProbe, WhoLooksForACoordinatorWithoutAJobIsGoneAfterwards) {
   caf::anon_send_exit(cluster, caf::exit_reason::kill);
-  cluster = system.spawn<cluster_impl>(cluster_setup{.name = "lab", .nodes = {{"a"}}, .own = {.metrics = std::make_shared<metrics_board>()}});
+  cluster = system.spawn<cluster_impl>(
+      cluster_setup{.name = "lab", .nodes = {{"a"}}, .own = {.metrics = std::make_shared<metrics_board>()}});
   schedule.run_all();
   const auto before = system.registry().running();
   probe();

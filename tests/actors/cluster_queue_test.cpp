@@ -19,12 +19,16 @@ using states = std::map<std::uint64_t, std::string>;
 class Queue : public Roles {
 protected:
   cluster_control cluster = system.spawn<cluster_impl>(
-    cluster_setup{.name = "lab", .nodes = {{"a", "127.0.0.1", true, false}, {"b"}, {"c"}, {"d"}}, .own = {}});
+      cluster_setup{.name = "lab", .nodes = {{"a", "127.0.0.1", true, false}, {"b"}, {"c"}, {"d"}}, .own = {}});
   std::map<std::string, node_actor> nodes;
   std::vector<std::string> told; ///< what the client was told
   caf::actor client = system.spawn([this] {
-    return caf::behavior{[this](const job_waits& msg) { told.push_back("waits: " + msg.reason); }, [](const job_begins&) {}, [](const progress&) {},
-                         [](const evaluation_point&) {}, [this](const job_says& msg) { told.push_back(msg.text); }, [](const job_result&) {}};
+    return caf::behavior{[this](const job_waits& msg) { told.push_back("waits: " + msg.reason); },
+                         [](const job_begins&) {},
+                         [](const progress&) {},
+                         [](const evaluation_point&) {},
+                         [this](const job_says& msg) { told.push_back(msg.text); },
+                         [](const job_result&) {}};
   });
 
   void TearDown() override {
@@ -78,7 +82,8 @@ TEST_F(Queue, AJobThatLacksANodeWhichIsNotHereHoldsUpNobody) {
   join("b");
   submit(3);
   submit(2);
-  EXPECT_EQ(jobs(), (states{{1, "waits: it needs 3 nodes: node b runs job 2, node c has not joined, node d has not joined"}, {2, "runs"}}));
+  EXPECT_EQ(jobs(), (states{{1, "waits: it needs 3 nodes: node b runs job 2, node c has not joined, node d has not joined"},
+                            {2, "runs"}}));
 }
 
 TEST_F(Queue, AJobThatWaitsForNodesThatAreBusyIsNotOvertakenOnThoseThatAreFree) {
@@ -87,10 +92,12 @@ TEST_F(Queue, AJobThatWaitsForNodesThatAreBusyIsNotOvertakenOnThoseThatAreFree) 
   submit(2);
   submit(3);
   submit(2);
-  EXPECT_EQ(jobs(), (states{{1, "runs"}, {2, "waits: it needs 3 nodes: node b runs job 1, node d has not joined"},
+  EXPECT_EQ(jobs(), (states{{1, "runs"},
+                            {2, "waits: it needs 3 nodes: node b runs job 1, node d has not joined"},
                             {3, "waits: it needs 2 nodes: node b runs job 1, node c is kept for job 2, node d has not joined"}}));
   end(1);
-  EXPECT_EQ(jobs(), (states{{2, "runs"}, {3, "waits: it needs 2 nodes: node b runs job 2, node c runs job 2, node d has not joined"}}));
+  EXPECT_EQ(jobs(),
+            (states{{2, "runs"}, {3, "waits: it needs 2 nodes: node b runs job 2, node c runs job 2, node d has not joined"}}));
 }
 
 TEST_F(Queue, OnNodesThatNobodyBeforeItNeedsAJobStarts) {

@@ -101,7 +101,9 @@ TEST_F(Coordinator, WhatASlowNodeHasSaidIsHandedOnBeforeWhoeverAskedGivesUp) {
   ask<traces_ptr>(record_order{.file = {}});
   traces_ptr all;
   const auto person = system.spawn([&](caf::event_based_actor* me) {
-    me->request(coordinator, caf::infinite, record_order{.on = false, .file = {}}).then([&](const traces_ptr& said) { all = said; });
+    me->request(coordinator, caf::infinite, record_order{.on = false, .file = {}}).then([&](const traces_ptr& said) {
+      all = said;
+    });
   });
   run();
   for (int second = 0; second < 25; ++second) {
@@ -156,7 +158,7 @@ TEST_F(Coordinator, TwoNewLivesOfAWorkerAreNotTheSameThoughBothAreOrderedAtOnce)
   const auto person = system.spawn([&](caf::event_based_actor* me) {
     for (int i = 0; i < 2; ++i)
       me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"})
-        .then([&](const std::string& text) { said.push_back(text); }, [&](const caf::error& e) { said.push_back(explain(e)); });
+          .then([&](const std::string& text) { said.push_back(text); }, [&](const caf::error& e) { said.push_back(explain(e)); });
   });
   run();
   EXPECT_THAT(said, ElementsAre("worker 1 is started anew", "worker 1 is started anew"));
@@ -170,7 +172,8 @@ TEST_F(Coordinator, ANodeThatIsBackIsLaterThanALifeWhoseBeginningNobodyHasHeardO
   begin();
   scripts[1]->never_obeys = true;
   const auto person = system.spawn([&](caf::event_based_actor* me) {
-    me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"}).then([](const std::string&) {});
+    me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"})
+        .then([](const std::string&) {});
   });
   run();
   kill(nodes[1]);
@@ -184,7 +187,8 @@ TEST_F(Coordinator, AWorkerThatCannotBeStartedAnewIsLost) {
   scripts[1]->cannot_obey = "its device has no room";
   EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "no: its device has no room");
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3)) << "the round waits for nobody who is not there";
-  EXPECT_THAT(seen->events, testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be started anew: its device has no room")));
+  EXPECT_THAT(seen->events,
+              testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be started anew: its device has no room")));
   EXPECT_EQ(seen->ends, 0);
   scripts[1]->cannot_obey = {};
   EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew");

@@ -32,34 +32,65 @@ void expect_the_cpus_numbers(arrangement what) {
     std::string worker, shard;
     bool apart = false;
   };
-  for (const auto& [worker, shard, apart] : std::vector<places>{
-         {"cpu", "cpu"}, {"sim:0", "cpu"}, {"cpu", "sim:0"}, {"sim:0", "sim:0"}, {"sim:0", "sim:1"}, {"sim:0", "sim:1", true}}) {
+  for (const auto& [worker, shard, apart] : std::vector<places>{{"cpu", "cpu"},
+                                                                {"sim:0", "cpu"},
+                                                                {"cpu", "sim:0"},
+                                                                {"sim:0", "sim:0"},
+                                                                {"sim:0", "sim:1"},
+                                                                {"sim:0", "sim:1", true}}) {
     what.worker_device = worker;
     what.shard_device = shard;
     what.apart = apart;
     for (std::uint64_t seed = 1; seed <= 4; ++seed)
-      ASSERT_TRUE(trained(what, seed) == expected)
-        << what.protocol << ", workers on " << worker << ", shards on " << shard << (apart ? ", apart" : "") << ", seed " << seed;
+      ASSERT_TRUE(trained(what, seed) == expected) << what.protocol << ", workers on " << worker << ", shards on " << shard
+                                                   << (apart ? ", apart" : "") << ", seed " << seed;
   }
 }
 
-TEST(DeviceRoles, ARoundsStepIsTheCpus) { expect_the_cpus_numbers({}); }
-TEST(DeviceRoles, SeveralShardsAndAdamw) { expect_the_cpus_numbers({.shards = 3, .optimizer = {.name = "adamw", .lr = 0.01}}); }
-TEST(DeviceRoles, ATreeOfAggregators) { expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2, .versions = 6}); }
-TEST(DeviceRoles, LocalStepsStayOnTheDevice) { expect_the_cpus_numbers({.protocol = "local", .parameters = {{"steps", std::int64_t{3}}}, .shards = 2, .versions = 4}); }
-TEST(DeviceRoles, PushesOfOneWorkerAppliedAlone) { expect_the_cpus_numbers({.protocol = "async", .workers = 1}); }
-TEST(DeviceRoles, DelayCompensation) { expect_the_cpus_numbers({.protocol = "dc-async", .workers = 1, .optimizer = {.lr = 0.05}}); }
-TEST(DeviceRoles, ElasticAveraging) { expect_the_cpus_numbers({.protocol = "easgd", .parameters = {{"steps", std::int64_t{3}}}, .workers = 1, .versions = 5}); }
-TEST(DeviceRoles, ElasticAveragingWithMomentum) { expect_the_cpus_numbers(
-    {.protocol = "easgd", .parameters = {{"momentum", 0.9}, {"steps", std::int64_t{2}}}, .workers = 1, .versions = 5, .optimizer = {.lr = 0.05, .weight_decay = 0.01}}); }
-TEST(DeviceRoles, ProximalAndDualTerms) { expect_the_cpus_numbers(
-    {.protocol = "admm", .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}, {"steps", std::int64_t{3}}}, .versions = 4}); }
-TEST(DeviceRoles, CodedSums) { expect_the_cpus_numbers({.protocol = "coded", .versions = 6}); }
+TEST(DeviceRoles, ARoundsStepIsTheCpus) {
+  expect_the_cpus_numbers({});
+}
+TEST(DeviceRoles, SeveralShardsAndAdamw) {
+  expect_the_cpus_numbers({.shards = 3, .optimizer = {.name = "adamw", .lr = 0.01}});
+}
+TEST(DeviceRoles, ATreeOfAggregators) {
+  expect_the_cpus_numbers({.workers = 4, .shards = 2, .fan_in = 2, .versions = 6});
+}
+TEST(DeviceRoles, LocalStepsStayOnTheDevice) {
+  expect_the_cpus_numbers({.protocol = "local", .parameters = {{"steps", std::int64_t{3}}}, .shards = 2, .versions = 4});
+}
+TEST(DeviceRoles, PushesOfOneWorkerAppliedAlone) {
+  expect_the_cpus_numbers({.protocol = "async", .workers = 1});
+}
+TEST(DeviceRoles, DelayCompensation) {
+  expect_the_cpus_numbers({.protocol = "dc-async", .workers = 1, .optimizer = {.lr = 0.05}});
+}
+TEST(DeviceRoles, ElasticAveraging) {
+  expect_the_cpus_numbers({.protocol = "easgd", .parameters = {{"steps", std::int64_t{3}}}, .workers = 1, .versions = 5});
+}
+TEST(DeviceRoles, ElasticAveragingWithMomentum) {
+  expect_the_cpus_numbers({.protocol = "easgd",
+                           .parameters = {{"momentum", 0.9}, {"steps", std::int64_t{2}}},
+                           .workers = 1,
+                           .versions = 5,
+                           .optimizer = {.lr = 0.05, .weight_decay = 0.01}});
+}
+TEST(DeviceRoles, ProximalAndDualTerms) {
+  expect_the_cpus_numbers({.protocol = "admm",
+                           .parameters = {{"barrier", std::int64_t{2}}, {"l1", 0.001}, {"steps", std::int64_t{3}}},
+                           .versions = 4});
+}
+TEST(DeviceRoles, CodedSums) {
+  expect_the_cpus_numbers({.protocol = "coded", .versions = 6});
+}
 
-/// The centre after so many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches of 8.
-std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how, double alpha) {
+/// The centre after so many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches
+/// of 8.
+std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how,
+                                   double alpha) {
   const auto data = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
-  const auto net = *model::build({.layers = {"flatten", "linear 8", "relu", "linear 10"}}, data.train->sample(), data.train->classes());
+  const auto net =
+      *model::build({.layers = {"flatten", "linear 8", "relu", "linear 10"}}, data.train->sample(), data.train->classes());
   const std::shared_ptr<kernels::backend> queue = kernels::open_backend({});
   const auto compiled = plan::compile(net, *queue, {.max_rows = 8, .training = true});
   batch_loader loader{data.train, 1, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }};
@@ -81,8 +112,11 @@ std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period
       at[k] = static_cast<float>(before[k] + delta * v[k]);
     const auto rows = global_batch(position, 8, 44);
     const auto loaded = loader.load(rows);
-    (*compiled)->enqueue_step({.parameters = at.data(), .gradients = g.data(), .x = loaded.x.as<const float>(),
-                        .labels = loaded.labels.as<const std::int32_t>(), .rows = loaded.rows});
+    (*compiled)->enqueue_step({.parameters = at.data(),
+                               .gradients = g.data(),
+                               .x = loaded.x.as<const float>(),
+                               .labels = loaded.labels.as<const std::int32_t>(),
+                               .rows = loaded.rows});
     queue->synchronize();
     for (std::size_t k = 0; k < x.size(); ++k) {
       v[k] = delta * v[k] - how.lr * (static_cast<double>(g[k]) + how.weight_decay * static_cast<double>(at[k]));
@@ -95,8 +129,12 @@ std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period
 TEST(RolesOfAJob, ElasticAveragingIsThePapersAlgorithm) {
   for (const double delta : {0.0, 0.9})
     for (const std::int64_t period : {1, 3}) {
-      const arrangement what{.protocol = "easgd", .parameters = {{"momentum", delta}, {"steps", period}}, .workers = 1, .shards = 2,
-                             .versions = 10, .optimizer = {.lr = 0.05, .weight_decay = 0.01}};
+      const arrangement what{.protocol = "easgd",
+                             .parameters = {{"momentum", delta}, {"steps", period}},
+                             .workers = 1,
+                             .shards = 2,
+                             .versions = 10,
+                             .optimizer = {.lr = 0.05, .weight_decay = 0.01}};
       const auto found = trained(what, 3);
       const auto expected = elastic_centre(10, static_cast<std::uint64_t>(period), delta, what.optimizer, 0.9);
       for (std::size_t k = 0; k < found.size(); ++k)
@@ -106,7 +144,11 @@ TEST(RolesOfAJob, ElasticAveragingIsThePapersAlgorithm) {
 
 // Two workers that compute the same rows draw the same masks, so what is decoded is one gradient.
 TEST(RolesOfAJob, ACodedStepWithDropoutIsTheSameWhoeverComes) {
-  const arrangement what{.protocol = "coded", .parameters = {{"scheme", "cyclic"}}, .workers = 5, .worker_device = "sim:0", .versions = 1,
+  const arrangement what{.protocol = "coded",
+                         .parameters = {{"scheme", "cyclic"}},
+                         .workers = 5,
+                         .worker_device = "sim:0",
+                         .versions = 1,
                          .layers = {"flatten", "linear 8", "relu", "dropout 0.5", "linear 10"}};
   const auto first = trained(what, 1);
   const float largest = std::abs(*std::ranges::max_element(first, {}, [](float p) { return std::abs(p); }));
@@ -150,7 +192,8 @@ TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
       until_then.versions = all.ver.value;
       const auto expected = trained(until_then, 6);
       const auto range = run.range(shard);
-      EXPECT_TRUE(std::equal(all.values.begin(), all.values.end(), expected.begin() + range.begin, expected.begin() + range.end)) << device;
+      EXPECT_TRUE(std::equal(all.values.begin(), all.values.end(), expected.begin() + range.begin, expected.begin() + range.end))
+          << device;
       EXPECT_FALSE(run.read(reader, shard, 100)) << "it has ended";
     }
   }
@@ -208,8 +251,9 @@ TEST(DeviceRoles, ALostDeviceEndsItsRoleWithTheReason) {
     EXPECT_THAT(run.hears().ends, ::testing::IsEmpty());
     run.pass_time();
     run.drain();
-    EXPECT_THAT(run.hears().ends, ::testing::ElementsAre(fmt::format(
-                                    "{} 0: its device sim:0 failed: the simulated device is lost", shard ? "holder" : "worker")));
+    EXPECT_THAT(run.hears().ends,
+                ::testing::ElementsAre(
+                    fmt::format("{} 0: its device sim:0 failed: the simulated device is lost", shard ? "holder" : "worker")));
     run.pass_time(10); // what it left behind is given up
   }
 }

@@ -19,7 +19,8 @@ using protocols::nanoseconds;
 constexpr nanoseconds ms = 1'000'000;
 
 /// Steps of 20 ms. 1 Gbit/s is scaled by the model, which takes 5 ms then, as a model of 625,000 bytes would.
-arrangement over_a_link(const std::string& protocol, std::uint32_t workers, bool slow, std::uint32_t fan_in = 0, std::uint32_t shards = 1) {
+arrangement over_a_link(const std::string& protocol, std::uint32_t workers, bool slow, std::uint32_t fan_in = 0,
+                        std::uint32_t shards = 1) {
   arrangement out{.protocol = protocol, .workers = workers, .shards = shards, .fan_in = fan_in};
   out.inject.step_ms = 20;
   out.inject.link = slow ? protocols::link_spec{.mbit = 40.96} : protocols::link_spec{.latency_ms = 30};
@@ -43,8 +44,8 @@ nanoseconds simulated(const arrangement& what, const role_cluster& like) {
 
 /// Links round what is left of a message up to a nanosecond.
 void expect_the_simulators_time(const arrangement& what) {
-  SCOPED_TRACE(fmt::format("{} with {} workers, fan-in {}, {} shards, {} ms, {} Mbit/s", what.protocol, what.workers, what.fan_in, what.shards,
-                           what.inject.link.latency_ms, what.inject.link.mbit));
+  SCOPED_TRACE(fmt::format("{} with {} workers, fan-in {}, {} shards, {} ms, {} Mbit/s", what.protocol, what.workers, what.fan_in,
+                           what.shards, what.inject.link.latency_ms, what.inject.link.mbit));
   role_cluster run{what, 1};
   const nanoseconds took = run.train_on_the_clock();
   EXPECT_NEAR(static_cast<double>(took), static_cast<double>(simulated(what, run)), 1e-4 * static_cast<double>(took));
@@ -62,7 +63,8 @@ TEST(EmulatedRoles, TakeTheSimulatorsTime) {
   expect_the_simulators_time(over_a_link("sync", 4, false, 2, 2));
 }
 
-// Steps of 20 ms, the second of which has 12 of 32 samples; the push, its arrival, the close, the sum and the parameters take 30 ms each.
+// Steps of 20 ms, the second of which has 12 of 32 samples; the push, its arrival, the close, the sum and the parameters take 30
+// ms each.
 TEST(EmulatedRoles, ATreeTakesALatencyForEachOfItsMessages) {
   arrangement what = over_a_link("sync", 4, false, 2);
   what.versions = 3;
@@ -87,7 +89,8 @@ TEST(EmulatedRoles, EvaluationsTakeNoTimeWhateverIsOnItsWay) {
           often += run.until_held();
         }
         // What of the other shard's sums is under way when a hold begins is handed over at once, for the evaluator waits for it.
-        EXPECT_NEAR(static_cast<double>(often), static_cast<double>(alone), (shards == 1 ? 1e-4 : 1e-3) * static_cast<double>(alone));
+        EXPECT_NEAR(static_cast<double>(often), static_cast<double>(alone),
+                    (shards == 1 ? 1e-4 : 1e-3) * static_cast<double>(alone));
       }
 }
 

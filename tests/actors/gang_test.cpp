@@ -29,7 +29,8 @@ std::vector<member_view> seats_on(const std::vector<std::string>& hosts) {
 std::vector<member_view> seats_for(const std::string& may) {
   std::vector<member_view> seats;
   for (const char role : may)
-    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", role != 'w', role != 's'}, .here = true});
+    seats.push_back(
+        {.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", role != 'w', role != 's'}, .here = true});
   return seats;
 }
 
@@ -95,7 +96,8 @@ TEST(Gang, WhatIsLackingIsNamed) {
   seats[4].here = false;
   EXPECT_EQ(refused(wants(2, 1), seats).reason, "it needs 2 nodes: node c runs job 3, node e has not joined");
   seats[1].here = false;
-  EXPECT_EQ(refused(wants(5, 4), seats).reason, "it needs 5 nodes, 2 of them for workers: node b has not joined, node c runs job 3, node e has not joined");
+  EXPECT_EQ(refused(wants(5, 4), seats).reason,
+            "it needs 5 nodes, 2 of them for workers: node b has not joined, node c runs job 3, node e has not joined");
   const auto nobody = refused(wants(2, 1), seats_for("ss"));
   EXPECT_TRUE(nobody.never);
   EXPECT_EQ(nobody.reason, "no node of this cluster may hold workers");
@@ -106,7 +108,8 @@ TEST(Gang, WhoWaitsKeepsTheFreeNodesThatItNeedsAndThenThoseThatAreBusy) {
   seats[1].job = 7;
   seats[3].job = 8;
   EXPECT_EQ(nodes_to_keep(wants(4), seats, {}), (gang{2, 4, 1}));
-  EXPECT_EQ(nodes_to_keep(wants(3), seats, {{2, 5}}), (gang{4, 1})) << "those that a job before it keeps are no better than busy ones";
+  EXPECT_EQ(nodes_to_keep(wants(3), seats, {{2, 5}}), (gang{4, 1}))
+      << "those that a job before it keeps are no better than busy ones";
 }
 
 TEST(Gang, WhoLacksANodeThatIsNotHereKeepsNone) {
@@ -119,7 +122,8 @@ TEST(Gang, WhoLacksANodeThatIsNotHereKeepsNone) {
 }
 
 TEST(Gang, NodesThatAreKeptForAnotherJobAreNamed) {
-  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(3), seats_on({"h0", "h0"}), {{2, 5}})).reason, "it needs 3 nodes: node c is kept for job 5");
+  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(3), seats_on({"h0", "h0"}), {{2, 5}})).reason,
+            "it needs 3 nodes: node c is kept for job 5");
   EXPECT_EQ(std::get<gang>(choose_gang(wants(2), seats_on({"h0", "h0"}), {{1, 5}})), (gang{0, 2}));
 }
 

@@ -30,10 +30,12 @@ struct heard {
 class listening_worker_state {
 public:
   static inline const char* name = "test.worker";
-  listening_worker_state(params_actor::stateful_pointer<listening_worker_state>, std::shared_ptr<heard> h) : heard_(std::move(h)) {}
+  listening_worker_state(params_actor::stateful_pointer<listening_worker_state>, std::shared_ptr<heard> h)
+      : heard_(std::move(h)) {}
   params_actor::behavior_type make_behavior() {
-    return {[](const wire::params_part&, const kernels::buffer&) {},
-            [this](const wire::peer_part& head, const kernels::buffer& payload) { heard_->replicas.emplace_back(head, payload); }};
+    return {
+        [](const wire::params_part&, const kernels::buffer&) {},
+        [this](const wire::peer_part& head, const kernels::buffer& payload) { heard_->replicas.emplace_back(head, payload); }};
   }
 
 private:
@@ -46,8 +48,12 @@ public:
   listening_coordinator_state(coordinator_actor::stateful_pointer<listening_coordinator_state>, std::shared_ptr<heard> h)
       : heard_(std::move(h)) {}
   coordinator_actor::behavior_type make_behavior() {
-    return {[](const protocols::report&) {}, [](const collected&) {}, [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
-            [](const role_lost&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
+    return {[](const protocols::report&) {},
+            [](const collected&) {},
+            [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
+            [](const role_lost&) {},
+            [](const protocols::expired&) {},
+            [](const stop_job&) {}};
   }
 
 private:
@@ -96,14 +102,18 @@ protected:
 class AveragingEvaluator : public GossipRoles {
 protected:
   data_pair data = *load_data({.source = "digits", .train_samples = 20, .test_samples = 10}, 1);
-  std::shared_ptr<const model> net =
-    std::make_shared<const model>(*model::build({.layers = {"flatten", "linear 10"}}, data.train->sample(), data.train->classes()));
+  std::shared_ptr<const model> net = std::make_shared<const model>(
+      *model::build({.layers = {"flatten", "linear 10"}}, data.train->sample(), data.train->classes()));
   std::int64_t count = net->layout().floats();
   evaluator_actor evaluator;
 
   void SetUp() override {
     auto allocate = [this](std::size_t bytes) { return queue->allocate_host(bytes); };
-    evaluator_setup setup{data, 20, net, queue, std::make_shared<params_assembler>(flat_range{0, count}, allocate),
+    evaluator_setup setup{data,
+                          20,
+                          net,
+                          queue,
+                          std::make_shared<params_assembler>(flat_range{0, count}, allocate),
                           std::make_shared<peer_assembler>(flat_range{0, count}, allocate)};
     evaluator = ends_with_the_test(system.spawn<evaluator_impl>(std::move(setup)));
     auto peers = std::make_shared<role_peers>();
@@ -116,7 +126,8 @@ protected:
         floats(count, value));
   }
   void nothing(std::uint32_t worker, std::uint64_t ver) {
-    say(evaluator, wire::peer_part{protocols::evaluator, {.from = {{worker}, {}}, .round = ver, .weight = 0}, {0, 0}}, kernels::buffer{});
+    say(evaluator, wire::peer_part{protocols::evaluator, {.from = {{worker}, {}}, .round = ver, .weight = 0}, {0, 0}},
+        kernels::buffer{});
   }
   /// Every parameter of what was evaluated, each time.
   std::vector<float> averages() const {
@@ -222,10 +233,17 @@ struct replica_of_compute {
 class scripted_compute_state {
 public:
   static inline const char* name = "test.compute";
-  scripted_compute_state(compute_actor::stateful_pointer<scripted_compute_state>, std::shared_ptr<replica_of_compute> r) : replica_(std::move(r)) {}
+  scripted_compute_state(compute_actor::stateful_pointer<scripted_compute_state>, std::shared_ptr<replica_of_compute> r)
+      : replica_(std::move(r)) {}
   compute_actor::behavior_type make_behavior() {
-    return {[](const compute_request&) { return compute_result{}; }, [](const step_request&) {}, [](const mix_request&) {}, [](const dual_request&) {},
-            [this](const sum_request&) { return sum_result{replica_->parameters, replica_->finite}; }, [](compute_finished) {}};
+    return {[](const compute_request&) { return compute_result{}; },
+            [](const step_request&) {},
+            [](const mix_request&) {},
+            [](const dual_request&) {},
+            [this](const sum_request&) {
+              return sum_result{replica_->parameters, replica_->finite};
+            },
+            [](compute_finished) {}};
   }
 
 private:

@@ -28,19 +28,19 @@ public:
   explicit probe_state(measured_pointer<probe_actor> self) : self_(self) {}
   probe_actor::behavior_type make_behavior() {
     return {
-      [this](const inspect_query&) -> caf::result<actor_report> {
-        if (!mute_)
-          return self_->report();
-        kept_.push_back(self_->make_response_promise<actor_report>());
-        return kept_.back();
-      },
-      [this](const std::string& what) {
-        mute_ = what == "mute";
-        if (mute_)
-          self_->doing.enter("thinks");
-        else
-          self_->doing.failed(what);
-      },
+        [this](const inspect_query&) -> caf::result<actor_report> {
+          if (!mute_)
+            return self_->report();
+          kept_.push_back(self_->make_response_promise<actor_report>());
+          return kept_.back();
+        },
+        [this](const std::string& what) {
+          mute_ = what == "mute";
+          if (mute_)
+            self_->doing.enter("thinks");
+          else
+            self_->doing.failed(what);
+        },
     };
   }
 
@@ -128,8 +128,11 @@ TEST_F(Inspection, WhatWaitsInAMailboxIsNotHandled) {
   for (int i = 0; i < 3; ++i)
     caf::anon_send(probes[0], std::string{"later"});
   schedule.run();
-  answer.receive([](const actor_report& said) { EXPECT_EQ(std::pair(said.messages, said.mailbox), std::pair(std::uint64_t{1}, std::uint64_t{3})); },
-                 [](const caf::error&) { FAIL(); });
+  answer.receive(
+      [](const actor_report& said) {
+        EXPECT_EQ(std::pair(said.messages, said.mailbox), std::pair(std::uint64_t{1}, std::uint64_t{3}));
+      },
+      [](const caf::error&) { FAIL(); });
 }
 
 TEST_F(Inspection, OneThatDoesNotAnswerIsShownAndKeepsNobodyFromBeingSeen) {

@@ -50,8 +50,12 @@ TEST(JobTravel, WhatIsInjectedArrives) {
 }
 
 TEST(JobTravel, WhatTheCoordinatorOrdersArrives) {
-  const protocols::plan plan{.epoch = {3}, .workers = {{{1}, {2}}}, .protocol = {.name = "ssp", .parameters = {{"bound", std::int64_t{2}}}},
-                             .period = 4, .batch = 5, .data_size = 6};
+  const protocols::plan plan{.epoch = {3},
+                             .workers = {{{1}, {2}}},
+                             .protocol = {.name = "ssp", .parameters = {{"bound", std::int64_t{2}}}},
+                             .period = 4,
+                             .batch = 5,
+                             .data_size = 6};
   EXPECT_EQ(arrival_of(plan), plan);
   const protocols::worker_down worker{{1}, {2}};
   EXPECT_EQ(arrival_of(worker), worker);

@@ -35,7 +35,9 @@ using tests::client_socket;
 
 constexpr std::string_view request = "GET /metrics HTTP/1.1\r\nHost: anything\r\n\r\n";
 
-void say(const client_socket& to, std::string_view text) { to.send(std::as_bytes(std::span{text})); }
+void say(const client_socket& to, std::string_view text) {
+  to.send(std::as_bytes(std::span{text}));
+}
 
 /// Whatever comes until the other end closes.
 std::string hear(const client_socket& from) {
@@ -79,7 +81,7 @@ TEST_F(MetricsServer, NothingElseIsThere) {
   for (const auto* method : {"POST", "PUT", "DELETE"})
     EXPECT_THAT(ask(fmt::format("{} /metrics HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}", method)),
                 AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET\r\n")))
-      << method;
+        << method;
 }
 
 TEST_F(MetricsServer, WhatIsNoRequestIsToldSo) {
@@ -116,7 +118,8 @@ TEST_F(MetricsServer, ProgramsThatAreStartedDoNotInheritIt) {
   for (int descriptor = 3; descriptor < 256; ++descriptor) {
     sockaddr_in here{};
     socklen_t size = sizeof here;
-    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &size) == 0 && here.sin_family == AF_INET && ntohs(here.sin_port) == server_->port()) {
+    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &size) == 0 && here.sin_family == AF_INET
+        && ntohs(here.sin_port) == server_->port()) {
       ++found;
       EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
     }
@@ -148,7 +151,8 @@ protected:
     tls_session session{context, client.fd(), tls_session::role::dials};
     const auto waits = [&](tls_session::outcome how) {
       pollfd ready{client.fd(), static_cast<short>(how == tls_session::outcome::wants_write ? POLLOUT : POLLIN), 0};
-      return (how == tls_session::outcome::wants_read || how == tls_session::outcome::wants_write) && ::poll(&ready, 1, 30'000) == 1;
+      return (how == tls_session::outcome::wants_read || how == tls_session::outcome::wants_write)
+             && ::poll(&ready, 1, 30'000) == 1;
     };
     while (waits(session.shake_hands())) {
     }
@@ -184,7 +188,8 @@ TEST_F(SecuredMetricsServer, ACertificateOfAnotherGetsNothingAndIsToldWhy) {
 }
 
 TEST_F(SecuredMetricsServer, APlainRequestIsToldAboutCertificates) {
-  EXPECT_THAT(ask(request), AllOf(StartsWith("HTTP/1.1 400 "), EndsWith("this cluster has certificates; ask by https, with one of its authority\n")));
+  EXPECT_THAT(ask(request), AllOf(StartsWith("HTTP/1.1 400 "),
+                                  EndsWith("this cluster has certificates; ask by https, with one of its authority\n")));
 }
 
 TEST_F(SecuredMetricsServer, WhoeverStopsInTheHandshakeIsLetGoAndHoldsNobodyUp) {

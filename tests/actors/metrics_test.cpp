@@ -40,7 +40,8 @@ TEST_F(Metrics, AJobHasSeriesOfWhatItHasSaid) {
 TEST_F(Metrics, ALossThatIsNoNumberIsWrittenAsPrometheusReadsIt) {
   const job_metrics job{board_, 1, "j"};
   job.on_progress({.train_loss = std::numeric_limits<double>::quiet_NaN(), .slowest_worker = {}});
-  job.on_evaluation({.train_loss = std::numeric_limits<double>::infinity(), .test_loss = -std::numeric_limits<double>::infinity()});
+  job.on_evaluation(
+      {.train_loss = std::numeric_limits<double>::infinity(), .test_loss = -std::numeric_limits<double>::infinity()});
   EXPECT_THAT(text(), HasSubstr("troupe_job_round_loss{number=\"1\",name=\"j\"} NaN\n"));
   EXPECT_THAT(text(), HasSubstr("troupe_job_train_loss{number=\"1\",name=\"j\"} +Inf\n"));
   EXPECT_THAT(text(), HasSubstr("troupe_job_test_loss{number=\"1\",name=\"j\"} -Inf\n"));
@@ -70,14 +71,16 @@ TEST_F(Metrics, LanesAreSummedOverJobsAndWhatBeganAnewCountsOn) {
   one.on_lanes({{"b", {.peer = {}, .bytes_sent = 10, .bytes_received = 100, .queued_bytes = 7}}});
   {
     lane_metrics other{board_};
-    other.on_lanes({{"b", {.peer = {}, .bytes_sent = 1, .bytes_received = 2, .queued_bytes = 3}}, {"c", {.peer = {}, .bytes_sent = 5}}});
+    other.on_lanes(
+        {{"b", {.peer = {}, .bytes_sent = 1, .bytes_received = 2, .queued_bytes = 3}}, {"c", {.peer = {}, .bytes_sent = 5}}});
     EXPECT_THAT(text(), HasSubstr("troupe_lane_sent_bytes_total{peer=\"b\"} 11\n"));
     EXPECT_THAT(text(), HasSubstr("troupe_lane_sent_bytes_total{peer=\"c\"} 5\n"));
     EXPECT_THAT(text(), HasSubstr("troupe_lane_received_bytes_total{peer=\"b\"} 102\n"));
     EXPECT_THAT(text(), HasSubstr("troupe_lane_queued_bytes{peer=\"b\"} 10\n"));
   }
   EXPECT_THAT(text(), HasSubstr("troupe_lane_queued_bytes{peer=\"b\"} 7\n")); // that job has ended
-  one.on_lanes({{"b", {.peer = {}, .bytes_sent = 12, .bytes_received = 3}}}); // another lane to the same peer: it has received less
+  one.on_lanes(
+      {{"b", {.peer = {}, .bytes_sent = 12, .bytes_received = 3}}}); // another lane to the same peer: it has received less
   EXPECT_THAT(text(), HasSubstr("troupe_lane_sent_bytes_total{peer=\"b\"} 23\n"));
   EXPECT_THAT(text(), HasSubstr("troupe_lane_received_bytes_total{peer=\"b\"} 105\n"));
   one.on_lanes({});
@@ -86,9 +89,13 @@ TEST_F(Metrics, LanesAreSummedOverJobsAndWhatBeganAnewCountsOn) {
 }
 
 TEST_F(Metrics, OfCafAllIsServedButWhatItMisnames) {
-  of_caf_.counter_family<std::int64_t>("caf.system", "processed-messages", {"name"}, "Number.", "1", true)->get_or_add({{"name", "a"}})->inc(5);
+  of_caf_.counter_family<std::int64_t>("caf.system", "processed-messages", {"name"}, "Number.", "1", true)
+      ->get_or_add({{"name", "a"}})
+      ->inc(5);
   of_caf_.gauge_singleton<std::int64_t>("caf.system", "queued-messages", "Number.", "1", true)->inc(6);
-  EXPECT_THAT(text(), HasSubstr("# TYPE caf_system_processed_messages_total counter\ncaf_system_processed_messages_total{name=\"a\"} 5\n"));
+  EXPECT_THAT(
+      text(),
+      HasSubstr("# TYPE caf_system_processed_messages_total counter\ncaf_system_processed_messages_total{name=\"a\"} 5\n"));
   EXPECT_THAT(text(), Not(HasSubstr("queued_messages")));
 }
 
@@ -99,7 +106,8 @@ TEST(LabelText, IsEscapedAsPrometheusReadsIt) {
 
 TEST(LabelText, IsUtf8WhateverItWas) {
   const std::string none = "\xEF\xBF\xBD";
-  for (const char* wrong : {"\x80", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5", "\xFF", "\xC3", "\xE2\x82"}) {
+  for (const char* wrong :
+       {"\x80", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5", "\xFF", "\xC3", "\xE2\x82"}) {
     std::string expected;
     for (std::size_t i = 0; i < std::string_view{wrong}.size(); ++i)
       expected += none;

@@ -35,8 +35,8 @@ protected:
   std::uint16_t lane_port = 0;                       ///< of the last of them
   std::string no_worker;                             ///< why none can be made; empty: it can
   coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {}, [](const collected&) {}, [](const evaluation&) {}, [](const role_lost&) {}, [](const protocols::expired&) {},
-            [](const stop_job&) {}};
+    return {[](const protocols::report&) {}, [](const collected&) {},          [](const evaluation&) {},
+            [](const role_lost&) {},         [](const protocols::expired&) {}, [](const stop_job&) {}};
   });
 
   Node() {
@@ -44,7 +44,8 @@ protected:
     options.added.sources = {{.name = "gated", .load = [this](const parameters&, std::uint64_t seed) -> result<data_pair> {
                                 if (const auto gate = gates.find(seed); gate != gates.end())
                                   gate->second.get_future().wait();
-                                return troupe::load_data({.train_samples = static_cast<std::int64_t>(seed), .test_samples = 5}, seed);
+                                return troupe::load_data({.train_samples = static_cast<std::int64_t>(seed), .test_samples = 5},
+                                                         seed);
                               }}};
     auto moody = *protocols::find_protocol("sync");
     moody.name = "moody";
@@ -84,7 +85,8 @@ protected:
   std::string obey(Message msg) {
     std::string out;
     system.spawn([&](caf::event_based_actor* me) {
-      me->request(node, caf::infinite, msg).then([&out] { out = "yes"; }, [&out](const caf::error& e) { out = "no: " + explain(e); });
+      me->request(node, caf::infinite, msg)
+          .then([&out] { out = "yes"; }, [&out](const caf::error& e) { out = "no: " + explain(e); });
     });
     run();
     return out;
@@ -92,12 +94,16 @@ protected:
   void prepare(const job& what, std::vector<std::string> names = {"here"}) {
     auto& said = prepared[what.seed];
     request<node_prepared>(
-      prepare_job{.job_key = what.seed, .self = what.cluster.nodes - 1, .what = what, .coordinator = coordinator, .names = std::move(names)},
-      [&](const node_prepared& ready) {
-        said = std::to_string(ready.data_size) + " samples";
-        lane_port = ready.lane_port;
-      },
-      [&](std::string why) { said = std::move(why); });
+        prepare_job{.job_key = what.seed,
+                    .self = what.cluster.nodes - 1,
+                    .what = what,
+                    .coordinator = coordinator,
+                    .names = std::move(names)},
+        [&](const node_prepared& ready) {
+          said = std::to_string(ready.data_size) + " samples";
+          lane_port = ready.lane_port;
+        },
+        [&](std::string why) { said = std::move(why); });
   }
   /// Data come from a thread of their own, and what comes over lanes does.
   template <class F>
@@ -151,7 +157,8 @@ TEST_F(Node, LanesHaveTheNamesOfTheirJobsNodes) {
   there->connect({1}, "127.0.0.1", lane_port, std::chrono::seconds{60});
   std::vector<link_report> links;
   run_until([&, this] {
-    request<node_report>(inspect_query{}, [&](const node_report& said) { links = said.links; }, [](const std::string&) {});
+    request<node_report>(
+        inspect_query{}, [&](const node_report& said) { links = said.links; }, [](const std::string&) {});
     return !links.empty();
   });
   EXPECT_EQ(links[0].peer, "there") << "it has not been started yet";
@@ -186,7 +193,8 @@ TEST_F(Node, LooksAroundAreOneAfterTheOther) {
   const int file = mkstemp(name.data());
   ASSERT_TRUE(file >= 0 && ftruncate(file, std::int64_t{1} << 32) == 0) << name;
   for (int i = 0; i < 3; ++i)
-    request<node_probe>(probe_query{.data = {.source = "csv", .path = name}}, [](const node_probe&) {}, [](const std::string&) {});
+    request<node_probe>(
+        probe_query{.data = {.source = "csv", .path = name}}, [](const node_probe&) {}, [](const std::string&) {});
   EXPECT_EQ(system.registry().running(), before + 3 + 1) << "those who ask, and one who reads";
   close(file);
   std::filesystem::remove(name);

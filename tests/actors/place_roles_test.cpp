@@ -122,7 +122,8 @@ TEST(PlaceRoles, WorkersAreSpreadEvenlyInContiguousBlocks) {
 }
 
 /// Where each worker is, "1 cuda:0"; on the first node none, on the others these devices.
-std::vector<std::string> workers_on(const std::vector<std::vector<std::string>>& devices, const std::string& wanted, std::uint32_t workers) {
+std::vector<std::string> workers_on(const std::vector<std::vector<std::string>>& devices, const std::string& wanted,
+                                    std::uint32_t workers) {
   std::vector<member_node> nodes(1 + devices.size());
   nodes[0].worker = false;
   for (std::size_t i = 0; i < devices.size(); ++i)
@@ -139,11 +140,13 @@ using on = std::vector<std::string>;
 
 TEST(PlaceRoles, WorkersOfANodeHaveItsDevicesInTurn) {
   EXPECT_EQ(workers_on({{"cpu", "cuda:0", "cuda:2"}}, "cuda", 3), (on{"1 cuda:0", "1 cuda:2", "1 cuda:0"}));
-  EXPECT_EQ(workers_on({{"cuda:0", "cuda:1"}, {"cuda:0", "cuda:1"}}, "cuda", 4), (on{"1 cuda:0", "1 cuda:1", "2 cuda:0", "2 cuda:1"}));
+  EXPECT_EQ(workers_on({{"cuda:0", "cuda:1"}, {"cuda:0", "cuda:1"}}, "cuda", 4),
+            (on{"1 cuda:0", "1 cuda:1", "2 cuda:0", "2 cuda:1"}));
 }
 
 TEST(PlaceRoles, NodesWithMoreDevicesGetMoreWorkersAndNoneGetsNone) {
-  EXPECT_EQ(workers_on({{"cuda:0"}, {"cuda:0", "cuda:1", "cuda:2"}}, "cuda", 4), (on{"1 cuda:0", "2 cuda:0", "2 cuda:1", "2 cuda:2"}));
+  EXPECT_EQ(workers_on({{"cuda:0"}, {"cuda:0", "cuda:1", "cuda:2"}}, "cuda", 4),
+            (on{"1 cuda:0", "2 cuda:0", "2 cuda:1", "2 cuda:2"}));
   EXPECT_EQ(workers_on({{"cuda:0", "cuda:1", "cuda:2"}, {"cuda:0"}}, "cuda", 2), (on{"1 cuda:0", "2 cuda:0"}));
 }
 

@@ -22,7 +22,9 @@ kernels::buffer floats(std::size_t bytes) {
   return {block, block->data(), bytes};
 }
 
-push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t life = 0) { return {{worker}, {life}, {clock}}; }
+push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t life = 0) {
+  return {{worker}, {life}, {clock}};
+}
 
 class PushInbox : public testing::Test {
 protected:

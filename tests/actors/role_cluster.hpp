@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Workers, shards and aggregators of a job in this process, under CAF's testing scheduler: devices that are simulated, time that passes
-// when nothing else can happen.
+// Workers, shards and aggregators of a job in this process, under CAF's testing scheduler: devices that are simulated, time that
+// passes when nothing else can happen.
 #pragma once
 
 #include <algorithm>
@@ -61,14 +61,19 @@ struct heard_of_roles {
 class role_cluster_coordinator_state {
 public:
   static inline const char* name = "test.coordinator";
-  role_cluster_coordinator_state(coordinator_actor::stateful_pointer<role_cluster_coordinator_state>, std::shared_ptr<heard_of_roles> h)
+  role_cluster_coordinator_state(coordinator_actor::stateful_pointer<role_cluster_coordinator_state>,
+                                 std::shared_ptr<heard_of_roles> h)
       : heard_(std::move(h)) {}
   coordinator_actor::behavior_type make_behavior() {
     return {[this](const protocols::report& msg) {
               if (msg.what == protocols::report::kind::held)
                 heard_->held = msg;
             },
-            [](const collected&) {}, [](const evaluation&) {}, [](const role_lost&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
+            [](const collected&) {},
+            [](const evaluation&) {},
+            [](const role_lost&) {},
+            [](const protocols::expired&) {},
+            [](const stop_job&) {}};
   }
 
 private:
@@ -78,7 +83,8 @@ private:
 class role_cluster_evaluator_state {
 public:
   static inline const char* name = "test.evaluator";
-  role_cluster_evaluator_state(params_actor::stateful_pointer<role_cluster_evaluator_state>, std::shared_ptr<heard_of_roles> h) : heard_(std::move(h)) {}
+  role_cluster_evaluator_state(params_actor::stateful_pointer<role_cluster_evaluator_state>, std::shared_ptr<heard_of_roles> h)
+      : heard_(std::move(h)) {}
   params_actor::behavior_type make_behavior() {
     return {[this](const wire::params_part& head, const kernels::buffer& payload) {
               heard_->evaluated = head.what.ver;
@@ -121,7 +127,11 @@ public:
   }
   void begin() {
     say_to_holders(protocols::hold_order{.at_version = what_.versions});
-    protocols::plan plan{.epoch = {1}, .workers = {}, .protocol = spec_, .period = protocols::initial_period(spec_), .batch = batch,
+    protocols::plan plan{.epoch = {1},
+                         .workers = {},
+                         .protocol = spec_,
+                         .period = protocols::initial_period(spec_),
+                         .batch = batch,
                          .data_size = data_.train->size()};
     for (std::uint32_t worker = 0; worker < what_.workers; ++worker)
       plan.workers.push_back({{worker}, {}});
@@ -169,7 +179,9 @@ public:
       caf::anon_send(worker, protocols::resume_order{});
   }
   /// By worker, where there is no centre: what each sent of its own.
-  const std::map<std::uint32_t, std::pair<protocols::peer_message, kernels::buffer>>& replicas() const { return heard_->replicas; }
+  const std::map<std::uint32_t, std::pair<protocols::peer_message, kernels::buffer>>& replicas() const {
+    return heard_->replicas;
+  }
   std::uint64_t model_bytes() const { return static_cast<std::uint64_t>(all_.size()) * sizeof(float); }
   std::int64_t data_size() const { return data_.train->size(); }
   static constexpr std::int64_t batch = 8;
@@ -212,7 +224,9 @@ public:
     }
     return false;
   }
-  void drain() { run_until([] { return false; }); }
+  void drain() {
+    run_until([] { return false; });
+  }
 
   heard_of_roles& hears() { return *heard_; }
   simulated_device& device(std::size_t i) { return *devices_.at(i); }
@@ -299,7 +313,8 @@ private:
     for (std::uint32_t worker = 0; worker < what_.workers; ++worker)
       spawn_worker({worker}, *peers);
     peers->evaluator = watched(system_.spawn<params_actor::stateful_impl<role_cluster_evaluator_state>>(heard_), "evaluator");
-    peers->coordinator = watched(system_.spawn<coordinator_actor::stateful_impl<role_cluster_coordinator_state>>(heard_), "coordinator");
+    peers->coordinator =
+        watched(system_.spawn<coordinator_actor::stateful_impl<role_cluster_coordinator_state>>(heard_), "coordinator");
     peers->is_behind = [](protocols::worker_id) { return false; };
     peers_ptr shared = peers;
     say_to_holders(shared);
@@ -312,7 +327,8 @@ private:
     auto queue = open(what_.shard_device);
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     const flat_range range = place.is_shard ? shards_[number] : all_;
-    const holder_landing landing{std::make_shared<push_assembler>(range, allocate), std::make_shared<partial_assembler>(range, allocate)};
+    const holder_landing landing{std::make_shared<push_assembler>(range, allocate),
+                                 std::make_shared<partial_assembler>(range, allocate)};
     holder_control actor;
     if (place.is_shard) {
       auto first = queue->allocate_host(static_cast<std::size_t>(all_.size()) * sizeof(float));
@@ -323,7 +339,8 @@ private:
       setup.range = range;
       setup.alone = what_.shards == 1;
       setup.partitions = cut_into_partitions(range, partition_bytes);
-      setup.initial = first.slice(static_cast<std::size_t>(range.begin) * sizeof(float), static_cast<std::size_t>(range.size()) * sizeof(float));
+      setup.initial = first.slice(static_cast<std::size_t>(range.begin) * sizeof(float),
+                                  static_cast<std::size_t>(range.size()) * sizeof(float));
       setup.queue = queue;
       setup.optimizer = what_.optimizer;
       setup.data_size = data_.train->size();
@@ -333,14 +350,21 @@ private:
       setup.link = what_.inject.link;
       setup.wall = [this] { return now(); };
       if (number == 0 || entry_.per_push)
-        setup.lead = std::make_shared<protocols::lead>(entry_.make_rule(spec_, 1),
-                                                       entry_.per_push || tree_.size() > what_.shards ? 1 : what_.shards, entry_.per_push);
+        setup.lead = std::make_shared<protocols::lead>(
+            entry_.make_rule(spec_, 1), entry_.per_push || tree_.size() > what_.shards ? 1 : what_.shards, entry_.per_push);
       actor = system_.spawn<shard_impl>(std::move(setup));
     } else {
-      aggregator_setup setup{.place = place, .floats = all_.size(), .partitions = {}, .queue = queue, .landing = landing, .trace = nullptr,
-                             .link = what_.inject.link, .wall = [this] { return now(); }};
+      aggregator_setup setup{.place = place,
+                             .floats = all_.size(),
+                             .partitions = {},
+                             .queue = queue,
+                             .landing = landing,
+                             .trace = nullptr,
+                             .link = what_.inject.link,
+                             .wall = [this] { return now(); }};
       for (auto parent : place.parents)
-        setup.partitions.push_back(cut_into_partitions(tree_[parent.value].is_shard ? shards_[parent.value] : all_, partition_bytes));
+        setup.partitions.push_back(
+            cut_into_partitions(tree_[parent.value].is_shard ? shards_[parent.value] : all_, partition_bytes));
       actor = system_.spawn<aggregator_impl>(std::move(setup));
     }
     holders_.push_back(watched(actor, fmt::format("holder {}", number)));
@@ -363,7 +387,8 @@ private:
     setup.wall = [this] { return now(); };
     for (const auto& holder : tree_)
       if (holder.workers.contains(id))
-        setup.targets.push_back({holder.self, cut_into_partitions(holder.is_shard ? shards_[holder.self.value] : all_, partition_bytes)});
+        setup.targets.push_back(
+            {holder.self, cut_into_partitions(holder.is_shard ? shards_[holder.self.value] : all_, partition_bytes)});
     setup.landing = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
     setup.machine = entry_.make_worker(spec_, {id, {}}, 1);
@@ -386,8 +411,8 @@ private:
   std::mt19937_64 random_;
   std::vector<protocols::holder_place> tree_;
   data_pair data_ = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
-  std::shared_ptr<const model> net_ = std::make_shared<const model>(
-    *model::build({.layers = what_.layers}, data_.train->sample(), data_.train->classes()));
+  std::shared_ptr<const model> net_ =
+      std::make_shared<const model>(*model::build({.layers = what_.layers}, data_.train->sample(), data_.train->classes()));
   flat_range all_{0, net_->layout().floats()};
   std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(what_.shards));
   std::shared_ptr<guarded_memory> memory_ = std::make_shared<guarded_memory>();

@@ -66,7 +66,9 @@ TEST_F(Coordinator, ANodeThatCannotStartFailsTheRunWithItsReason) {
   EXPECT_THAT(told<protocols::plan>(), ElementsAre(0, 0, 0));
 }
 
-file_probe table_of(const std::string& digest) { return {.path = "data/train.csv", .bytes = 7, .sha256 = digest}; }
+file_probe table_of(const std::string& digest) {
+  return {.path = "data/train.csv", .bytes = 7, .sha256 = digest};
+}
 
 TEST_F(Coordinator, ANodeWhoseDataDiffersFromTheFirstOnesFailsTheRunBeforeItStarts) {
   for (auto& each : scripts)
@@ -75,8 +77,9 @@ TEST_F(Coordinator, ANodeWhoseDataDiffersFromTheFirstOnesFailsTheRunBeforeItStar
   begin();
   EXPECT_EQ(seen->ends, 1);
   EXPECT_TRUE(seen->result.failed);
-  EXPECT_EQ(seen->result.reason, "node node-2: data/train.csv differs from node node-0's (7 bytes, SHA-256 99112233..., there 7 bytes, 00112233...); "
-                                 "copy one of them to all nodes");
+  EXPECT_EQ(seen->result.reason,
+            "node node-2: data/train.csv differs from node node-0's (7 bytes, SHA-256 99112233..., there 7 bytes, 00112233...); "
+            "copy one of them to all nodes");
   EXPECT_FALSE(seen->result.lost_before_start) << "it would fail again";
   EXPECT_FALSE(scripts[1]->places) << "nobody has started";
   EXPECT_THAT(told<stop_job>(), ElementsAre(1, 1, 1));
@@ -103,7 +106,8 @@ TEST_F(Coordinator, ANodeThatIsBackWithOtherDataIsTurnedAwayAndTheJobGoesOn) {
   EXPECT_FALSE(again->places);
   EXPECT_EQ(again->all<stop_job>().size(), 1U);
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
-  EXPECT_THAT(seen->events.back(), HasSubstr("node node-1 is back and the job goes on without it: data/train.csv differs from node node-0's"));
+  EXPECT_THAT(seen->events.back(),
+              HasSubstr("node node-1 is back and the job goes on without it: data/train.csv differs from node node-0's"));
   EXPECT_EQ(seen->ends, 0);
 }
 

@@ -13,7 +13,8 @@
 
 namespace troupe::actors {
 
-/// CAF's testing scheduler knows one thread, and a detached actor enqueues on another: what that enqueues waits until the test's takes it.
+/// CAF's testing scheduler knows one thread, and a detached actor enqueues on another: what that enqueues waits until the test's
+/// takes it.
 class scheduler_of_two final : public caf::scheduler::test_coordinator {
 public:
   using test_coordinator::test_coordinator;
@@ -46,7 +47,8 @@ private:
 
 struct testing_config : caf::actor_system_config {
   testing_config() {
-    module_factories.push_back([](caf::actor_system& system) -> caf::actor_system::module* { return new scheduler_of_two(system); });
+    module_factories.push_back(
+        [](caf::actor_system& system) -> caf::actor_system::module* { return new scheduler_of_two(system); });
     set("caf.logger.console.verbosity", "quiet");
     set("caf.logger.file.verbosity", "quiet");
   }

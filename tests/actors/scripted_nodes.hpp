@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A coordinator among nodes that are scripts. CAF's testing scheduler runs every actor on this thread; its clock moves when a test
-// says so.
+// A coordinator among nodes that are scripts. CAF's testing scheduler runs every actor on this thread; its clock moves when a
+// test says so.
 #pragma once
 
 #include "actors/coordinator_actor.hpp"
@@ -31,9 +31,9 @@ using control = std::variant<node_place, protocols::plan, protocols::worker_down
 /// What a scripted node does and what it has heard.
 struct script {
   std::string cannot_prepare, cannot_start, cannot_obey; ///< empty: it can
-  bool silent = false;                      ///< never says that it is prepared
-  bool never_obeys = false;                 ///< nor answers an order
-  std::vector<file_probe> files;            ///< that its data are read from
+  bool silent = false;                                   ///< never says that it is prepared
+  bool never_obeys = false;                              ///< nor answers an order
+  std::vector<file_probe> files;                         ///< that its data are read from
   std::optional<prepare_job> job;
   std::optional<job_places> places;
   std::vector<control> heard;
@@ -63,55 +63,55 @@ public:
 
   node_actor::behavior_type make_behavior() {
     return {
-      [this](const prepare_job& msg) -> caf::result<node_prepared> {
-        script_->job = msg;
-        promise_ = self_->make_response_promise<node_prepared>();
-        if (!script_->cannot_prepare.empty())
-          promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
-        else if (!script_->silent)
-          promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100, script_->files});
-        return promise_;
-      },
-      [this](const job_places& msg) -> caf::result<void> {
-        script_->places = msg;
-        if (!script_->cannot_start.empty())
-          return caf::make_error(caf::sec::runtime_error, script_->cannot_start);
-        return caf::unit;
-      },
-      [this](const node_place& msg) { script_->heard.emplace_back(msg); },
-      [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
-      [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
-      [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
-      [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
-      [](pause_order) {},
-      [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
-      [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
-      [](waiting_query) { return std::vector<std::uint32_t>{}; },
-      [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
-      [](inspect_query) { return node_report{}; },
-      [](shards_query) { return shards_view{}; },
-      [](wall_clock_query) { return clock_reading{}; },
-      [](const probe_query&) { return node_probe{}; },
-      [](const node_notice&) {},
-      [this](const role_order& msg) -> caf::result<void> {
-        script_->orders.push_back(msg);
-        if (script_->never_obeys)
-          return ordered_ = self_->make_response_promise<void>();
-        if (!script_->cannot_obey.empty())
-          return caf::make_error(caf::sec::runtime_error, script_->cannot_obey);
-        return caf::unit;
-      },
-      [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
-      [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },
-      [this](trace_query) -> caf::result<trace_chunk> {
-        auto chunk = script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{};
-        if (script_->chunk_takes.count() == 0)
-          return chunk;
-        asked_for_chunk_ = self_->make_response_promise<trace_chunk>();
-        self_->run_delayed(script_->chunk_takes, [this, chunk] { asked_for_chunk_.deliver(chunk); });
-        return asked_for_chunk_;
-      },
-      [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
+        [this](const prepare_job& msg) -> caf::result<node_prepared> {
+          script_->job = msg;
+          promise_ = self_->make_response_promise<node_prepared>();
+          if (!script_->cannot_prepare.empty())
+            promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
+          else if (!script_->silent)
+            promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100, script_->files});
+          return promise_;
+        },
+        [this](const job_places& msg) -> caf::result<void> {
+          script_->places = msg;
+          if (!script_->cannot_start.empty())
+            return caf::make_error(caf::sec::runtime_error, script_->cannot_start);
+          return caf::unit;
+        },
+        [this](const node_place& msg) { script_->heard.emplace_back(msg); },
+        [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
+        [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
+        [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
+        [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
+        [](pause_order) {},
+        [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
+        [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
+        [](waiting_query) { return std::vector<std::uint32_t>{}; },
+        [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
+        [](inspect_query) { return node_report{}; },
+        [](shards_query) { return shards_view{}; },
+        [](wall_clock_query) { return clock_reading{}; },
+        [](const probe_query&) { return node_probe{}; },
+        [](const node_notice&) {},
+        [this](const role_order& msg) -> caf::result<void> {
+          script_->orders.push_back(msg);
+          if (script_->never_obeys)
+            return ordered_ = self_->make_response_promise<void>();
+          if (!script_->cannot_obey.empty())
+            return caf::make_error(caf::sec::runtime_error, script_->cannot_obey);
+          return caf::unit;
+        },
+        [this](const record_order& msg) { script_->recordings.push_back(msg.on); },
+        [this](clock_query) { return steady_ns() + script_->clock_ahead_ns; },
+        [this](trace_query) -> caf::result<trace_chunk> {
+          auto chunk = script_->chunks_asked < script_->trace.size() ? script_->trace[script_->chunks_asked++] : trace_chunk{};
+          if (script_->chunk_takes.count() == 0)
+            return chunk;
+          asked_for_chunk_ = self_->make_response_promise<trace_chunk>();
+          self_->run_delayed(script_->chunk_takes, [this, chunk] { asked_for_chunk_.deliver(chunk); });
+          return asked_for_chunk_;
+        },
+        [this](const stop_job& msg) { script_->heard.emplace_back(msg); },
     };
   }
 

@@ -139,7 +139,8 @@ TEST(SecureSystem, AnInsecureClusterIsNamedToWhoeverHasCertificates) {
   const authority ours;
   process plain({});
   const auto port = plain.publish_successor();
-  EXPECT_THAT(kept_out(files(ours, ours.sign("client")), port), testing::HasSubstr("it speaks no TLS: that end has no certificates"));
+  EXPECT_THAT(kept_out(files(ours, ours.sign("client")), port),
+              testing::HasSubstr("it speaks no TLS: that end has no certificates"));
   EXPECT_EQ(kept_out({}, port), "");
 }
 

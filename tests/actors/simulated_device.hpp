@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device as far from the host as a GPU is: memory that the host must not touch, and three queues that run when the test says so.
+// A device as far from the host as a GPU is: memory that the host must not touch, and three queues that run when the test says
+// so.
 #pragma once
 
 #include <sys/mman.h>
@@ -107,11 +108,12 @@ private:
   std::vector<std::unique_ptr<std::byte[], aligned_delete>> host_;
 };
 
-/// One queue for what is computed and one for each direction of copies beside it. Each runs in order; between them the test chooses.
-/// What is computed after a `stage` waits for it, as the contract says; a `fetch` waits for nothing.
+/// One queue for what is computed and one for each direction of copies beside it. Each runs in order; between them the test
+/// chooses. What is computed after a `stage` waits for it, as the contract says; a `fetch` waits for nothing.
 class simulated_device final : public deferred_backend {
 public:
-  simulated_device(std::string name, std::shared_ptr<guarded_memory> memory) : name_(std::move(name)), memory_(std::move(memory)) {}
+  simulated_device(std::string name, std::shared_ptr<guarded_memory> memory)
+      : name_(std::move(name)), memory_(std::move(memory)) {}
 
   std::string_view name() const override { return name_; }
   kernels::buffer allocate(std::size_t bytes) override { return guarded_memory::allocate(memory_, bytes); }

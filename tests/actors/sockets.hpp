@@ -58,8 +58,8 @@ private:
   int fd_;
 };
 
-/// A port of this machine where nobody listens and nobody else can, while this lives: whoever dials it is refused. One may listen there
-/// who sets SO_REUSEADDR.
+/// A port of this machine where nobody listens and nobody else can, while this lives: whoever dials it is refused. One may listen
+/// there who sets SO_REUSEADDR.
 class kept_port {
 public:
   kept_port() : fd_{::socket(AF_INET, SOCK_STREAM, 0)} {

@@ -152,7 +152,9 @@ TEST_F(LaneTls, ACertificateOpensALaneToTheNodeThatItNamesAlone) {
     node zero(0, dials), one(1, accepts);
     zero.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
     ASSERT_TRUE(zero.seen->wait_down());
-    EXPECT_THAT(zero.seen->down[0].second, testing::MatchesRegex(".*its certificate was issued to \"(one|two)\", and it says that it is node (somebody|elsewhere).*"));
+    EXPECT_THAT(zero.seen->down[0].second,
+                testing::MatchesRegex(
+                    ".*its certificate was issued to \"(one|two)\", and it says that it is node (somebody|elsewhere).*"));
     // The end that was dialed may hear of it a moment later.
     const auto begun = std::chrono::steady_clock::now();
     while (!one.hub->stats().empty() && std::chrono::steady_clock::now() - begun < test::patience)

@@ -27,9 +27,7 @@ protected:
   }
   static void TearDownTestSuite() { signer.reset(); }
 
-  TlsSession() {
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
-  }
+  TlsSession() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0); }
   ~TlsSession() override {
     for (const int end : ends)
       if (end >= 0)

@@ -15,16 +15,22 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-trace_event push_of(std::uint32_t worker, std::int64_t clock) { return {span_kind::push, worker, 1, 2, {0, clock}}; }
-trace_event step_of(std::uint32_t worker, std::int64_t version, std::int64_t begin = 5) { return {span_kind::compute, worker, begin, begin + 1, {1, version}}; }
+trace_event push_of(std::uint32_t worker, std::int64_t clock) {
+  return {span_kind::push, worker, 1, 2, {0, clock}};
+}
+trace_event step_of(std::uint32_t worker, std::int64_t version, std::int64_t begin = 5) {
+  return {span_kind::compute, worker, begin, begin + 1, {1, version}};
+}
 trace_event apply_of(std::uint32_t shard, std::int64_t version, std::vector<std::int64_t> pushes) {
   return {span_kind::apply, shard, 3, 4, {version, 2}, {}, std::move(pushes)};
 }
-trace_event sum_of(std::uint32_t aggregator, std::int64_t version) { return {span_kind::sum, aggregator, 2, 3, {version, 2}}; }
+trace_event sum_of(std::uint32_t aggregator, std::int64_t version) {
+  return {span_kind::sum, aggregator, 2, 3, {version, 2}};
+}
 
 std::string name_of(const span_place& at) {
-  return fmt::format("{} {}.{}@{}", name_of(at.event->what), at.event->role, at.event->args[at.event->what == span_kind::apply || at.event->what == span_kind::sum ? 0 : 1],
-                     at.node);
+  return fmt::format("{} {}.{}@{}", name_of(at.event->what), at.event->role,
+                     at.event->args[at.event->what == span_kind::apply || at.event->what == span_kind::sum ? 0 : 1], at.node);
 }
 std::vector<std::string> arrows_of(const job& what, const std::vector<node_trace>& nodes) {
   std::vector<std::string> out;
@@ -42,16 +48,18 @@ TEST(Flows, ARoundGoesFromEachWorkerToEachShardAndBackAcrossNodes) {
   const std::vector<node_trace> nodes{{"a", {apply_of(0, 1, {0, 1, 1, 1}), apply_of(1, 1, {0, 1, 1, 1}), push_of(0, 1)}},
                                       {"b", {push_of(1, 1), step_of(1, 1)}}};
   EXPECT_THAT(arrows_of(what, nodes),
-              UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 1.1@1 -> apply 0.1@0", "gradient: push 0.1@0 -> apply 1.1@0",
-                                   "gradient: push 1.1@1 -> apply 1.1@0", "parameters: apply 0.1@0 -> compute 1.1@1",
-                                   "parameters: apply 1.1@0 -> compute 1.1@1"));
+              UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 1.1@1 -> apply 0.1@0",
+                                   "gradient: push 0.1@0 -> apply 1.1@0", "gradient: push 1.1@1 -> apply 1.1@0",
+                                   "parameters: apply 0.1@0 -> compute 1.1@1", "parameters: apply 1.1@0 -> compute 1.1@1"));
 }
 
 TEST(Flows, APushThatNoVersionUsesHasNoArrowAndALateOneGoesToTheVersionThatUsesIt) {
   job what;
   what.cluster = {.nodes = 1, .workers = 2, .shards = 1};
-  const std::vector<node_trace> nodes{{"a", {push_of(0, 1), push_of(1, 1), push_of(0, 2), apply_of(0, 1, {0, 1}), apply_of(0, 2, {0, 2, 7, 9})}}};
-  EXPECT_THAT(arrows_of(what, nodes), UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 0.2@0 -> apply 0.2@0"));
+  const std::vector<node_trace> nodes{
+      {"a", {push_of(0, 1), push_of(1, 1), push_of(0, 2), apply_of(0, 1, {0, 1}), apply_of(0, 2, {0, 2, 7, 9})}}};
+  EXPECT_THAT(arrows_of(what, nodes),
+              UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 0.2@0 -> apply 0.2@0"));
 }
 
 TEST(Flows, OfTheLocalStepsOfARoundTheFirstHasTheParameters) {
@@ -72,9 +80,10 @@ TEST(Flows, ThroughATreeGradientsGoToTheAggregatorAndSumsToTheShard) {
                                        {push_of(0, 1), push_of(1, 1), push_of(2, 1), push_of(3, 1), sum_of(1, 1), sum_of(2, 1),
                                         apply_of(0, 1, {0, 1, 1, 1, 2, 1})}}};
   EXPECT_THAT(arrows_of(what, nodes),
-              UnorderedElementsAre("gradient: push 0.1@0 -> sum 1.1@0", "gradient: push 1.1@0 -> sum 1.1@0", "gradient: push 2.1@0 -> sum 2.1@0",
-                                   "sum: sum 1.1@0 -> apply 0.1@0", "sum: sum 2.1@0 -> apply 0.1@0"))
-    << "worker 3's was not in it";
+              UnorderedElementsAre("gradient: push 0.1@0 -> sum 1.1@0", "gradient: push 1.1@0 -> sum 1.1@0",
+                                   "gradient: push 2.1@0 -> sum 2.1@0", "sum: sum 1.1@0 -> apply 0.1@0",
+                                   "sum: sum 2.1@0 -> apply 0.1@0"))
+      << "worker 3's was not in it";
 }
 
 } // namespace

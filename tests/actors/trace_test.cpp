@@ -29,7 +29,6 @@ using protocols::worker_id;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-
 trace_event span(span_kind what, std::uint32_t role, std::int64_t begin_ns, std::int64_t end_ns) {
   return {what, role, begin_ns, end_ns, {}};
 }
@@ -49,8 +48,8 @@ TEST(Tracer, ASpanBeginsWhereTheLastOfItsTrackEnded) {
   recorded.add(span(span_kind::compute, 0, 150, 300)); // and another
   recorded.add(span(span_kind::wait, 0, 250, 260));    // the track of the one before, and over before it
   EXPECT_THAT(recorded.take_all(), ElementsAre(span(span_kind::apply, 0, 100, 200), span(span_kind::apply, 0, 200, 300),
-                                                     span(span_kind::apply, 1, 150, 300), span(span_kind::compute, 0, 150, 300),
-                                                     span(span_kind::wait, 0, 300, 300)));
+                                               span(span_kind::apply, 1, 150, 300), span(span_kind::compute, 0, 150, 300),
+                                               span(span_kind::wait, 0, 300, 300)));
 }
 
 TEST(Tracer, WhatDoesNotFitIsCounted) {
@@ -126,7 +125,12 @@ void travels(const trace_chunk& sent) {
 TEST(Tracer, AFullChunkFitsAMessageOfTheControlPlane) {
   constexpr std::int64_t most = 0x7fff'ffff'ffff'ffff;
   for (const std::size_t pushes : {0U, 2U, 2048U}) {
-    std::vector<trace_event> events(20'000, {span_kind::hold, 0xffff'ffff, most, most, {most, most, most, most, most, most}, {},
+    std::vector<trace_event> events(20'000, {span_kind::hold,
+                                             0xffff'ffff,
+                                             most,
+                                             most,
+                                             {most, most, most, most, most, most},
+                                             {},
                                              std::vector<std::int64_t>(pushes, most)});
     events.resize(static_cast<std::size_t>(fitting(events.begin(), events.end())));
     EXPECT_LT(events.size(), 20'000U);

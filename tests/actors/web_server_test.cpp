@@ -29,7 +29,9 @@ using testing::Not;
 using testing::StartsWith;
 using tests::client_socket;
 
-void say(const client_socket& to, std::string_view text) { to.send(std::as_bytes(std::span{text})); }
+void say(const client_socket& to, std::string_view text) {
+  to.send(std::as_bytes(std::span{text}));
+}
 
 /// What comes until `enough` says so, or until the other end closes.
 template <class Enough>
@@ -126,7 +128,8 @@ TEST_F(WebServer, TheEndGivesSubscribersTheLastWord) {
 TEST_F(WebServer, OnlyNamesOfThisMachineAreServed) {
   for (const auto* host : {"localhost", "127.0.0.1:8080", "127.1.2.3", "[::1]:99", "[::1]"})
     EXPECT_THAT(status("/snapshot", host), StartsWith("HTTP/1.1 200 ")) << host;
-  for (const auto* host : {"evil.example", "10.0.0.1:8080", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:x", "", "[::2]", "127.0.0.1:80@evil.example"})
+  for (const auto* host : {"evil.example", "10.0.0.1:8080", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:x", "",
+                           "[::2]", "127.0.0.1:80@evil.example"})
     for (const auto* target : {"/", "/snapshot", "/events"})
       EXPECT_THAT(status(target, host), StartsWith("HTTP/1.1 421 ")) << target << " of " << host;
   EXPECT_THAT(ask("GET / HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
@@ -139,12 +142,14 @@ TEST_F(WebServer, NothingElseIsThereAndNothingCanBeChanged) {
   for (const auto* method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
     EXPECT_THAT(ask(fmt::format("{} /snapshot HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}", method)),
                 testing::AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")))
-      << method;
-  EXPECT_THAT(ask("HEAD /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n"), testing::AllOf(HasSubstr("Content-Length: 2\r\n"), EndsWith("\r\n\r\n")));
+        << method;
+  EXPECT_THAT(ask("HEAD /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              testing::AllOf(HasSubstr("Content-Length: 2\r\n"), EndsWith("\r\n\r\n")));
 }
 
 TEST_F(WebServer, ARequestThatIsTooLongIsRefused) {
-  EXPECT_THAT(ask("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(ask("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n"),
+              StartsWith("HTTP/1.1 431 "));
 }
 
 TEST_F(WebServer, GarbageCostsItsOwnConnection) {
@@ -216,7 +221,9 @@ TEST_F(WebServer, TooManyConnectionsAreClosedAndRoomComesBack) {
 TEST_F(WebServer, APortThatIsTakenIsSaidWithARemedy) {
   const auto second = open_web_server({.address = {.port = server_->port()}});
   ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().what, HasSubstr(fmt::format("cannot listen on 127.0.0.1:{} (Address already in use); name another port", server_->port())));
+  EXPECT_THAT(
+      second.error().what,
+      HasSubstr(fmt::format("cannot listen on 127.0.0.1:{} (Address already in use); name another port", server_->port())));
 }
 
 TEST_F(WebServer, ProgramsThatAreStartedDoNotInheritIt) {
@@ -227,7 +234,8 @@ TEST_F(WebServer, ProgramsThatAreStartedDoNotInheritIt) {
   for (int descriptor = 3; descriptor < 256; ++descriptor) {
     sockaddr_in here{};
     socklen_t size = sizeof here;
-    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &size) == 0 && here.sin_family == AF_INET && ntohs(here.sin_port) == server_->port()) {
+    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &size) == 0 && here.sin_family == AF_INET
+        && ntohs(here.sin_port) == server_->port()) {
       ++found;
       EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
     }
@@ -248,8 +256,9 @@ TEST(WebAddress, IsOfThisMachine) {
 
 TEST(WebAddress, OthersAreRefusedWithARemedy) {
   const auto why = [](const char* text) { return parse_web_address(text).error().what; };
-  EXPECT_THAT(why("0.0.0.0:80"), HasSubstr("0.0.0.0 is no loopback address, and the page asks nobody for a password; leave it out, and from another "
-                                           "machine forward the port: ssh -L 80:127.0.0.1:80 THIS_HOST"));
+  EXPECT_THAT(why("0.0.0.0:80"),
+              HasSubstr("0.0.0.0 is no loopback address, and the page asks nobody for a password; leave it out, and from another "
+                        "machine forward the port: ssh -L 80:127.0.0.1:80 THIS_HOST"));
   EXPECT_THAT(why("10.0.0.1"), HasSubstr("no loopback address"));
   EXPECT_THAT(why("[::]:80"), HasSubstr("no loopback address"));
   for (const auto* text : {"127.0.0.1:", "127.0.0.1:99999", "localhost:80x", ":-1"})

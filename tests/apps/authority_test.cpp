@@ -73,9 +73,10 @@ TEST_F(Certificates, WhatAnAuthorityIssuesIsGoodForItsNode) {
 TEST_F(Certificates, AClockThatIsAnHourLateTakesThemToo) {
   issue("lab", "a");
   EXPECT_EQ(wrong("lab/ca.pem", "lab/a.pem", "lab/a.key", now - 3600), texts{});
-  EXPECT_EQ(wrong("lab/ca.pem", "lab/a.pem", "lab/a.key", now - 3660),
-            (texts{"lab/ca.pem is good from 2027-01-15 07:00 UTC and this machine's clock says 2027-01-15 06:59 UTC; set the clock",
-                   "lab/a.pem is good from 2027-01-15 07:00 UTC and this machine's clock says 2027-01-15 06:59 UTC; set the clock"}));
+  EXPECT_EQ(
+      wrong("lab/ca.pem", "lab/a.pem", "lab/a.key", now - 3660),
+      (texts{"lab/ca.pem is good from 2027-01-15 07:00 UTC and this machine's clock says 2027-01-15 06:59 UTC; set the clock",
+             "lab/a.pem is good from 2027-01-15 07:00 UTC and this machine's clock says 2027-01-15 06:59 UTC; set the clock"}));
 }
 
 TEST_F(Certificates, AnUnsetClockMakesNothing) {
@@ -87,7 +88,8 @@ TEST_F(Certificates, AnUnsetClockMakesNothing) {
 TEST_F(Certificates, AnAuthoritySignsNeitherBeforeNorAfterItsTime) {
   make_authority({folder / "lab", "lab", 10}, now).value();
   EXPECT_NE(refusal_of(issue_certificate({folder / "lab", "a", {}, "", 1}, now - day)).find("set the clock"), std::string::npos);
-  EXPECT_NE(refusal_of(issue_certificate({folder / "lab", "a", {}, "", 1}, now + 11 * day)).find("expired at"), std::string::npos);
+  EXPECT_NE(refusal_of(issue_certificate({folder / "lab", "a", {}, "", 1}, now + 11 * day)).find("expired at"),
+            std::string::npos);
   EXPECT_FALSE(fs::exists(folder / "lab/a.pem"));
   EXPECT_EQ(issue_certificate({folder / "lab", "a", {}, "", 365}, now + 9 * day)->until, now + 10 * day);
 }

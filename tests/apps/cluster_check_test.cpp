@@ -24,21 +24,29 @@ protected:
     job.cluster.nodes = 3;
     for (const auto* name : {"a", "b", "c"}) {
       file.nodes.push_back({.name = name, .host = "10.0.0.1", .coordinator = file.nodes.empty(), .shard = true, .worker = true});
-      probe.nodes.push_back({.node = name, .host = "10.0.0.1", .here = true, .version = "1.0", .lane_version = 1,
-                             .devices = {{.name = "cpu", .free_bytes = 8'000'000'000}}, .files = {{.path = "x.csv", .bytes = 3, .sha256 = "0123456789"}}});
+      probe.nodes.push_back({.node = name,
+                             .host = "10.0.0.1",
+                             .here = true,
+                             .version = "1.0",
+                             .lane_version = 1,
+                             .devices = {{.name = "cpu", .free_bytes = 8'000'000'000}},
+                             .files = {{.path = "x.csv", .bytes = 3, .sha256 = "0123456789"}}});
     }
   }
 
   std::vector<std::string> wrong() { return mismatches(probe, {job, file, roles}); }
 };
 
-TEST_F(ClusterCheck, NothingIsWrongWithNodesThatAgree) { EXPECT_THAT(wrong(), IsEmpty()); }
+TEST_F(ClusterCheck, NothingIsWrongWithNodesThatAgree) {
+  EXPECT_THAT(wrong(), IsEmpty());
+}
 
 TEST_F(ClusterCheck, VersionsThatDifferAreNamed) {
   probe.nodes[1].version = "0.9";
   probe.nodes[2].lane_version = 2;
-  EXPECT_THAT(wrong(), ElementsAre("node b: runs Troupe 0.9, node a 1.0; install the same on both",
-                                   "node c: speaks version 2 of the lanes' protocol, node a version 1; install the same Troupe on both"));
+  EXPECT_THAT(wrong(),
+              ElementsAre("node b: runs Troupe 0.9, node a 1.0; install the same on both",
+                          "node c: speaks version 2 of the lanes' protocol, node a version 1; install the same Troupe on both"));
 }
 
 TEST_F(ClusterCheck, ANodeIsMissedOnlyWhereTheJobNeedsIt) {
@@ -56,8 +64,10 @@ TEST_F(ClusterCheck, ASilentNodeIsNamedAndComparedWithNobody) {
 TEST_F(ClusterCheck, FilesAreComparedWithTheFirstThatHasThem) {
   probe.nodes[0].files[0] = {.path = "x.csv", .wrong = "No such file or directory"};
   probe.nodes[2].files[0].sha256 = "1123456789";
-  EXPECT_THAT(wrong(), ElementsAre("node a: x.csv: No such file or directory; every node reads the data from the same path",
-                                   HasSubstr("node c: x.csv differs from node b's (3 bytes, SHA-256 11234567..., there 3 bytes, 01234567...)")));
+  EXPECT_THAT(
+      wrong(),
+      ElementsAre("node a: x.csv: No such file or directory; every node reads the data from the same path",
+                  HasSubstr("node c: x.csv differs from node b's (3 bytes, SHA-256 11234567..., there 3 bytes, 01234567...)")));
 }
 
 TEST_F(ClusterCheck, AClockCountsAsWrongBeyondWhatTheRoundTripLeavesOpen) {
@@ -75,8 +85,10 @@ TEST_F(ClusterCheck, DevicesAreThoseOfTheJobAndOfTheFile) {
   probe.nodes[2].devices.push_back({.name = "cuda:1"});
   file.nodes[0].worker = false;
   file.nodes[2].devices = {"cuda:1", "cuda:2"};
-  EXPECT_THAT(wrong(), ElementsAre(HasSubstr("node b: compute.device = \"cuda\" cannot be used there: no driver"),
-                                   HasSubstr("node c: its device \"cuda:2\" of the cluster file cannot be used there: there is no such device")));
+  EXPECT_THAT(
+      wrong(),
+      ElementsAre(HasSubstr("node b: compute.device = \"cuda\" cannot be used there: no driver"),
+                  HasSubstr("node c: its device \"cuda:2\" of the cluster file cannot be used there: there is no such device")));
 }
 
 TEST_F(ClusterCheck, ANodeIsAskedForWhatItListsAndNoJobsDeviceElse) {
@@ -87,8 +99,10 @@ TEST_F(ClusterCheck, ANodeIsAskedForWhatItListsAndNoJobsDeviceElse) {
   probe.nodes[2].devices.push_back({.name = "cuda:0"});
   EXPECT_THAT(wrong(), IsEmpty()) << "b is not asked for a GPU";
   file.nodes[2].devices = {"cuda:1"};
-  EXPECT_THAT(wrong(), ElementsAre("no node of this cluster may hold workers on cuda:0",
-                                   HasSubstr("node c: its device \"cuda:1\" of the cluster file cannot be used there: there is no such device")));
+  EXPECT_THAT(
+      wrong(),
+      ElementsAre("no node of this cluster may hold workers on cuda:0",
+                  HasSubstr("node c: its device \"cuda:1\" of the cluster file cannot be used there: there is no such device")));
 }
 
 TEST_F(ClusterCheck, MoreNodesThanTheFileHasAreMissed) {
@@ -100,17 +114,20 @@ TEST_F(ClusterCheck, AWorkerThatDoesNotFitIsNamed) {
   roles = {{.role = "worker", .items = {{"activations", 6e9}, {"batches", 3e9, false}}}};
   probe.nodes[0].devices[0].free_bytes = 16'000'000'000;
   probe.nodes[1].devices[0].free_bytes = 0; // nobody knows
-  EXPECT_THAT(wrong(), ElementsAre("node c: its host has 8.0 GB free and a worker takes 9.0 GB; a smaller data.batch takes less"));
+  EXPECT_THAT(wrong(),
+              ElementsAre("node c: its host has 8.0 GB free and a worker takes 9.0 GB; a smaller data.batch takes less"));
 }
 
-/// Two nodes for workers beside the coordinator's: each holds a worker of 2 GB, the first a shard of 1 GB and the evaluator, 1 GB; each
-/// process takes 1 GB.
+/// Two nodes for workers beside the coordinator's: each holds a worker of 2 GB, the first a shard of 1 GB and the evaluator, 1
+/// GB; each process takes 1 GB.
 class ClusterShortages : public ClusterCheck {
 protected:
   ClusterShortages() {
     job.cluster = {.nodes = 3, .workers = 2, .shards = 1};
-    roles = {{.role = "worker", .count = 2, .items = {{"activations", 2e9}}}, {.role = "shard", .items = {{"parameters", 1e9}}},
-             {.role = "evaluator", .items = {{"activations", 1e9}}}, {.role = "node", .count = 3, .items = {{"program", 1e9}}}};
+    roles = {{.role = "worker", .count = 2, .items = {{"activations", 2e9}}},
+             {.role = "shard", .items = {{"parameters", 1e9}}},
+             {.role = "evaluator", .items = {{"activations", 1e9}}},
+             {.role = "node", .count = 3, .items = {{"program", 1e9}}}};
     for (int i = 0; i < 3; ++i) {
       file.nodes[i].host = "10.0.0." + std::to_string(i);
       probe.nodes[i].devices[0].memory_bytes = 16'000'000'000;
@@ -173,14 +190,16 @@ TEST_F(ClusterShortages, WorkersOfANodeTakeTheMemoryOfEachDeviceThatItLists) {
 
 TEST_F(ClusterCheck, APortThatIsTakenIsNamed) {
   probe.nodes[1].lane_port_wrong = "cannot listen for lanes on h:1: Address already in use";
-  EXPECT_THAT(wrong(), ElementsAre(HasSubstr("node b: cannot listen for lanes on h:1: Address already in use; give it another lane_port")));
+  EXPECT_THAT(wrong(), ElementsAre(HasSubstr(
+                           "node b: cannot listen for lanes on h:1: Address already in use; give it another lane_port")));
 }
 
 TEST_F(ClusterCheck, JsonHasAllThatTheNodesSaid) {
   probe.nodes[2] = {.node = "c", .host = "10.0.0.1", .silent = "has not joined"};
   const auto all = nodes_json(probe, file);
   ASSERT_EQ(all.size(), 3U);
-  EXPECT_EQ(boost::json::serialize(all[2]), R"({"name":"c","host":"10.0.0.1","state":"absent","reason":"has not joined","port":0})");
+  EXPECT_EQ(boost::json::serialize(all[2]),
+            R"({"name":"c","host":"10.0.0.1","state":"absent","reason":"has not joined","port":0})");
   EXPECT_EQ(all[0].at("data").at(0).at("sha256"), "0123456789");
   EXPECT_EQ(all[0].at("devices").at(0).at("free_bytes"), 8'000'000'000);
 }

@@ -71,7 +71,8 @@ TEST(ClusterFile, OneFileServesEveryNodeWithCertificatesNamedForThem) {
   }
   const auto client = load_cluster(file.path());
   ASSERT_FALSE(client);
-  EXPECT_EQ(client.error().all.front().what, (files / "client.pem") + " cannot be read: No such file or directory; `troupe certs` makes such files");
+  EXPECT_EQ(client.error().all.front().what,
+            (files / "client.pem") + " cannot be read: No such file or directory; `troupe certs` makes such files");
 }
 
 TEST(ClusterFile, FilesThatMakeNoConnectionAreNamedAtTheirKeys) {
@@ -79,12 +80,13 @@ TEST(ClusterFile, FilesThatMakeNoConnectionAreNamedAtTheirKeys) {
   const temporary_file file(secured(others / "ca.pem", files / "a.pem", files / "b.key"));
   const auto loaded = load_cluster(file.path());
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(testing::without_path(loaded.error(), file.path()),
-            (std::vector<std::string>{
-                fmt::format("3:15: {} is not signed by {} (\"lab\"): unable to get local issuer certificate; issue it with `troupe "
-                            "certs issue`",
-                            files / "a.pem", others / "ca.pem"),
-                fmt::format("4:7: {} is not the key of {}; name the one that was issued with it", files / "b.key", files / "a.pem")}));
+  EXPECT_EQ(
+      testing::without_path(loaded.error(), file.path()),
+      (std::vector<std::string>{
+          fmt::format("3:15: {} is not signed by {} (\"lab\"): unable to get local issuer certificate; issue it with `troupe "
+                      "certs issue`",
+                      files / "a.pem", others / "ca.pem"),
+          fmt::format("4:7: {} is not the key of {}; name the one that was issued with it", files / "b.key", files / "a.pem")}));
 }
 
 TEST(ClusterFile, EveryKeyIsRead) {

@@ -48,7 +48,8 @@ private:
 /// Reads through a gate.
 class gated_data final : public data_set {
 public:
-  gated_data(std::shared_ptr<const data_set> what, std::shared_ptr<gate> through) : what_(std::move(what)), through_(std::move(through)) {}
+  gated_data(std::shared_ptr<const data_set> what, std::shared_ptr<gate> through)
+      : what_(std::move(what)), through_(std::move(through)) {}
   std::int64_t size() const override { return what_->size(); }
   const shape& sample() const override { return what_->sample(); }
   int classes() const override { return what_->classes(); }
@@ -72,29 +73,45 @@ class relayed_node_state {
 
 public:
   static inline const char* name = "test.relayed-node";
-  relayed_node_state(actors::node_actor::stateful_pointer<relayed_node_state> self, actors::node_actor real, std::shared_ptr<relay> through)
+  relayed_node_state(actors::node_actor::stateful_pointer<relayed_node_state> self, actors::node_actor real,
+                     std::shared_ptr<relay> through)
       : self_(self), real_(std::move(real)), through_(std::move(through)) {}
 
   actors::node_actor::behavior_type make_behavior() {
     return {
-      [this](const actors::prepare_job& msg) -> caf::result<actors::node_prepared> {
-        auto promise = self_->make_response_promise<actors::node_prepared>();
-        self_->request(real_, caf::infinite, msg)
-          .then(
-            [this, promise](actors::node_prepared& ready) mutable {
-              through_->target(ready.lane_port);
-              ready.lane_port = through_->port();
-              promise.deliver(ready);
-            },
-            [promise](const caf::error& e) mutable { promise.deliver(e); });
-        return promise;
-      },
-      on<actors::job_places>(),      on<actors::node_place>(),     on<protocols::plan>(),         on<protocols::worker_down>(),
-      on<protocols::holder_down>(),  on<protocols::hold_order>(),  on<actors::pause_order>(),     on<protocols::resume_order>(),
-      on<protocols::fetch_order>(),  on<actors::waiting_query>(),  on<actors::totals_query>(),    on<actors::inspect_query>(),
-      on<actors::role_order>(),      on<actors::record_order>(),   on<actors::clock_query>(),     on<actors::trace_query>(),
-      on<actors::stop_job>(),        on<actors::shards_query>(),   on<actors::wall_clock_query>(), on<actors::probe_query>(),
-      on<actors::node_notice>(),
+        [this](const actors::prepare_job& msg) -> caf::result<actors::node_prepared> {
+          auto promise = self_->make_response_promise<actors::node_prepared>();
+          self_->request(real_, caf::infinite, msg)
+              .then(
+                  [this, promise](actors::node_prepared& ready) mutable {
+                    through_->target(ready.lane_port);
+                    ready.lane_port = through_->port();
+                    promise.deliver(ready);
+                  },
+                  [promise](const caf::error& e) mutable { promise.deliver(e); });
+          return promise;
+        },
+        on<actors::job_places>(),
+        on<actors::node_place>(),
+        on<protocols::plan>(),
+        on<protocols::worker_down>(),
+        on<protocols::holder_down>(),
+        on<protocols::hold_order>(),
+        on<actors::pause_order>(),
+        on<protocols::resume_order>(),
+        on<protocols::fetch_order>(),
+        on<actors::waiting_query>(),
+        on<actors::totals_query>(),
+        on<actors::inspect_query>(),
+        on<actors::role_order>(),
+        on<actors::record_order>(),
+        on<actors::clock_query>(),
+        on<actors::trace_query>(),
+        on<actors::stop_job>(),
+        on<actors::shards_query>(),
+        on<actors::wall_clock_query>(),
+        on<actors::probe_query>(),
+        on<actors::node_notice>(),
     };
   }
 
@@ -113,18 +130,19 @@ struct followed_job {
 class follower_state {
 public:
   static inline const char* name = "test.client";
-  follower_state(actors::client_actor::stateful_pointer<follower_state>, std::shared_ptr<followed_job> job) : job_(std::move(job)) {}
+  follower_state(actors::client_actor::stateful_pointer<follower_state>, std::shared_ptr<followed_job> job)
+      : job_(std::move(job)) {}
   actors::client_actor::behavior_type make_behavior() {
     return {
-      [](const actors::job_waits&) {},
-      [](const actors::job_begins&) {},
-      [this](const actors::progress& at) {
-        job_->steps = at.step;
-        job_->steps.notify_all();
-      },
-      [](const actors::evaluation_point&) {},
-      [](const actors::job_says&) {},
-      [this](const actors::job_result&) { job_->ended.set_value(); },
+        [](const actors::job_waits&) {},
+        [](const actors::job_begins&) {},
+        [this](const actors::progress& at) {
+          job_->steps = at.step;
+          job_->steps.notify_all();
+        },
+        [](const actors::evaluation_point&) {},
+        [](const actors::job_says&) {},
+        [this](const actors::job_result&) { job_->ended.set_value(); },
     };
   }
 
@@ -136,7 +154,8 @@ private:
 class cluster_in_process {
 public:
   /// `credit_bytes`: of every lane.
-  explicit cluster_in_process(std::size_t credit_bytes = actors::node_options{}.credit_bytes) : credit_bytes_(credit_bytes), asker_(system_) {
+  explicit cluster_in_process(std::size_t credit_bytes = actors::node_options{}.credit_bytes)
+      : credit_bytes_(credit_bytes), asker_(system_) {
     actors::cluster_setup setup{.name = "lab", .nodes = {{"a", "127.0.0.1", true, false}}, .own = options_of("a")};
     for (const auto* each : {"b", "c", "d"})
       setup.nodes.push_back({each, "127.0.0.1", false, true});
@@ -146,8 +165,10 @@ public:
       const auto options = options_of(each);
       real_.push_back(system_.spawn<actors::node_impl>(options));
       real_.push_back(system_.spawn<actors::node_actor::stateful_impl<relayed_node_state>>(real_.back(), relays[each]));
-      asker_->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0, actors::names_of(options.added)}, real_.back())
-        .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
+      asker_
+          ->request(cluster_, caf::infinite, actors::node_hello{each, actors::version, 0, actors::names_of(options.added)},
+                    real_.back())
+          .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
     }
   }
   cluster_in_process(const cluster_in_process&) = delete;
@@ -169,7 +190,8 @@ public:
   void run(const actors::job& what, std::uint64_t steps) {
     client_ = system_.spawn<actors::client_actor::stateful_impl<follower_state>>(job_);
     asker_->request(cluster_, caf::infinite, actors::submit_job{what}, client_)
-      .receive([this](std::uint64_t number) { number_ = number; }, [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
+        .receive([this](std::uint64_t number) { number_ = number; },
+                 [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
     for (auto now = job_->steps.load(); now < steps; now = job_->steps)
       job_->steps.wait(now);
   }

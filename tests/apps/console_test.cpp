@@ -14,8 +14,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-actors::actor_report actor(const std::string& id, const std::string& state, std::vector<std::string> waits_for = {}, double since_s = 1) {
-  return {.id = id, .role = id.substr(0, id.find(' ')), .node = "b", .job = 1, .state = state, .since_s = since_s, .waits_for = std::move(waits_for)};
+actors::actor_report actor(const std::string& id, const std::string& state, std::vector<std::string> waits_for = {},
+                           double since_s = 1) {
+  return {.id = id,
+          .role = id.substr(0, id.find(' ')),
+          .node = "b",
+          .job = 1,
+          .state = state,
+          .since_s = since_s,
+          .waits_for = std::move(waits_for)};
 }
 
 snapshot of(std::vector<actors::actor_report> actors) {
@@ -39,7 +46,8 @@ TEST(Why, FollowsTheWaitsToTheirEnd) {
 TEST(Why, WhoeverDoesNotAnswerIsTheCause) {
   auto stuck = actor("worker 1", "does not answer: no answer in time");
   stuck.stuck = true;
-  EXPECT_THAT(cause(why(of({actor("shard 0", "collects", {"worker 1"}), stuck}), "shard 0")), HasSubstr("worker 1 on node b: it does not answer"));
+  EXPECT_THAT(cause(why(of({actor("shard 0", "collects", {"worker 1"}), stuck}), "shard 0")),
+              HasSubstr("worker 1 on node b: it does not answer"));
 }
 
 TEST(Why, ANodeThatDoesNotAnswerIsNamed) {
@@ -54,9 +62,14 @@ TEST(Why, ANodeThatDoesNotAnswerIsNamed) {
 /// A shard on node a, a worker on node b, a lane between them in each direction.
 snapshot of_two(double to_worker_s, double to_shard_s) {
   snapshot at;
-  at.reports.nodes.push_back({.node = "a", .job = 1, .actors = {actor("shard 0", "collects", {"worker 0"})},
-                              .links = {{.peer = "b", .queued_bytes = 3 << 20, .credit_bytes = 1 << 20, .stalled_s = to_worker_s}}});
-  at.reports.nodes.push_back({.node = "b", .job = 1, .actors = {actor("worker 0", "waits for parameters", {"shard 0"})},
+  at.reports.nodes.push_back(
+      {.node = "a",
+       .job = 1,
+       .actors = {actor("shard 0", "collects", {"worker 0"})},
+       .links = {{.peer = "b", .queued_bytes = 3 << 20, .credit_bytes = 1 << 20, .stalled_s = to_worker_s}}});
+  at.reports.nodes.push_back({.node = "b",
+                              .job = 1,
+                              .actors = {actor("worker 0", "waits for parameters", {"shard 0"})},
                               .links = {{.peer = "a", .queued_bytes = 100, .credit_bytes = 1 << 20, .stalled_s = to_shard_s}}});
   at.reports.nodes[0].actors[0].node = "a";
   return at;
@@ -66,22 +79,30 @@ TEST(Why, WhatNobodySeesMayBeOnASilentNode) {
   auto at = of({actor("shard 0", "collects", {"worker 1"})});
   EXPECT_TRUE(why(at, "worker 1").wrong);
   at.reports.nodes.push_back({.node = "c", .silent = "no answer in time"});
-  EXPECT_EQ(cause(why(at, "worker 1")), "worker 1 is not to be seen; it may be on what does not answer: node c (no answer in time)");
+  EXPECT_EQ(cause(why(at, "worker 1")),
+            "worker 1 is not to be seen; it may be on what does not answer: node c (no answer in time)");
   EXPECT_FALSE(why(at, "worker:1").wrong);
   EXPECT_TRUE(why(at, "wroker 1").wrong); // no role has that name
 }
 
 TEST(Why, AnActorOfAJobThatWaitsIsNotThereForTheJobsReason) {
   snapshot at;
-  at.cluster.jobs.push_back({.number = 7, .name = "small", .protocol = "sync", .state = "waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05"});
-  EXPECT_EQ(cause(why(at, "shard 0")), "shard 0 would be of job 7 (small), which waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05");
+  at.cluster.jobs.push_back({.number = 7,
+                             .name = "small",
+                             .protocol = "sync",
+                             .state = "waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05"});
+  EXPECT_EQ(cause(why(at, "shard 0")),
+            "shard 0 would be of job 7 (small), which waits: it needs 2 nodes: node b is gone: connection lost, at 12:03:05");
   EXPECT_TRUE(why(at, "shrad 0").wrong);
 }
 
 TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
   for (const auto* from : {"shard 0", "worker 0"}) {
-    EXPECT_THAT(cause(why(of_two(4, 0), from)), AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit of 1.0 MB, and"), HasSubstr("nothing has gone for 4.0 s")));
-    EXPECT_THAT(cause(why(of_two(0, 2), from)), AllOf(HasSubstr("the lane from node b to node a: 100 B wait in it, and"), HasSubstr("for 2.0 s")));
+    EXPECT_THAT(cause(why(of_two(4, 0), from)),
+                AllOf(HasSubstr("the lane from node a to node b: 3.1 MB wait in it, over its credit of 1.0 MB, and"),
+                      HasSubstr("nothing has gone for 4.0 s")));
+    EXPECT_THAT(cause(why(of_two(0, 2), from)),
+                AllOf(HasSubstr("the lane from node b to node a: 100 B wait in it, and"), HasSubstr("for 2.0 s")));
     EXPECT_EQ(cause(why(of_two(0.1, 0.1), from)), "0 causes") << "a lane at work";
   }
 }
@@ -95,14 +116,17 @@ TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
   auto gone = actor("worker 1", "has ended");
   gone.ended = true;
   gone.last_error = "out of memory";
-  EXPECT_EQ(cause(why(of({actor("shard 0", "collects", {"worker 1"}), gone}), "shard 0")), "worker 1 on node b: it has ended: out of memory");
+  EXPECT_EQ(cause(why(of({actor("shard 0", "collects", {"worker 1"}), gone}), "shard 0")),
+            "worker 1 on node b: it has ended: out of memory");
 }
 
 TEST(Why, AShardThatOnlyOthersWaitBesideIsFound) {
   auto behind = actor("shard 1", "is behind a slow link");
   behind.waits_on = "what is under way";
-  EXPECT_EQ(cause(why(of({actor("shard 0", "collects", {"worker 0"}), behind, actor("worker 0", "waits for parameters", {"shard 0"})}), "worker 0")),
-            "shard 1 on node b: it is behind a slow link for 1.0 s: what is under way");
+  EXPECT_EQ(
+      cause(why(of({actor("shard 0", "collects", {"worker 0"}), behind, actor("worker 0", "waits for parameters", {"shard 0"})}),
+                "worker 0")),
+      "shard 1 on node b: it is behind a slow link for 1.0 s: what is under way");
 }
 
 TEST(Why, ACircleEnds) {
@@ -168,7 +192,8 @@ TEST(Names, OfNobodyAreKnownAsSuchUnlessANodeIsSilent) {
 
 TEST(Nodes, SayForWhatADrainedOneWaits) {
   snapshot at;
-  at.cluster.members = {{.what = {"a"}, .here = true}, {.what = {"b"}, .here = true, .leaving = true, .job = 3, .leaving_s = 12},
+  at.cluster.members = {{.what = {"a"}, .here = true},
+                        {.what = {"b"}, .here = true, .leaving = true, .job = 3, .leaving_s = 12},
                         {.what = {"c"}, .here = true, .leaving = true, .leaving_s = 7.5}};
   at.cluster.jobs = {{.number = 3, .name = "small", .protocol = "sync", .state = "runs", .nodes = {"a", "b", "c"}}};
   const auto out = nodes(at);
@@ -187,12 +212,18 @@ TEST(Jobs, ThatHaveEndedAreListedWithTheirLosses) {
   far.step = 40;
   far.train_loss = 0.25;
   actors::history past;
-  past.jobs = {{.number = 3, .name = "small", .protocol = "async", .state = "has ended: trained for 2 epochs", .ended = true,
-                .now = far, .evaluated = actors::evaluation_point{.step = 38, .test_loss = 0.5, .test_accuracy = 0.875}},
+  past.jobs = {{.number = 3,
+                .name = "small",
+                .protocol = "async",
+                .state = "has ended: trained for 2 epochs",
+                .ended = true,
+                .now = far,
+                .evaluated = actors::evaluation_point{.step = 38, .test_loss = 0.5, .test_accuracy = 0.875}},
                {.number = 4, .name = "other", .protocol = "sync", .state = "runs"},
                {.number = 5, .name = "none", .protocol = "sync", .state = "has ended: interrupted", .ended = true}};
   const auto out = jobs(view, past);
-  EXPECT_THAT(out.text, HasSubstr("3    small  async     40    0.2500      0.5000     0.8750    has ended: trained for 2 epochs\n"));
+  EXPECT_THAT(out.text,
+              HasSubstr("3    small  async     40    0.2500      0.5000     0.8750    has ended: trained for 2 epochs\n"));
   EXPECT_THAT(out.text, HasSubstr("5    none   sync      0     -           -          -         has ended: interrupted\n"));
   EXPECT_EQ(out.json.at("jobs").as_array().size(), 1U);
   const auto& ended = out.json.at("ended").as_array();
@@ -253,14 +284,18 @@ TEST(Stragglers, AreNamedByThePartThatIsUnusual) {
   auto at = of({actor("shard 0", "collects")});
   at.reports.nodes[0].node = at.reports.nodes[0].actors[0].node = "a";
   for (auto& worker : workers)
-    at.reports.nodes.push_back({.node = worker.node, .job = 1, .actors = {worker},
-                                .links = {{.peer = "a", .round_trip_s = worker.node == "e" ? 0.03 : 0.0002}, {.peer = "x", .round_trip_s = 9}}});
+    at.reports.nodes.push_back(
+        {.node = worker.node,
+         .job = 1,
+         .actors = {worker},
+         .links = {{.peer = "a", .round_trip_s = worker.node == "e" ? 0.03 : 0.0002}, {.peer = "x", .round_trip_s = 9}}});
   const auto out = stragglers(at);
   std::vector<std::string> verdicts;
   for (const auto& each : out.json.at("workers").as_array())
     verdicts.emplace_back(each.at("verdict").as_string());
-  EXPECT_THAT(verdicts, testing::ElementsAre("", "waits for its data: 80.0 times the median", "", "behind a slow lane: 150.0 times the median", ""))
-    << "0.9 ms is unusual, and less than a tenth of a step";
+  EXPECT_THAT(verdicts, testing::ElementsAre("", "waits for its data: 80.0 times the median", "",
+                                             "behind a slow lane: 150.0 times the median", ""))
+      << "0.9 ms is unusual, and less than a tenth of a step";
 }
 
 /// The verdicts on workers whose steps take so long.
@@ -284,7 +319,8 @@ TEST(Stragglers, OfFewAreThoseThatTakeHalfAgainAsLongAsTheFastest) {
   EXPECT_THAT(verdicts_on({"10", "16"}), ElementsAre("", "slow to compute: 1.6 times the fastest"));
   EXPECT_THAT(verdicts_on({"10", "15"}), ElementsAre("", ""));
   // The MAD is 30, and would excuse both.
-  EXPECT_THAT(verdicts_on({"10", "40", "100"}), ElementsAre("", "slow to compute: 4.0 times the fastest", "slow to compute: 10.0 times the fastest"));
+  EXPECT_THAT(verdicts_on({"10", "40", "100"}),
+              ElementsAre("", "slow to compute: 4.0 times the fastest", "slow to compute: 10.0 times the fastest"));
   // Of four it is 0.5, and the fastest is no longer the measure.
   EXPECT_THAT(verdicts_on({"1", "10", "11", "11"}), ElementsAre("", "", "", ""));
   EXPECT_THAT(verdicts_on({"10", "10", "10", "12"}), ElementsAre("", "", "", "slow to compute: 1.2 times the median"));
@@ -299,7 +335,8 @@ TEST(Stragglers, WhoeverHasNotMadeAStepIsNoMeasureForOthers) {
 
 TEST(Stragglers, OfTwoALaneOfNoLengthIsNoMeasureForTheOther) {
   auto at = of({actor("shard 0", "collects"), actor("worker 0", "waits for parameters")});
-  at.reports.nodes.push_back({.node = "c", .job = 1, .actors = {actor("worker 1", "waits for parameters")}, .links = {{.peer = "b"}}});
+  at.reports.nodes.push_back(
+      {.node = "c", .job = 1, .actors = {actor("worker 1", "waits for parameters")}, .links = {{.peer = "b"}}});
   at.reports.nodes[0].actors[1].fields["compute_ms"] = at.reports.nodes[1].actors[0].fields["compute_ms"] = "10";
   at.reports.nodes[1].actors[0].node = "c";
   const auto verdict = [&](double round_trip_s) {

@@ -21,15 +21,25 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-boost::json::object parsed(const std::string& text) { return boost::json::parse(text).as_object(); }
+boost::json::object parsed(const std::string& text) {
+  return boost::json::parse(text).as_object();
+}
 
 snapshot at(double seconds, std::uint64_t steps, std::uint64_t sent, std::uint64_t mailbox) {
   snapshot out;
   out.at_s = seconds;
-  out.cluster.jobs.push_back({.number = 1, .name = "small", .protocol = "sync", .state = "runs", .steps = steps, .samples = 64 * steps});
+  out.cluster.jobs.push_back(
+      {.number = 1, .name = "small", .protocol = "sync", .state = "runs", .steps = steps, .samples = 64 * steps});
   out.reports.nodes.push_back({.node = "b", .job = 1});
-  out.reports.nodes[0].actors.push_back(
-    {.id = "worker 0", .role = "worker", .node = "b", .job = 1, .state = "computes", .since_s = 0.25, .mailbox = mailbox, .messages = 10 * steps, .busy = 0.5});
+  out.reports.nodes[0].actors.push_back({.id = "worker 0",
+                                         .role = "worker",
+                                         .node = "b",
+                                         .job = 1,
+                                         .state = "computes",
+                                         .since_s = 0.25,
+                                         .mailbox = mailbox,
+                                         .messages = 10 * steps,
+                                         .busy = 0.5});
   out.reports.nodes[0].links.push_back({.peer = "a", .bytes_sent = sent, .bytes_received = 10, .queued_bytes = 5});
   return out;
 }
@@ -44,7 +54,10 @@ TEST(Rates, AreDifferencesBySeconds) {
                       "\n"
                       "from  to  sent/s  received/s  queued\n"
                       "b     a   1.5 MB  0 B         5 B\n");
-  EXPECT_EQ(out.json, parsed(R"({"seconds": 2.0, "actors": [{"id": "worker 0", "node": "b", "messages_per_s": 250.0}], "jobs": [{"number": 1, "name": "small", "steps_per_s": 25.0, "samples_per_s": 1600.0}],
+  EXPECT_EQ(
+      out.json,
+      parsed(
+          R"({"seconds": 2.0, "actors": [{"id": "worker 0", "node": "b", "messages_per_s": 250.0}], "jobs": [{"number": 1, "name": "small", "steps_per_s": 25.0, "samples_per_s": 1600.0}],
     "lanes": [{"from": "b", "to": "a", "sent_per_s": 1500000.0, "received_per_s": 0.0, "bytes_queued": 5}]})"));
 }
 
@@ -76,14 +89,24 @@ TEST(Mailbox, ThatGrowsOrStaysIsNeverEmptyAndOneThatIsEmptyIs) {
 }
 
 actors::actor_report busy(const std::string& id, double share, double messages_per_s, std::uint64_t mailbox, double since_s) {
-  return {.id = id, .role = id.substr(0, id.find(' ')), .parent = "node b", .watched_by = "node b", .node = "b", .job = 1, .state = "computes",
-          .since_s = since_s, .mailbox = mailbox, .messages_per_s = messages_per_s, .busy = share};
+  return {.id = id,
+          .role = id.substr(0, id.find(' ')),
+          .parent = "node b",
+          .watched_by = "node b",
+          .node = "b",
+          .job = 1,
+          .state = "computes",
+          .since_s = since_s,
+          .mailbox = mailbox,
+          .messages_per_s = messages_per_s,
+          .busy = share};
 }
 
 snapshot crowd() {
   auto out = at(12, 150, 0, 0);
   out.cluster.name = "lab";
-  out.reports.nodes[0].actors = {busy("worker 0", 0.25, 4, 7, 0.5), busy("worker 1", 0.75, 2, 1, 2), busy("shard 0", 0.5, 8, 0, 1)};
+  out.reports.nodes[0].actors = {busy("worker 0", 0.25, 4, 7, 0.5), busy("worker 1", 0.75, 2, 1, 2),
+                                 busy("shard 0", 0.5, 8, 0, 1)};
   return out;
 }
 
@@ -240,43 +263,45 @@ TEST(Drawing, IsAsLargeAsItShallBe) {
 
 TEST(Drawing, HasEightDotsALetterWhereTheTerminalHas) {
   EXPECT_EQ(draw({{.title = "up", .line = {{0, 0}, {4, 1}}, .marks = {}}}, 24, 6, true), "up\n"
-                                                                                          "      1 ┤          ⣀⡠⠤⠒⠉\n"
-                                                                                          "    0.5 ┤     ⣀⠤⠔⠒⠉\n"
-                                                                                          "      0 ┤⣀⠤⠒⠊⠉\n"
-                                                                                          "        └┬──────────────\n"
-                                                                                          "         0             s\n");
+                                                                                         "      1 ┤          ⣀⡠⠤⠒⠉\n"
+                                                                                         "    0.5 ┤     ⣀⠤⠔⠒⠉\n"
+                                                                                         "      0 ┤⣀⠤⠒⠊⠉\n"
+                                                                                         "        └┬──────────────\n"
+                                                                                         "         0             s\n");
 }
 
 TEST(Drawing, IsLogarithmicBeyondADecadeAndCountsMinutes) {
   EXPECT_EQ(draw({{.title = "loss", .line = {}, .marks = {{0, 100}, {600, 1}}}}, 24, 6, false), "loss (logarithmic)\n"
-                                                                                               "    100 +o\n"
-                                                                                               "     10 +\n"
-                                                                                               "      1 +              o\n"
-                                                                                               "        ++-------------+\n"
-                                                                                               "         0           min\n");
+                                                                                                "    100 +o\n"
+                                                                                                "     10 +\n"
+                                                                                                "      1 +              o\n"
+                                                                                                "        ++-------------+\n"
+                                                                                                "         0           min\n");
 }
 
 TEST(Drawing, LeavesOutWhatIsNotFiniteAndPanelsWithoutPoints) {
   const auto nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(draw({{.title = "loss", .line = {{0, nan}}, .marks = {}}, {.title = "accuracy", .line = {}, .marks = {}}}, 80, 24, true),
-            "there is nothing to draw yet\n");
-  EXPECT_THAT(draw({{.title = "loss", .line = {{0, 1}, {1, nan}, {2, 2}}, .marks = {}}, {.title = "accuracy", .line = {}, .marks = {}}}, 80, 24, true),
-              Not(HasSubstr("accuracy")));
+  EXPECT_EQ(
+      draw({{.title = "loss", .line = {{0, nan}}, .marks = {}}, {.title = "accuracy", .line = {}, .marks = {}}}, 80, 24, true),
+      "there is nothing to draw yet\n");
+  EXPECT_THAT(
+      draw({{.title = "loss", .line = {{0, 1}, {1, nan}, {2, 2}}, .marks = {}}, {.title = "accuracy", .line = {}, .marks = {}}},
+           80, 24, true),
+      Not(HasSubstr("accuracy")));
 }
 
 TEST(Frame, OverwritesLineByLineAndErasesOnlyBehindWhatItWrote) {
-  EXPECT_EQ(frame("top", "ab\nabcdef\n", {.width = 5, .height = 4}),
-            "\x1b[H\x1b[7mtop  \x1b[0m\r\n"
-            "ab\x1b[K\r\n"
-            "abcde\r\n\x1b[J");
+  EXPECT_EQ(frame("top", "ab\nabcdef\n", {.width = 5, .height = 4}), "\x1b[H\x1b[7mtop  \x1b[0m\r\n"
+                                                                     "ab\x1b[K\r\n"
+                                                                     "abcde\r\n\x1b[J");
   EXPECT_THAT(frame("top", "ab\n", {.width = 5, .height = 4}), Not(HasSubstr("\x1b[2J")));
 }
 
 TEST(Frame, CountsWhatDoesNotFit) {
   EXPECT_EQ(frame("t", "1\n2\n3\n4\n5\n", {.width = 14, .height = 4}), "\x1b[H\x1b[7mt             \x1b[0m\r\n"
-                                                                        "1\x1b[K\r\n"
-                                                                        "2\x1b[K\r\n"
-                                                                        "(3 more lines)");
+                                                                       "1\x1b[K\r\n"
+                                                                       "2\x1b[K\r\n"
+                                                                       "(3 more lines)");
 }
 
 TEST(Frame, CutsLettersNotBytesAndMovesNoCursorForAStranger) {

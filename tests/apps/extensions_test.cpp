@@ -71,9 +71,7 @@ TEST(Extensions, AJobNamesThemAndGivesTheirParameters) {
   EXPECT_EQ(loaded->job.own_model, (actors::own_spec{"tower", {{"steep", true}, {"width", std::int64_t{7}}}}));
   EXPECT_EQ(loaded->job.own_data, (actors::own_spec{"noise", {{"loudness", 2.0}}})) << "a whole number is a number";
   EXPECT_EQ(loaded->job.protocol.parameters.at("patience"), protocols::spec_value{std::int64_t{5}});
-  const auto of = [&](const std::string& key) {
-    return std::ranges::find(loaded->values, key, &resolved_value::key)->from;
-  };
+  const auto of = [&](const std::string& key) { return std::ranges::find(loaded->values, key, &resolved_value::key)->from; };
   EXPECT_EQ(of("model.steep"), "job file line 6");
   EXPECT_EQ(of("model.width"), "default");
   EXPECT_EQ(of("data.loudness"), "job file line 3");
@@ -111,14 +109,19 @@ TEST(Extensions, NamesThatAreTakenAreRefused) {
     const auto wrong = check_extensions(added);
     return wrong.size() == 1 ? wrong.front() : std::to_string(wrong.size()) + " problems";
   };
-  EXPECT_EQ(refused([](auto& a) { a.models[0].name = "mlp"; }), "model \"mlp\" cannot be added: there is one of that name already; give it another");
-  EXPECT_THAT(refused([](auto& a) { a.sources[0].name = "csv"; }), HasSubstr("data source \"csv\" cannot be added: there is one"));
-  EXPECT_THAT(refused([](auto& a) { a.sources[0].name = "text"; }), HasSubstr("data source \"text\" cannot be added: there is one"));
-  EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "gossip"; }), HasSubstr("protocol \"gossip\" cannot be added: there is one"));
+  EXPECT_EQ(refused([](auto& a) { a.models[0].name = "mlp"; }),
+            "model \"mlp\" cannot be added: there is one of that name already; give it another");
+  EXPECT_THAT(refused([](auto& a) { a.sources[0].name = "csv"; }),
+              HasSubstr("data source \"csv\" cannot be added: there is one"));
+  EXPECT_THAT(refused([](auto& a) { a.sources[0].name = "text"; }),
+              HasSubstr("data source \"text\" cannot be added: there is one"));
+  EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "gossip"; }),
+              HasSubstr("protocol \"gossip\" cannot be added: there is one"));
   EXPECT_THAT(refused([](auto& a) { a.protocols[0].name = "allreduce"; }), HasSubstr("there is one")) << "announced";
   EXPECT_THAT(refused([](auto& a) { a.models.push_back(a.models[0]); }), HasSubstr("there is one")) << "twice";
   EXPECT_THAT(refused([](auto& a) { a.models[0].name = "My Model"; }), HasSubstr("a name is made of a-z, 0-9, - and _"));
-  EXPECT_THAT(refused([](auto& a) { a.models[0].parameters[0].name = "hidden"; }), HasSubstr("cannot have a parameter \"hidden\": there is a key"));
+  EXPECT_THAT(refused([](auto& a) { a.models[0].parameters[0].name = "hidden"; }),
+              HasSubstr("cannot have a parameter \"hidden\": there is a key"));
   EXPECT_THAT(refused([](auto& a) { a.models[0].build = nullptr; }), HasSubstr("cannot be added without `build`"));
 }
 
@@ -131,7 +134,8 @@ TEST(Extensions, WhatTheyThrowOrLackIsAnErrorWithTheirName) {
   what.own_model.parameters["width"] = std::int64_t{13};
   EXPECT_EQ(actors::build_model(what, {4}, 3, added).error().what, "model \"tower\": 13 brings bad luck");
   what.own_model.parameters.clear();
-  EXPECT_THAT(actors::build_model(what, {4}, 3, added).error().what, HasSubstr("no parameter \"width\" of this type was declared"));
+  EXPECT_THAT(actors::build_model(what, {4}, 3, added).error().what,
+              HasSubstr("no parameter \"width\" of this type was declared"));
   EXPECT_EQ(actors::build_model(what, {4}, 3, {}).error().what, "this program has no model \"tower\"");
   EXPECT_THAT(actors::load_data(what, added).error().what, HasSubstr("data source \"noise\" gave no samples to train with"));
 }

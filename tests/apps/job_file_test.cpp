@@ -93,13 +93,15 @@ std::vector<std::string> left_out(const loaded_job& job) {
 }
 
 TEST(JobFile, WhatTheCommandLineReplacesHasItsDefaultAgain) {
-  const std::string file = smallest + "[optimizer]\nmomentum = 0.9\nlr = 0.5\n[protocol]\nname = \"easgd\"\nsteps = 4\nbeta = 0.5\n";
+  const std::string file =
+      smallest + "[optimizer]\nmomentum = 0.9\nlr = 0.5\n[protocol]\nname = \"easgd\"\nsteps = 4\nbeta = 0.5\n";
   const auto job = load_good(file, {"optimizer.name=adamw", "protocol.name=local"});
   EXPECT_EQ(left_out(job), (std::vector<std::string>{"protocol.steps", "protocol.beta", "optimizer.momentum"}));
   EXPECT_EQ(job.job.optimizer.momentum, 0);
   EXPECT_EQ(job.job.optimizer.lr, 0.5) << "it means the same to both";
   EXPECT_EQ(job.job.protocol.parameters.at("steps"), protocols::spec_value{std::int64_t{10}}) << "another's key of the same name";
-  EXPECT_EQ(job.further_protocols.at("easgd").parameters.at("steps"), protocols::spec_value{std::int64_t{4}}) << "compare may ask for it";
+  EXPECT_EQ(job.further_protocols.at("easgd").parameters.at("steps"), protocols::spec_value{std::int64_t{4}})
+      << "compare may ask for it";
   EXPECT_EQ(find(job, "optimizer.momentum").from, "does not apply");
   EXPECT_TRUE(load_good(file, {"protocol.name=easgd"}).left_out.empty()) << "it is the file's own";
   EXPECT_EQ(left_out(load_good(smallest + "[protocol]\nname = \"snyc\"\nfan_in = 2\n", {"protocol.name=ssp"})),
@@ -107,7 +109,8 @@ TEST(JobFile, WhatTheCommandLineReplacesHasItsDefaultAgain) {
 }
 
 TEST(JobFile, AKeyThatIsUnsetIsAsIfNobodyHadGivenIt) {
-  const std::string file = smallest + "[optimizer]\nmomentum = 0.9\n[protocol]\nname = \"easgd\"\nsteps = 4\n[inject]\nstraggler = \"factor=2\"\n";
+  const std::string file =
+      smallest + "[optimizer]\nmomentum = 0.9\n[protocol]\nname = \"easgd\"\nsteps = 4\n[inject]\nstraggler = \"factor=2\"\n";
   const auto job = load_good(file, {"optimizer.momentum=", "protocol.steps=", "inject.straggler=", "name="});
   EXPECT_EQ(find(job, "optimizer.momentum").from, "default");
   EXPECT_EQ(job.job.protocol.parameters.at("steps"), protocols::spec_value{std::int64_t{10}});

@@ -60,7 +60,8 @@ TEST(Quadratic, ReplicasStepAsShardsDo) {
     const sim::operand first{.what = shard->parameters()}, own{.from = sim::operand::source::own};
     worker->mix({&first, 1});
     for (std::uint64_t step = 0; step < 20; ++step) {
-      const sim::batch all{.step = step, .position = 10 * step, .samples = 10, .workers = 2, .parts = {{10 * step, 10 * step + 10}}};
+      const sim::batch all{
+          .step = step, .position = 10 * step, .samples = 10, .workers = 2, .parts = {{10 * step, 10 * step + 10}}};
       const sim::operand g{.what = worker->gradient_at(shard->parameters(), all).what};
       shard->step({&g, 1}, {.samples_before = 10 * step, .workers = 2}, nullptr);
       worker->local_step(all, {});

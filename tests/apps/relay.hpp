@@ -83,7 +83,8 @@ private:
       [[maybe_unused]] const auto taken = ::read(wake_, &woken, sizeof woken);
       std::size_t at = 2;
       for (auto each = pairs.begin(); each != pairs.end(); at += 2) {
-        const bool lives = (waits[at].revents == 0 || pass((*each)[0], (*each)[1])) && (waits[at + 1].revents == 0 || pass((*each)[1], (*each)[0]));
+        const bool lives = (waits[at].revents == 0 || pass((*each)[0], (*each)[1]))
+                           && (waits[at + 1].revents == 0 || pass((*each)[1], (*each)[0]));
         if (!lives) {
           ::close((*each)[0]);
           ::close((*each)[1]);

@@ -74,7 +74,8 @@ figures at_rest(cluster_in_process& cluster, const std::string& protocol) {
 
 TEST(RoleFields, AShardHasWhatWorkersPushed) {
   const auto layers = small("sync").model.layers;
-  const auto bytes = static_cast<std::uint64_t>(model::build({layers}, {1, 28, 28}, 10).value().layout().floats()) * sizeof(float);
+  const auto bytes =
+      static_cast<std::uint64_t>(model::build({layers}, {1, 28, 28}, 10).value().layout().floats()) * sizeof(float);
   for (const auto* protocol : {"sync", "async"}) {
     SCOPED_TRACE(protocol);
     cluster_in_process cluster;
@@ -111,8 +112,9 @@ TEST(RoleFields, InATreeEachWaitsForWhatIsBelowIt) {
   cluster_in_process cluster;
   cluster.run(job, 5);
   cluster.gates.at("d")->set(false);
-  const std::map<std::string, names> expected{{"shard 0", {"aggregator 2"}}, {"aggregator 1", {"shard 0"}}, {"aggregator 2", {"worker 2"}},
-                                              {"worker 0", {"shard 0"}},     {"worker 1", {"shard 0"}},     {"worker 2", {"loader 2"}}};
+  const std::map<std::string, names> expected{{"shard 0", {"aggregator 2"}},  {"aggregator 1", {"shard 0"}},
+                                              {"aggregator 2", {"worker 2"}}, {"worker 0", {"shard 0"}},
+                                              {"worker 1", {"shard 0"}},      {"worker 2", {"loader 2"}}};
   std::map<std::string, names> seen;
   apps::console::snapshot at;
   for (const auto began = steady::now(); seen != expected && steady::now() - began < patience;) {

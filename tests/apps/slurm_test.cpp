@@ -46,7 +46,8 @@ protected:
   cluster_security security;
 
   checked<slurm_step> step() {
-    return cluster_of_slurm([this](const char* name) { return environment[name]; }, [this](const std::string&) { return address; }, security);
+    return cluster_of_slurm([this](const char* name) { return environment[name]; },
+                            [this](const std::string&) { return address; }, security);
   }
   std::string refused() {
     const auto got = step();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stalls of a running job, drawn from a seed: `why` names the actor, or the lane, and the cause. Those of whole processes that are
-// stopped are in console_test.py.
+// Stalls of a running job, drawn from a seed: `why` names the actor, or the lane, and the cause. Those of whole processes that
+// are stopped are in console_test.py.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -32,10 +32,10 @@ std::uint64_t seed() {
 struct stall {
   std::string what = {};
   actors::job job = {};
-  std::size_t credit_bytes = actors::node_options{}.credit_bytes; ///< of every lane
-  bool early = false; ///< it begins with the job: no step is waited for
+  std::size_t credit_bytes = actors::node_options{}.credit_bytes;              ///< of every lane
+  bool early = false;                                                          ///< it begins with the job: no step is waited for
   std::function<void(cluster_in_process&)> begin = [](cluster_in_process&) {}; ///< while the job runs
-  std::vector<std::string> cause = {}; ///< all of it in one cause, the only one
+  std::vector<std::string> cause = {};                                         ///< all of it in one cause, the only one
 };
 
 actors::job endless() {
@@ -52,7 +52,8 @@ actors::job endless() {
 /// A network that is held: nothing comes out of the lane at its other end, or nothing goes into it.
 void hold_lane(stall& out, const std::string& node, bool to_node) {
   out.begin = [node, to_node](cluster_in_process& at) { at.relays.at(node)->hold(to_node); };
-  out.cause = {to_node ? fmt::format("the lane from node a to node {}: ", node) : fmt::format("the lane from node {} to node a: ", node),
+  out.cause = {to_node ? fmt::format("the lane from node a to node {}: ", node)
+                       : fmt::format("the lane from node {} to node a: ", node),
                "nothing has gone for"};
 }
 
@@ -116,7 +117,8 @@ bool claims(const boost::json::array& causes) {
   });
 }
 
-/// Asks until the cause is named, and then whether it stays so. Empty: it was and does, and nothing else was blamed; else what was said.
+/// Asks until the cause is named, and then whether it stays so. Empty: it was and does, and nothing else was blamed; else what
+/// was said.
 std::string ask(cluster_in_process& cluster, const std::string& actor, const stall& what) {
   std::string said;
   int asked = 0, right = 0;

@@ -22,13 +22,16 @@ TEST(Submitter, CtrlCBeforeTheJobHasANumberCancelsItOnceItHas) {
   std::vector<std::uint64_t> cancelled;
   const auto cluster = system.spawn([&](caf::event_based_actor* me) {
     return caf::behavior{
-      [&, me](const actors::submit_job&, const actors::client_actor&) { return promise = me->make_response_promise<std::uint64_t>(); },
-      [&](const actors::cancel_job& msg) { cancelled.push_back(msg.number); },
-      [&](std::uint64_t number) { promise.deliver(number); },
+        [&, me](const actors::submit_job&, const actors::client_actor&) {
+          return promise = me->make_response_promise<std::uint64_t>();
+        },
+        [&](const actors::cancel_job& msg) { cancelled.push_back(msg.number); },
+        [&](std::uint64_t number) { promise.deliver(number); },
     };
   });
   const auto display = std::make_shared<run_display>(actors::job{}, true, "", signals);
-  const auto client = submit(system, {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .what = {}, .display = display});
+  const auto client =
+      submit(system, {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .what = {}, .display = display});
   schedule.run();
   caf::anon_send(client, actors::stop_job{});
   schedule.run();

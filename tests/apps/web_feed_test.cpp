@@ -42,7 +42,8 @@ TEST(ThinnedCurve, MakesTwoPointsOneWhereTheyAreMany) {
   for (int i = 0; i < 7; ++i)
     curve.add(i, i);
   // The fifth value found four points; from then on each has two values.
-  EXPECT_THAT(curve.points(), ElementsAre(point{0, 0.5, 0, 1, 2}, point{2, 2.5, 2, 3, 2}, point{4, 4.5, 4, 5, 2}, point{6, 6, 6, 6, 1}));
+  EXPECT_THAT(curve.points(),
+              ElementsAre(point{0, 0.5, 0, 1, 2}, point{2, 2.5, 2, 3, 2}, point{4, 4.5, 4, 5, 2}, point{6, 6, 6, 6, 1}));
 }
 
 TEST(ThinnedCurve, NeverGrowsBeyondItsBound) {
@@ -186,7 +187,11 @@ TEST(Habits, OfManyWorkersEachNodeHasARowAndTheSlowStandOut) {
 picture workers(std::size_t count, const std::vector<std::string>& nodes) {
   picture out;
   for (std::size_t i = 0; i < count; ++i)
-    out.boxes.push_back({.id = fmt::format("worker {}", i), .role = "worker", .node = nodes[i % nodes.size()], .mood = "works", .shares = {{"works", 1}}});
+    out.boxes.push_back({.id = fmt::format("worker {}", i),
+                         .role = "worker",
+                         .node = nodes[i % nodes.size()],
+                         .mood = "works",
+                         .shares = {{"works", 1}}});
   return out;
 }
 std::vector<std::string> ids_of(const picture& all) {
@@ -210,7 +215,11 @@ TEST(Folding, ManyOfARoleAreOneForEachNode) {
   all.boxes[1].shares = {{"works", 0.35}, {"waits", 0.65}}; // worker 0 on b, which has 13
   all.boxes[1].mood = "waits";
   all.boxes[3].mailbox = 4;
-  all.arrows = {{"worker 0", "shard 0", 0.65}, {"worker 2", "shard 0", 0.65}, {"shard 0", "worker 1", 0.5}, {"shard 0", "worker 3", 0.75}, {"worker 0", "worker 2", 1}};
+  all.arrows = {{"worker 0", "shard 0", 0.65},
+                {"worker 2", "shard 0", 0.65},
+                {"shard 0", "worker 1", 0.5},
+                {"shard 0", "worker 3", 0.75},
+                {"worker 0", "worker 2", 1}};
   const auto out = folded(all);
   EXPECT_THAT(ids_of(out), ElementsAre("shard 0", "workers on b", "workers on c"));
   const auto& on_b = out.boxes.at(1);
@@ -233,7 +242,8 @@ TEST(Folding, TheFirstInTroubleStandOutButWhereAllOfANodeAre) {
     else if (i >= 40) // ten on b
       all.boxes[i].mood = "slow";
   const auto out = folded(all);
-  EXPECT_THAT(ids_of(out), ElementsAre("worker 40", "worker 42", "worker 44", "worker 46", "worker 48", "worker 50", "workers on b", "workers on c"));
+  EXPECT_THAT(ids_of(out), ElementsAre("worker 40", "worker 42", "worker 44", "worker 46", "worker 48", "worker 50",
+                                       "workers on b", "workers on c"));
   EXPECT_EQ(out.boxes[6].of, (std::map<std::string, std::size_t>{{"slow", 4}, {"works", 20}}));
   EXPECT_EQ(out.boxes[7].mood, "stuck");
 }

@@ -129,7 +129,8 @@ TEST_P(Determinism, ARowsDropoutIsItsOwn) {
     auto device_x = upload(x), whole = output(rows * columns), part = output(count * columns, 5);
     auto key = upload(of_first), later = upload(of_first.of_row(first));
     queue.dropout(device_x, whole, rows, columns, 0.4F, key, 0);
-    queue.dropout(upload({x.begin() + first * columns, x.begin() + (first + count) * columns}, 3), part, count, columns, 0.4F, later, 0);
+    queue.dropout(upload({x.begin() + first * columns, x.begin() + (first + count) * columns}, 3), part, count, columns, 0.4F,
+                  later, 0);
     const auto all = whole.get();
     EXPECT_TRUE(same_bits(part.get(), {all.begin() + first * columns, all.begin() + (first + count) * columns})) << columns;
   }

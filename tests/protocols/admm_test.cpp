@@ -14,7 +14,8 @@ namespace {
 
 /// The push that this worker computed against that z; ticket 100 (base + 1) + worker.
 push push_from(std::uint32_t worker, std::uint64_t base = 0) {
-  return {.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(100 * (base + 1) + worker), .samples = 10};
+  return {
+      .epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(100 * (base + 1) + worker), .samples = 10};
 }
 
 send_params z_to(std::uint32_t to, std::uint64_t ver, std::uint64_t position, std::uint32_t epoch = 1) {
@@ -48,7 +49,8 @@ TEST(Admm, RoundClosesWithTheBarriersNumberOfPushes) {
   second.compute = 20;
   second.at = 70;
   EXPECT_EQ(rule.on(first), rule_effects{});
-  report closed{.what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 2, .contributions = 2, .compute = 30, .at = 70};
+  report closed{
+      .what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 2, .contributions = 2, .compute = 30, .at = 70};
   closed.timings = {{w(0), 20, 0, 10}, {w(2), 30, 0, 10}};
   EXPECT_EQ(rule.on(second),
             (rule_effects{apply{.sum = {{t(100), 0.5}, {t(102), 0.5}},

@@ -12,7 +12,8 @@
 namespace troupe::protocols {
 namespace {
 
-const protocol_spec sync_spec{.name = "sync"}, backup_spec{.name = "backup"}, coded_spec{.name = "coded"}, local_spec{.name = "local"};
+const protocol_spec sync_spec{.name = "sync"}, backup_spec{.name = "backup"}, coded_spec{.name = "coded"},
+    local_spec{.name = "local"};
 
 constexpr nanoseconds unit = 1'000'000; ///< of computing: a batch of one worker
 
@@ -54,7 +55,8 @@ TEST(Auto, PredictsFromWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(subject.predicted(sync_spec), 85) << "the slowest";
   EXPECT_DOUBLE_EQ(subject.predicted(backup_spec), 35 * 4 / 3.0) << "the third, with 3 of 4 batches";
   EXPECT_DOUBLE_EQ(subject.predicted({.name = "backup", .parameters = {{"quorum", std::int64_t{2}}}}), 25 * 2);
-  EXPECT_DOUBLE_EQ(subject.predicted({.name = "backup", .parameters = {{"quorum", std::int64_t{9}}}}), 85) << "of those there are";
+  EXPECT_DOUBLE_EQ(subject.predicted({.name = "backup", .parameters = {{"quorum", std::int64_t{9}}}}), 85)
+      << "of those there are";
   // Groups {0, 2} and {1, 3} of two batches each: 25, 45, 65 and 165; ranks 0 and 1 hold the first half, 2 and 3 the second.
   EXPECT_DOUBLE_EQ(subject.predicted(coded_spec), 65) << "2 x 30 + 5: with worker 2 both halves are there";
   EXPECT_TRUE(std::isinf(subject.predicted(local_spec))) << "computing takes longer than the journey";
@@ -103,7 +105,8 @@ automatic straggling(double factor, std::uint64_t seed) {
   for (int round = 0; round < 16; ++round) {
     std::vector<nanoseconds> compute;
     for (int i = 0; i < 8; ++i)
-      compute.push_back(static_cast<nanoseconds>((i == 0 ? factor : 1) * (1 - 0.1 * std::log(1 - random.uniform())) * static_cast<double>(unit)));
+      compute.push_back(static_cast<nanoseconds>((i == 0 ? factor : 1) * (1 - 0.1 * std::log(1 - random.uniform()))
+                                                 * static_cast<double>(unit)));
     out.on(round_of(compute), 1);
   }
   return out;
@@ -113,7 +116,8 @@ TEST(Auto, OneSlowWorkerOfEightCostsWhatTheModelSays) {
   // Steps of 1 + Exp(0.1), one worker five or ten times slower; in units of a step:
   //   sync    5 x 1.1
   //   backup  1 + 0.1 (1 + 1/2 + ... + 1/7) = 1.259: the slowest of seven
-  //   coded   batches of two: to wait for all seven would take 2 x 1.259 = 2.52, but groups stand in for each other, and what must
+  //   coded   batches of two: to wait for all seven would take 2 x 1.259 = 2.52, but groups stand in for each other, and what
+  //   must
   //           come is worker 1 (whose partner is slow) and one of each of three pairs: 2 (1 + 0.1 E max(Exp(1), 3 of Exp(2))),
   //           the integral of 1 - (1 - e^-x) (1 - e^-2x)^3 being 1 + 3/2 - 1 - 3/4 + 3/5 + 1/6 - 1/7 = 1.374: 2.275
   for (const auto& [factor, sync] : {std::pair{5.0, 5.5}, {10.0, 11.0}}) {
@@ -143,7 +147,8 @@ TEST(Auto, SlowWorkerMakesItGoOverToBackupWithTheReasons) {
   ASSERT_TRUE(decided);
   EXPECT_EQ(decided->protocol, backup_spec);
   EXPECT_EQ(decided->period, 1u);
-  EXPECT_EQ(decided->why, "auto: sync -> backup; a round's worth of samples would take: sync 5.0 ms, backup 1.3 ms, coded 2.0 ms");
+  EXPECT_EQ(decided->why,
+            "auto: sync -> backup; a round's worth of samples would take: sync 5.0 ms, backup 1.3 ms, coded 2.0 ms");
 }
 
 TEST(Auto, CodedIsChosenWhereBackupIsNoCandidate) {

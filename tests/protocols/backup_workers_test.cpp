@@ -16,7 +16,11 @@ round_rule backup_rule(std::size_t quorum) {
 }
 
 push push_from(std::uint32_t worker, std::uint64_t base = 0, std::int64_t samples = 10) {
-  return {.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(100 * (base + 1) + worker), .samples = samples};
+  return {.epoch = e(1),
+          .id = {w(worker), {}, {base + 1}},
+          .base = v(base),
+          .gradient = t(100 * (base + 1) + worker),
+          .samples = samples};
 }
 
 /// How many pushes, in the order of the workers, close a first round of four.

@@ -76,7 +76,8 @@ TEST(Coded, WhatIsComputedIsPushed) {
   params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<coded_task>(coded_options{}); }};
   subject.on(plan_of_n(2));
   subject.on(params{.epoch = e(1), .ver = v(3), .key = 1, .parameters = t(50)});
-  const push expected{.epoch = e(1), .id = {w(1), {}, {1}}, .base = v(3), .gradient = t(9), .samples = 20, .loss = 0.5, .compute = 7};
+  const push expected{
+      .epoch = e(1), .id = {w(1), {}, {1}}, .base = v(3), .gradient = t(9), .samples = 20, .loss = 0.5, .compute = 7};
   EXPECT_EQ(subject.on(computed{.step = 1, .gradient = t(9), .samples = 20, .loss = 0.5, .compute = 7}),
             (worker_effects{send_push{expected}}));
 }
@@ -293,7 +294,8 @@ TEST(Coded, WorkerUsesTheCodeOfThePlanItsParametersBelongTo) {
   params_worker subject{{w(1), {}}, [](const protocol_spec&) { return std::make_unique<coded_task>(coded_options{}); }};
   subject.on(plan_of(1, {0, 1}));
   subject.on(plan_of(2, {0, 1, 2, 3}));
-  EXPECT_EQ(only<compute>(subject.on(params{.epoch = e(1), .key = 1, .parameters = t(50)})).parts, (std::vector<compute::part>{{0, 1}}));
+  EXPECT_EQ(only<compute>(subject.on(params{.epoch = e(1), .key = 1, .parameters = t(50)})).parts,
+            (std::vector<compute::part>{{0, 1}}));
   subject.on(computed{.step = 1});
   EXPECT_EQ(only<compute>(subject.on(params{.epoch = e(2), .key = 2, .parameters = t(51)})).parts,
             (std::vector<compute::part>{{0, 0.5}}));

@@ -72,7 +72,8 @@ TEST(Coordinator, WhatAPersonChangesComesWithTheNextPlanAndStays) {
   EXPECT_EQ(subject.on(decision{.period = 5, .lr_scale = 0.25, .why = "so"}), (coordinator_effects{say{"so"}, send_plan{next}}));
   next.epoch = e(3);
   next.lr_scale = 2;
-  EXPECT_EQ(subject.on(decision{.lr_scale = 2, .why = "else"}), (coordinator_effects{say{"else"}, send_plan{next}})) << "the period stays";
+  EXPECT_EQ(subject.on(decision{.lr_scale = 2, .why = "else"}), (coordinator_effects{say{"else"}, send_plan{next}}))
+      << "the period stays";
   EXPECT_EQ(only<send_plan>(subject.on(join(2))).what.lr_scale, 2);
 }
 
@@ -179,7 +180,8 @@ TEST(Coordinator, WhereThereIsNoCentreADeathMakesItEvaluateAnew) {
   subject.on(held{.ver = v(5), .samples = 100});
   const coordinator_effects out = subject.on(down{{w(0), {}}, "killed"});
   EXPECT_EQ(only<evaluate>(out).ver, v(5));
-  EXPECT_TRUE(std::holds_alternative<send_plan>(out[1]) && std::holds_alternative<evaluate>(out[2])) << "the plan without it first";
+  EXPECT_TRUE(std::holds_alternative<send_plan>(out[1]) && std::holds_alternative<evaluate>(out[2]))
+      << "the plan without it first";
   subject = started(two_workers());
   subject.on(held{.ver = v(5), .samples = 100});
   EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0U) << "the shards hold it";

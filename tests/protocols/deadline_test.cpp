@@ -86,7 +86,12 @@ round_rule rule_of(std::uint32_t max_misses) {
 }
 
 push push_from(std::uint32_t worker, std::uint64_t base, nanoseconds at) {
-  return {.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(100 * (base + 1) + worker), .samples = 10, .at = at};
+  return {.epoch = e(1),
+          .id = {w(worker), {}, {base + 1}},
+          .base = v(base),
+          .gradient = t(100 * (base + 1) + worker),
+          .samples = 10,
+          .at = at};
 }
 
 /// Workers 0, 1, 2, each of which took 100 in the first round.

@@ -32,15 +32,14 @@ TEST(Easgd, PusherIsSentTheCentreAsItWasBeforeItsExchange) {
   exchange.loss = 2;
   report made{.what = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1, .at = 50};
   made.timings = {{w(1), 0, 50, 10}};
-  EXPECT_EQ(rule.on(exchange),
-            (rule_effects{answer(1, 0, 40, 1),
-                          apply{.sum = {{t(101), 0.25}},
-                                .ver = v(1),
-                                .epoch = e(1),
-                                .workers = 2,
-                                .step = {.what = step_rule::kind::linear, .parameter_weight = 0.75},
-                                .samples = 10},
-                          made}))
+  EXPECT_EQ(rule.on(exchange), (rule_effects{answer(1, 0, 40, 1),
+                                             apply{.sum = {{t(101), 0.25}},
+                                                   .ver = v(1),
+                                                   .epoch = e(1),
+                                                   .workers = 2,
+                                                   .step = {.what = step_rule::kind::linear, .parameter_weight = 0.75},
+                                                   .samples = 10},
+                                             made}))
       << "c = 3/4 c + 1/4 x";
 }
 
@@ -68,8 +67,7 @@ TEST(Easgd, ReplicaThatIsNotFiniteIsDiscardedAndAnsweredWithTheCentre) {
   rule.on(plan_of(1, {0}));
   push wild = push_from(0);
   wild.finite = false;
-  EXPECT_EQ(rule.on(wild),
-            (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
+  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
 }
 
 TEST(Easgd, WorkerIsHandedOneSliceMoreAtFirstForTheStepWithItsExchange) {

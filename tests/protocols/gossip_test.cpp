@@ -196,7 +196,8 @@ TEST(Gossip, WhoJoinsLateHasNothingToGiveUntilItHasHeardSomebody) {
   EXPECT_EQ(only<local_step>(late.on(params{.epoch = e(3), .ver = v(40), .position = 400, .parameters = first_parameters})),
             step_at(1, 400, 1));
   EXPECT_EQ(count<send_peer>(late.on(done(1))), 0U);
-  EXPECT_EQ(late.on(fetch_order{v(41)}), (worker_effects{send_peer{evaluator, {.from = {w(2), {1}}, .round = 41, .weight = 0, .made = {1, 10}}}}));
+  EXPECT_EQ(late.on(fetch_order{v(41)}),
+            (worker_effects{send_peer{evaluator, {.from = {w(2), {1}}, .round = 41, .weight = 0, .made = {1, 10}}}}));
   late.on(from(0, 77, 0.5, 101));
   const worker_effects out = late.on(done(2));
   EXPECT_EQ(only<mix>(out), (mix{{{t(101), 1}}}));

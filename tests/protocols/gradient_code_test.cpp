@@ -312,8 +312,10 @@ TEST(GradientCode, EveryBuildMakesTheSameBits) {
 }
 
 TEST(GradientCode, CheckSaysWhatIsWrongAndWhatWouldDo) {
-  EXPECT_EQ(gradient_code::check({.workers = 3, .stragglers = 3}), "stragglers must be below workers (here 3 of 3); take more workers or fewer stragglers");
-  EXPECT_EQ(gradient_code::check({.workers = 0}), "stragglers must be below workers (here 0 of 0); take more workers or fewer stragglers");
+  EXPECT_EQ(gradient_code::check({.workers = 3, .stragglers = 3}),
+            "stragglers must be below workers (here 3 of 3); take more workers or fewer stragglers");
+  EXPECT_EQ(gradient_code::check({.workers = 0}),
+            "stragglers must be below workers (here 0 of 0); take more workers or fewer stragglers");
   EXPECT_EQ(gradient_code::check({.workers = 1000, .stragglers = 999}), "");
   EXPECT_EQ(gradient_code::check(cyclic_options(65, 1)),
             "a cyclic code takes at most 64 workers (here 65): use scheme = \"groups\"");

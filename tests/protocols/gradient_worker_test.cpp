@@ -31,8 +31,9 @@ params_worker worker_1() {
 TEST(GradientWorker, ParametersBringItsSliceOfTheGlobalBatch) {
   params_worker subject = worker_1();
   EXPECT_EQ(subject.on(params_of(3)),
-            (worker_effects{adopt{v(3), t(53)},
-                            compute{.step = 1, .position = 60, .batches = 3, .cuts = 3, .parts = {{1, 1.0}}, .stream_as = stream_of(1, 3)}}));
+            (worker_effects{
+                adopt{v(3), t(53)},
+                compute{.step = 1, .position = 60, .batches = 3, .cuts = 3, .parts = {{1, 1.0}}, .stream_as = stream_of(1, 3)}}));
 }
 
 TEST(GradientWorker, WhatIsComputedIsPushedAgainstItsBase) {

@@ -12,7 +12,8 @@ namespace troupe::protocols {
 namespace {
 
 lead sync_lead(std::uint32_t holders) {
-  return {std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), holders};
+  return {std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
+          holders};
 }
 
 /// Worker's push number `clock` against version clock - 1, complete at this holder.

@@ -128,12 +128,7 @@ TEST(LocalTask, StepsOverItsSliceOfEachGlobalBatchThenPushesWhatItMovedBy) {
   EXPECT_EQ(subject.on(computed{.step = 1, .samples = 10, .loss = 3, .compute = 100}), (worker_effects{step_at(2, 30)}));
   EXPECT_EQ(subject.on(computed{.step = 2, .samples = 6, .loss = 1, .compute = 100}), (worker_effects{step_at(3, 50)}))
       << "the second batch was cut short by the epoch's end";
-  const push expected{.epoch = e(1),
-                      .id = {w(4), {}, {1}},
-                      .base = v(2),
-                      .samples = 26,
-                      .loss = 56.0 / 26,
-                      .compute = 300};
+  const push expected{.epoch = e(1), .id = {w(4), {}, {1}}, .base = v(2), .samples = 26, .loss = 56.0 / 26, .compute = 300};
   const send_push sent = only<send_push>(subject.on(computed{.step = 3, .samples = 10, .loss = 2, .compute = 100}));
   EXPECT_EQ(sent.sum, (std::vector<term>{{t(50), 1}, {own_parameters, -1}})) << "w - w_i: as a gradient points";
   EXPECT_DOUBLE_EQ(sent.what.loss, expected.loss) << "(30 + 6 + 20) / 26";
@@ -163,7 +158,8 @@ TEST(LocalTask, EmptySliceSaysNothingAboutTheLoss) {
   params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10, .loss = 2});
-  const push sent = only<send_push>(subject.on(computed{.step = 2, .samples = 0, .loss = std::numeric_limits<double>::quiet_NaN()})).what;
+  const push sent =
+      only<send_push>(subject.on(computed{.step = 2, .samples = 0, .loss = std::numeric_limits<double>::quiet_NaN()})).what;
   EXPECT_EQ(sent.loss, 2);
   EXPECT_EQ(sent.samples, 10);
 }

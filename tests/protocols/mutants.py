@@ -121,7 +121,7 @@ MUTANTS = [
     ("gossip_rule.cpp", "if (live_.try_emplace(who).second)", "", "everybody is sent parameters at every plan"),
     ("gossip_rule.cpp", "  samples_ += static_cast<std::uint64_t>(msg.samples);\n", "", "latecomers begin at the first sample"),
     ("gossip_rule.cpp", "  if (!msg.finite)\n", "  if (false)\n", "a step that was not made is counted"),
-    ("gossip_rule.cpp", ".samples = msg.samples}, discard{msg.gradient}, std", ".samples = msg.samples}, std", "a push is never dropped"),
+    ("gossip_rule.cpp", ".samples = msg.samples}, discard{msg.gradient},\n          std", ".samples = msg.samples},\n          std", "a push is never dropped"),
     ("gossip_rule.cpp", "  std::erase_if(live_, [this](const auto& entry) { return !plan_.has(entry.first); });\n", "", "the dead count"),
     ("gradient_code.cpp", "return (workers_ - group + groups - 1) / groups;", "return (workers_ + groups - 1) / groups;", "small groups leave cuts undone"),
     ("gradient_code.cpp", "return {{worker / (stragglers_ + 1), 1.0}};", "return {{worker % cuts(worker), 1.0}};", "two members of a group take one cut"),

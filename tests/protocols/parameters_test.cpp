@@ -16,7 +16,8 @@ std::int64_t whole(std::int64_t value) {
 }
 
 /// What `check` says about one job of eight workers.
-std::vector<std::string> problems(const std::string& name, std::map<std::string, spec_value> parameters, std::uint32_t workers = 8) {
+std::vector<std::string> problems(const std::string& name, std::map<std::string, spec_value> parameters,
+                                  std::uint32_t workers = 8) {
   const auto entry = find_protocol(name);
   if (!entry)
     return {"no such protocol"};
@@ -26,7 +27,10 @@ std::vector<std::string> problems(const std::string& name, std::map<std::string,
 using sentences = std::vector<std::string>;
 
 TEST(Parameters, ValueIsReadWithItsType) {
-  const protocol_spec spec{.parameters = {{"steps", whole(7)}, {"beta", 0.5}, {"adaptive", false}, {"outer", "nesterov"},
+  const protocol_spec spec{.parameters = {{"steps", whole(7)},
+                                          {"beta", 0.5},
+                                          {"adaptive", false},
+                                          {"outer", "nesterov"},
                                           {"candidates", std::vector<std::string>{"sync"}}}};
   EXPECT_EQ(whole_of(spec, "steps", 1), 7);
   EXPECT_EQ(real_of(spec, "beta", 1), 0.5);
@@ -60,9 +64,11 @@ TEST(Parameters, EveryDefaultIsSoundAndEveryEntrySaysWhoWaits) {
 }
 
 TEST(Parameters, ImpossibleOnesAreRefusedWithTheRuleThatTheyBreak) {
-  EXPECT_EQ(problems("backup", {{"quorum", whole(9)}}), sentences{"quorum 9 is more than the 8 workers; a round would never be full"});
+  EXPECT_EQ(problems("backup", {{"quorum", whole(9)}}),
+            sentences{"quorum 9 is more than the 8 workers; a round would never be full"});
   EXPECT_EQ(problems("backup", {{"quorum", whole(8)}}), sentences{});
-  EXPECT_EQ(problems("admm", {{"barrier", whole(9)}}), sentences{"barrier 9 is more than the 8 workers; a round would never be full"});
+  EXPECT_EQ(problems("admm", {{"barrier", whole(9)}}),
+            sentences{"barrier 9 is more than the 8 workers; a round would never be full"});
   EXPECT_EQ(problems("local", {{"steps", whole(0)}}), sentences{"steps must be a whole number of at least 1"});
   EXPECT_EQ(problems("easgd", {{"steps", whole(0)}}), sentences{"steps must be a whole number of at least 1"});
   EXPECT_EQ(problems("adacomm", {{"initial_steps", whole(0)}}), sentences{"initial_steps must be a whole number of at least 1"});
@@ -218,7 +224,8 @@ TEST(Catalog, WorkersOfPerPushProtocolsComputeTheSliceThatTheyAreHanded) {
     first.protocol = {.name = name};
     worker->on(first);
     const compute gradient = only<compute>(worker->on(params{.epoch = e(1), .key = 1, .position = 70, .parameters = t(50)}));
-    EXPECT_EQ(gradient, (compute{.step = 1, .position = 70, .batches = 1, .cuts = 1, .parts = {{0, 1}}, .stream_as = gradient.stream_as}));
+    EXPECT_EQ(gradient,
+              (compute{.step = 1, .position = 70, .batches = 1, .cuts = 1, .parts = {{0, 1}}, .stream_as = gradient.stream_as}));
     EXPECT_TRUE(gradient.stream_as) << "a gradient may go while backward still runs";
   }
 }

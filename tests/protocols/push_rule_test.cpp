@@ -48,11 +48,13 @@ TEST(Async, PushIsAppliedAloneAtItsShareOfTheRateAndAnsweredAtOnce) {
   short_one.samples = 5;
   short_one.loss = 1.5;
   short_one.compute = 60;
-  report made{.what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 1.5, .contributions = 1, .compute = 60, .at = 70};
+  report made{
+      .what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 1.5, .contributions = 1, .compute = 60, .at = 70};
   made.timings = {{w(2), 60, 70, 5}};
   EXPECT_EQ(rule.on(short_one),
-            (rule_effects{apply{.sum = {{t(102), 1}}, .ver = v(1), .epoch = e(1), .workers = 4, .step = {.lr_scale = 0.125}, .samples = 5},
-                          made, answer(2, 1, 40, 1)}))
+            (rule_effects{
+                apply{.sum = {{t(102), 1}}, .ver = v(1), .epoch = e(1), .workers = 4, .step = {.lr_scale = 0.125}, .samples = 5},
+                made, answer(2, 1, 40, 1)}))
       << "5 samples of 4 * 10";
   EXPECT_EQ(rule.current(), v(1));
 }
@@ -81,7 +83,9 @@ TEST(Async, SlicesAreHandedOutOnceAnEpochWhateverTheSpeeds) {
 TEST(Async, StalenessIsTheVersionsMadeSinceTheParametersWereSent) {
   async_sgd rule;
   rule.on(plan_of(1, {0, 1, 2}));
-  const auto staleness = [&rule](std::uint32_t worker, std::uint64_t clock) { return only<report>(rule.on(push_from(worker, clock))).staleness; };
+  const auto staleness = [&rule](std::uint32_t worker, std::uint64_t clock) {
+    return only<report>(rule.on(push_from(worker, clock))).staleness;
+  };
   EXPECT_EQ(staleness(0, 1), 0u);
   EXPECT_EQ(staleness(1, 1), 1u);
   EXPECT_EQ(staleness(2, 1), 2u);
@@ -106,8 +110,7 @@ TEST(Async, PushThatIsNotFiniteIsDiscardedAndItsWorkerGoesOn) {
   rule.on(plan_of(1, {0}));
   push wild = push_from(0);
   wild.finite = false;
-  EXPECT_EQ(rule.on(wild),
-            (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
+  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
   EXPECT_EQ(rule.current(), v(0));
 }
 

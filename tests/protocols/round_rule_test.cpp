@@ -11,11 +11,11 @@ namespace {
 
 /// What the policy does, and what it was told.
 struct script {
-  std::size_t wanted = 100;           ///< closes with so many pushes, or when full
-  std::size_t needed = 0;             ///< lost with fewer members
+  std::size_t wanted = 100; ///< closes with so many pushes, or when full
+  std::size_t needed = 0;   ///< lost with fewer members
   std::optional<nanoseconds> patience{};
   std::optional<worker_id> only_worker{}; ///< takes part
-  std::optional<closing> how{};       ///< instead of by_samples
+  std::optional<closing> how{};           ///< instead of by_samples
 
   int policies = 0;
   std::vector<std::pair<worker_id, nanoseconds>> arrivals{};
@@ -133,8 +133,8 @@ TEST(RoundRule, WhatThePolicyDoesNotUseIsDiscardedAndCounted) {
   const rule_effects closed = rule.on(used);
   EXPECT_EQ(closed.at(0), (rule_effect{discard{t(100)}}));
   EXPECT_EQ(closed.at(1), (rule_effect{discarded(0, 0)}));
-  EXPECT_EQ(only<apply>(closed), (apply{.sum = {{t(101), 0.75}}, .ver = v(1), .epoch = e(1), .workers = 2,
-                                        .step = {.lr_scale = 0.5}, .samples = 30}));
+  EXPECT_EQ(only<apply>(closed),
+            (apply{.sum = {{t(101), 0.75}}, .ver = v(1), .epoch = e(1), .workers = 2, .step = {.lr_scale = 0.5}, .samples = 30}));
   const report made = all<report>(closed).back();
   EXPECT_EQ(made.contributions, 1u);
   EXPECT_EQ(made.loss, 2.0);
@@ -185,8 +185,8 @@ TEST(RoundRule, TimingsAreThoseOfThePushesSinceTheLastCloseLateOnesAmongThem) {
   rule.on(timed(push_from(2, 1, 1, 90), 15)); // sent at 70
   EXPECT_EQ(only<report>(rule.on(timed(push_from(0, 1, 1, 95), 30))).timings,
             (std::vector<timing>{{w(2), 60, 70, 10}, {w(2), 15, 20, 10}, {w(0), 30, 45, 10}}));
-  EXPECT_EQ(does.arrivals, (std::vector<std::pair<worker_id, nanoseconds>>{
-                               {w(0), 40}, {w(1), 50}, {w(2), 70}, {w(2), 20}, {w(0), 45}}));
+  EXPECT_EQ(does.arrivals,
+            (std::vector<std::pair<worker_id, nanoseconds>>{{w(0), 40}, {w(1), 50}, {w(2), 70}, {w(2), 20}, {w(0), 45}}));
 }
 
 TEST(RoundRule, PushThatNobodyWasSentParametersForHasNoTime) {
@@ -293,7 +293,8 @@ TEST(RoundRule, RoundThatWouldBeLostFromTheStartWaitsForThePlanWithoutTheDead) {
   EXPECT_EQ(count<apply>(closed), 1u);
   EXPECT_EQ(count<send_params>(closed), 0u) << "of plan 2 only worker 0 lives";
   does.needed = 1;
-  EXPECT_EQ(only<send_params>(rule.on(plan_of(3, {0}))), (send_params{.to = {w(0)}, .ver = v(1), .epoch = e(3), .position = 20, .period = 1}));
+  EXPECT_EQ(only<send_params>(rule.on(plan_of(3, {0}))),
+            (send_params{.to = {w(0)}, .ver = v(1), .epoch = e(3), .position = 20, .period = 1}));
 }
 
 TEST(RoundRule, PolicyIsNeverAskedAboutARoundOfNobody) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many events a second of processor time the simulator handles with 1,000 workers: sim_speed [WORKERS] [PROTOCOL...]. A program, not a test.
+// How many events a second of processor time the simulator handles with 1,000 workers: sim_speed [WORKERS] [PROTOCOL...]. A
+// program, not a test.
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>

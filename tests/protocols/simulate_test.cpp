@@ -135,8 +135,8 @@ TEST(Simulate, EvaluationStopsTheTrainingClock) {
   EXPECT_EQ(often.virtual_time, alone);
 }
 
-// Two pushes share an aggregator's link, 2 ms and the latency; the arrival and the close take a latency each, two sums at the shard
-// 2 ms and one, four sets of parameters 4 ms and one.
+// Two pushes share an aggregator's link, 2 ms and the latency; the arrival and the close take a latency each, two sums at the
+// shard 2 ms and one, four sets of parameters 4 ms and one.
 TEST(Simulate, ATreeTakesALatencyForEachOfItsMessages) {
   options job = job_of("sync", 4, 3);
   job.protocol.fan_in = 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Synchronous SGD, worked by hand.
-#include "protocols/sync_sgd.hpp"
 #include "protocols/round_rule.hpp"
+#include "protocols/sync_sgd.hpp"
 
 #include <limits>
 

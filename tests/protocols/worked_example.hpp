@@ -23,13 +23,16 @@ inline catalog_entry majority_entry() {
           .round_is_full = "more than half have pushed; weighted by samples, late ones discarded",
           .who_gets = "those that wait; a late one at its late push",
           .takes_fan_in = true,
-          .make_rule = [](const protocol_spec&, std::uint64_t seed) {
-            const auto policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); };
-            return std::make_unique<round_rule>(policy, seed);
-          },
-          .make_worker = [](const protocol_spec&, member self, std::uint64_t) {
-            return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
-          }};
+          .make_rule =
+              [](const protocol_spec&, std::uint64_t seed) {
+                const auto policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); };
+                return std::make_unique<round_rule>(policy, seed);
+              },
+          .make_worker =
+              [](const protocol_spec&, member self, std::uint64_t) {
+                return std::make_unique<params_worker>(self,
+                                                       [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
+              }};
 }
 
 } // namespace troupe::protocols

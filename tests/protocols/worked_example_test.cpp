@@ -18,7 +18,8 @@ TEST(Majority, RoundClosesOnceMoreThanHalfHavePushed) {
   const auto rule = majority_entry().make_rule({}, 1);
   rule->on(plan_of(1, {0, 1, 2, 3}));
   const auto push_of = [&](std::uint32_t worker, std::uint64_t base) {
-    return rule->on(push{.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(worker + 1), .samples = 10});
+    return rule->on(
+        push{.epoch = e(1), .id = {w(worker), {}, {base + 1}}, .base = v(base), .gradient = t(worker + 1), .samples = 10});
   };
   push_of(2, 0);
   EXPECT_EQ(count<apply>(push_of(0, 0)), 0u) << "half of four";
@@ -42,7 +43,8 @@ TEST(Majority, RunsWithItsWorkers) {
     for (const send_params& sent : all<send_params>(effects))
       for (const worker_id to : sent.to) {
         worker& that = *workers.at(to.value);
-        const auto asked = only<compute>(that.on(params{.epoch = sent.epoch, .ver = sent.ver, .key = ++keys, .position = sent.position}));
+        const auto asked =
+            only<compute>(that.on(params{.epoch = sent.epoch, .ver = sent.ver, .key = ++keys, .position = sent.position}));
         const auto done = only<send_push>(that.on(computed{.step = asked.step, .gradient = t(1), .samples = 10}));
         arrivals.emplace(now + (to.value < 3 ? 10 : 35), done.what);
       }
@@ -66,7 +68,8 @@ std::string text_of_file(const std::string& path) {
 
 TEST(ProtocolsPage, QuotesTheWorkedExampleAsItIs) {
   const std::string page = text_of_file("protocols/README.md");
-  const std::string sources = text_of_file("tests/protocols/worked_example.hpp") + text_of_file("tests/protocols/worked_example_test.cpp");
+  const std::string sources =
+      text_of_file("tests/protocols/worked_example.hpp") + text_of_file("tests/protocols/worked_example_test.cpp");
   int blocks = 0;
   for (auto at = page.find("```cpp\n"); at != std::string::npos; at = page.find("```cpp\n", at + 1)) {
     const auto begin = at + 7;

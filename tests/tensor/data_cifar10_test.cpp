@@ -40,7 +40,8 @@ TEST_F(Cifar10, BatchesAreReadInOrder) {
 TEST_F(Cifar10, MissingBatchIsNamed) {
   write_folder();
   std::filesystem::remove(folder() / "data_batch_4.bin");
-  EXPECT_EQ(what(read_cifar10_folder(folder())), (folder() / "data_batch_4.bin").string() + ": no such file; data.path, or data.test_path, says where the data is");
+  EXPECT_EQ(what(read_cifar10_folder(folder())),
+            (folder() / "data_batch_4.bin").string() + ": no such file; data.path, or data.test_path, says where the data is");
 }
 
 TEST_F(Cifar10, RecordCutShortIsRefused) {

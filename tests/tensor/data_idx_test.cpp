@@ -41,11 +41,13 @@ TEST_F(Idx, ExtentOfZeroIsAnEmptyArray) {
 }
 
 TEST_F(Idx, MissingFileIsRefused) {
-  EXPECT_EQ(what(read_idx(folder() / "a", 1)), (folder() / "a").string() + ": no such file; data.path, or data.test_path, says where the data is");
+  EXPECT_EQ(what(read_idx(folder() / "a", 1)),
+            (folder() / "a").string() + ": no such file; data.path, or data.test_path, says where the data is");
 }
 
 TEST_F(Idx, FolderIsNotAFile) {
-  EXPECT_EQ(what(read_idx(folder(), 1)), folder().string() + ": not a regular file; data.path names one, or for idx and cifar10 the folder that holds them");
+  EXPECT_EQ(what(read_idx(folder(), 1)),
+            folder().string() + ": not a regular file; data.path names one, or for idx and cifar10 the folder that holds them");
 }
 
 TEST_F(Idx, EmptyFileIsTruncated) {

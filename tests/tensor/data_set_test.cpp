@@ -199,7 +199,8 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
 
 TEST_F(DataSet, ReadersRefusalIsPassedOn) {
   auto pair = load_data({.source = "csv", .path = folder() / "none.csv"}, 0);
-  EXPECT_EQ(what(pair), (folder() / "none.csv").string() + ": no such file; data.path, or data.test_path, says where the data is");
+  EXPECT_EQ(what(pair),
+            (folder() / "none.csv").string() + ": no such file; data.path, or data.test_path, says where the data is");
   EXPECT_EQ(pair.error().code, errc::bad_data);
 }
 

@@ -71,7 +71,8 @@ TEST_F(Graph, ConvolutionRefusesOtherChannels) {
 TEST_F(Graph, WindowThatIsLargerThanTheImageIsRefused) {
   EXPECT_EQ(refusal(ops::conv2d{}, {input({1, 4, 4}), parameter({8, 1, 5, 5})}),
             "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4); take a smaller one, or more padding");
-  EXPECT_EQ(refusal(ops::max_pool{5, 5, 0}, {input({1, 4, 4})}), "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4); take a smaller one");
+  EXPECT_EQ(refusal(ops::max_pool{5, 5, 0}, {input({1, 4, 4})}),
+            "a 5x5 window with padding 0 does not fit into (rows, 1, 4, 4); take a smaller one");
 }
 
 TEST_F(Graph, ConvolutionMayBePaddedBeyondItsWindowAndAPoolingMayNot) {

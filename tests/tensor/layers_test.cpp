@@ -37,7 +37,8 @@ TEST(Layers, BlanksDoNotMatter) {
 }
 
 TEST(Layers, RefusalsQuoteTheTextAndSayWhatWouldBeRight) {
-  EXPECT_EQ(layers::parse("linear").error().what, "\"linear\" needs a number of units from 1 to 16777216; write \"linear 128 relu\"");
+  EXPECT_EQ(layers::parse("linear").error().what,
+            "\"linear\" needs a number of units from 1 to 16777216; write \"linear 128 relu\"");
   EXPECT_EQ(layers::parse("conv 3 3").error().what, "\"conv 3 3\" needs a kernel HxW; write \"conv 32 3x3 relu stride 1 pad 1\"");
   EXPECT_EQ(layers::parse("dropout 1").error().what, "\"dropout 1\" needs a rate in [0, 1); write \"dropout 0.5\"");
   EXPECT_NE(layers::parse("lstm 5").error().what.find("\"lstm 5\" begins with \"lstm\", which is no layer"), std::string::npos);
@@ -133,8 +134,10 @@ TEST(Model, BuildsFromCppToo) {
 TEST(Model, RefusalsNameTheLayerAndBothShapes) {
   EXPECT_EQ(refusal({"conv 32 3x3 relu", "linear 10"}),
             "layer 2 \"linear 10\": needs a flat input (rows, features), got (rows, 32, 26, 26); put \"flatten\" before it");
-  EXPECT_EQ(refusal({"flatten", "conv 4 3x3"}), "layer 2 \"conv 4 3x3\": needs images (rows, C, H, W), got (rows, 784); write it before \"flatten\"");
-  EXPECT_EQ(refusal({"pool 40"}), "layer 1 \"pool 40\": a 40x40 window with padding 0 does not fit into (rows, 1, 28, 28); take a smaller one");
+  EXPECT_EQ(refusal({"flatten", "conv 4 3x3"}),
+            "layer 2 \"conv 4 3x3\": needs images (rows, C, H, W), got (rows, 784); write it before \"flatten\"");
+  EXPECT_EQ(refusal({"pool 40"}),
+            "layer 1 \"pool 40\": a 40x40 window with padding 0 does not fit into (rows, 1, 28, 28); take a smaller one");
   EXPECT_EQ(refusal({"flatten", "linear 12"}),
             "the last layer, layer 2 \"linear 12\", gives (rows, 12), but 10 classes need (rows, 10); end with \"linear 10\"");
   EXPECT_EQ(refusal({"flatten", "linear ten"}),

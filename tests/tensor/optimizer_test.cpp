@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/tensor/allocations.hpp"
 #include "tests/kernels/deferred_backend.hpp"
+#include "tests/tensor/allocations.hpp"
 
 namespace troupe {
 namespace {
@@ -66,9 +66,11 @@ TEST(OptimizerSpec, RefusalsNameTheKeyAndTheValue) {
   EXPECT_EQ(refusal({.momentum = 1}), "momentum = 1 must be at least 0 and below 1");
   EXPECT_EQ(refusal({.nesterov = true}), "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
   EXPECT_EQ(refusal({.schedule = "linear"}), "schedule = \"linear\" is unknown; write \"constant\", \"step\" or \"cosine\"");
-  EXPECT_EQ(refusal({.lr = 1, .schedule = "cosine", .min_lr = 2, .total_epochs = 5}), "min_lr = 2 is above lr = 1; the cosine falls from lr to min_lr");
-  EXPECT_EQ(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 5}),
-            "warmup_epochs = 5 leaves nothing to the cosine, which ends at total_epochs = 5; give fewer, or a larger total_epochs");
+  EXPECT_EQ(refusal({.lr = 1, .schedule = "cosine", .min_lr = 2, .total_epochs = 5}),
+            "min_lr = 2 is above lr = 1; the cosine falls from lr to min_lr");
+  EXPECT_EQ(
+      refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 5}),
+      "warmup_epochs = 5 leaves nothing to the cosine, which ends at total_epochs = 5; give fewer, or a larger total_epochs");
   EXPECT_EQ(refusal({.schedule = "cosine", .total_epochs = 5, .warmup_epochs = 4.9}), "");
 }
 

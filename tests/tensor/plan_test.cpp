@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "tensor/autodiff.hpp"
-#include "tests/tensor/allocations.hpp"
 #include "tests/kernels/deferred_backend.hpp"
+#include "tests/tensor/allocations.hpp"
 #include "tests/tensor/interpreter.hpp"
 
 namespace troupe {
@@ -262,7 +262,10 @@ TEST_P(PlanOfModels, ReportsMayComeTogether) {
   alone.step(4);
   const auto& slots = alone.source.layout().slots;
   for (const std::int64_t least : {std::int64_t{40}, std::int64_t{1} << 40}) {
-    rig together{GetParam().layers, GetParam().sample, {.max_rows = 4, .report_bytes = least}, std::make_unique<tests::deferred_backend>()};
+    rig together{GetParam().layers,
+                 GetParam().sample,
+                 {.max_rows = 4, .report_bytes = least},
+                 std::make_unique<tests::deferred_backend>()};
     std::vector<std::vector<int>> reports; // what each operation of the queue reported
     auto args = together.args(4);
     args.gradient_ready = [&](int slot) { reports.back().push_back(slot); };

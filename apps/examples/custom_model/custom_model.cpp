@@ -14,7 +14,8 @@ namespace {
 
 using namespace troupe;
 
-/// Points on spirals around one centre; which arm a point is on is its label. `half` tells the training set's noise from the test set's.
+/// Points on spirals around one centre; which arm a point is on is its label. `half` tells the training set's noise from the test
+/// set's.
 labelled_rows draw(const parameters& given, std::int64_t samples, std::uint64_t seed, std::uint32_t half) {
   const auto arms = static_cast<std::int32_t>(given.whole("arms"));
   random_stream chance{{.seed = seed, .stream = half}};

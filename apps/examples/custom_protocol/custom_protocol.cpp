@@ -10,8 +10,8 @@ namespace {
 
 using namespace troupe::protocols;
 
-/// One step on the mean gradient over the samples that have come when they are `share` of the round's. Unlike a quorum of workers, it
-/// weighs a worker by what it does: one with half a batch counts half.
+/// One step on the mean gradient over the samples that have come when they are `share` of the round's. Unlike a quorum of
+/// workers, it weighs a worker by what it does: one with half a batch counts half.
 class portion final : public round_policy {
 public:
   explicit portion(double share) : share_(share) {}
@@ -29,21 +29,24 @@ private:
 };
 
 catalog_entry portion_entry() {
-  return {.name = "portion",
-          .summary = "one step on the gradients of whoever brings the first share of a round's samples",
-          .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
-          .who_gets = "those that wait; a late one at its late push",
-          .takes_fan_in = true,
-          .parameters = {real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough")},
-          .make_rule =
-              [](const protocol_spec&, std::uint64_t seed) {
-                const auto policy = [](const protocol_spec& spec, std::uint64_t) { return std::make_unique<portion>(real_of(spec, "share", 0.75)); };
-                return std::make_unique<round_rule>(policy, seed);
-              },
-          .make_worker =
-              [](const protocol_spec&, member self, std::uint64_t) {
-                return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
-              }};
+  return {
+      .name = "portion",
+      .summary = "one step on the gradients of whoever brings the first share of a round's samples",
+      .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
+      .who_gets = "those that wait; a late one at its late push",
+      .takes_fan_in = true,
+      .parameters = {real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough")},
+      .make_rule =
+          [](const protocol_spec&, std::uint64_t seed) {
+            const auto policy = [](const protocol_spec& spec, std::uint64_t) {
+              return std::make_unique<portion>(real_of(spec, "share", 0.75));
+            };
+            return std::make_unique<round_rule>(policy, seed);
+          },
+      .make_worker =
+          [](const protocol_spec&, member self, std::uint64_t) {
+            return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
+          }};
 }
 
 } // namespace

@@ -42,14 +42,15 @@ private:
   /// The coordinator knows the shards of its jobs; their handles reach them on other hosts, too.
   void find() {
     self_->request(cluster_, patience, shards_query{})
-      .then(
-        [this](shards_view& job) {
-          job_ = std::move(job);
-          for (const auto& shard : job_.shards)
-            fmt::print("shard {} on node {}: parameters {} to {} of job {}\n", shard.index, shard.node, shard.begin, shard.end, job_.name);
-          again();
-        },
-        [this](const caf::error&) { again(); }); // no job runs yet
+        .then(
+            [this](shards_view& job) {
+              job_ = std::move(job);
+              for (const auto& shard : job_.shards)
+                fmt::print("shard {} on node {}: parameters {} to {} of job {}\n", shard.index, shard.node, shard.begin,
+                           shard.end, job_.name);
+              again();
+            },
+            [this](const caf::error&) { again(); }); // no job runs yet
   }
 
   /// All of the parameters anew, from every shard at once.
@@ -62,19 +63,19 @@ private:
 
   void read(const shard_place& shard, std::uint64_t offset) {
     self_->request(shard.actor, patience, parameters_query{offset})
-      .then(
-        [this, &shard, offset](const parameters_piece& piece) {
-          std::ranges::copy(piece.values, now_.begin() + static_cast<std::ptrdiff_t>(shard.begin + offset));
-          if (!piece.last)
-            return read(shard, offset + piece.values.size());
-          versions_[shard.index] = piece.ver.value;
-          if (--missing_ == 0)
-            say();
-        },
-        [this](const caf::error& e) { // the job is over, or the shard is stuck
-          fmt::print("no more parameters: {}\n", explain(e));
-          self_->quit();
-        });
+        .then(
+            [this, &shard, offset](const parameters_piece& piece) {
+              std::ranges::copy(piece.values, now_.begin() + static_cast<std::ptrdiff_t>(shard.begin + offset));
+              if (!piece.last)
+                return read(shard, offset + piece.values.size());
+              versions_[shard.index] = piece.ver.value;
+              if (--missing_ == 0)
+                say();
+            },
+            [this](const caf::error& e) { // the job is over, or the shard is stuck
+              fmt::print("no more parameters: {}\n", explain(e));
+              self_->quit();
+            });
   }
 
   void say() {
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   }
   caf::scoped_actor main_thread{cluster.system()};
   const auto watcher =
-    cluster.system().spawn<watcher_actor::stateful_impl<watcher_state>>(cluster.cluster(), argc > 2 ? std::atoi(argv[2]) : -1);
+      cluster.system().spawn<watcher_actor::stateful_impl<watcher_state>>(cluster.cluster(), argc > 2 ? std::atoi(argv[2]) : -1);
   main_thread->wait_for(watcher);
   return 0;
 }
