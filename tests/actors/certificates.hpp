@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -35,12 +36,19 @@ public:
   identity sign(const std::string& name) const {
     return make(name, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
   }
-  /// Signed by this authority, and over since yesterday.
+  /// Signed by this authority, and over for years.
   identity sign_expired(const std::string& name) const {
     const auto made = files_of(name);
     run(fmt::format("openssl req {} -subj /CN={} -keyout {} -out {}.request", new_key, name, made.key, made.certificate));
-    run(fmt::format("openssl x509 -req -in {0}.request -CA {1} -CAkey {2} -days -1 -out {0}", made.certificate, root_.certificate,
-                    root_.key));
+    // The one command that lets every release of OpenSSL sign for a time that is over.
+    const auto config = (folder_ / "expired.conf").string(), database = (folder_ / "expired.index").string();
+    std::ofstream{database};
+    std::ofstream{config} << fmt::format("[ca]\ndefault_ca = d\n[d]\ndatabase = {}\nnew_certs_dir = {}\npolicy = p\n"
+                                         "rand_serial = yes\ndefault_md = sha256\n[p]\ncommonName = supplied\n",
+                                         database, folder_.string());
+    run(fmt::format("openssl ca -batch -notext -config {} -startdate 20200101000000Z -enddate 20200102000000Z"
+                    " -cert {} -keyfile {} -in {}.request -out {}",
+                    config, root_.certificate, root_.key, made.certificate, made.certificate));
     return made;
   }
 

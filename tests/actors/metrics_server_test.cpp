@@ -129,7 +129,8 @@ TEST_F(MetricsServer, ProgramsThatAreStartedDoNotInheritIt) {
 
 class SecuredMetricsServer : public MetricsServer {
 protected:
-  static void SetUpTestSuite() {
+  /// Made once. What fails here fails the test, where a failing SetUpTestSuite has it skipped.
+  static void make_certificates() {
     ours_ = std::make_unique<tests::authority>();
     theirs_ = std::make_unique<tests::authority>();
     node_ = of(*ours_, "node");
@@ -142,7 +143,11 @@ protected:
     const auto made = signer.sign(name);
     return {signer.certificate(), made.certificate, made.key};
   }
-  void SetUp() override { open({.security = node_}); }
+  void SetUp() override {
+    if (!ours_)
+      make_certificates();
+    open({.security = node_});
+  }
 
   /// What comes over TLS, and in `fault` why it ended.
   std::string ask_as(const security& files, std::string_view text, std::string& fault) {

@@ -41,7 +41,10 @@ struct certificates {
 
 class LaneTls : public testing::Test {
 protected:
-  static void SetUpTestSuite() { made = std::make_unique<certificates>(); }
+  LaneTls() {
+    if (!made)
+      made = std::make_unique<certificates>();
+  }
   static void TearDownTestSuite() { made.reset(); }
   static lane_options first() { return with(made->ours, made->one); }
   static lane_options second() { return with(made->ours, made->two); }

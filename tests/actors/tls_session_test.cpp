@@ -20,12 +20,16 @@ using outcome = tls_session::outcome;
 
 class TlsSession : public testing::Test {
 protected:
-  static void SetUpTestSuite() {
-    signer = std::make_unique<tests::authority>();
-    const auto self = signer->sign("self");
-    files = {signer->certificate(), self.certificate, self.key};
-  }
   static void TearDownTestSuite() { signer.reset(); }
+  /// Made once. What fails here fails the test, where a failing SetUpTestSuite has it skipped.
+  static const security& made_files() {
+    if (!signer) {
+      signer = std::make_unique<tests::authority>();
+      const auto self = signer->sign("self");
+      files = {signer->certificate(), self.certificate, self.key};
+    }
+    return files;
+  }
 
   TlsSession() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0); }
   ~TlsSession() override {
@@ -45,7 +49,7 @@ protected:
 
   static inline std::unique_ptr<tests::authority> signer;
   static inline security files;
-  const tls_context context{files};
+  const tls_context context{made_files()};
   std::array<int, 2> ends{-1, -1};
   std::unique_ptr<tls_session> low, high;
 };
