@@ -277,7 +277,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     tell(pause_order{});
     activity_.enter("evaluates");
     result_.samples = msg.samples;
-    result_.steps = msg.ver.value;
+    result_.steps = reported_steps_ = msg.ver.value;
     perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
     break;
   case kind::note:
@@ -298,7 +298,7 @@ void coordinator_state::leave_out(const protocols::report& msg, const std::strin
 
 /// A round.
 void coordinator_state::count(const protocols::report& msg) {
-  result_.steps = msg.ver.value;
+  result_.steps = reported_steps_ = msg.ver.value;
   result_.samples = msg.samples;
   result_.gradients += msg.contributions;
   result_.staleness[msg.staleness] += msg.contributions;
@@ -450,6 +450,8 @@ void coordinator_state::finish(const protocols::stop& how) {
   result_.failed = how.failed;
   result_.reason = interrupt_.value_or(how.reason);
   result_.seconds = seconds();
+  if (centreless_) // each of a worker's steps is a gradient, also one of which the lead has not heard
+    result_.gradients += result_.steps - reported_steps_;
   result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
   ask_totals([this](const node_totals& all) {
     result_.bytes_sent = all.bytes_sent;

@@ -134,6 +134,7 @@ private:
   std::size_t answers_missing_ = 0;
   std::unique_ptr<protocols::coordinator> machine_;
   bool centreless_ = false;    ///< the workers hold the parameters
+  std::uint64_t reported_steps_ = 0; ///< by the lead
   std::set<std::size_t> lost_; ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   std::map<std::uint32_t, std::uint32_t> lives_;       ///< of workers, where it is not their first

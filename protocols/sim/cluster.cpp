@@ -113,6 +113,7 @@ result cluster::run() {
   const lead& counts = *holders_.front()->decides;
   result_.steps = std::max(counts.current(), coordinator_.held_version()).value;
   result_.samples = std::max(counts.samples_applied(), coordinator_.held_samples());
+  result_.gradients += result_.steps - counts.current().value; // of which the lead has not heard
   result_.period = coordinator_.current().period;
   result_.target_reached = coordinator_.target_reached();
   result_.time_to_target = result_.target_reached ? result_.virtual_time : 0;

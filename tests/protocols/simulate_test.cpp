@@ -63,6 +63,15 @@ TEST(Simulate, RoundTakesAStepAndTwoLatencies) {
   EXPECT_EQ(run(job_of("sync", 1, 3)).virtual_time, 36 * ms);
 }
 
+// With 30 ms one way, three steps of each worker are under way to the lead when the job is held.
+TEST(Simulate, EveryStepOfGossipIsAGradientAlsoOneThatIsUnderWayAtTheEnd) {
+  options job = job_of("gossip", 3, 41);
+  job.inject.link.latency_ms = 30;
+  const result out = run(job);
+  EXPECT_GT(out.steps, 41U);
+  EXPECT_EQ(out.gradients, out.steps);
+}
+
 // 1,000 bytes at 8 Mbit/s: 1 ms.
 TEST(Simulate, MessageOfOneTakesItsBytesOnce) {
   options job = job_of("sync", 1, 3);
