@@ -1,4 +1,7 @@
 # Finds what ./dev setup installs. Every dependency is named in README.md with its reason.
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW) # Boost's own configuration, which Debian 12 and 13 have
+endif()
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(CapnProto REQUIRED)
