@@ -40,7 +40,7 @@ def free_job():
 class Slurm(ClusterTest):
     def test_four_tasks_run_a_job_and_end_with_it(self):
         job = self.path("job.toml", JOB)
-        step = {"SLURM_JOB_ID": str(free_job()), "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "4"}
+        step = {"SLURM_JOB_ID": str(free_job()), "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_STEP_TASKS_PER_NODE": "4"}
         tasks = []
         for task in (2, 0, 3, 1):
             tasks.append(subprocess.Popen([cluster_test.TROUPE, "node", "--slurm", "--run", job], cwd=self.folder.name,
