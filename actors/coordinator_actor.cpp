@@ -32,11 +32,12 @@ std::uint64_t random_job_key() {
   return (std::uint64_t{source()} << 32U) | source();
 }
 
-protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size) {
+protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
+                                                      std::span<const protocols::protocol> added) {
   protocols::coordinator_options options;
   options.workers = what.cluster.workers;
-  options.protocol = protocols::initial_protocol(what.protocol);
-  options.period = protocols::initial_period(options.protocol);
+  options.protocol = protocols::initial_protocol(what.protocol, added);
+  options.period = protocols::initial_period(options.protocol, added);
   options.learning_rate = [spec = what.optimizer, data_size, workers = what.cluster.workers](std::uint64_t samples) {
     return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
   };
@@ -187,7 +188,7 @@ void coordinator_state::started() {
   if (finishing_)
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, data_size_);
+  auto options = coordinator_options_of(setup_.what, data_size_, setup_.added);
   options.centreless = centreless_ = entry && entry->centreless;
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);

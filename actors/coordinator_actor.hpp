@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,15 +42,16 @@ struct coordinator_setup {
   std::uint64_t job_key = 0;
   std::vector<member_node> nodes; ///< the coordinator's own first
   std::shared_ptr<run_observer> observer;
-  bool trace = false;                               ///< gather what every node was busy with
-  std::vector<protocols::catalog_entry> added = {}; ///< to the catalog, by this program
+  bool trace = false;                          ///< gather what every node was busy with
+  std::vector<protocols::protocol> added = {}; ///< to the catalog, by this program
 };
 
 /// Names a job's lanes among all others, so that nodes of two runs cannot mix.
 std::uint64_t random_job_key();
 
 /// What a job says to the protocol's coordinator. `data_size`: training samples.
-protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size);
+protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
+                                                      std::span<const protocols::protocol> added);
 
 /// Where each worker and holder goes; lane ports are not filled in. The first shard is always on the first node, the
 /// coordinator's. Where shards and workers live apart, the other shards go to nodes that may hold no workers, and workers to all

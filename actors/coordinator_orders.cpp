@@ -119,6 +119,8 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
   protocols::decision what{.why = fmt::format("{} = {}, as a person wants it", msg.key, msg.value)};
   auto wanted = setup_.what; // the job as it would be, which is checked as the job was
   wanted.protocol = machine_->current().protocol;
+  const auto runs = protocols::find_protocol(wanted.protocol.name, setup_.added);
+  const bool keeps_its_period = runs && runs->period && !runs->make_controller;
   if (msg.key == "optimizer.lr") {
     const auto lr = number_in<double>(msg.value);
     if (!lr)
@@ -128,14 +130,14 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
       return failure(fmt::format("optimizer.lr = {} is too far from the job's {}", msg.value, setup_.what.optimizer.lr));
     wanted.optimizer.lr = *lr;
     wanted.optimizer.min_lr *= *what.lr_scale; // the whole schedule is scaled
-  } else if (msg.key == "protocol.steps") {
-    if (wanted.protocol.name != "local" && wanted.protocol.name != "easgd")
-      return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", wanted.protocol.name));
+  } else if (keeps_its_period && msg.key == "protocol." + runs->period->name) {
     const auto steps = number_in<std::int64_t>(msg.value);
     if (!steps)
-      return failure(fmt::format("protocol.steps = {} is no whole number", msg.value));
-    wanted.protocol.parameters["steps"] = *steps;
+      return failure(fmt::format("{} = {} is no whole number", msg.key, msg.value));
+    wanted.protocol.parameters[runs->period->name] = *steps;
     what.period = static_cast<std::uint32_t>(*steps);
+  } else if (msg.key == "protocol.steps") {
+    return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", wanted.protocol.name));
   } else {
     return failure(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
   }

@@ -58,7 +58,7 @@ struct data_source {
 struct extensions {
   std::vector<model_kind> models{};
   std::vector<data_source> sources{};
-  std::vector<protocols::catalog_entry> protocols{};
+  std::vector<protocols::protocol> protocols{};
 };
 
 /// `model "tapered"`, `data source "spirals"`, `protocol "majority"`: of all that was added.

@@ -31,7 +31,7 @@ data_loaded load(job_life of, const job& what, const extensions& added) {
   }
 }
 
-protocols::catalog_entry protocol_of(const job& what, const extensions& added) {
+protocols::protocol protocol_of(const job& what, const extensions& added) {
   auto found = protocols::find_protocol(what.protocol.name, added.protocols);
   TROUPE_ASSERT(found); // the node has looked whether there is one
   return *std::move(found);

@@ -133,7 +133,7 @@ private:
   job_life of_;
   coordinator_actor coordinator_;
   std::vector<std::string> names_; ///< of the nodes
-  protocols::catalog_entry protocol_;
+  protocols::protocol protocol_;
   std::vector<protocols::holder_place> tree_;
   bool traces_devices_; ///< that costs, and is for the whole of a job
   tracer_ptr trace_;

@@ -18,7 +18,7 @@ public:
   /// anything else is done.
   void add_model(model_kind kind) { added_.models.push_back(std::move(kind)); }
   void add_data(data_source source) { added_.sources.push_back(std::move(source)); }
-  void add_protocol(protocols::catalog_entry entry) { added_.protocols.push_back(std::move(entry)); }
+  void add_protocol(protocols::protocol entry) { added_.protocols.push_back(std::move(entry)); }
 
   /// Runs the subcommand that the command line names, and returns what the program is to exit with. Nothing is thrown: what
   /// nobody caught is said on stderr. Call it once, from `main`: it takes up SIGINT and SIGTERM, and may start this program

@@ -38,7 +38,8 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
       find_memory_facts(prepared.config.job, prepared.network, sample_count(prepared.config.job.data, prepared.data));
   if (!facts)
     return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
-  job_cost cost{.facts = *facts, .roles = estimate_memory(prepared.config.job, *facts), .devices = {}};
+  job_cost cost{
+      .facts = *facts, .roles = estimate_memory(prepared.config.job, *facts, prepared.config.added.protocols), .devices = {}};
   cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
   for (const role_memory& role : cost.roles) {
     const double bytes = role.device_bytes() + role.host_bytes();

@@ -384,7 +384,7 @@ std::vector<std::string> keys_named(const std::string& part, const actors::exten
   for (const auto& key : config::job_keys(added))
     if (key.name == part && !key.section.empty() && !std::holds_alternative<config::later>(key.accepts))
       keys.push_back(key.full_name());
-  for (const auto& entry : config::catalog_of(added))
+  for (const auto& entry : protocols::catalog(added.protocols))
     for (const auto& parameter : entry.parameters)
       if (parameter.name == part && keys.empty())
         keys.push_back("protocol." + part);

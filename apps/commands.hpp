@@ -66,7 +66,7 @@ struct devices_options {
 };
 
 struct protocols_options {
-  std::vector<protocols::catalog_entry> added; ///< by this program
+  std::vector<protocols::protocol> added; ///< by this program
   bool json = false;
 };
 

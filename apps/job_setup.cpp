@@ -142,7 +142,7 @@ config::problems memory_shortages(const std::vector<const config::loaded_job*>& 
     const auto facts = find_memory_facts(job->job, network, sample_count(job->job.data, data));
     if (!facts)
       return {{where_of(*job, "model.layers"), facts.error().what}};
-    const auto roles = estimate_memory(job->job, *facts);
+    const auto roles = estimate_memory(job->job, *facts, job->added.protocols);
     for (config::problem& p : memory_shortages(*job, roles, compare_with_devices(roles, devices_for(job->job.compute))))
       if (std::find(wrong.begin(), wrong.end(), p) == wrong.end())
         wrong.push_back(std::move(p));

@@ -10,7 +10,6 @@
 
 #include "apps/report.hpp"
 #include "protocols/catalog.hpp"
-#include "protocols/parameters.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::apps {
@@ -25,45 +24,6 @@ constexpr double process_bytes = 38 * megabyte;
 constexpr double context_bytes = 700 * megabyte, queue_bytes = 64 * megabyte;
 constexpr std::int64_t evaluation_rows = 500; // the evaluator's batch
 
-/// What a protocol makes its roles keep beyond a gradient and the parameters. `auto` keeps what any of its candidates does.
-struct habits {
-  bool local_steps = false, duals = false, backups = false, outer_momentum = false, centreless = false;
-  bool elastic = false, own_momentum = false;
-  double parts = 1; ///< of a step: with several, a sum beside the part's gradient, and the batches of all
-};
-
-habits habits_of(const protocols::protocol_spec& spec, std::uint32_t workers) {
-  habits out;
-  if (spec.name == "auto") {
-    auto names = std::vector<std::string>{"sync", "backup", "coded"};
-    if (const auto given = spec.parameters.find("candidates"); given != spec.parameters.end())
-      names = std::get<std::vector<std::string>>(given->second);
-    for (const auto& name : names) {
-      auto one = spec;
-      one.name = name;
-      const habits h = habits_of(one, workers);
-      out.local_steps |= h.local_steps;
-      out.outer_momentum |= h.outer_momentum;
-      out.parts = std::max(out.parts, h.parts);
-    }
-    return out;
-  }
-  const auto is = [&](auto... names) { return ((spec.name == names) || ...); };
-  out.local_steps = is("local", "adacomm", "easgd", "admm", "gossip");
-  out.duals = is("admm");
-  out.elastic = is("easgd");
-  out.own_momentum = out.elastic && protocols::real_of(spec, "momentum", 0) > 0;
-  out.backups = is("dc-async");
-  const auto entry = protocols::find_protocol(spec.name);
-  out.centreless = entry && entry->centreless;
-  if (is("local", "adacomm"))
-    if (const auto outer = spec.parameters.find("outer"); outer != spec.parameters.end())
-      out.outer_momentum = std::get<std::string>(outer->second) != "average";
-  if (is("coded"))
-    out.parts = 1.0 + static_cast<double>(protocols::coded_options_of(spec).stragglers);
-  return out;
-}
-
 double optimizer_states(const optimizer_spec& spec) {
   return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0;
 }
@@ -71,9 +31,14 @@ double optimizer_states(const optimizer_spec& spec) {
 /// The estimate, one kind of role a method.
 class estimator {
 public:
-  estimator(const actors::job& job, const memory_facts& facts)
-      : job_(job), facts_(facts), habits_(habits_of(job.protocol, job.cluster.workers)), p_(facts.parameters),
-        states_(optimizer_states(job.optimizer)) {}
+  estimator(const actors::job& job, const memory_facts& facts, std::span<const protocols::protocol> added)
+      : job_(job), facts_(facts), p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
+    if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
+      centreless_ = protocol->centreless;
+      if (protocol->keeps)
+        keeps_ = protocol->keeps(job.protocol);
+    }
+  }
 
   std::vector<role_memory> run() {
     workers();
@@ -94,24 +59,24 @@ private:
   void workers() {
     role_memory w{"worker", job_.cluster.workers, job_.compute.device};
     const bool host = on_host(w.device);
-    const double batches = (habits_.parts > 1 ? habits_.parts : 2) * static_cast<double>(job_.data.batch) * facts_.sample;
+    const double batches = (keeps_.parts > 1 ? keeps_.parts : 2) * static_cast<double>(job_.data.batch) * facts_.sample;
     w.items.push_back({"activations", facts_.activations});
     // In one process the shard may still read the last one while the next is computed.
-    w.items.push_back({"gradients", (habits_.parts > 1 || one_process() ? 2 : 1) * p_});
+    w.items.push_back({"gradients", (keeps_.parts > 1 || one_process() ? 2 : 1) * p_});
     // Those in use and those that come in; of a single shard in the same process both are the shard's own.
     if (!(one_process() && job_.cluster.shards == 1))
       w.items.push_back({"parameters", 2 * p_});
-    if (habits_.local_steps) {
+    if (keeps_.replica) {
       w.items.push_back({"replica", p_});
-      w.items.push_back({habits_.elastic ? "replica as it was pushed" : "what the replica has moved", p_});
-      if (habits_.own_momentum)
+      w.items.push_back({keeps_.pushed_replica ? "replica as it was pushed" : "what the replica has moved", p_});
+      if (keeps_.velocity)
         w.items.push_back({"velocity, and the point ahead of the replica", 2 * p_});
       else if (states_ > 0)
         w.items.push_back({"optimizer", states_ * p_});
     }
-    if (habits_.duals)
+    if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
-    if (habits_.centreless)
+    if (centreless_)
       w.items.push_back({"replicas of peers", 2 * p_});
     w.items.push_back({"batches", batches, host});
     if (!host) {
@@ -129,17 +94,17 @@ private:
     const bool host = on_host(s.device);
     const double part = p_ / job_.cluster.shards, n = job_.cluster.workers;
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
-    if (!habits_.local_steps && states_ > 0)
+    if (!keeps_.replica && states_ > 0)
       s.items.push_back({"optimizer", states_ * part});
-    if (habits_.outer_momentum)
+    if (keeps_.outer_momentum)
       s.items.push_back({"outer optimizer", part});
     const double pushes = job_.protocol.fan_in > 0 ? std::min<double>(n, job_.protocol.fan_in) : n;
-    if (!one_process() && !habits_.centreless) {
+    if (!one_process() && !centreless_) {
       s.items.push_back({"pushes of workers", pushes * part});
       if (!host)
         s.items.push_back({"pushes under way", pushes * part, false});
     }
-    if (habits_.backups) {
+    if (keeps_.backups) {
       s.items.push_back({"versions that workers compute with", n * part});
       s.items.push_back({"delay compensation", 2 * part});
     }
@@ -164,7 +129,7 @@ private:
     role_memory e{"evaluator", 1, "cpu"};
     e.items.push_back({"activations", facts_.evaluation});
     e.items.push_back({"batch", static_cast<double>(evaluation_rows) * facts_.sample});
-    if (habits_.centreless)
+    if (centreless_)
       e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))
       e.items.push_back({"parameters", p_});
@@ -189,8 +154,9 @@ private:
 
   const actors::job& job_;
   const memory_facts& facts_;
-  const habits habits_;
   const double p_, states_;
+  protocols::footprint keeps_{};
+  bool centreless_ = false;
   std::vector<role_memory> roles_;
 };
 
@@ -248,8 +214,9 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
                       .step = *step};
 }
 
-std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts) {
-  return estimator(job, facts).run();
+std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts,
+                                         std::span<const protocols::protocol> added) {
+  return estimator(job, facts, added).run();
 }
 
 std::vector<device_need> compare_with_devices(const std::vector<role_memory>& roles,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/job.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/protocol.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/error.hpp"
 #include "tensor/model.hpp"
@@ -48,7 +50,8 @@ struct role_memory {
 
 /// What the job holds in the middle of its training, over all its processes. What a pool rounds up is not in it. Tested against
 /// the resident size of real runs on the CPU: within a factor of 1.5. On a GPU what the driver and its libraries take is a guess.
-std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts);
+std::vector<role_memory> estimate_memory(const actors::job& job, const memory_facts& facts,
+                                         std::span<const protocols::protocol> added = {});
 
 /// A device, or the host as "cpu", and what all roles take of it together.
 struct device_need {

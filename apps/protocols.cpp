@@ -18,7 +18,7 @@ config::value as_value(const protocols::spec_value& v) {
   return std::visit([](const auto& held) -> config::value { return held; }, v);
 }
 
-boost::json::object to_json(const protocols::catalog_entry& entry) {
+boost::json::object to_json(const protocols::protocol& entry) {
   boost::json::array parameters;
   for (const auto& p : entry.parameters)
     parameters.push_back({{"name", p.name}, {"default", config::to_json(as_value(p.default_value))}, {"meaning", p.meaning}});
@@ -31,7 +31,7 @@ boost::json::object to_json(const protocols::catalog_entry& entry) {
           {"parameters", std::move(parameters)}};
 }
 
-void print(const protocols::catalog_entry& entry) {
+void print(const protocols::protocol& entry) {
   fmt::print("{}: {}\n  a round is full: {}\n  who gets parameters: {}\n", entry.name, entry.summary, entry.round_is_full,
              entry.who_gets);
   for (const auto& p : entry.parameters)
@@ -43,8 +43,7 @@ void print(const protocols::catalog_entry& entry) {
 } // namespace
 
 int protocols_command(const protocols_options& options) {
-  auto catalog = protocols::catalog();
-  catalog.insert(catalog.end(), options.added.begin(), options.added.end());
+  const auto catalog = protocols::catalog(options.added);
   const auto announced = protocols::announced();
   if (options.json) {
     boost::json::array entries;

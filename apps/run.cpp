@@ -139,7 +139,7 @@ int run_command(const run_options& options) {
         find_memory_facts(prepared->config.job, prepared->network, sample_count(prepared->config.job.data, prepared->data));
     if (!facts)
       return refuse({{{where_of(prepared->config, "model.layers"), facts.error().what}}});
-    roles = estimate_memory(prepared->config.job, *facts);
+    roles = estimate_memory(prepared->config.job, *facts, prepared->config.added.protocols);
   }
   prepared->data = {}; // each node reads its own
   if (options.detach)

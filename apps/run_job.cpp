@@ -2,6 +2,7 @@
 // One job on an embedded cluster of processes.
 #include "apps/run_job.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "apps/report.hpp"
 #include "apps/run_display.hpp"
 #include "apps/submitter.hpp"
+#include "protocols/catalog.hpp"
 #include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
@@ -68,6 +70,15 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
   return outcome;
 }
 
+/// Whether some of the job's plans may have weights that decode.
+static bool may_decode(const config::loaded_job& loaded) {
+  const auto& added = loaded.added.protocols;
+  return std::ranges::any_of(protocols::planned_protocols(loaded.job.protocol, added), [&](const auto& spec) {
+    const auto runs = protocols::find_protocol(spec.name, added);
+    return runs && runs->decodes;
+  });
+}
+
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome) {
   const actors::job_result& r = outcome.result;
   const auto& what = loaded.job;
@@ -99,7 +110,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   for (const auto& [versions, pushes] : r.staleness)
     histogram.push_back(boost::json::array{versions, pushes});
   out["staleness_histogram"] = std::move(histogram);
-  out["decode_residual"] = number_or_null(what.protocol.name == "coded" || what.protocol.name == "auto", r.residual_max);
+  out["decode_residual"] = number_or_null(may_decode(loaded), r.residual_max);
   out["discarded"] = r.discarded;
   out["restarts"] = r.restarts;
   out["communication_period"] = r.period;

@@ -31,7 +31,7 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
                                const sim::calibration& measured) {
   const actors::job& job = loaded.job;
   sim::options out;
-  out.job = actors::coordinator_options_of(job, data_size);
+  out.job = actors::coordinator_options_of(job, data_size, loaded.added.protocols);
   out.protocol = job.protocol;
   out.added = loaded.added.protocols;
   out.seed = job.seed;

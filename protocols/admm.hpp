@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "protocols/rule.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -53,5 +53,7 @@ private:
   std::map<member, seat> seats_;
   version z_;
 };
+
+protocol admm_protocol();
 
 } // namespace troupe::protocols

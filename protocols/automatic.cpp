@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
-#include <ranges>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "protocols/catalog.hpp"
-#include "protocols/coded.hpp"
+#include "kernels/assert.hpp"
 
 namespace troupe::protocols {
 
@@ -20,9 +18,16 @@ constexpr std::size_t window = 16; ///< steps of each worker that are remembered
 constexpr std::uint32_t rounds_to_decide = 2;
 constexpr double clearly_better = 0.8; ///< less than that is noise, and a switch costs momentum and a new plan
 
+const protocol& named(const std::vector<protocol>& known, const std::string& name) {
+  const auto found = std::ranges::find(known, name, &protocol::name);
+  TROUPE_ASSERT(found != known.end()); // plans of auto name its candidates
+  return *found;
+}
+
 } // namespace
 
-automatic::automatic(std::vector<protocol_spec> candidates) : candidates_(std::move(candidates)) {}
+automatic::automatic(std::vector<protocol_spec> candidates, std::vector<protocol> known)
+    : candidates_(std::move(candidates)), known_(std::move(known)) {}
 
 std::optional<decision> automatic::on(const report& closed, double) {
   for (const timing& each : closed.timings) {
@@ -30,7 +35,7 @@ std::optional<decision> automatic::on(const report& closed, double) {
       continue;
     // A coded worker computes more than a batch, a local one several: what is kept is one batch's time.
     const double batches = static_cast<double>(each.samples) / static_cast<double>(plan_.batch);
-    std::deque<sample>& own = past_[each.worker];
+    std::deque<step_time>& own = past_[each.worker];
     own.push_back({static_cast<double>(each.compute) / batches,
                    static_cast<double>(std::max<nanoseconds>(0, each.elapsed - each.compute))});
     if (own.size() > window)
@@ -57,65 +62,70 @@ std::optional<decision> automatic::on(const report& closed, double) {
   if (best == nullptr || *best == plan_.protocol || best_cost > clearly_better * current_cost)
     return std::nullopt;
   return decision{
-      .period = initial_period(*best),
+      .period = protocol_of(*best).period_of(*best),
       .protocol = *best,
       .why = fmt::format("auto: {} -> {}; a round's worth of samples would take: {}", plan_.protocol.name, best->name, why)};
 }
 
 double automatic::predicted(const protocol_spec& candidate) const {
-  std::optional<gradient_code> code;
-  if (candidate.name == "coded")
-    code = code_of(coded_options_of(candidate), plan_);
+  const round_cost cost = protocol_of(candidate).cost(candidate, plan_);
   double sum = 0;
   for (std::size_t round = 0; round < window; ++round)
-    sum += cost(candidate, code ? &*code : nullptr, replay(round));
+    sum += cost(replay(round));
   return sum / static_cast<double>(window);
 }
 
 /// The times of one past round, by rank; a worker of which less is known repeats what is known.
-std::vector<automatic::sample> automatic::replay(std::size_t round) const {
-  std::vector<sample> out;
+std::vector<step_time> automatic::replay(std::size_t round) const {
+  std::vector<step_time> out;
   for (const member& who : plan_.workers)
     if (const auto own = past_.find(who.worker); own != past_.end())
       out.push_back(own->second[own->second.size() - 1 - round % own->second.size()]);
   return out;
 }
 
-double automatic::cost(const protocol_spec& candidate, const gradient_code* code, const std::vector<sample>& times) const {
-  const auto n = times.size();
-  const std::uint32_t period = initial_period(candidate);
-  if (code != nullptr) {
-    std::vector<std::pair<double, std::uint32_t>> arrivals;
-    for (std::uint32_t rank = 0; rank < n; ++rank) {
-      const double load = static_cast<double>(n * code->parts(rank).size()) / code->cuts(rank);
-      arrivals.emplace_back(times[rank].compute * load + times[rank].travel, rank);
+const protocol& automatic::protocol_of(const protocol_spec& candidate) const {
+  return named(known_, candidate.name);
+}
+
+protocol auto_protocol(const std::vector<protocol>& others) {
+  const std::vector<std::string> usual{"sync", "backup", "coded"};
+  std::vector<std::string> choosable = usual;
+  std::vector<protocol> known;
+  for (const protocol& each : others)
+    if (each.policy && each.cost) {
+      known.push_back(each);
+      if (std::ranges::find(usual, each.name) == usual.end())
+        choosable.push_back(each.name);
     }
-    std::ranges::sort(arrivals);
-    const auto too_few = [&](std::size_t count) {
-      std::vector<std::uint32_t> present;
-      for (std::size_t i = 0; i < count; ++i)
-        present.push_back(arrivals[i].second);
-      std::ranges::sort(present);
-      return !code->decode(present);
-    };
-    // More pushes never decode worse, so the least number that is enough can be searched for.
-    const auto counts = std::views::iota(std::size_t{1}, n + 1);
-    if (const auto enough = std::ranges::partition_point(counts, too_few); enough != counts.end())
-      return arrivals[*enough - 1].first;
-    return std::numeric_limits<double>::infinity();
-  }
-  std::vector<double> arrivals;
-  double compute = 0, travel = 0;
-  for (const sample& each : times) {
-    arrivals.push_back(each.compute + each.travel);
-    compute = std::max(compute, each.compute);
-    travel = std::max(travel, each.travel);
-  }
-  std::ranges::sort(arrivals);
-  if (candidate.name == "local")
-    return travel > compute ? compute + travel / period : std::numeric_limits<double>::infinity();
-  const std::size_t k = candidate.name == "backup" ? backup_quorum(candidate, n) : n;
-  return arrivals[k - 1] * static_cast<double>(n) / static_cast<double>(k);
+  const auto candidates = choices("candidates", usual, choosable, "protocols to choose from, the first to begin with");
+  const auto specs_of = [candidates](const protocol_spec& spec) {
+    std::vector<protocol_spec> out;
+    for (const std::string& name : candidates.of(spec))
+      out.push_back({.name = name});
+    return out;
+  };
+  return round_protocol({
+      .name = "auto",
+      .summary = "measures step times and switches between its candidates at a round's boundary",
+      .round_is_full = "as the protocol chosen",
+      .who_gets = "as the protocol chosen",
+      .pays_when = "nobody knows beforehand",
+      .parameters = {candidates},
+      .keeps =
+          [known, specs_of](const protocol_spec& spec) {
+            footprint out;
+            for (const protocol_spec& candidate : specs_of(spec))
+              if (const auto& keeps = named(known, candidate.name).keeps)
+                out = out.with(keeps(candidate));
+            return out;
+          },
+      .candidates = specs_of,
+      .policy = [known](const protocol_spec& spec, std::uint64_t seed) { return named(known, spec.name).policy(spec, seed); },
+      .task = [known](const protocol_spec& spec) { return named(known, spec.name).task(spec); },
+      .make_controller = [known,
+                          specs_of](const protocol_spec& spec) { return std::make_unique<automatic>(specs_of(spec), known); },
+  });
 }
 
 } // namespace troupe::protocols

@@ -6,8 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "protocols/controller.hpp"
-#include "protocols/gradient_code.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -15,16 +14,15 @@ namespace troupe::protocols {
 /// have taken, and how many of its samples would it have used? Goes over to the one that spends the least time on a sample where
 /// it is a fifth better than what runs now.
 ///
-///   sync    the slowest worker's time, all samples
-///   backup  the k-th fastest worker's time, k/n of the samples
-///   coded   the first time at which what has come can be decoded; computing takes as much longer as the code says
-///   local   H steps for one journey, the slowest worker's; considered only where the journey takes longer than the step
+/// What a round costs under given times each protocol says itself (`protocol::cost`): sync the slowest worker's time, backup the
+/// k-th fastest one's for k/n of the samples.
 ///
 /// Replaying whole rounds instead of means keeps what matters: under a persistent straggler backup wins by its factor, under
 /// random ones by the chance that one of n is slow.
 class automatic final : public controller {
 public:
-  explicit automatic(std::vector<protocol_spec> candidates);
+  /// `known` has the protocol of every candidate, with its cost.
+  automatic(std::vector<protocol_spec> candidates, std::vector<protocol> known);
 
   void on(const plan& msg) override { plan_ = msg; }
   std::optional<decision> on(const report& closed, double learning_rate) override;
@@ -33,16 +31,17 @@ public:
   double predicted(const protocol_spec& candidate) const;
 
 private:
-  struct sample {
-    double compute = 0, travel = 0; ///< nanoseconds, for one batch
-  };
-  std::vector<sample> replay(std::size_t round) const;
-  double cost(const protocol_spec& candidate, const gradient_code* code, const std::vector<sample>& times) const;
+  const protocol& protocol_of(const protocol_spec& candidate) const;
+  std::vector<step_time> replay(std::size_t round) const;
 
   std::vector<protocol_spec> candidates_;
+  std::vector<protocol> known_;
   plan plan_;
-  std::map<worker_id, std::deque<sample>> past_;
+  std::map<worker_id, std::deque<step_time>> past_;
   std::uint32_t rounds_ = 0; ///< since the last decision
 };
+
+/// auto among `others`: those of rounds that say what a round costs.
+protocol auto_protocol(const std::vector<protocol>& others);
 
 } // namespace troupe::protocols

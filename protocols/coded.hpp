@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <ranges>
+#include <utility>
+#include <vector>
 
 #include "protocols/gradient_code.hpp"
-#include "protocols/params_worker.hpp"
-#include "protocols/round_policy.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -108,5 +111,63 @@ private:
   std::vector<member> members_;
   push open_;
 };
+
+/// When what has come can be decoded; computing takes as much longer as the code says.
+inline double cost_of_code(const gradient_code& code, std::span<const step_time> times) {
+  std::vector<std::pair<double, std::uint32_t>> arrivals;
+  for (std::uint32_t rank = 0; rank < times.size(); ++rank) {
+    const double load = static_cast<double>(times.size() * code.parts(rank).size()) / code.cuts(rank);
+    arrivals.emplace_back(times[rank].compute * load + times[rank].travel, rank);
+  }
+  std::ranges::sort(arrivals);
+  const auto too_few = [&](std::size_t count) {
+    std::vector<std::uint32_t> present;
+    for (std::size_t i = 0; i < count; ++i)
+      present.push_back(arrivals[i].second);
+    std::ranges::sort(present);
+    return !code.decode(present);
+  };
+  // More pushes never decode worse, so the least number that is enough can be searched for.
+  const auto counts = std::views::iota(std::size_t{1}, times.size() + 1);
+  const auto enough = std::ranges::partition_point(counts, too_few);
+  return enough == counts.end() ? std::numeric_limits<double>::infinity() : arrivals[*enough - 1].first;
+}
+
+inline protocol coded_protocol() {
+  const auto stragglers = whole("stragglers", 1, 0, "s: how many workers a round can do without");
+  const auto scheme = choice("scheme", "auto", {"auto", "groups", "cyclic"},
+                             "groups decode by 0 and 1; cyclic balances the work and may be badly conditioned");
+  const auto options_of = [stragglers, scheme](const protocol_spec& spec) -> coded_options {
+    const std::string named = scheme.of(spec);
+    return {.scheme = named == "groups"   ? code_scheme::groups
+                      : named == "cyclic" ? code_scheme::cyclic
+                                          : code_scheme::automatic,
+            .stragglers = static_cast<std::uint32_t>(stragglers.of(spec))};
+  };
+  return round_protocol({
+      .name = "coded",
+      .summary = "gradient coding: the exact gradient from any n - s workers, each computing s + 1 shares",
+      .round_is_full = "what has come can be decoded; weights: the decode vector",
+      .who_gets = "those that wait; a late one at its late push",
+      .pays_when = "a worker is more than s + 1 times slower, and no sample may be lost",
+      .takes_fan_in = true,
+      .decodes = true,
+      .parameters = {stragglers, scheme},
+      .check =
+          [options_of](const protocol_spec& spec, std::uint32_t workers) {
+            const coded_options code = options_of(spec);
+            return gradient_code::check(
+                {.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
+          },
+      .keeps = [options_of](const protocol_spec& spec) { return footprint{.parts = 1 + options_of(spec).stragglers}; },
+      .cost =
+          [options_of](const protocol_spec& spec, const plan& with) {
+            return
+                [code = code_of(options_of(spec), with)](std::span<const step_time> times) { return cost_of_code(code, times); };
+          },
+      .policy = [options_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<coded>(options_of(spec)); },
+      .task = [options_of](const protocol_spec& spec) { return std::make_unique<coded_task>(options_of(spec)); },
+  });
+}
 
 } // namespace troupe::protocols

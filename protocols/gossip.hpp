@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "protocols/worker.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -60,5 +60,7 @@ private:
   std::uint64_t steps_ = 0, position_ = 0;
   step_count made_; ///< steps that have been reported, and are in x
 };
+
+protocol gossip_protocol();
 
 } // namespace troupe::protocols

@@ -3,9 +3,12 @@
 // (block momentum: Chen & Huo 2016; Nesterov: DiLoCo, Douillard et al. 2023).
 #pragma once
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "protocols/dice.hpp"
-#include "protocols/params_worker.hpp"
-#include "protocols/round_policy.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -84,5 +87,73 @@ private:
   std::uint32_t left_ = 0;     ///< steps to make
   std::uint64_t position_ = 0; ///< in the data, of the next step's global batch
 };
+
+/// The parameters of the centre: its step on the mean difference, and who takes part.
+struct centre_parameters {
+  parameter<std::string> outer =
+      choice("outer", "average", {"average", "momentum", "nesterov"}, "the step that the centre takes with the mean difference");
+  parameter<double> lr = real("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7");
+  parameter<double> momentum = real("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum");
+  parameter<double> sample_fraction = real("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true},
+                                           "of the workers that take part in a round, drawn anew each time");
+
+  bool averages(const protocol_spec& spec) const { return outer.of(spec) == "average"; }
+  local_options of(const protocol_spec& spec) const {
+    local_options out{.sample_fraction = sample_fraction.of(spec)};
+    out.outer.nesterov = outer.of(spec) == "nesterov";
+    out.outer.lr = lr.of(spec) > 0 ? lr.of(spec) : out.outer.nesterov ? 0.7 : 1;
+    out.outer.momentum = averages(spec) ? 0 : momentum.of(spec);
+    return out;
+  }
+};
+
+/// Fills in what protocols of local steps have in common; `steps`: H at first.
+inline protocol local_steps_protocol(protocol what, const parameter<std::int64_t>& steps) {
+  const centre_parameters centre;
+  what.parameters.insert(what.parameters.end(), {centre.outer, centre.lr, centre.momentum, centre.sample_fraction});
+  what.period = steps;
+  what.check = [centre](const protocol_spec& spec, std::uint32_t) {
+    const step_rule outer = centre.of(spec).outer;
+    return outer.nesterov && outer.momentum == 0
+               ? "outer_momentum is 0, and outer = \"nesterov\" looks ahead along it; give one above 0"
+               : "";
+  };
+  what.keeps = [centre](const protocol_spec& spec) {
+    return footprint{.replica = true, .outer_momentum = !centre.averages(spec)};
+  };
+  what.policy = [centre](const protocol_spec& spec, std::uint64_t seed) {
+    return std::make_unique<local_sgd>(centre.of(spec), seed);
+  };
+  what.task = [](const protocol_spec&) { return std::make_unique<local_task>(); };
+  return round_protocol(std::move(what));
+}
+
+/// H steps for one journey; not worth it where the journey takes no longer than the step.
+inline double cost_of_local_steps(std::span<const step_time> times, std::int64_t steps) {
+  double compute = 0, travel = 0;
+  for (const step_time& each : times) {
+    compute = std::max(compute, each.compute);
+    travel = std::max(travel, each.travel);
+  }
+  return travel > compute ? compute + travel / static_cast<double>(steps) : std::numeric_limits<double>::infinity();
+}
+
+inline protocol local_protocol() {
+  const auto steps = whole("steps", 10, 1, "H: local steps between communications");
+  return local_steps_protocol(
+      {
+          .name = "local",
+          .summary = "local SGD: H steps at each worker, then the average; with outer momentum DiLoCo, with sampling FedAvg",
+          .round_is_full = "all workers of the round have pushed what they moved by; weighted by samples; outer optimizer",
+          .who_gets = "everyone in the next round",
+          .pays_when = "the link is slower than the step",
+          .parameters = {steps},
+          .cost =
+              [steps](const protocol_spec& spec, const plan&) {
+                return [h = steps.of(spec)](std::span<const step_time> times) { return cost_of_local_steps(times, h); };
+              },
+      },
+      steps);
+}
 
 } // namespace troupe::protocols

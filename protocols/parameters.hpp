@@ -1,31 +1,76 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading a protocol's parameters, and declaring them.
+// Parameters of protocols, models and data sources: each is declared once, and read by what declares it.
 #pragma once
 
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "protocols/catalog.hpp"
+#include "protocols/spec.hpp"
 
 namespace troupe::protocols {
 
-/// The parameter's value, or `fallback` where the spec does not give it, or gives it as something else.
-std::int64_t whole_of(const protocol_spec& spec, const std::string& name, std::int64_t fallback);
-double real_of(const protocol_spec& spec, const std::string& name, double fallback);
-bool flag_of(const protocol_spec& spec, const std::string& name, bool fallback);
-std::string text_of(const protocol_spec& spec, const std::string& name, const std::string& fallback);
-std::vector<std::string> texts_of(const protocol_spec& spec, const std::string& name, const std::vector<std::string>& fallback);
-
-/// Declarations: name, default, meaning, and what values are allowed.
-struct real_range {
-  double least = 0, most = 1e300;
-  bool open_least = false, open_most = false;
+/// Whole numbers from `least` to `most`.
+struct whole_range {
+  std::int64_t least = 0, most = std::numeric_limits<std::int64_t>::max();
+  bool contains(std::int64_t number) const { return number >= least && number <= most; }
 };
-parameter_info whole(std::string name, std::int64_t fallback, std::int64_t least, std::string meaning);
-parameter_info real(std::string name, double fallback, real_range range, std::string meaning);
-parameter_info flag(std::string name, bool fallback, std::string meaning);
-parameter_info choice(std::string name, std::string fallback, std::vector<std::string> choices, std::string meaning);
-parameter_info choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices,
-                       std::string meaning);
+/// Numbers from `least` to `most`; an open end does not belong to the range. Infinity belongs to none, nor does what is no
+/// number.
+struct real_range {
+  double least = 0, most = std::numeric_limits<double>::infinity();
+  bool open_least = false, open_most = false;
+  bool contains(double number) const {
+    return (open_least ? number > least : number >= least) && (open_most ? number < most : number <= most) && !std::isinf(number);
+  }
+};
+
+/// One parameter, as a list has it.
+struct parameter_info {
+  std::string name{};
+  spec_value default_value{};
+  std::string meaning{};
+  /// Returns what is wrong with the value ("must be at least 1"), or an empty string.
+  std::function<std::string(const spec_value&)> check{};
+  /// Where the default hangs on what else is given: what it is then. Absent: always `default_value`.
+  std::function<spec_value(const protocol_spec&)> default_with{};
+
+  spec_value default_for(const protocol_spec& spec) const { return default_with ? default_with(spec) : default_value; }
+};
+
+/// One parameter, with the type of its values.
+template <class T>
+struct parameter : parameter_info {
+  /// Its value in this spec: the default where the spec does not give it, or gives it as something else.
+  T of(const protocol_spec& spec) const {
+    if (const auto given = spec.parameters.find(name); given != spec.parameters.end()) {
+      if (const T* value = std::get_if<T>(&given->second))
+        return *value;
+      if constexpr (std::is_same_v<T, double>)
+        if (const auto* whole = std::get_if<std::int64_t>(&given->second))
+          return static_cast<double>(*whole);
+    }
+    return std::get<T>(default_for(spec));
+  }
+
+  /// The same with a default that hangs on what else is given.
+  parameter depending_on(std::function<T(const protocol_spec&)> other) const {
+    parameter out = *this;
+    out.default_with = [other = std::move(other)](const protocol_spec& spec) -> spec_value { return other(spec); };
+    return out;
+  }
+};
+
+/// Declarations: name, default, what values are allowed, meaning. A whole number is at most 2^31 - 1.
+parameter<std::int64_t> whole(std::string name, std::int64_t fallback, std::int64_t least, std::string meaning);
+parameter<double> real(std::string name, double fallback, real_range range, std::string meaning);
+parameter<bool> flag(std::string name, bool fallback, std::string meaning);
+parameter<std::string> choice(std::string name, std::string fallback, std::vector<std::string> choices, std::string meaning);
+parameter<std::vector<std::string>> choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices,
+                                            std::string meaning);
 
 } // namespace troupe::protocols

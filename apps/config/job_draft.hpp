@@ -78,9 +78,6 @@ void read_own(job_draft& draft, std::vector<assignment> unknown);
 /// The rules between keys, and values that are derived from others.
 void apply_rules(job_draft& draft);
 
-/// The catalog, and what was added to it.
-std::vector<protocols::catalog_entry> catalog_of(const actors::extensions& added);
-
 /// A protocol parameter's value as a key's.
 inline value as_value(const protocols::spec_value& v) {
   return std::visit([](const auto& held) -> value { return held; }, v);

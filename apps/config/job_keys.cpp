@@ -88,7 +88,7 @@ void add_compute(key_list& keys) {
 }
 
 void add_protocol(key_list& keys, const actors::extensions& added) {
-  text names{with_added({}, catalog_of(added)), {}};
+  text names{with_added({}, protocols::catalog(added.protocols)), {}};
   names.later.assign(protocols::announced().begin(), protocols::announced().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "who waits for whom; `troupe protocols` lists them and their parameters");

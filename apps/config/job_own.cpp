@@ -146,7 +146,7 @@ std::vector<std::string> check_extensions(const actors::extensions& added) {
   check("model", "model", "model.kind", added.models, [](const actors::model_kind& k) { return k.build ? "" : "`build`"; });
   check("data source", "data", "data.source", added.sources, [](const actors::data_source& s) { return s.load ? "" : "`load`"; });
   check("protocol", "protocol", "protocol.name", added.protocols,
-        [](const protocols::catalog_entry& e) { return e.make_rule && e.make_worker ? "" : "`make_rule` and `make_worker`"; });
+        [](const protocols::protocol& e) { return e.make_rule && e.make_worker ? "" : "`make_rule` and `make_worker`"; });
   return wrong;
 }
 

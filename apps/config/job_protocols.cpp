@@ -15,16 +15,16 @@ namespace troupe::config {
 
 namespace {
 
-using protocols::catalog_entry;
 using protocols::parameter_info;
+using protocols::protocol;
 using protocols::spec_value;
 
-const catalog_entry* find_entry(const std::vector<catalog_entry>& catalog, const std::string& name) {
+const protocol* find_entry(const std::vector<protocol>& catalog, const std::string& name) {
   const auto it = std::find_if(catalog.begin(), catalog.end(), [&](const auto& e) { return e.name == name; });
   return it == catalog.end() ? nullptr : &*it;
 }
 
-const parameter_info* find_parameter(const catalog_entry& entry, const std::string& name) {
+const parameter_info* find_parameter(const protocol& entry, const std::string& name) {
   const auto it = std::find_if(entry.parameters.begin(), entry.parameters.end(), [&](const auto& p) { return p.name == name; });
   return it == entry.parameters.end() ? nullptr : &*it;
 }
@@ -60,7 +60,7 @@ std::string_view kind_name(const spec_value& v) {
   return std::visit(namer{}, v);
 }
 
-std::string unknown_parameter(const std::vector<catalog_entry>& catalog, const catalog_entry& entry, const assignment& a) {
+std::string unknown_parameter(const std::vector<protocol>& catalog, const protocol& entry, const assignment& a) {
   std::vector<std::string> own;
   for (const auto& p : entry.parameters)
     own.push_back(p.name);
@@ -70,7 +70,7 @@ std::string unknown_parameter(const std::vector<catalog_entry>& catalog, const c
     own.emplace_back("name");
   if (const std::string likely = nearest(a.name, own); !likely.empty())
     return fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely);
-  for (const catalog_entry& other : catalog)
+  for (const protocol& other : catalog)
     if (find_parameter(other, a.name) != nullptr)
       return fmt::format("{} is a parameter of {}, not of {}; put it into [protocol.{}]", a.name, other.name, entry.name,
                          other.name);
@@ -95,16 +95,10 @@ std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter
   return std::nullopt;
 }
 
-std::vector<catalog_entry> catalog_of(const actors::extensions& added) {
-  auto all = protocols::catalog();
-  all.insert(all.end(), added.protocols.begin(), added.protocols.end());
-  return all;
-}
-
 namespace {
 
-void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry& entry,
-                    protocols::protocol_spec& spec, const assignment& a) {
+void read_parameter(job_draft& draft, const std::vector<protocol>& catalog, const protocol& entry, protocols::protocol_spec& spec,
+                    const assignment& a) {
   if (a.name == "fan_in" && entry.takes_fan_in) {
     if (a.unset)
       return;
@@ -131,7 +125,7 @@ void read_parameter(job_draft& draft, const std::vector<catalog_entry>& catalog,
     draft.given.emplace("protocol." + a.name, a.value_at);
 }
 
-text protocol_names(const std::vector<catalog_entry>& catalog) {
+text protocol_names(const std::vector<protocol>& catalog) {
   text names;
   for (const auto& entry : catalog)
     names.choices.push_back(entry.name);
@@ -139,7 +133,7 @@ text protocol_names(const std::vector<catalog_entry>& catalog) {
   return names;
 }
 
-void refuse_protocol(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& name) {
+void refuse_protocol(job_draft& draft, const std::vector<protocol>& catalog, const std::string& name) {
   const place at = draft.sections.contains("protocol." + name) ? draft.sections.at("protocol." + name)
                                                                : draft.parameters.at(name).front().key_at;
   const reading read = read_value({name, {}}, protocol_names(catalog));
@@ -147,10 +141,10 @@ void refuse_protocol(job_draft& draft, const std::vector<catalog_entry>& catalog
 }
 
 /// What the file gives for the protocols that it names; what stands beside protocol.name belongs to the job's own.
-void read_given(job_draft& draft, const std::vector<catalog_entry>& catalog, const catalog_entry* own) {
+void read_given(job_draft& draft, const std::vector<protocol>& catalog, const protocol* own) {
   // What stands beside protocol.name comes first: it wins over a table of the same protocol.
   for (const auto& [name, assignments] : draft.parameters) {
-    const catalog_entry* entry = name.empty() ? own : find_entry(catalog, name);
+    const protocol* entry = name.empty() ? own : find_entry(catalog, name);
     if (entry == nullptr) {
       if (!name.empty())
         refuse_protocol(draft, catalog, name);
@@ -164,7 +158,7 @@ void read_given(job_draft& draft, const std::vector<catalog_entry>& catalog, con
 }
 
 /// The job's protocol becomes `entry`, with what the file gives for that one.
-void switch_protocol(job_draft& draft, const catalog_entry& entry) {
+void switch_protocol(job_draft& draft, const protocol& entry) {
   protocols::protocol_spec& own = draft.out.job.protocol;
   if (own.name == entry.name)
     return;
@@ -180,10 +174,10 @@ void switch_protocol(job_draft& draft, const catalog_entry& entry) {
 }
 
 /// The protocol that compare asks for, "local:steps=5", instead of the job's; its entry, or null where there is no such.
-const catalog_entry* choose(job_draft& draft, const std::vector<catalog_entry>& catalog, const std::string& asked) {
+const protocol* choose(job_draft& draft, const std::vector<protocol>& catalog, const std::string& asked) {
   const place at{{0, 0}, "--protocols " + asked, 1};
   const std::vector<std::string> parts = split_outside_brackets(asked, ':');
-  const catalog_entry* entry = find_entry(catalog, parts.front());
+  const protocol* entry = find_entry(catalog, parts.front());
   if (entry == nullptr) {
     const reading read = read_value({parts.front(), {}}, protocol_names(catalog));
     draft.problems.add(at, fmt::format("protocol.name = \"{}\" {}", parts.front(), read.wrong));
@@ -211,9 +205,9 @@ const catalog_entry* choose(job_draft& draft, const std::vector<catalog_entry>& 
 } // namespace
 
 void read_protocols(job_draft& draft, const std::string& asked) {
-  const std::vector<catalog_entry> catalog = catalog_of(draft.out.added);
+  const std::vector<protocol> catalog = protocols::catalog(draft.out.added.protocols);
   protocols::protocol_spec& own = draft.out.job.protocol;
-  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
   read_given(draft, catalog, chosen);
   if (!asked.empty())
     chosen = choose(draft, catalog, asked);
@@ -228,9 +222,9 @@ void read_protocols(job_draft& draft, const std::string& asked) {
 }
 
 void complete_protocol(job_draft& draft) {
-  const std::vector<catalog_entry> catalog = catalog_of(draft.out.added);
+  const std::vector<protocol> catalog = protocols::catalog(draft.out.added.protocols);
   protocols::protocol_spec& own = draft.out.job.protocol;
-  const catalog_entry* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
   if (chosen != nullptr)
     for (const auto& parameter : chosen->parameters)
       own.parameters.emplace(parameter.name, parameter.default_for(own));

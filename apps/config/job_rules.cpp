@@ -47,12 +47,13 @@ std::vector<belonging> belongings() {
 
 /// Consensus ADMM is defined over a function of each worker's own (Boyd et al. 2011, section 7.1).
 void derive_partition(job_draft& draft) {
-  if (draft.out.job.protocol.name != "admm" || draft.unclear("protocol.name") || draft.unclear("data.partition"))
+  const auto runs = protocols::find_protocol(draft.out.job.protocol.name, draft.out.added.protocols);
+  if (!runs || !runs->own_samples || draft.unclear("protocol.name") || draft.unclear("data.partition"))
     return;
   if (draft.has("data.partition") && draft.out.job.data.partition != "by-worker")
-    draft.refuse("data.partition", fmt::format("data.partition = \"{}\" leaves admm's workers no samples of their own, which it "
+    draft.refuse("data.partition", fmt::format("data.partition = \"{}\" leaves {}'s workers no samples of their own, which it "
                                                "is about; leave it out, or write \"by-worker\"",
-                                               draft.out.job.data.partition));
+                                               draft.out.job.data.partition, runs->name));
   draft.out.job.data.partition = "by-worker";
   draft.from["data.partition"] = "protocol.name";
 }
@@ -230,21 +231,10 @@ void check_ends(job_draft& draft) {
 }
 
 /// Why the workers of a protocol cannot keep their samples to themselves; empty: they can.
-std::string shares_samples(const std::string& protocol, const actors::extensions& added) {
-  if (protocol == "coded")
+std::string shares_samples(const protocols::protocol& runs) {
+  if (runs.decodes)
     return "whose workers compute each other's parts";
-  if (const auto entry = protocols::find_protocol(protocol, added.protocols); entry && entry->per_push)
-    return "whose shards hand the next slice to whoever pushes";
-  return "";
-}
-
-/// The job's protocol, and for auto those that it chooses from.
-std::vector<std::string> protocols_of(const protocols::protocol_spec& spec) {
-  std::vector<std::string> names{spec.name};
-  if (const auto it = spec.parameters.find("candidates"); it != spec.parameters.end())
-    if (const auto* candidates = std::get_if<std::vector<std::string>>(&it->second))
-      names.insert(names.end(), candidates->begin(), candidates->end());
-  return names;
+  return runs.per_push ? "whose shards hand the next slice to whoever pushes" : "";
 }
 
 } // namespace
@@ -252,10 +242,12 @@ std::vector<std::string> protocols_of(const protocols::protocol_spec& spec) {
 void apply_protocol_rules(job_draft& draft) {
   if (draft.out.job.data.partition != "by-worker" || draft.unclear("protocol.name"))
     return;
-  for (const std::string& name : protocols_of(draft.out.job.protocol))
-    if (const std::string why = shares_samples(name, draft.out.added); !why.empty())
-      draft.refuse("data.partition",
-                   fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", name, why));
+  const auto& added = draft.out.added.protocols;
+  for (const protocols::protocol_spec& spec : protocols::planned_protocols(draft.out.job.protocol, added))
+    if (const auto runs = protocols::find_protocol(spec.name, added))
+      if (const std::string why = shares_samples(*runs); !why.empty())
+        draft.refuse("data.partition",
+                     fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", spec.name, why));
 }
 
 void apply_rules(job_draft& draft) {

@@ -65,10 +65,6 @@ std::string refuse(const std::string& s, const text& t) {
   return "is not known; it takes " + one_of(t.choices);
 }
 
-bool in_range(double d, const real& r) {
-  return (r.open_least ? d > r.least : d >= r.least) && (r.open_most ? d < r.most : d <= r.most) && !std::isinf(d);
-}
-
 } // namespace
 
 std::string expected(const domain& accepts) {
@@ -169,7 +165,7 @@ reading read_whole(const toml_value& from, const whole& w) {
   const auto* i = std::get_if<std::int64_t>(&from.held);
   if (i == nullptr)
     return wrong_type(from, w);
-  if (*i < w.least || *i > w.most)
+  if (!w.contains(*i))
     return {{}, "is out of range; it takes " + expected(w)};
   return {*i, {}};
 }
@@ -182,7 +178,7 @@ reading read_real(const toml_value& from, const real& r) {
     d = *f;
   else
     return wrong_type(from, r);
-  if (!in_range(d, r)) // not a number is in no range
+  if (!r.contains(d)) // not a number is in no range
     return {{}, "is out of range; it takes " + expected(r)};
   return {d, {}};
 }

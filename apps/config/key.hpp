@@ -14,20 +14,15 @@
 
 #include "apps/config/toml.hpp"
 #include "apps/config/value.hpp"
+#include "protocols/parameters.hpp"
 
 namespace troupe::config {
 
 inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
-/// A whole number from `least` to `most`.
-struct whole {
-  std::int64_t least = 0, most = no_limit;
-};
-/// A number from `least` to `most`; an open end does not belong to the range.
-struct real {
-  double least = 0, most = std::numeric_limits<double>::infinity();
-  bool open_least = false, open_most = false;
-};
+/// A whole number, and a number, as parameters of protocols are declared.
+using whole = protocols::whole_range;
+using real = protocols::real_range;
 /// A text: any, or one of `choices`; those in `later` are designed and not there yet.
 struct text {
   std::vector<std::string> choices, later;

@@ -149,7 +149,8 @@ std::vector<command> order_commands() {
       order_command(role_verb::kill, "kill",
                     "an actor dies as if by itself: training goes on without a worker and ends without a shard"),
       {.usage = "set KEY VALUE [JOB]",
-       .meaning = "from the next round on: optimizer.lr, protocol.steps (of local and easgd), or log.level (info, debug)",
+       .meaning = "from the next round on: optimizer.lr, protocol.steps (local steps between communications), or log.level "
+                  "(info, debug)",
        .example = "set optimizer.lr 0.05",
        .json = "done key value",
        .carry_out = set,

@@ -22,6 +22,14 @@ member author(const push_id& id) {
   return {id.worker, id.life};
 }
 
+std::set<std::string> decoded_protocols(const options& job) {
+  std::set<std::string> names;
+  for (const protocol& each : catalog(job.added))
+    if (each.decodes)
+      names.insert(each.name);
+  return names;
+}
+
 } // namespace
 
 // -- each push ends once
@@ -109,7 +117,7 @@ void each_push_ends_once::finished(const aftermath& what) {
 
 // -- rounds are sound
 
-rounds_are_sound::rounds_are_sound(const options& job) {
+rounds_are_sound::rounds_are_sound(const options& job) : decoded_(decoded_protocols(job)) {
   if (const auto entry = find_protocol(job.protocol.name, job.added))
     per_push_ = entry->per_push;
 }
@@ -150,7 +158,7 @@ void rounds_are_sound::check(const close& round) {
       wrong(fmt::format("version {} is not summed in worker order", round.ver.value));
     before = &part;
   }
-  const bool decoded = with->second.protocol.name == "coded";
+  const bool decoded = decoded_.contains(with->second.protocol.name);
   const bool elastic = round.step.what == step_rule::kind::linear && !round.keep;
   if (!round.contributions.empty() && !decoded && !elastic && std::abs(sum - 1) > rounding)
     wrong(fmt::format("the weights of version {} sum to {}", round.ver.value, sum));
@@ -198,7 +206,7 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
 
 // -- limits are exact
 
-limits_are_exact::limits_are_exact(const options& job) {
+limits_are_exact::limits_are_exact(const options& job) : decoded_(decoded_protocols(job)) {
   const auto entry = find_protocol(job.protocol.name, job.added);
   centreless_ = entry && entry->centreless;
 }
@@ -231,7 +239,7 @@ void limits_are_exact::pushed(nanoseconds, const push& what) {
 /// Pushes of a coded round repeat samples: what counts is the batch that they decode to.
 std::uint64_t limits_are_exact::samples_of(const close& round) {
   std::uint64_t out = 0;
-  const bool decoded = plans_.contains(round.epoch) && plans_.at(round.epoch).protocol.name == "coded";
+  const bool decoded = plans_.contains(round.epoch) && decoded_.contains(plans_.at(round.epoch).protocol.name);
   for (const contribution& part : round.contributions)
     if (decoded)
       out = global_batch_[part.id];

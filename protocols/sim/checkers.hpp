@@ -70,6 +70,7 @@ private:
   void check_samples(const close& round, const tally& sum, bool first_shard);
 
   bool per_push_ = false, aggregator_died_ = false;
+  std::set<std::string> decoded_; ///< protocols whose weights decode
   std::map<plan_epoch, plan> plans_;
   std::map<push_id, push> pushed_;
   std::map<holder_id, std::uint64_t> made_;
@@ -90,7 +91,8 @@ public:
 private:
   std::uint64_t samples_of(const close& round);
 
-  bool centreless_ = false; ///< steps are counted, and their pushes, which hold no tensor, dropped
+  std::set<std::string> decoded_; ///< protocols whose pushes repeat samples
+  bool centreless_ = false;       ///< steps are counted, and their pushes, which hold no tensor, dropped
   std::map<plan_epoch, plan> plans_;
   std::map<member, batch> last_batch_;
   std::map<push_id, push> pushed_;

@@ -14,7 +14,7 @@ namespace troupe::protocols::sim {
 
 namespace {
 
-catalog_entry entry_of(const options& job) {
+protocol entry_of(const options& job) {
   auto found = find_protocol(job.protocol.name, job.added);
   TROUPE_ASSERT(found);
   return *std::move(found);
@@ -22,8 +22,8 @@ catalog_entry entry_of(const options& job) {
 
 coordinator_options first_plan_of(const options& job) {
   coordinator_options out = job.job;
-  out.protocol = initial_protocol(job.protocol);
-  out.period = initial_period(job.protocol);
+  out.protocol = initial_protocol(job.protocol, job.added);
+  out.period = initial_period(out.protocol, job.added);
   out.centreless = entry_of(job).centreless;
   return out;
 }

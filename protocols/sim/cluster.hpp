@@ -184,7 +184,7 @@ private:
   options options_;
   numerics& maths_;
   std::vector<listener*> listeners_;
-  catalog_entry protocol_;
+  protocol protocol_;
   std::vector<holder_place> tree_;
   network network_;
   std::map<std::uint64_t, parcel> transmitted_; ///< what the network has under way

@@ -44,7 +44,7 @@ struct options {
   coordinator_options job{};
   /// As in the job file, checked (catalog.hpp); of the catalog or of what the program has added to it.
   protocol_spec protocol{};
-  std::vector<catalog_entry> added{};
+  std::vector<protocols::protocol> added{};
   std::uint64_t seed = 1;
   inject_spec inject{};
   calibration measured{};

@@ -406,7 +406,7 @@ private:
   }
 
   arrangement what_;
-  protocols::catalog_entry entry_;
+  protocols::protocol entry_;
   protocols::protocol_spec spec_;
   std::mt19937_64 random_;
   std::vector<protocols::holder_place> tree_;

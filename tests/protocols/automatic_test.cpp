@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/catalog.hpp"
 #include "protocols/dice.hpp"
 #include "tests/protocols/making.hpp"
 
@@ -26,7 +27,7 @@ plan plan_of_n(std::uint32_t n, const protocol_spec& runs = sync_spec, std::uint
 }
 
 automatic watching(const plan& with, std::vector<protocol_spec> candidates = {sync_spec, backup_spec, coded_spec}) {
-  automatic out{std::move(candidates)};
+  automatic out{std::move(candidates), catalog()};
   out.on(with);
   return out;
 }

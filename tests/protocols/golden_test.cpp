@@ -73,7 +73,7 @@ TEST_P(Golden, ShortJob) {
 
 std::vector<std::string> names() {
   std::vector<std::string> out;
-  for (const catalog_entry& entry : catalog())
+  for (const protocol& entry : catalog())
     out.push_back(entry.name);
   return out;
 }

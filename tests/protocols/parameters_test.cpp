@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every protocol's parameters: defaults, what is refused with which rule, what is built.
-#include "protocols/parameters.hpp"
+#include "protocols/catalog.hpp"
 
 #include <limits>
 
@@ -32,25 +32,25 @@ TEST(Parameters, ValueIsReadWithItsType) {
                                           {"adaptive", false},
                                           {"outer", "nesterov"},
                                           {"candidates", std::vector<std::string>{"sync"}}}};
-  EXPECT_EQ(whole_of(spec, "steps", 1), 7);
-  EXPECT_EQ(real_of(spec, "beta", 1), 0.5);
-  EXPECT_EQ(real_of(spec, "steps", 1), 7.0) << "a whole number is a number";
-  EXPECT_EQ(flag_of(spec, "adaptive", true), false);
-  EXPECT_EQ(text_of(spec, "outer", ""), "nesterov");
-  EXPECT_EQ(texts_of(spec, "candidates", {}), std::vector<std::string>{"sync"});
+  EXPECT_EQ(protocols::whole("steps", 1, 0, "").of(spec), 7);
+  EXPECT_EQ(real("beta", 1, {}, "").of(spec), 0.5);
+  EXPECT_EQ(real("steps", 1, {}, "").of(spec), 7.0) << "a whole number is a number";
+  EXPECT_EQ(flag("adaptive", true, "").of(spec), false);
+  EXPECT_EQ(choice("outer", "", {}, "").of(spec), "nesterov");
+  EXPECT_EQ(choices("candidates", {}, {}, "").of(spec), std::vector<std::string>{"sync"});
 }
 
 TEST(Parameters, WhatIsNotGivenOrSomethingElseIsItsDefault) {
   const protocol_spec spec{.parameters = {{"steps", "seven"}, {"beta", true}}};
-  EXPECT_EQ(whole_of(spec, "steps", 3), 3);
-  EXPECT_EQ(whole_of(spec, "other", 3), 3);
-  EXPECT_EQ(real_of(spec, "beta", 0.9), 0.9);
-  EXPECT_EQ(flag_of(spec, "beta", false), true);
-  EXPECT_EQ(text_of(spec, "beta", "x"), "x");
+  EXPECT_EQ(protocols::whole("steps", 3, 0, "").of(spec), 3);
+  EXPECT_EQ(protocols::whole("other", 3, 0, "").of(spec), 3);
+  EXPECT_EQ(real("beta", 0.9, {}, "").of(spec), 0.9);
+  EXPECT_EQ(flag("beta", false, "").of(spec), true);
+  EXPECT_EQ(choice("beta", "x", {}, "").of(spec), "x");
 }
 
 TEST(Parameters, EveryDefaultIsSoundAndEveryEntrySaysWhoWaits) {
-  for (const catalog_entry& entry : catalog()) {
+  for (const protocol& entry : catalog()) {
     EXPECT_EQ(problems(entry.name, {}), sentences{}) << entry.name;
     std::map<std::string, spec_value> all_given;
     for (const parameter_info& parameter : entry.parameters) {
@@ -120,7 +120,7 @@ TEST(Parameters, ValuesOfTheWrongTypeAreRefused) {
 
 TEST(Parameters, OnlyRoundsThatAddUpTakeATree) {
   std::vector<std::string> with_tree;
-  for (const catalog_entry& entry : catalog())
+  for (const protocol& entry : catalog())
     if (entry.takes_fan_in)
       with_tree.push_back(entry.name);
   EXPECT_EQ(with_tree, (std::vector<std::string>{"sync", "backup", "coded"}));
@@ -194,7 +194,8 @@ TEST(Catalog, DcAsyncsLambdaIsThePapersForEitherForm) {
 }
 
 TEST(Catalog, PlanOfAnotherProtocolChangesPolicyAndTask) {
-  const auto rule = built({.name = "sync"}, {0, 1});
+  const auto rule = find_protocol("auto")->make_rule({.name = "auto"}, 1);
+  rule->on(plan_of(1, {0, 1}));
   plan next = plan_of(2, {0, 1});
   next.protocol = {.name = "backup", .parameters = {{"quorum", whole(1)}}};
   rule->on(next);
@@ -232,7 +233,7 @@ TEST(Catalog, WorkersOfPerPushProtocolsComputeTheSliceThatTheyAreHanded) {
 
 TEST(Catalog, ControllersBelongToThoseThatChangeTheirPlan) {
   std::vector<std::string> controlled;
-  for (const catalog_entry& entry : catalog())
+  for (const protocol& entry : catalog())
     if (entry.make_controller) {
       controlled.push_back(entry.name);
       EXPECT_TRUE(entry.make_controller({.name = entry.name})) << entry.name;

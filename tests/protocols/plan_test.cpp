@@ -78,7 +78,7 @@ TEST(Tree, WorkersBelowAnAggregatorAreThoseOfItsSubtree) {
   EXPECT_TRUE(workers_below(tree, h(6)).empty());
 }
 
-const catalog_entry& sync_entry() {
+const protocol& sync_entry() {
   static const auto entries = catalog();
   return entries.at(0);
 }
@@ -94,7 +94,7 @@ TEST(Catalog, SyncIsBuiltWithItsRuleAndItsWorker) {
 
 TEST(Catalog, WhatIsBuiltIsNotAnnounced) {
   for (const std::string_view name : announced())
-    for (const catalog_entry& entry : catalog())
+    for (const protocol& entry : catalog())
       EXPECT_NE(name, entry.name);
 }
 
@@ -111,12 +111,11 @@ TEST(Catalog, EveryProblemIsNamedAtOnce) {
 }
 
 TEST(Catalog, ParametersAreCheckedByTheirEntry) {
-  const catalog_entry entry{
-      .name = "ssp",
-      .takes_fan_in = false,
-      .parameters = {{.name = "bound", .default_value = std::int64_t{4}, .check = [](const spec_value& value) {
-                        return std::get<std::int64_t>(value) < 0 ? "must be at least 0" : "";
-                      }}}};
+  const protocol entry{.name = "ssp",
+                       .takes_fan_in = false,
+                       .parameters = {{.name = "bound", .default_value = std::int64_t{4}, .check = [](const spec_value& value) {
+                                         return std::get<std::int64_t>(value) < 0 ? "must be at least 0" : "";
+                                       }}}};
   EXPECT_TRUE(check(entry, {.parameters = {{"bound", std::int64_t{0}}}}, 2).empty());
   EXPECT_EQ(check(entry, {.fan_in = 2, .parameters = {{"bond", std::int64_t{1}}, {"bound", std::int64_t{-1}}}}, 2),
             (std::vector<std::string>{"protocol 'ssp' takes no fan_in; remove it",

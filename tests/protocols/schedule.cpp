@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "protocols/dice.hpp"
-#include "protocols/parameters.hpp"
 #include "protocols/sim/checkers.hpp"
 #include "protocols/sim/text_trace.hpp"
 
@@ -51,6 +50,10 @@ void draw_parameters(options& job, dice& draw) {
     parameters["barrier"] = up_to(workers);
     parameters["delay"] = 1 + up_to(4);
   }
+}
+
+std::uint64_t given(const options& job, const std::string& name, std::int64_t otherwise) {
+  return static_cast<std::uint64_t>(whole(name, otherwise, 0, {}).of(job.protocol));
 }
 
 nanoseconds moment(dice& draw) {
@@ -163,19 +166,19 @@ std::vector<options> smaller(const options& job) {
 
 } // namespace
 
-options schedule_of(const catalog_entry& protocol, std::uint64_t seed, trouble how_much) {
+options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   dice draw = dice::keyed(seed, 7919, static_cast<int>(how_much));
   options out;
   out.seed = seed;
-  out.protocol.name = protocol.name;
+  out.protocol.name = of.name;
   out.job.workers = 1 + static_cast<std::uint32_t>(draw.below(7));
   out.job.shards = 1 + static_cast<std::uint32_t>(draw.below(3));
   out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
   out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
   out.job.evaluate_every_samples = 1 + draw.below(60);
-  out.job.stop_steps = protocol.centreless ? 60 : 14; // of all workers together, or of each
+  out.job.stop_steps = of.centreless ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
-  if (protocol.takes_fan_in && draw.hit(0.4)) {
+  if (of.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
     out.job.workers += 3;
   }
@@ -212,8 +215,8 @@ verdict run_checked(const options& job, listener* also) {
   each_push_ends_once once;
   rounds_are_sound rounds{job};
   limits_are_exact limits{job};
-  bound_is_kept bound{static_cast<std::uint64_t>(whole_of(job.protocol, "bound", 4))};
-  nobody_is_left_behind misses{static_cast<std::uint64_t>(whole_of(job.protocol, "max_misses", 5))};
+  bound_is_kept bound{given(job, "bound", 4)};
+  nobody_is_left_behind misses{given(job, "max_misses", 5)};
   std::vector<checker*> checkers{&once, &rounds, &limits};
   if (job.protocol.name == "ssp")
     checkers.push_back(&bound);

@@ -16,7 +16,7 @@ enum class trouble { none, orderly, deaths };
 
 /// A short job of this protocol: 1 to 7 workers, 1 to 3 shards, aggregators where the protocol takes them.
 /// none: nothing at random but the times of messages. orderly: joins, repeats, pauses and partitions too. deaths: everything.
-options schedule_of(const catalog_entry& protocol, std::uint64_t seed, trouble how_much);
+options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much);
 
 struct verdict {
   std::vector<std::string> problems{}; ///< empty: sound

@@ -46,7 +46,7 @@ int main(int count, char** arguments) {
   const auto workers = static_cast<std::uint32_t>(count > 1 ? std::atoi(arguments[1]) : 1000);
   std::vector<std::string> names{arguments + std::min(count, 2), arguments + count};
   if (names.empty())
-    for (const catalog_entry& entry : catalog())
+    for (const protocol& entry : catalog())
       names.push_back(entry.name);
   for (const std::string& name : names) {
     sim::null_numerics nothing;

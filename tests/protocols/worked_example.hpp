@@ -2,9 +2,7 @@
 // The worked example of protocols/README.md: a protocol whose rounds close once more than half of the workers have pushed.
 #pragma once
 
-#include "protocols/catalog.hpp"
-#include "protocols/params_worker.hpp"
-#include "protocols/round_rule.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
 
@@ -17,22 +15,15 @@ public:
   }
 };
 
-inline catalog_entry majority_entry() {
-  return {.name = "majority",
-          .summary = "one step on the gradients of whichever majority comes first",
-          .round_is_full = "more than half have pushed; weighted by samples, late ones discarded",
-          .who_gets = "those that wait; a late one at its late push",
-          .takes_fan_in = true,
-          .make_rule =
-              [](const protocol_spec&, std::uint64_t seed) {
-                const auto policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); };
-                return std::make_unique<round_rule>(policy, seed);
-              },
-          .make_worker =
-              [](const protocol_spec&, member self, std::uint64_t) {
-                return std::make_unique<params_worker>(self,
-                                                       [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
-              }};
+inline protocol majority_protocol() {
+  return round_protocol({
+      .name = "majority",
+      .summary = "one step on the gradients of whichever majority comes first",
+      .round_is_full = "more than half have pushed; weighted by samples, late ones discarded",
+      .who_gets = "those that wait; a late one at its late push",
+      .takes_fan_in = true,
+      .policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); },
+  });
 }
 
 } // namespace troupe::protocols

@@ -9,13 +9,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "protocols/catalog.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
 namespace {
 
 TEST(Majority, RoundClosesOnceMoreThanHalfHavePushed) {
-  const auto rule = majority_entry().make_rule({}, 1);
+  const auto rule = majority_protocol().make_rule({}, 1);
   rule->on(plan_of(1, {0, 1, 2, 3}));
   const auto push_of = [&](std::uint32_t worker, std::uint64_t base) {
     return rule->on(
@@ -29,7 +30,7 @@ TEST(Majority, RoundClosesOnceMoreThanHalfHavePushed) {
 
 TEST(Majority, RunsWithItsWorkers) {
   // Of five workers three take 10 a step, two 35: a version every 10, and whatever the slow ones push is late.
-  const catalog_entry entry = majority_entry();
+  const protocol entry = majority_protocol();
   plan with = plan_of(1, {0, 1, 2, 3, 4});
   with.protocol.name = entry.name;
   const auto rule = entry.make_rule(with.protocol, 1);
@@ -89,7 +90,7 @@ TEST(ProtocolsPage, TableOfWhoWaitsForWhomIsTheCatalogs) {
   std::vector<std::string> quoted;
   for (std::string row; std::getline(rows, row) && row.starts_with("|");)
     quoted.push_back(row);
-  for (const catalog_entry& entry : catalog()) {
+  for (const protocol& entry : catalog()) {
     const std::string row = fmt::format("| `{}` | {} | {} |", entry.name, entry.round_is_full, entry.who_gets);
     EXPECT_EQ(std::ranges::count(quoted, row), 1) << "protocols/README.md lacks the row\n" << row;
   }

@@ -2,9 +2,7 @@
 // A protocol of one's own: a round closes once enough of its samples have come, whoever's they are.
 #include "apps/application.hpp"
 
-#include "protocols/parameters.hpp"
-#include "protocols/params_worker.hpp"
-#include "protocols/round_rule.hpp"
+#include "protocols/protocol.hpp"
 
 namespace {
 
@@ -28,31 +26,23 @@ private:
   double share_;
 };
 
-catalog_entry portion_entry() {
-  return {
+protocol portion_protocol() {
+  const auto share = real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough");
+  return round_protocol({
       .name = "portion",
       .summary = "one step on the gradients of whoever brings the first share of a round's samples",
       .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
       .who_gets = "those that wait; a late one at its late push",
       .takes_fan_in = true,
-      .parameters = {real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough")},
-      .make_rule =
-          [](const protocol_spec&, std::uint64_t seed) {
-            const auto policy = [](const protocol_spec& spec, std::uint64_t) {
-              return std::make_unique<portion>(real_of(spec, "share", 0.75));
-            };
-            return std::make_unique<round_rule>(policy, seed);
-          },
-      .make_worker =
-          [](const protocol_spec&, member self, std::uint64_t) {
-            return std::make_unique<params_worker>(self, [](const protocol_spec&) { return std::make_unique<gradient_task>(); });
-          }};
+      .parameters = {share},
+      .policy = [share](const protocol_spec& spec, std::uint64_t) { return std::make_unique<portion>(share.of(spec)); },
+  });
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
   troupe::application app;
-  app.add_protocol(portion_entry());
+  app.add_protocol(portion_protocol());
   return app.main(argc, argv);
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What protocols have in common.
+#include "protocols/protocol.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocols/round_rule.hpp"
+
+namespace troupe::protocols {
+
+footprint footprint::with(const footprint& other) const {
+  return {.replica = replica || other.replica,
+          .pushed_replica = pushed_replica || other.pushed_replica,
+          .velocity = velocity || other.velocity,
+          .dual = dual || other.dual,
+          .backups = backups || other.backups,
+          .outer_momentum = outer_momentum || other.outer_momentum,
+          .parts = std::max(parts, other.parts)};
+}
+
+std::uint32_t protocol::period_of(const protocol_spec& spec) const {
+  return period ? static_cast<std::uint32_t>(period->of(spec)) : 1;
+}
+
+protocol round_protocol(protocol what) {
+  if (!what.task)
+    what.task = [](const protocol_spec&) { return std::make_unique<gradient_task>(); };
+  what.make_rule = [policy = what.policy](const protocol_spec&, std::uint64_t seed) {
+    return std::make_unique<round_rule>(policy, seed);
+  };
+  what.make_worker = answers(what.task);
+  return what;
+}
+
+} // namespace troupe::protocols
