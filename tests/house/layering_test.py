@@ -26,6 +26,9 @@ GOOD = {
                                 "int least() { return *std::min_element(v.begin(), v.end()); }", "} // namespace"),
     "protocols/rule.hpp": source("#pragma once", "#include <map>"),
     "protocols/rule.cpp": source('#include "protocols/rule.hpp"', '#include "kernels/assert.hpp"'),
+    "protocols/spec.hpp": source("#pragma once", 'std::string name = "slow";'),
+    "protocols/slow.hpp": source("#pragma once", 'return {.name = "slow",', '.summary = "waits"};'),
+    "protocols/either.cpp": source('return {.name = "either",', '.summary = "chooses", .from = {"slow"}}; // not "either"'),
     "protocols/wire/lane.capnp": f"# {SPDX}\n# What goes over a lane.\n",
     "protocols/wire/codec.cpp": source('#include "protocols/rule.hpp"', "#include <capnp/message.h>",
                                        '#include "protocols/wire/lane.capnp.h"'),
@@ -96,6 +99,12 @@ BAD = {
     },
     "functions_of_unnamed_namespaces_are_unique_in_their_folder": {
         "tensor/y.cpp": source("namespace {", "std::size_t least(const std::string& text) { return 0; }", "} // namespace"),
+    },
+    "a_protocol_is_named_by_its_own_file_alone": {
+        "protocols/x.cpp": source('if (spec.name == "slow")'),
+        "protocols/either.cpp": source('return {.name = "either",', '.summary = "chooses", .slow = spec.name == "slow"};'),
+        "actors/x.cpp": source('return std::set{"slow", "either"}.contains(name);'),
+        "apps/x.hpp": source("#pragma once", 'if ("either" != name)'),
     },
     "headers_have_pragma_once": {"tensor/x.hpp": source("#ifndef X", "#define X", "#endif")},
     "code_starts_with_licence_and_purpose": {

@@ -174,6 +174,26 @@ def functions_of_unnamed_namespaces_are_unique_in_their_folder(files):
                 yield f"{path}: {other} has a function {name} in its unnamed namespace, too; give this one another name, or both the same one in a header"
 
 
+# How a protocol's value begins (protocols/protocol.hpp).
+PROTOCOL = re.compile(r'\.name = "([\w-]+)",\s*\.summary = ')
+THE_DEFAULT_ONE = "protocols/spec.hpp"
+
+
+def a_protocol_is_named_by_its_own_file_alone(files):
+    """Whoever needs to know something of a protocol asks its value. Files of protocols may list others, and compare none."""
+    names = {name: path for path, text in files.items() if inside(path, "protocols") for name in PROTOCOL.findall(text)}
+    quoted = re.compile('"(%s)"' % "|".join(map(re.escape, sorted(names)))) if names else None
+    for path, text in files.items():
+        if not quoted or suffix(path) not in CPP or inside(path, "tests") or path == THE_DEFAULT_ONE:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line.split("//")[0]
+            for found in quoted.finditer(code):
+                compared = re.search(r"[!=]=\s*$", code[:found.start()]) or re.match(r"\s*[!=]=", code[found.end():])
+                if compared or path not in names.values():
+                    yield f'{path}:{number} names the protocol "{found[1]}" of {names[found[1]]}: ask what it says of itself'
+
+
 def headers_have_pragma_once(files):
     for path, text in files.items():
         if suffix(path) in HEADERS and "#pragma once" not in text.splitlines():
@@ -233,6 +253,7 @@ RULES = {
     "a_source_includes_its_own_header_first": a_source_includes_its_own_header_first,
     "who_uses_an_algorithm_includes_it": who_uses_an_algorithm_includes_it,
     "functions_of_unnamed_namespaces_are_unique_in_their_folder": functions_of_unnamed_namespaces_are_unique_in_their_folder,
+    "a_protocol_is_named_by_its_own_file_alone": a_protocol_is_named_by_its_own_file_alone,
     "headers_have_pragma_once": headers_have_pragma_once,
     "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
     "files_stay_within_one_head": files_stay_within_one_head,
