@@ -4,6 +4,8 @@
 
 #include <caf/event_based_actor.hpp>
 
+#include "tests/protocols/added_protocol.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -225,6 +227,32 @@ TEST_F(Coordinator, ThePeriodOfLocalStepsMayChange) {
     EXPECT_THAT(ask(change_order{.key = "protocol.steps", .value = wrong}), HasSubstr("no whole number")) << wrong;
   for (const auto* wrong : {"0", "-2", "5000000000"})
     EXPECT_THAT(ask(change_order{.key = "protocol.steps", .value = wrong}), HasSubstr("steps must be")) << wrong;
+}
+
+TEST_F(Coordinator, ThePeriodOfAProtocolThatWasAddedMayChangeByItsOwnName) {
+  added = {protocols::paced_protocol()};
+  what.protocol.name = "paced";
+  begin();
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 6U) << "its own from the first plan on";
+  EXPECT_EQ(ask(change_order{.key = "protocol.pace", .value = "4"}), "protocol.pace is 4 from the next round on");
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 4U);
+  EXPECT_THAT(ask(change_order{.key = "protocol.pace", .value = "0"}), HasSubstr("pace must be"));
+  EXPECT_THAT(ask(change_order{.key = "protocol.steps", .value = "5"}), HasSubstr("protocol paced has no protocol.steps"));
+}
+
+TEST_F(Coordinator, APeriodThatComesByPlanMayChangeUnlessTheProtocolChangesItItself) {
+  what.protocol.name = "admm";
+  begin();
+  EXPECT_EQ(ask(change_order{.key = "protocol.steps", .value = "7"}), "protocol.steps is 7 from the next round on");
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 7U);
+}
+
+TEST_F(Coordinator, APeriodThatTheProtocolChangesItselfStaysItsOwn) {
+  what.protocol.name = "adacomm";
+  begin();
+  for (const auto* key : {"protocol.steps", "protocol.initial_steps"})
+    EXPECT_THAT(ask(change_order{.key = key, .value = "7"}), ::testing::AnyOf(HasSubstr("has no"), HasSubstr("cannot change")));
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 20U);
 }
 
 } // namespace

@@ -166,6 +166,7 @@ protected:
 class Coordinator : public Roles {
 protected:
   job what;
+  std::vector<protocols::protocol> added; ///< by the program
   std::vector<std::shared_ptr<script>> scripts;
   std::vector<node_actor> nodes;
   bool traced = false;
@@ -189,7 +190,7 @@ protected:
   }
 
   void begin() {
-    coordinator_setup setup{what, 77, {}, seen, traced};
+    coordinator_setup setup{what, 77, {}, seen, traced, added};
     for (std::size_t i = 0; i < scripts.size(); ++i) {
       nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
       setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});

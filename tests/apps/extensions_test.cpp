@@ -79,6 +79,14 @@ TEST(Extensions, AJobNamesThemAndGivesTheirParameters) {
   EXPECT_EQ(to_json(*loaded).at("model").at("steep"), true);
 }
 
+TEST(Extensions, AutoChoosesAmongThemToo) {
+  const std::vector<setting> sets{*parse_setting("protocol.name=auto"),
+                                  *parse_setting("protocol.candidates=[\"sync\", \"mine\"]")};
+  const auto loaded = load(sets);
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  EXPECT_EQ(loaded->job.protocol.parameters.at("candidates"), (protocols::spec_value{std::vector<std::string>{"sync", "mine"}}));
+}
+
 TEST(Extensions, WhatTheyDoNotTakeIsRefusedWithWhatTheyDo) {
   EXPECT_THAT(refusal_of("model.widht=3"), HasSubstr("unknown key model.widht; did you mean model.width?"));
   EXPECT_THAT(refusal_of("data.colour=3"), HasSubstr("unknown key data.colour; noise takes loudness"));

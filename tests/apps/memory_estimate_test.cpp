@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/protocols/added_protocol.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -73,6 +75,17 @@ TEST(MemoryEstimate, AutoTakesWhatItsHungriestCandidateDoes) {
   EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "replica"), 0);
   job.protocol.parameters["candidates"] = std::vector<std::string>{"sync", "local"};
   EXPECT_EQ(bytes_of(estimate_memory(job, facts), "worker", "replica"), 100);
+}
+
+TEST(MemoryEstimate, AnAddedProtocolTakesWhatItSays) {
+  const std::vector<protocols::protocol> added{protocols::paced_protocol()};
+  auto job = small_job();
+  job.optimizer.name = "adamw";
+  job.protocol.name = "paced";
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts, added), "worker", "replica"), 100);
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts, added), "worker", "optimizer"), 200);
+  job.protocol = {.name = "auto", .parameters = {{"candidates", std::vector<std::string>{"sync", "paced"}}}};
+  EXPECT_EQ(bytes_of(estimate_memory(job, facts, added), "worker", "replica"), 100);
 }
 
 TEST(MemoryEstimate, RolesThatShareADeviceAreAddedUp) {
