@@ -1,4 +1,4 @@
-# Finds what ./dev setup installs. Every dependency is named in README.md with its reason.
+# Finds what ./dev setup installs. cmake/README.md gives the reason for every dependency.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 NEW) # Boost's own configuration, which Debian 12 and 13 have
 endif()

@@ -5,6 +5,7 @@
 # In a ```console block a line `$ COMMAND` is a command, what follows is its output. Below `<!-- test: run -->` the commands are
 # run at the root and the output must have the quoted shape: a number (or digest) stands for any, a line `...` for any lines.
 # Every other command, `in backticks` and indented ones too, must exist, with the flags and the files that it names.
+# Code below `<!-- test: quoted from FILE -->` stands in FILE, line for line.
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ PROGRAM = "build/release/troupe"
 NUMBER = re.compile(r"(?:[0-9a-f]{16,}|\d+(?:[.,]\d+)*(?:e[+-]\d+)?)")
 IN_PASSING = re.compile(r"(?:`|^    )((?:\./dev|(?:build/release/)?troupe) [^`\n]+)", re.MULTILINE)
 BLOCK = re.compile(r"(?P<mark><!-- test: run -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^<!-- test: quoted from (?P<file>\S+) -->\n```\w*\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+FIRST_PAGE = {"lines": 150, "words": 900}  # words of prose: five minutes, read aloud
 
 
 class Quoted:
@@ -56,6 +59,16 @@ def shape(quoted, actual):
     return None if re.fullmatch(pattern, text) else "\n".join(["quoted:", *quoted, "actual:", *actual])
 
 
+def misquoted(text, files):
+    """The files that a page quotes with code that they do not have."""
+    return [quote["file"] for quote in CODE.finditer(text) if quote["body"] not in files.get(quote["file"], "")]
+
+
+def prose(text):
+    """The words of a page that are read: no code, no comments, no addresses."""
+    return re.findall(r"[\w`*'.,:;-]*\w[\w`*'.,:;-]*", re.sub(r"<!--.*?-->|```.*?^```$|^    .*?$|\]\(.*?\)", " ", text, flags=re.DOTALL | re.MULTILINE))
+
+
 def help_of(program, *subcommand):
     return subprocess.run([program, *subcommand, "--help"], cwd=tree.ROOT, check=True, capture_output=True, text=True,
                           timeout=60).stdout
@@ -88,6 +101,18 @@ class Pages(unittest.TestCase):
         pages = {path: text for path, text in tree.project_files().items() if path.endswith(".md")}
         cls.pages = pages
         cls.quoted = [command for page, text in pages.items() for command in commands(page, text)]
+
+    def test_the_first_page_is_read_in_five_minutes(self):
+        text = self.pages["README.md"]
+        self.assertLessEqual(len(text.splitlines()), FIRST_PAGE["lines"])
+        self.assertLessEqual(len(prose(text)), FIRST_PAGE["words"])
+
+    def test_code_is_as_quoted(self):
+        files = tree.project_files()
+        self.assertIn("README.md", [page for page, text in self.pages.items() if CODE.search(text)])
+        for page, text in self.pages.items():
+            with self.subTest(page):
+                self.assertEqual(misquoted(text, files), [])
 
     def test_links_lead_somewhere(self):
         for page, text in self.pages.items():
@@ -131,6 +156,15 @@ class Reader(unittest.TestCase):
         self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy none"]))
         self.assertIsNotNone(shape(["accuracy 0.97"], ["accuracy 0.97", "and more"]))
         self.assertIsNotNone(shape(["a", "..."], ["b"]))
+
+    def test_code_that_is_not_the_files_is_named(self):
+        page = "<!-- test: quoted from a.hpp -->\n```cpp\nint x;\n```\n"
+        self.assertEqual(misquoted(page, {"a.hpp": "// a\nint x;\n"}), [])
+        self.assertEqual(misquoted(page, {"a.hpp": "// a\nint y;\n"}), ["a.hpp"])
+        self.assertEqual(misquoted(page, {}), ["a.hpp"])
+
+    def test_words_of_prose_are_counted_without_code(self):
+        self.assertEqual(prose("# Two words\n\n```sh\n$ no\n```\n    no\n<!-- no -->\n| a `b` | [c](no) |\n"), ["Two", "words", "a", "`b`", "c"])
 
     def test_what_does_not_exist_is_named(self):
         self.assertIsNone(complaint(Quoted("x.md", "./dev test -L kernels", False), "unused"))
