@@ -15,7 +15,7 @@ def source(*lines):
 
 # A small tree that breaks no rule.
 GOOD = {
-    "README.md": "# Troupe\n",
+    "README.md": "# Troupe\n\nSee `tensor/graph.hpp`, graph.cpp, `graph.*`, `_test.cpp`, ...ers.hpp, your NAME.hpp.\n\n```\nnone.cpp\n```\n",
     "kernels/assert.hpp": source("#pragma once", "#include <cstdio>"),
     "kernels/backend.hpp": source("#pragma once", "#include <vector>"),
     "kernels/cuda/queue.cpp": source("#include <cuda_runtime.h>"),
@@ -117,6 +117,13 @@ BAD = {
         "tensor/x.cpp": source(f"// see {HOME}"),
         "config/x.toml": f'path = "{HOME}"\n',
         "cmake/x.sh": f"#!/bin/sh\n# {SPDX}\n# Fetches.\nwget deb." "debian.org\n",
+    },
+    "files_that_pages_and_comments_name_exist": {
+        "tensor/README.md": "# tensor\n\nAll of it is in `grph.cpp`.\n",
+        "actors/README.md": "# actors\n\n| `workers.*` | those who compute |\n",
+        "tensor/x.cpp": source("int x; // as in tensor/none.hpp"),
+        "kernels/x.hpp": source("#pragma once", "/// What tests/tensor/graph.hpp would be."),
+        "tests/x.sh": f"#!/bin/sh\n# {SPDX}\n# Runs none.py.\n",
     },
     "the_root_holds_only_the_house": {"notes.txt": "", "scratch": ""},
 }

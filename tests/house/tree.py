@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The house rules of CONTRIBUTING.md as functions from a tree (path -> text) to what breaks them. Standard library only.
+import fnmatch
 import re
 import subprocess
 from pathlib import Path, PurePosixPath
@@ -233,6 +234,34 @@ def files_name_no_machine(files):
                 yield f"{path}:{number} names '{found.group()}'"
 
 
+# A file's name in a page or comment: folders, a stem in which * stands for any letters, and an ending that our sources have.
+NAMED = re.compile(r"(?<![\w./<$*-])((?:[\w.*-]+/)*[\w.*-]*\.(?:hpp|cpp|cuh?|capnp|py|md|cmake|sh|cases|js|\*(?=`)))(?!\.?[\w/*-])")
+NO_FILES = re.compile(r"(?:^|/)(?:FILE|NAME|[A-Z]{3,}\.\w+$)|" + OWNERS["caf"][0])  # placeholders, and CAF's
+
+
+def spoken_lines(path, text):
+    """(number, what it says) of the lines of a page, without its blocks of code, or of the comments of a source."""
+    if suffix(path) == ".md":
+        text = re.sub(r"^```.*?^```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.DOTALL | re.MULTILINE)
+    elif not is_code(path, text) and suffix(path) not in {".txt", ".cmake", ".toml", ".js"}:
+        return
+    comment = "" if suffix(path) == ".md" else r"(?:^|\s)//" if suffix(path) in CPP | {".js"} else r"(?:^\s*|\s\s)#"
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.search(comment + "(.*)", line):
+            yield number, found[1]
+
+
+def files_that_pages_and_comments_name_exist(files):
+    """Whole from the root, or its end: worker.cpp, net/lane.hpp, _test.cpp. So a file's new name reaches all who spoke of it."""
+    for path, text in files.items():
+        for number, line in spoken_lines(path, text):
+            for name in NAMED.findall(line):
+                pattern = re.sub(r"^(\.\.?/)+", "", name).replace("...", "*")
+                either = (pattern, ("*" if pattern.startswith(("_", ".")) else "*/") + pattern)
+                if not NO_FILES.search(pattern) and not any(fnmatch.fnmatchcase(file, one) for one in either for file in files):
+                    yield f"{path}:{number} names {name}, which is no file of ours"
+
+
 def the_root_holds_only_the_house(files):
     for entry in sorted({path.split("/")[0] for path in files}):
         if entry not in AT_THE_ROOT and not entry.startswith("."):
@@ -258,5 +287,6 @@ RULES = {
     "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
     "files_stay_within_one_head": files_stay_within_one_head,
     "files_name_no_machine": files_name_no_machine,
+    "files_that_pages_and_comments_name_exist": files_that_pages_and_comments_name_exist,
     "the_root_holds_only_the_house": the_root_holds_only_the_house,
 }
