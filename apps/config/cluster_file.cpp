@@ -173,7 +173,7 @@ private:
     const place at{entry.key_at, "", 0};
     const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
     for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key})
-      if (const auto hole = file->find("{name}"); hole != std::string::npos)
+      for (auto hole = file->find("{name}"); hole != std::string::npos; hole = file->find("{name}", hole + reader_.size()))
         file->replace(hole, 6, reader_);
     const auto files =
         std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });

@@ -69,6 +69,11 @@ TEST(ClusterFile, OneFileServesEveryNodeWithCertificatesNamedForThem) {
     EXPECT_EQ(loaded->security.certificate, files / (node + ".pem"));
     EXPECT_EQ(loaded->security.key, files / (node + ".key"));
   }
+  const temporary_file folders("name = \"lab\"\n[security]\nca = \"for-{name}/ca.pem\"\ncertificate = \"for-{name}/{name}.pem\"\n"
+                               "key = \"for-{name}/{name}.key\"\n[[node]]\nname = \"a\"\nhost = \"127.0.0.1\"\nport = 7000\n");
+  const auto folder_each = load_cluster(folders.path(), "a");
+  ASSERT_FALSE(folder_each);
+  EXPECT_NE(folder_each.error().text().find("for-a/a.pem cannot be read"), std::string::npos) << "however often it stands there";
   const auto client = load_cluster(file.path());
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().all.front().what,
