@@ -205,6 +205,9 @@ std::vector<row> run_all(const std::vector<contestant>& contestants, const runne
 int compare_command(const compare_options& options) {
   if (options.simulate)
     note_interrupts(); // real runs wait for Ctrl-C
+  if (!options.plot.empty() && !options.plot.ends_with(".svg"))
+    return refuse(
+        {{{"--plot", fmt::format("{} is not the name of an SVG file, which it draws; let it end in .svg", options.plot)}}});
   if (!options.plot.empty())
     if (auto why = cannot_write(options.plot); !why.empty())
       return refuse({{{"--plot", why}}});

@@ -376,7 +376,11 @@ class Compare(Case):
 
     def test_what_a_comparison_cannot_do_is_refused(self):
         self.assertIn("--protocols", self.refused("compare", self.job))
-        self.assertIn("--plot: ", self.refused("compare", self.job, "--protocols", "sync", "--plot", self.folder))
+        folder = self.folder / "folder.svg"
+        folder.mkdir()
+        self.assertIn("--plot: ", self.refused("compare", self.job, "--protocols", "sync", "--plot", folder))
+        self.assertIn("loss.png is not the name of an SVG file, which it draws; let it end in .svg",
+                      self.refused("compare", self.job, "--protocols", "sync", "--plot", self.folder / "loss.png"))
         self.assertIn("only `troupe simulate`", self.refused("compare", self.job, "--protocols", "sync", "--fault", "loss=0.1"))
 
 
