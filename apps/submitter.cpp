@@ -104,8 +104,10 @@ private:
     self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
-              if (caf::deep_to_string(its.what) != caf::deep_to_string(setup_.what.what))
-                fail(fmt::format("job {} was submitted from another file, or with other flags", number_));
+              if (caf::deep_to_string(its.what) == caf::deep_to_string(setup_.what.what))
+                return;
+              result_ = {}; // how it ended is not this one's business
+              fail(fmt::format("job {} was submitted from another file, or with other flags; give those", number_));
             },
             [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
   }

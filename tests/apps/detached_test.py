@@ -58,6 +58,9 @@ class Detached(BootstrapTest):
         self.ask("stop 1")
         ended = self.until_ended(1)
         self.assertEqual((ended["name"], ended["state"]), ("small", "has ended: stopped by a person at the console"))
+        out, err = self.finish(other := self.submit("--attach", "1", "--seed", "5", job=ENDLESS))
+        self.assertEqual((other.returncode, out), (1, ""), "it ended interrupted, which is not said of one that it is not")
+        self.assertIn("the job failed: job 1 was submitted from another file, or with other flags; give those", err)
 
     def test_what_it_came_to_is_kept_for_whoever_attaches(self):
         self.cluster()
