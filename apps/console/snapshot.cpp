@@ -425,15 +425,17 @@ std::string ended_part(const std::vector<actors::job_title>& known, boost::json:
     const auto last = job.evaluated.value_or(actors::evaluation_point{});
     const auto text = [](bool has, double value) { return has ? fmt::format("{:.4f}", value) : std::string{"-"}; };
     const bool evaluated = job.evaluated.has_value();
+    // As the run said it; a job that was never evaluated has that of its last round.
+    const bool trained = evaluated || job.now.has_value();
+    const double train_loss = evaluated ? last.train_loss : now.train_loss;
     rows.push_back({std::to_string(job.number), job.name, job.protocol, std::to_string(std::max(now.step, last.step)),
-                    text(job.now.has_value(), now.train_loss), text(evaluated, last.test_loss),
-                    text(evaluated, last.test_accuracy), job.state});
+                    text(trained, train_loss), text(evaluated, last.test_loss), text(evaluated, last.test_accuracy), job.state});
     list.push_back({{"number", job.number},
                     {"name", job.name},
                     {"protocol", job.protocol},
                     {"state", job.state},
                     {"steps", std::max(now.step, last.step)},
-                    {"train_loss", number_or_null(job.now.has_value(), now.train_loss)},
+                    {"train_loss", number_or_null(trained, train_loss)},
                     {"test_loss", number_or_null(evaluated, last.test_loss)},
                     {"test_accuracy", number_or_null(evaluated, last.test_accuracy)}});
   }

@@ -218,12 +218,12 @@ TEST(Jobs, ThatHaveEndedAreListedWithTheirLosses) {
                 .state = "has ended: trained for 2 epochs",
                 .ended = true,
                 .now = far,
-                .evaluated = actors::evaluation_point{.step = 38, .test_loss = 0.5, .test_accuracy = 0.875}},
+                .evaluated = actors::evaluation_point{.step = 38, .train_loss = 0.125, .test_loss = 0.5, .test_accuracy = 0.875}},
                {.number = 4, .name = "other", .protocol = "sync", .state = "runs"},
                {.number = 5, .name = "none", .protocol = "sync", .state = "has ended: interrupted", .ended = true}};
   const auto out = jobs(view, past);
   EXPECT_THAT(out.text,
-              HasSubstr("3    small  async     40    0.2500      0.5000     0.8750    has ended: trained for 2 epochs\n"));
+              HasSubstr("3    small  async     40    0.1250      0.5000     0.8750    has ended: trained for 2 epochs\n"));
   EXPECT_THAT(out.text, HasSubstr("5    none   sync      0     -           -          -         has ended: interrupted\n"));
   EXPECT_EQ(out.json.at("jobs").as_array().size(), 1U);
   const auto& ended = out.json.at("ended").as_array();
