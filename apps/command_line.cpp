@@ -406,13 +406,23 @@ std::string likely_meant(const CLI::App& app, const std::string& unexpected, con
     names.push_back("--" + option->get_single_name());
     takes_sets = takes_sets || names.back() == "--set";
   }
-  std::string part = unexpected.substr(2, unexpected.find('=') - 2);
-  std::ranges::replace(part, '-', '_');
-  std::string keys;
-  if (takes_sets)
+  const std::string flag = config::nearest(unexpected, names);
+  if (!takes_sets)
+    return flag;
+  const auto as_settings = [&](const std::string& part) {
+    std::string settings;
     for (const std::string& key : keys_named(part, added))
-      keys += fmt::format("{}--set {}={}", keys.empty() ? "" : " or ", key, value.empty() ? "VALUE" : value);
-  return keys.empty() ? config::nearest(unexpected, names) : keys;
+      settings += fmt::format("{}--set {}={}", settings.empty() ? "" : " or ", key, value.empty() ? "VALUE" : value);
+    return settings;
+  };
+  std::ranges::replace(part, '-', '_');
+  std::string part = unexpected.substr(2, unexpected.find('=') - 2);
+  if (std::string exact = as_settings(part); !exact.empty() || !flag.empty())
+    return exact.empty() ? flag : exact;
+  std::vector<std::string> parts;
+  for (const auto& key : config::job_keys(added))
+    parts.push_back(key.name);
+  return as_settings(config::nearest(part, parts));
 }
 
 /// Words of the command line that nobody expected, in the order in which they stand there.

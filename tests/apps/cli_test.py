@@ -142,7 +142,8 @@ class Usage(Case):
             self.assertIn(arguments[-2], message)
 
     def test_a_key_as_a_flag_is_named_with_its_set(self):
-        for arguments, hint in ((["--workers", "4"], "--set cluster.workers=4"), (["--batch=32"], "--set data.batch=32"), (["--hidden"], "--set model.hidden=VALUE"),
+        for arguments, hint in ((["--workers", "4"], "--set cluster.workers=4"), (["--worker", "4"], "--set cluster.workers=4"),
+                                (["--batch=32"], "--set data.batch=32"), (["--hidden"], "--set model.hidden=VALUE"),
                                 (["--train-samples", "9"], "--set data.train_samples=9 or --set evaluate.train_samples=9"),
                                 (["--bound", "3"], "--set protocol.bound=3")):
             message = self.refused("run", self.job, *arguments)
