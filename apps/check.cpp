@@ -148,7 +148,8 @@ std::string memory_table(const job_cost& cost) {
   return text;
 }
 
-void print_for_people(const prepared_job& p, const job_cost& cost) {
+/// `nodes`: what a cluster's say, beside the verdict, where it is not scrolled away.
+void print_for_people(const prepared_job& p, const job_cost& cost, const std::string& nodes = {}) {
   const actors::job& job = p.config.job;
   std::vector<std::vector<std::string>> rows{{"key", "from", "value"}};
   for (const config::resolved_value& v : p.config.values)
@@ -164,6 +165,7 @@ void print_for_people(const prepared_job& p, const job_cost& cost) {
     shapes.push_back({slot.name, slot.dims.to_string()});
   fmt::print("model: {} parameters\n{}", parameter_count(p.network), table(shapes));
   fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
+  fmt::print("{}", nodes);
   fmt::print("{}: {} with {}, {} and {}; nothing is wrong\n", p.config.file, job.protocol.name,
              counted(job.cluster.workers, "worker"), counted(job.cluster.shards, "shard"), counted(job.cluster.nodes, "node"));
 }
@@ -213,12 +215,15 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
                      reached.why_not + "; somebody is there: look whether it is this cluster, of this version, and not stopped"});
   else
     fmt::print(stderr, "{}: the cluster does not run, so the files alone are checked: {}\n", options.cluster, reached.why_not);
-  if (reached.said && !options.json)
-    fmt::print("cluster {}\n{}\n", reached.said->name, nodes_table(*reached.said, file));
-  if (!wrong.empty())
+  const std::string text =
+      reached.said ? fmt::format("cluster {}\n{}", reached.said->name, nodes_table(*reached.said, file)) : "";
+  if (!wrong.empty()) {
+    if (!options.json)
+      fmt::print("{}", text);
     return refuse_check({wrong}, options.json, nodes);
+  }
   if (!options.json) {
-    print_for_people(prepared, cost);
+    print_for_people(prepared, cost, text);
     return exit_done;
   }
   auto out = check_json(prepared, cost);

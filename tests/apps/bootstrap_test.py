@@ -414,7 +414,7 @@ class Checks(BootstrapTest):
         self.wait_for_line(self.nodes["a"], "node d is gone")
         done, _ = self.check("--set", "cluster.workers=2")
         self.assertEqual(done.returncode, 0, done.stderr)  # three nodes will do
-        self.assertRegex(done.stdout, r"(?m)^d .* not here +is gone: ")
+        self.assertRegex(done.stdout, r"(?m)^d .* not here +is gone: .*\n.*nothing is wrong\n\Z", "it is not scrolled away")
 
     def test_data_that_a_node_lacks_is_named(self):
         job = self.csv_job(lacks="c")
