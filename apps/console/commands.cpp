@@ -268,6 +268,8 @@ answer carry_out(session& with, const std::string& line) {
   const auto* found = find_command(name);
   if (found == nullptr)
     return no_such_command(name);
+  if (rest.starts_with("--"))
+    return wrong(fmt::format("flags stand on the command line: troupe console --cluster FILE -c {} {}", name, rest));
   auto once = [&, rest = rest] {
     with.measure();
     return found->carry_out(with, rest);

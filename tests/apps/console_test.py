@@ -301,6 +301,7 @@ class Console(BootstrapTest):
                                 ("kill worker 9", 'there is no actor "worker 9"'), ("pause wroker 0", "did you mean worker 0?"),
                                 ("restart nobody", 'there is no actor "nobody"'), ("kill node b", "node b takes no orders"),
                                 ("undrain x", 'no node "x"'),
+                                ("ps --json", "flags stand on the command line: troupe console --cluster FILE -c ps --json"),
                                 ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
                                 ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
                                 ("mailbox", "wants an actor")]:
