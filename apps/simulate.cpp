@@ -24,9 +24,9 @@ void print_simulation(const simulation& how, const std::string& numerics) {
              how.wall_seconds, r.events, static_cast<double>(r.events) / std::max(how.wall_seconds, 1e-9));
   if (r.virtual_time == 0)
     fmt::print(
-        "no step takes any time: the job says of none how long it takes; --set inject.step_ms=10 would, or --calibrate TRACE\n");
-  fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness {:.2f} in the mean, {} at most\n", r.steps, r.gradients,
-             r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
+        "steps take no time: the job does not say how long one takes; give --set inject.step_ms=10 or --calibrate TRACE\n");
+  fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness in versions: mean {:.2f}, maximum {}\n", r.steps,
+             r.gradients, r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
   if (!r.curve.empty() && numerics == "model")
     fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.curve.back().what.test_accuracy,
                r.curve.back().what.test_loss, r.curve.back().what.train_loss);

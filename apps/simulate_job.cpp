@@ -55,11 +55,11 @@ void refuse_endless(const sim::options& how) {
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
   if (!steps_take_time && links_take_time && entry && entry->centreless)
     throw std::runtime_error(
-        fmt::format("no step takes any time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10",
+        fmt::format("steps take no time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10",
                     how.protocol.name));
   if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)
     throw std::runtime_error(
-        "no step takes any time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
+        "steps take no time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
 }
 
 simulation play(const sim::options& options, sim::numerics& maths) {

@@ -275,8 +275,9 @@ std::string coordinator::end_reason() const {
   if (options_.stop_steps != 0 && version_.value >= options_.stop_steps)
     return fmt::format("made {} steps", options_.stop_steps);
   if (const std::uint64_t samples = stop_samples(); samples != 0 && samples_ >= samples)
-    return samples == options_.stop_samples ? fmt::format("used {} samples", samples)
-                                            : fmt::format("trained for {} epochs", options_.stop_epochs);
+    return samples == options_.stop_samples
+               ? fmt::format("used {} samples", samples)
+               : fmt::format("trained for {} {}", options_.stop_epochs, options_.stop_epochs == 1 ? "epoch" : "epochs");
   return fmt::format("trained for {} s", static_cast<double>(options_.stop_ns) / 1e9);
 }
 

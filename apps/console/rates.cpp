@@ -175,7 +175,8 @@ answer mailbox(const snapshot& before, const snapshot& now, const std::string& n
     empty_in = static_cast<double>(actor->mailbox) / -change;
   auto text =
       fmt::format("{} on node {}: {} for {}\n", name_of(*actor, now), actor->node, actor->state, seconds_text(actor->since_s));
-  text += fmt::format("  {} in its mailbox, {} {} before\n", counted(actor->mailbox, "message"), then, seconds_text(seconds));
+  text +=
+      fmt::format("  {} in its mailbox; {} before, it had {}\n", counted(actor->mailbox, "message"), seconds_text(seconds), then);
   const auto done = handled_per_s(was, *actor, seconds);
   if (done)
     text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", text_of(done), 100 * actor->busy);

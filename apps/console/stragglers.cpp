@@ -107,7 +107,7 @@ struct measure {
 
   std::string rule() const {
     return spread ? "more than three MADs, and a tenth, above the median"
-                  : "half again as long as the fastest: so few workers have no spread";
+                  : "1.5 times as long as the fastest: too few workers for a spread";
   }
 
   /// Empty: nothing is unusual about it.

@@ -349,7 +349,7 @@ TEST(Stragglers, OfTwoALaneOfNoLengthIsNoMeasureForTheOther) {
 
 TEST(Stragglers, TheRuleIsSaid) {
   const auto one = actor("worker 0", "waits for parameters");
-  EXPECT_THAT(stragglers(of({one})).text, HasSubstr("slow is half again as long as the fastest"));
+  EXPECT_THAT(stragglers(of({one})).text, HasSubstr("slow is 1.5 times as long as the fastest"));
 }
 
 TEST(Stragglers, AStepThatIsUnderWayCountsToo) {

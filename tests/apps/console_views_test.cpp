@@ -73,7 +73,7 @@ TEST(Rates, OfWhatIsNewOrBeganAnewAreUnknown) {
 TEST(Mailbox, SaysWhenItWillBeEmpty) {
   const auto out = mailbox(at(10, 0, 0, 30), at(12, 8, 0, 20), "worker 0");
   EXPECT_EQ(out.text, "worker 0 on node b: computes for 0.2 s\n"
-                      "  20 messages in its mailbox, 30 2.0 s before\n"
+                      "  20 messages in its mailbox; 2.0 s before, it had 30\n"
                       "  it handles 40.0 messages a second, busy for 50 % of the time\n"
                       "  it becomes less, by 5.0 a second: empty in 4.0 s\n");
   EXPECT_EQ(out.json, parsed(R"({"id": "worker 0", "node": "b", "seconds": 2.0, "before": 30, "mailbox": 20, "change_per_s": -5.0,

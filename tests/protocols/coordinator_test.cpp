@@ -247,6 +247,13 @@ TEST(Coordinator, StopBetweenTwoEvaluationsIsHeldForToo) {
   EXPECT_EQ(only<stop>(round_trip(subject, 7, 140)).reason, "trained for 1.25 epochs");
 }
 
+TEST(Coordinator, OneEpochIsSaidInTheSingular) {
+  coordinator_options options = two_workers();
+  options.stop_epochs = 1;
+  coordinator subject = started(options);
+  EXPECT_EQ(only<stop>(round_trip(subject, 5, 100)).reason, "trained for 1 epoch");
+}
+
 TEST(Coordinator, PartOfASampleIsAWholeOne) {
   coordinator_options options = two_workers();
   options.stop_epochs = 0.101;
