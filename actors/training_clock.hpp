@@ -47,8 +47,8 @@ private:
 /// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it
 /// comes, `fire` says whether the time has really come, and schedules the rest where the clock stood still meanwhile.
 ///
-/// However often a timer is armed anew, one message is awaited for it: a rule that arms its deadline every round would
-/// otherwise have one more of them wander for every round that it closed.
+/// However often a timer is armed, one message is pending for it: a rule that arms its deadline every round would otherwise leak
+/// a pending message a round.
 class training_timers {
 public:
   using schedule_fn = std::function<void(protocols::timer_id, protocols::nanoseconds delay)>;

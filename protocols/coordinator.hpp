@@ -15,7 +15,7 @@ namespace troupe::protocols {
 
 /// `[stop]` and `[evaluate]` of a job, and what membership starts with. What is 0 or empty does not apply.
 struct coordinator_options {
-  std::uint32_t workers = 1; ///< the first plan waits for so many
+  std::uint32_t workers = 1; ///< that the first plan waits for
   protocol_spec protocol{};
   std::int64_t batch = 1, data_size = 1;
   std::uint32_t period = 1;
@@ -27,8 +27,8 @@ struct coordinator_options {
   nanoseconds stop_ns = 0;
   double target_accuracy = 0;
   std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
-  /// So many rounds in a row without one usable gradient end the job: its parameters can no longer change. Where pushes are
-  /// applied alone, so many times the number of workers of pushes.
+  /// The job ends after this many rounds in a row without a usable gradient: its parameters can no longer change. A protocol
+  /// that applies each push alone ends it after this many pushes per worker.
   std::uint32_t barren_rounds = 20;
   /// Nobody holds parameters but the workers themselves: an evaluation asks them, and asks again when one of them is gone.
   bool centreless = false;
@@ -39,14 +39,13 @@ struct coordinator_options {
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or
 /// death makes the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the
 /// lead is told beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs.
-/// Points in time (`_ns`) take effect at the next version. Where there is no centre, steps that are finished when the lead holds,
-/// and that it has not heard of, are in what is evaluated and count with it. A job ends with an evaluation of what it ends with,
-/// unless it fails.
+/// Points in time (`_ns`) take effect at the next version. A decentralized job counts the finished steps of its evaluation, also
+/// those that the lead has not heard of when it holds. A job ends with an evaluation of its last parameters, unless it fails.
 ///
-/// A worker's lives only grow: a join of a newer life ends the older one, a join of one that was down already is nothing. So
-/// is a join of a worker that no aggregator takes pushes of: in a job with a tree, one beyond the first `workers`, or one
+/// A worker's lives only grow: a join of a newer life ends the older one, and a join of a life that was down already is ignored.
+/// So is a join of a worker whose pushes no aggregator takes: in a job with a tree, a worker beyond the first `workers`, or one
 /// whose aggregator is gone.
-/// After `stop` every message is nothing.
+/// After `stop` every message is ignored.
 class coordinator {
 public:
   /// `controls` may be null: a protocol that stays as it is.
@@ -59,7 +58,7 @@ public:
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
   coordinator_effects on(const expired& msg);
-  /// A person's, while the job runs: takes effect as a controller's does.
+  /// The operator's, while the job runs: takes effect as a controller's does.
   coordinator_effects on(const decision& msg);
   /// The lead's; only `round_closed` matters here.
   coordinator_effects on(const report& msg);

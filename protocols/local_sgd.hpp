@@ -23,8 +23,8 @@ class local_sgd final : public round_policy {
 public:
   local_sgd(const local_options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
 
-  /// Who takes part is drawn anew each round, from those first that have samples in it: ceil(fraction * n), at least one. A
-  /// product that is whole but for its rounding is.
+  /// Draws who takes part in each round: ceil(fraction * n) workers, at least one, those with samples in it first. 1e-9 absorbs
+  /// the rounding of a product that is a whole number.
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
     std::set<member> left, without_samples, chosen;
     for (const member& who : alive)

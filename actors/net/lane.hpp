@@ -80,7 +80,7 @@ public:
   virtual ~lane_hub() = default;
 
   /// Closes every lane (on_down is called for each), frees the port and joins the thread: never from the handler. What is sent
-  /// from then on is dropped. For an owner whom others outlive that have the hub too.
+  /// from then on is dropped. For owners that may die while others hold the hub.
   virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0; ///< 0: it only connects
