@@ -86,7 +86,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const cancel_job& msg) {
         const auto* job = find(msg.number);
         const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
-        cancel(msg.number, own ? "interrupted" : "stopped by a person at the console");
+        cancel(msg.number, own ? "interrupted" : "stopped at the console");
       },
       [this](const actor_order& msg) { return pass_on(msg); },
       [this](const change_order& msg) { return pass_on(msg); },
@@ -167,7 +167,7 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
   at->leaving = true;
   at->ends = at->ends || msg.ends;
   auto promise = at->may_leave.emplace_back(self_->make_response_promise<void>());
-  say(fmt::format("node {} wants to leave", node));
+  say(fmt::format("node {} {}", node, msg.ends ? "wants to leave" : "is drained"));
   start_what_fits(); // those in the queue say for what they wait now
   auto* job = find(at->job);
   if (job == nullptr) {
@@ -205,7 +205,7 @@ caf::result<void> cluster_state::undrain(const std::string& node) {
     return failure(at == seats_.end() || (at != seats_.begin() && !at->actor) ? fmt::format("no node \"{}\" is here", node)
                                                                               : fmt::format("node {} is not drained", node));
   if (at->ends)
-    return failure(fmt::format("node {} leaves because its process ends; start it anew", node));
+    return failure(fmt::format("node {} leaves because its process ends; start it again", node));
   at->leaving = false;
   for (auto& promise : std::exchange(at->may_leave, {}))
     promise.deliver(failure(fmt::format("node {} stays: it was undrained", node)));
@@ -249,9 +249,9 @@ caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client
   if (job == nullptr)
     return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
   if (!job->what.detached)
-    return failure(fmt::format("job {} was submitted without --detach, and belongs to whoever did", number));
+    return failure(fmt::format("job {} was submitted without --detach, and belongs to its submitter", number));
   if (job->client)
-    return failure(fmt::format("somebody else is attached to job {}", number));
+    return failure(fmt::format("another client is attached to job {}", number));
   job->client = client;
   self_->monitor(client);
   if (job->ended)
@@ -321,7 +321,7 @@ void cluster_state::start_what_fits() {
       }
       for (const auto node : nodes_to_keep(job.what.what, seats, kept))
         kept.try_emplace(node, number);
-      reasons.emplace(number, job.rests ? "it begins anew" : std::get<no_gang>(fits).reason);
+      reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
     }
   }
   for (const auto& [number, reason] : reasons)
@@ -367,8 +367,8 @@ void cluster_state::finished(const job_finished& msg) {
   if (job == nullptr)
     return;
   if (msg.result->lost_before_start && (job->client || job->what.detached)) { // nothing is lost but time
-    say(msg.number, "begins anew: " + msg.result->reason);
-    self_->send(job->client, job_says{"the job begins anew: " + msg.result->reason});
+    say(msg.number, "starts again: " + msg.result->reason);
+    self_->send(job->client, job_says{"the job starts again: " + msg.result->reason});
     free_nodes_of(msg.number);
     job->coordinator = nullptr;
     job->gang.clear();
@@ -453,7 +453,7 @@ void cluster_state::on_down(const caf::down_msg& msg) {
     }
   // The last first: with one that still waits gone none of the others begins.
   for (auto number : std::views::reverse(orphans)) {
-    cancel(number, "whoever submitted it is gone");
+    cancel(number, "its submitter is gone");
     forget(number);
   }
   start_what_fits();

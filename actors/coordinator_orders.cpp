@@ -38,7 +38,7 @@ std::string_view done(role_verb what) {
   case role_verb::restart:
     break;
   }
-  return "is started anew";
+  return "is restarted";
 }
 
 } // namespace
@@ -61,15 +61,15 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
   if (msg.what == role_verb::restart)
     return worker ? restart(*index)
                   : caf::result<std::string>(
-                      failure(fmt::format("{} cannot be started anew: what it holds of the job is nowhere else", msg.actor)));
+                      failure(fmt::format("{} cannot be restarted: no other actor holds its part of the job", msg.actor)));
   if ((worker && lost_workers_.contains(*index)) || (holder && lost_holders_.contains(*index)))
-    return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` gives it a new life" : ""));
+    return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` starts it again" : ""));
   const auto node = role == "evaluator" ? 0 : places[*index].node;
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, *index, 0})
       .then(
           [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
-            setup_.observer->on_event(text + ", as a person wants it");
+            setup_.observer->on_event(text + ", by operator request");
             promise.deliver(text);
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
@@ -91,15 +91,15 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
           [this, promise, worker, node, life]() mutable {
             if (finishing_ || life <= lives_[worker])
               return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
-            setup_.observer->on_event(fmt::format("{} is started anew, as a person wants it", describe(worker)));
+            setup_.observer->on_event(fmt::format("{} is restarted, by operator request", describe(worker)));
             if (!clock_.running())
               self_->send(setup_.nodes[node].actor, pause_order{});
             take_back(worker, life);
-            promise.deliver(fmt::format("worker {} is started anew", worker));
+            promise.deliver(fmt::format("worker {} is restarted", worker));
           },
           [this, promise, worker, life](const caf::error& e) mutable {
             if (!finishing_ && life > lives_[worker]) { // the old life has ended for the new one
-              worker_lost(worker, "it could not be started anew: " + explain(e));
+              worker_lost(worker, "it could not be restarted: " + explain(e));
               lives_[worker] = life; // it may have begun all the same, unheard of: the next is another
             }
             promise.deliver(e);
@@ -116,7 +116,7 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
     says_all_ = msg.value == "debug";
     return fmt::format("log.level is {}", msg.value);
   }
-  protocols::decision what{.why = fmt::format("{} = {}, as a person wants it", msg.key, msg.value)};
+  protocols::decision what{.why = fmt::format("{} = {}, by operator request", msg.key, msg.value)};
   auto wanted = setup_.what; // the job as it would be, which is checked as the job was
   wanted.protocol = machine_->current().protocol;
   const auto runs = protocols::find_protocol(wanted.protocol.name, setup_.added);
@@ -137,7 +137,7 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
     wanted.protocol.parameters[runs->period->name] = *steps;
     what.period = static_cast<std::uint32_t>(*steps);
   } else if (msg.key == "protocol.steps") {
-    return failure(fmt::format("protocol {} has no protocol.steps that stay as they are set", wanted.protocol.name));
+    return failure(fmt::format("protocol {} has no protocol.steps that can be set", wanted.protocol.name));
   } else {
     return failure(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
   }

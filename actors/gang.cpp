@@ -26,7 +26,7 @@ std::string why_not(const member_view& seat, std::uint32_t number, const kept_no
                          : fmt::format("node {} leaves when job {} ends", seat.what.name, seat.job);
   if (seat.job != 0)
     return fmt::format("node {} runs job {}", seat.what.name, seat.job);
-  return fmt::format("node {} is kept for job {}", seat.what.name, kept.at(number));
+  return fmt::format("node {} is reserved for job {}", seat.what.name, kept.at(number));
 }
 
 /// Whether this gang's first node, which other jobs share, holds workers of the job.

@@ -67,7 +67,7 @@ constexpr std::array<family<lane_state>, 3> lane_families{{
 constexpr std::array<family<std::monostate>, 2> process_families{{
     {"process_resident_memory_bytes", "gauge", "Memory of the process.",
      [](const std::monostate&) -> std::optional<double> { return static_cast<double>(resident_bytes()); }},
-    {"process_cpu_seconds_total", "counter", "Time of processors, in and for the process.",
+    {"process_cpu_seconds_total", "counter", "CPU time of the process, user and system.",
      [](const std::monostate&) -> std::optional<double> { return cpu_seconds(); }},
 }};
 

@@ -194,7 +194,7 @@ void node_job::on_back(const node_place& msg) {
   places_.nodes[msg.node] = msg;
   if (lanes_up_.contains(msg.node)) { // its end has not been noticed here
     renewed_.insert(msg.node);
-    hub_->close(net::node_id{msg.node}, "its node has started anew");
+    hub_->close(net::node_id{msg.node}, "its node was restarted");
   } else {
     dial(msg.node);
   }
@@ -234,7 +234,7 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
   const auto refuse = [&](const std::string& why) { return failure(fmt::format("{} {} {}", msg.role, msg.index, why)); };
   if (msg.what == role_verb::restart) {
     if (msg.role != "worker")
-      return refuse("cannot be started anew");
+      return refuse("cannot be restarted");
     try {
       restart_worker(msg.index, msg.life);
     } catch (const std::exception& e) {
@@ -244,7 +244,7 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
   }
   auto obeys = [&](const auto& role) {
     if (msg.what == role_verb::kill)
-      self_->send_exit(role, failure("killed by a person"));
+      self_->send_exit(role, failure("killed by the operator"));
     else
       self_->send(role, stand_still{msg.what == role_verb::pause});
     return caf::unit;

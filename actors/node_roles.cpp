@@ -201,7 +201,7 @@ void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
   if (const auto old = roles_.workers.find(index); old != roles_.workers.end()) {
     self_->demonitor(old->second);
     self_->send_exit(old->second, caf::exit_reason::user_shutdown);
-    note_end(fmt::format("worker {}", index), "it had to make room for a new life");
+    note_end(fmt::format("worker {}", index), "a restarted one takes its place");
   }
   spawn_worker(index, life);
   introduce();

@@ -24,7 +24,7 @@ inline void obey(caf::scheduled_actor* self, const stand_still& order, std::func
   self->do_become(caf::behavior{
                       [report = std::move(report), since = steady_ns()](const inspect_query&) {
                         auto out = report();
-                        out.state = "stands still: paused by a person";
+                        out.state = "stands still: paused by the operator";
                         out.since_s = static_cast<double>(steady_ns() - since) * 1e-9;
                         out.paused = true;
                         out.waits_for.clear();

@@ -76,8 +76,9 @@ CLI::Validator a_name() {
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
   command
-      ->add_option("--set", a.sets,
-                   "override a key of the job file: --set data.batch=32; without a value it is unset (may be repeated)")
+      ->add_option(
+          "--set", a.sets,
+          "override a key of the job file (--set data.batch=32) or unset it (--set optimizer.momentum=); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--seed", a.seed, "seed of everything random")->type_name("S");
@@ -85,7 +86,7 @@ CLI::Option* add_job(CLI::App* command, arguments& a) {
 }
 
 void add_nodes(CLI::App* command, arguments& a) {
-  command->add_option("--nodes", a.nodes, "processes of the embedded cluster, this one counted")->type_name("N");
+  command->add_option("--nodes", a.nodes, "number of processes that run the job, this one included")->type_name("N");
 }
 
 /// [inject] by flags.
@@ -94,9 +95,9 @@ void add_inject(CLI::App* command, arguments& a) {
     command->add_option(flag, specs, meaning)->type_name("SPEC")->allow_extra_args(false);
   };
   add("--straggler", a.stragglers,
-      "slow steps: worker=1,factor=5 or prob=0.125,factor=5 or dist=pareto,alpha=1.5 (may be repeated)");
-  add("--link", a.links, "every host's link: latency_ms=10,mbit=100");
-  add("--fault", a.faults, "what goes wrong: crash=worker:2,at_s=30 (may be repeated)");
+      "emulate slow steps: worker=1,factor=5 or prob=0.125,factor=5 or dist=pareto,alpha=1.5 (may be repeated)");
+  add("--link", a.links, "emulate every host's link: latency_ms=10,mbit=100");
+  add("--fault", a.faults, "inject a fault: crash=worker:2,at_s=30 (may be repeated)");
 }
 
 void add_run(CLI::App& app, arguments& a) {
@@ -108,25 +109,23 @@ void add_run(CLI::App& app, arguments& a) {
                       ->type_name("CLUSTER.toml")
                       ->check(a_name());
   add_inject(c, a);
-  auto* save =
-      c->add_option("--save", a.run.save,
-                    "write the final parameters; of a run that is cut short its newest, of one that fails those last evaluated")
-          ->type_name("FILE.safetensors")
-          ->check(a_name());
-  auto* log = c->add_option("--log", a.run.log, "write one JSON object a progress line and one an evaluation")
+  auto* save = c->add_option("--save", a.run.save,
+                             "write the final parameters; of an interrupted run the newest, of a failed one those last evaluated")
+                   ->type_name("FILE.safetensors")
+                   ->check(a_name());
+  auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
                   ->type_name("FILE.jsonl")
                   ->check(a_name());
   auto* trace =
       c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")
           ->type_name("FILE")
           ->check(a_name());
-  c->add_option("--listen", a.run.listen,
-                "port of this host where `troupe console HOST:PORT` finds the run, a single process too")
+  c->add_option("--listen", a.run.listen, "listen on this port for `troupe console HOST:PORT`, with a single process too")
       ->type_name("PORT")
       ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
                       [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
   a.web = c->add_option("--web", a.run.web,
-                        "serve a web page about the run at an address of this machine: 127.0.0.1:8080, or another port")
+                        "serve a read-only web page about the run on this machine: 127.0.0.1:8080, or another port")
               ->type_name("[ADDRESS]")
               ->expected(0, 1);
   auto* detach = c->add_flag("--detach", a.run.detach,
@@ -150,13 +149,14 @@ void add_compare(CLI::App& app, arguments& a) {
   CLI::App* c = add_command(app, "compare", "Run a job under several protocols, one after the other",
                             "troupe compare config/quickstart.toml --protocols sync,sync:fan_in=2 --plot loss.svg");
   add_job(c, a)->required();
-  c->add_option("--protocols", a.compare.protocols, "which, with parameters that follow the name: sync,local:steps=5,adacomm")
+  c->add_option("--protocols", a.compare.protocols,
+                "protocols to compare, with their parameters after the name: sync,local:steps=5,adacomm")
       ->type_name("A,B,C")
       ->required();
   add_nodes(c, a);
   add_inject(c, a);
-  c->add_flag("--simulate", a.compare.simulate, "in virtual time");
-  c->add_option("--plot", a.compare.plot, "draw loss against time")->type_name("FILE.svg")->check(a_name());
+  c->add_flag("--simulate", a.compare.simulate, "run in virtual time, without processes");
+  c->add_option("--plot", a.compare.plot, "draw loss and accuracy against time")->type_name("FILE.svg")->check(a_name());
   c->add_flag("--quiet", a.compare.quiet, "no progress and no events");
   add_json(c, a.compare.json);
 }
@@ -166,19 +166,19 @@ void add_simulate(CLI::App& app, arguments& a) {
                             "troupe simulate config/quickstart.toml --set inject.step_ms=10 --straggler worker=1,factor=5");
   add_job(c, a)->required();
   add_inject(c, a);
-  c->add_option("--workers", a.workers, "instead of cluster.workers")->type_name("N");
-  c->add_option("--seconds", a.simulate.seconds, "virtual time, instead of the job's [stop]")
+  c->add_option("--workers", a.workers, "number of workers, instead of cluster.workers")->type_name("N");
+  c->add_option("--seconds", a.simulate.seconds, "stop after this virtual time, instead of by the job's [stop]")
       ->type_name("T")
       ->check(must_be("a number of seconds above 0", [](const std::string& text) {
         const auto seconds = number_in<double>(text);
         return seconds && *seconds > 0 && std::isfinite(*seconds);
       }));
-  c->add_option("--steps", a.simulate.steps, "versions of the parameters, instead of the job's [stop]")
+  c->add_option("--steps", a.simulate.steps, "stop after this many versions of the parameters, instead of by the job's [stop]")
       ->type_name("K")
       ->check(must_be("a whole number above 0",
                       [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }));
   c->add_option("--calibrate", a.simulate.calibrate,
-                "take the times of a real run instead of emulated ones: what run --trace wrote")
+                "take the times of a real run instead of emulated ones, from what run --trace wrote")
       ->type_name("TRACE");
   add_json(c, a.simulate.json);
 }
@@ -202,15 +202,16 @@ void add_others(CLI::App& app, arguments& a) {
   auto* certs =
       node->add_option("--certs", a.node.certs, "with --slurm: folder with ca.pem and, for each node, NAME.pem and NAME.key");
   certs->type_name("FOLDER")->needs(slurm);
-  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network of one's own")
+  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network that nobody else reaches")
       ->needs(slurm)
       ->excludes(certs);
 
   CLI::App* console = add_command(app, "console", "Ask a running cluster what it does and why",
                                   "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
-  console->add_option("address", a.console.address, "where a coordinator listens; a run prints its own")->type_name("HOST:PORT");
+  console->add_option("address", a.console.address, "where a coordinator listens; a run prints its address")
+      ->type_name("HOST:PORT");
   console->add_option("--cluster", a.console.cluster, "cluster file, instead")->type_name("CLUSTER.toml");
-  console->add_option("-c", a.console.commands, "run this command instead of asking for some (may be repeated)")
+  console->add_option("-c", a.console.commands, "run this command and end, instead of showing a prompt (may be repeated)")
       ->type_name("COMMAND")
       ->allow_extra_args(false);
   console->add_flag("--json", a.console.json, "print one JSON object for each command, on a line of its own");
@@ -222,10 +223,10 @@ void add_others(CLI::App& app, arguments& a) {
   add_nodes(check, a);
   add_inject(check, a);
   check
-      ->add_option("--cluster", a.check.cluster,
-                   "check it against this cluster file, and ask the cluster's nodes what they have; exits with 2 where one is "
-                   "missing, silent or "
-                   "differs, and with 0 where the files are right and no cluster runs")
+      ->add_option(
+          "--cluster", a.check.cluster,
+          "check it against this cluster file and ask the cluster's nodes what they have; exit code 2: one is missing, silent "
+          "or differs; 0: all is well, or the files are right and no cluster runs")
       ->type_name("CLUSTER.toml");
   check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
   add_json(check, a.check.json);
@@ -234,7 +235,7 @@ void add_others(CLI::App& app, arguments& a) {
   add_json(add_command(app, "protocols", "List the protocols and their parameters", "troupe protocols"), a.protocols.json);
   add_json(add_command(app, "version", "Print the version and what it is built with", "troupe version --json"), a.version.json);
 
-  CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its yardstick",
+  CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its baseline",
                                 "troupe bench step --model mlp --batch 128");
   bench->add_option("what", a.bench.what, "lanes, kernels, step or actors")
       ->type_name("WHAT")
@@ -243,7 +244,7 @@ void add_others(CLI::App& app, arguments& a) {
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
   bench
       ->add_option("--model", a.bench.model,
-                   "step, actors: mlp, cnn, mnist-cnn or wide (step: mlp, actors: all but cnn, wide on a GPU)")
+                   "for step and actors; default: mlp for step, all but cnn for actors, of these wide on a GPU")
       ->type_name("MODEL")
       ->check(CLI::IsMember({"mlp", "cnn", "mnist-cnn", "wide"}));
   bench->add_option("--batch", a.bench.batch, "step, actors: samples a step (mlp 128, cnn 64, mnist-cnn 256, wide 4096)")
@@ -259,13 +260,13 @@ void add_others(CLI::App& app, arguments& a) {
 
 void add_certs(CLI::App& app, arguments& a) {
   CLI::App* certs =
-      add_command(app, "certs", "Make the certificates by which a cluster's nodes know each other",
+      add_command(app, "certs", "Make certificates with which a cluster's nodes authenticate each other",
                   "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a\n"
                   "  troupe certs issue lab --node client --out for-me   (for run, check and console, which need one, too)");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
-    c->add_option("folder", a.certs.folder, "the authority's: ca.pem and ca.key")->type_name("FOLDER")->required();
+    c->add_option("folder", a.certs.folder, "the authority's folder, with ca.pem and ca.key")->type_name("FOLDER")->required();
     c->add_option("--days", days, "how long it is good")->type_name("N")->check(CLI::Range(1, 36500))->capture_default_str();
     add_json(c, a.certs.json);
     return c;
@@ -415,8 +416,8 @@ std::string likely_meant(const CLI::App& app, const std::string& unexpected, con
       settings += fmt::format("{}--set {}={}", settings.empty() ? "" : " or ", key, value.empty() ? "VALUE" : value);
     return settings;
   };
-  std::ranges::replace(part, '-', '_');
   std::string part = unexpected.substr(2, unexpected.find('=') - 2);
+  std::ranges::replace(part, '-', '_');
   if (std::string exact = as_settings(part); !exact.empty() || !flag.empty())
     return exact.empty() ? flag : exact;
   std::vector<std::string> parts;

@@ -49,12 +49,12 @@ std::vector<key_info<straggler_draft>> straggler_keys() {
   };
   return {
       key(
-          "worker", whole{0}, [](auto& s) -> auto& { return s.worker; }, "which one; without it all, each drawn on its own"),
+          "worker", whole{0}, [](auto& s) -> auto& { return s.worker; }, "which worker; without it all, each drawn on its own"),
       key(
           "factor", real{.least = 1}, [](auto& s) -> auto& { return s.out.factor; }, "how many times longer a step takes"),
       key(
           "prob", real{.least = 0, .most = 1, .open_least = true}, [](auto& s) -> auto& { return s.out.prob; },
-          "factor: how probable it is for a step; 1"),
+          "factor: probability that a step is slowed; default 1"),
       key(
           "dist", text{{"jitter", "exponential", "pareto"}, {}}, [](auto& s) -> auto& { return s.dist; },
           "a factor drawn for each step: 1 - spread to 1 + spread; 1 + exponential of mean spread; Pareto from 1 of shape alpha"),
@@ -72,7 +72,8 @@ std::vector<key_info<protocols::link_spec>> link_keys() {
   using link = protocols::link_spec;
   return {
       optional_key<link>(
-          link_section, "latency_ms", from_zero, [](auto& l) -> auto& { return l.latency_ms; }, "of every message, one way"),
+          link_section, "latency_ms", from_zero, [](auto& l) -> auto& { return l.latency_ms; },
+          "latency of every message, one way"),
       optional_key<link>(
           link_section, "mbit", from_zero, [](auto& l) -> auto& { return l.mbit; },
           "megabits per second of a host, each way; 0: no limit"),
@@ -99,11 +100,11 @@ std::vector<key_info<fault_draft>> fault_keys() {
       key(
           "for_s", above_zero, [](auto& f) -> auto& { return f.out.for_s; }, "pause, partition: for how long"),
       key(
-          "reorder", probability, [](auto& f) -> auto& { return f.reorder; }, "how probably a message overtakes another"),
+          "reorder", probability, [](auto& f) -> auto& { return f.reorder; }, "probability that a message overtakes another"),
       key(
-          "repeat", probability, [](auto& f) -> auto& { return f.repeat; }, "how probably a message comes twice"),
+          "repeat", probability, [](auto& f) -> auto& { return f.repeat; }, "probability that a message comes twice"),
       key(
-          "loss", probability, [](auto& f) -> auto& { return f.loss; }, "how probably a message is lost"),
+          "loss", probability, [](auto& f) -> auto& { return f.loss; }, "probability that a message is lost"),
   };
 }
 

@@ -30,14 +30,15 @@ void add_data(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv), from the current directory", true);
   TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; without it the last tenth of path",
              true);
-  TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples per worker and step");
+  TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
              "have them; unit: pixels / 255");
   TROUPE_KEY(s, "partition", (text{{"shuffled", "by-worker"}, {}}), job.data.partition,
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
-  TROUPE_KEY(s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,
-             "by-worker: how much of the training set is sorted by label and cut among the workers; the rest is dealt at random");
+  TROUPE_KEY(
+      s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,
+      "by-worker: how much of the training set is sorted by label and cut among the workers; the rest is assigned at random");
   TROUPE_KEY(s, "label_noise", (real{.most = 1}), job.data.label_noise,
              "how many training labels are replaced by one drawn from all classes, its own too, keyed by the job's seed");
   TROUPE_KEY(s, "train_samples", (whole{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");

@@ -99,7 +99,7 @@ std::string describe_keys(const actors::extensions& added) {
       lines += fmt::format("\n[{}]\n", section);
     }
     if (std::holds_alternative<later>(key.accepts)) {
-      lines += fmt::format("  {:<20} not there yet: {}\n", key.name, key.meaning);
+      lines += fmt::format("  {:<20} not implemented yet: {}\n", key.name, key.meaning);
       continue;
     }
     const std::string initial = key.optional ? "" : fmt::format("; default {}", to_text(key.get(defaults)));

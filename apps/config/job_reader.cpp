@@ -113,7 +113,7 @@ void take_file(job_draft& draft, const key_list& keys, assignment_list& list, co
     const place at = in_file(entry.key_at);
     const bool table = std::holds_alternative<toml_table>(entry.value.held);
     if (find_key(keys, entry.key, "") != nullptr) {
-      draft.problems.add(at, fmt::format("[{}] is not there yet, it comes later; leave it out", entry.key));
+      draft.problems.add(at, fmt::format("[{}] is not implemented yet; leave it out", entry.key));
     } else if (table && is_section(keys, entry.key)) {
       take_section(draft, list, entry.key, entry);
     } else if (table) {
@@ -135,8 +135,7 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
     const std::string name = dot == std::string::npos ? set.key : set.key.substr(dot + 1);
     const std::string root = section.substr(0, section.find('.'));
     if (find_key(keys, dot == std::string::npos ? name : section, "") != nullptr)
-      draft.problems.add(at,
-                         fmt::format("[{}] is not there yet, it comes later; leave it out", section.empty() ? name : section));
+      draft.problems.add(at, fmt::format("[{}] is not implemented yet; leave it out", section.empty() ? name : section));
     else if (!section.empty() && !is_section(keys, root))
       refuse_section(draft, keys, section, at);
     else if (section == "inject" && name.starts_with(link_prefix))
@@ -186,7 +185,7 @@ void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& 
   if (a.unset)
     return;
   if (std::holds_alternative<later>(key.accepts)) {
-    draft.problems.add(a.key_at, fmt::format("{} is not there yet, it comes later; leave it out", a.full_name()));
+    draft.problems.add(a.key_at, fmt::format("{} is not implemented yet; leave it out", a.full_name()));
     return;
   }
   const reading read = read_value(a.what, key.accepts);

@@ -51,8 +51,8 @@ void derive_partition(job_draft& draft) {
   if (!runs || !runs->own_samples || draft.unclear("protocol.name") || draft.unclear("data.partition"))
     return;
   if (draft.has("data.partition") && draft.out.job.data.partition != "by-worker")
-    draft.refuse("data.partition", fmt::format("data.partition = \"{}\" leaves {}'s workers no samples of their own, which it "
-                                               "is about; leave it out, or write \"by-worker\"",
+    draft.refuse("data.partition", fmt::format("data.partition = \"{}\" leaves {}'s workers no samples of their own; leave it "
+                                               "out, or write \"by-worker\"",
                                                draft.out.job.data.partition, runs->name));
   draft.out.job.data.partition = "by-worker";
   draft.from["data.partition"] = "protocol.name";

@@ -58,7 +58,7 @@ std::string refuse(const std::string& s, const text& t) {
   if (t.choices.empty() || contains(t.choices, s))
     return {};
   if (contains(t.later, s))
-    return "is not there yet, it comes later; today it takes " + one_of(t.choices);
+    return "is not implemented yet; today it takes " + one_of(t.choices);
   const std::string likely = nearest(s, t.choices);
   if (!likely.empty())
     return fmt::format("is not known; did you mean \"{}\"? It takes {}", likely, one_of(t.choices));
@@ -208,7 +208,7 @@ reading read_value(const toml_value& from, const domain& accepts) {
                         },
                         [&](const tables& t) { return wrong_type(from, t); },
                         [&](const later&) {
-                          return reading{{}, "is not there yet, it comes later; leave it out"};
+                          return reading{{}, "is not implemented yet; leave it out"};
                         },
                     },
                     accepts);

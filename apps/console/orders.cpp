@@ -133,7 +133,7 @@ answer trace(session& with, const std::string& line) {
     words >> file;
   words >> job;
   if ((what != "on" && what != "off") || (what == "on" && file.empty()))
-    return wrong("trace wants to know what to do: trace on FILE, and later trace off");
+    return wrong("trace takes on FILE, and later off: trace on FILE, trace off");
   return for_job(with, job, [&](std::uint64_t number) {
     return what == "off" ? end_trace(with, number) : begin_trace(with, number, std::filesystem::absolute(file).string());
   });
@@ -143,11 +143,11 @@ answer trace(session& with, const std::string& line) {
 
 std::vector<command> order_commands() {
   return {
-      order_command(role_verb::pause, "pause", "an actor stands still until `resume`; what is sent to it waits"),
-      order_command(role_verb::resume, "resume", "an actor that stands still goes on"),
-      order_command(role_verb::restart, "restart", "a worker, dead or alive, begins a new life"),
+      order_command(role_verb::pause, "pause", "hold an actor until `resume`; what is sent to it waits"),
+      order_command(role_verb::resume, "resume", "let a paused actor go on"),
+      order_command(role_verb::restart, "restart", "start a worker again, dead or alive"),
       order_command(role_verb::kill, "kill",
-                    "an actor dies as if by itself: training goes on without a worker and ends without a shard"),
+                    "end an actor as if it had crashed: training goes on without a worker and ends without a shard"),
       {.usage = "set KEY VALUE [JOB]",
        .meaning = "from the next round on: optimizer.lr, protocol.steps (local steps between communications), or log.level "
                   "(info, debug)",

@@ -143,7 +143,7 @@ answer no_such(const snapshot& at, const std::string& name) {
                                           likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
   for (const auto& node : at.reports.nodes)
     if (!node.silent.empty())
-      text += fmt::format("\nnode {} does not answer ({}), so what it holds is not to be seen", node.node, node.silent);
+      text += fmt::format("\nnode {} does not answer ({}), so what it holds cannot be seen", node.node, node.silent);
   return wrong(text);
 }
 
@@ -341,7 +341,7 @@ answer why_unseen(const snapshot& at, const std::string& name) {
     if (!node.silent.empty())
       silent.push_back(fmt::format("node {} ({})", node.node, node.silent));
   if (may_be_unseen(at, name))
-    causes.push_back(fmt::format("{} is not to be seen; it may be on what does not answer: {}", id, fmt::join(silent, ", ")));
+    causes.push_back(fmt::format("{} cannot be seen; it may be on a node that does not answer: {}", id, fmt::join(silent, ", ")));
   if (causes.empty())
     return no_such(at, name);
   return {fmt::format("=> {}\n", fmt::join(causes, "\n=> ")),

@@ -132,7 +132,7 @@ TEST_F(NodeOfACluster, IsDrainedAndTakenBackAndItsLogSaysSo) {
 TEST_F(NodeOfACluster, ThatLeavesBecauseItEndsIsNotTakenBack) {
   join("b");
   EXPECT_EQ(order(leave_cluster{"b", true}), "");
-  EXPECT_EQ(order(undrain_node{"b"}), "node b leaves because its process ends; start it anew");
+  EXPECT_EQ(order(undrain_node{"b"}), "node b leaves because its process ends; start it again");
   EXPECT_TRUE(log.empty()) << "it knows";
 }
 
@@ -174,7 +174,7 @@ TEST_F(Cluster, AJobThatWasNotDetachedIsNobodyElses) {
   auto request = person->request(cluster, caf::infinite, attach_job{1}, caf::actor_cast<client_actor>(client()));
   schedule.run();
   request.receive([](const submit_job&) {}, [&](const caf::error& e) { why = explain(e); });
-  EXPECT_EQ(why, "job 1 was submitted without --detach, and belongs to whoever did");
+  EXPECT_EQ(why, "job 1 was submitted without --detach, and belongs to its submitter");
 }
 
 } // namespace

@@ -92,9 +92,10 @@ TEST_F(Queue, AJobThatWaitsForNodesThatAreBusyIsNotOvertakenOnThoseThatAreFree) 
   submit(2);
   submit(3);
   submit(2);
-  EXPECT_EQ(jobs(), (states{{1, "runs"},
-                            {2, "waits: it needs 3 nodes: node b runs job 1, node d has not joined"},
-                            {3, "waits: it needs 2 nodes: node b runs job 1, node c is kept for job 2, node d has not joined"}}));
+  EXPECT_EQ(jobs(),
+            (states{{1, "runs"},
+                    {2, "waits: it needs 3 nodes: node b runs job 1, node d has not joined"},
+                    {3, "waits: it needs 2 nodes: node b runs job 1, node c is reserved for job 2, node d has not joined"}}));
   end(1);
   EXPECT_EQ(jobs(),
             (states{{2, "runs"}, {3, "waits: it needs 2 nodes: node b runs job 2, node c runs job 2, node d has not joined"}}));
@@ -108,7 +109,7 @@ TEST_F(Queue, OnNodesThatNobodyBeforeItNeedsAJobStarts) {
   submit(3);
   submit(2);
   EXPECT_THAT(jobs()[2], HasSubstr("waits: it needs 3 nodes: node b runs job 1, node c runs job 1"));
-  EXPECT_THAT(jobs()[3], HasSubstr("node d is kept for job 2"));
+  EXPECT_THAT(jobs()[3], HasSubstr("node d is reserved for job 2"));
   end(2);
   EXPECT_EQ(jobs(), (states{{1, "runs"}, {3, "runs"}}));
 }
@@ -121,7 +122,7 @@ TEST_F(Queue, WhoWasPassedOverHasItsTurnOnceItsNodesAreHere) {
   EXPECT_EQ(jobs()[2], "runs");
   join("d");
   submit(2);
-  EXPECT_THAT(jobs()[3], HasSubstr("node c is kept for job 1, node d is kept for job 1"));
+  EXPECT_THAT(jobs()[3], HasSubstr("node c is reserved for job 1, node d is reserved for job 1"));
   end(2);
   EXPECT_EQ(jobs()[1], "runs");
 }
@@ -134,8 +135,8 @@ TEST_F(Queue, AJobThatLosesItsNodesBeforeItBeginsSaysForWhomItWaitsAndSinceWhenA
   for (const auto* each : {"b", "c"})
     caf::anon_send_exit(nodes[each], caf::exit_reason::kill);
   run();
-  EXPECT_EQ(jobs()[1], "waits: it begins anew");
-  EXPECT_THAT(told.front(), HasSubstr("the job begins anew: node b was lost before the job started"));
+  EXPECT_EQ(jobs()[1], "waits: it starts again");
+  EXPECT_THAT(told.front(), HasSubstr("the job starts again: node b was lost before the job started"));
   pass(std::chrono::seconds{1});
   const std::string gone = " is gone: it was ended at once, at ..:..:.., ", absent = "node d has not joined";
   EXPECT_THAT(jobs()[1], testing::MatchesRegex("waits: it needs 3 nodes: node b" + gone + "node c" + gone + absent));

@@ -132,7 +132,7 @@ TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {
   EXPECT_THAT(seen->events, testing::Contains(HasSubstr("worker 2 stands still")));
   for (const auto* nobody : {"worker 4", "shard 1", "evaluator 1", "coordinator 0", "loader 1", "worker", "worker x", ""})
     EXPECT_THAT(ask(actor_order{.what = role_verb::kill, .actor = nobody}), testing::StartsWith("no: ")) << nobody;
-  EXPECT_THAT(ask(actor_order{.what = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be started anew"));
+  EXPECT_THAT(ask(actor_order{.what = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be restarted"));
 }
 
 TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
@@ -140,10 +140,10 @@ TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
   say(role_lost{.node = 1, .index = 1, .reason = "killed"});
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
   EXPECT_THAT(ask(actor_order{.what = role_verb::pause, .actor = "worker 1"}), HasSubstr("is dead"));
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew");
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(scripts[1]->orders.at(0).life, 1U);
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew") << "alive, too";
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted") << "alive, too";
   EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].life.value, 2U);
   kill(nodes[1]);
   nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[1]));
@@ -163,7 +163,7 @@ TEST_F(Coordinator, TwoNewLivesOfAWorkerAreNotTheSameThoughBothAreOrderedAtOnce)
           .then([&](const std::string& text) { said.push_back(text); }, [&](const caf::error& e) { said.push_back(explain(e)); });
   });
   run();
-  EXPECT_THAT(said, ElementsAre("worker 1 is started anew", "worker 1 is started anew"));
+  EXPECT_THAT(said, ElementsAre("worker 1 is restarted", "worker 1 is restarted"));
   ASSERT_EQ(scripts[1]->orders.size(), 2U);
   EXPECT_EQ(scripts[1]->orders[0].life, 1U);
   EXPECT_EQ(scripts[1]->orders[1].life, 2U);
@@ -190,10 +190,10 @@ TEST_F(Coordinator, AWorkerThatCannotBeStartedAnewIsLost) {
   EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "no: its device has no room");
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3)) << "the round waits for nobody who is not there";
   EXPECT_THAT(seen->events,
-              testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be started anew: its device has no room")));
+              testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be restarted: its device has no room")));
   EXPECT_EQ(seen->ends, 0);
   scripts[1]->cannot_obey = {};
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is started anew");
+  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
   EXPECT_EQ(scripts[1]->orders.back().life, 2U) << "whatever became of life 1";
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
 }

@@ -123,7 +123,7 @@ TEST(Gang, WhoLacksANodeThatIsNotHereKeepsNone) {
 
 TEST(Gang, NodesThatAreKeptForAnotherJobAreNamed) {
   EXPECT_EQ(std::get<no_gang>(choose_gang(wants(3), seats_on({"h0", "h0"}), {{2, 5}})).reason,
-            "it needs 3 nodes: node c is kept for job 5");
+            "it needs 3 nodes: node c is reserved for job 5");
   EXPECT_EQ(std::get<gang>(choose_gang(wants(2), seats_on({"h0", "h0"}), {{1, 5}})), (gang{0, 2}));
 }
 
@@ -135,7 +135,8 @@ TEST(Gang, TheCoordinatorsNodeIsKeptByThoseWhoseWorkersItShallHold) {
   EXPECT_EQ(nodes_to_keep(wants(2), seats, {}), gang{1});
   seats[0].job = 0;
   EXPECT_EQ(refused(wants(1, 1), seats).reason, "");
-  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(1, 1), seats, {{0, 4}})).reason, "it needs 1 nodes: node a is kept for job 4");
+  EXPECT_EQ(std::get<no_gang>(choose_gang(wants(1, 1), seats, {{0, 4}})).reason,
+            "it needs 1 nodes: node a is reserved for job 4");
 }
 
 /// As they are described, all here and free; a to c, of which a is the coordinator's and has no list.

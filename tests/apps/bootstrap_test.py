@@ -122,7 +122,7 @@ class Nodes(BootstrapTest):
         run = self.submit("--json")
         self.wait_for_line(self.nodes["a"], "job 1 starts on a, b, c, d")
         self.nodes["c"].kill()
-        self.wait_for_line(run, "the job begins anew: node c was lost before the job started")
+        self.wait_for_line(run, "the job starts again: node c was lost before the job started")
         self.wait_for_line(run, r"waits: .*node c is gone: .*, at \d\d:\d\d:\d\d")
         self.node("c")
         result, _ = self.result_of(run)
@@ -293,7 +293,7 @@ class Jobs(BootstrapTest):
         result, _ = self.result_of(third)
         self.assertGreater(result["steps"], 0)
         second.kill()  # a client that dies takes its job along
-        self.wait_for_line(self.nodes["a"], "job 2 has ended: whoever submitted it is gone")
+        self.wait_for_line(self.nodes["a"], "job 2 has ended: its submitter is gone")
         last, _ = self.result_of(self.submit("--json"))
         self.assertEqual(last["nodes"], 4)
 

@@ -80,7 +80,7 @@ TEST(Why, WhatNobodySeesMayBeOnASilentNode) {
   EXPECT_TRUE(why(at, "worker 1").wrong);
   at.reports.nodes.push_back({.node = "c", .silent = "no answer in time"});
   EXPECT_EQ(cause(why(at, "worker 1")),
-            "worker 1 is not to be seen; it may be on what does not answer: node c (no answer in time)");
+            "worker 1 cannot be seen; it may be on a node that does not answer: node c (no answer in time)");
   EXPECT_FALSE(why(at, "worker:1").wrong);
   EXPECT_TRUE(why(at, "wroker 1").wrong); // no role has that name
 }

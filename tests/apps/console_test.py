@@ -197,7 +197,7 @@ class Console(BootstrapTest):
         jobs = self.ask("jobs")[0]
         self.assertEqual(jobs["jobs"], [])
         self.assertEqual([(each["number"], each["name"], each["state"]) for each in jobs["ended"]],
-                         [(1, "small", "has ended: stopped by a person at the console")])
+                         [(1, "small", "has ended: stopped at the console")])
         self.assertGreater(jobs["ended"][0]["train_loss"], 0)
 
     def node_of(self, name):
@@ -242,7 +242,7 @@ class Console(BootstrapTest):
             self.until_state(actor, "stands still")
             self.assertTrue(self.ask(f"show {actor}")[0]["paused"])
             if actor == "shard 0":
-                self.cause_of("worker 2", "^shard 0 on node a: it stands still: paused by a person")
+                self.cause_of("worker 2", "^shard 0 on node a: it stands still: paused by the operator")
                 before = self.steps()
                 self.assertEqual(self.steps(), before, "nobody makes versions")
             self.ask(f"pause {actor}")  # twice is once
@@ -255,15 +255,15 @@ class Console(BootstrapTest):
     def test_a_worker_dies_and_lives_again(self):
         run = self.running()
         self.assertTrue(self.ask("kill worker 2")[0]["done"])
-        self.wait_for_line(run, "worker 2 .* is lost: killed by a person")
+        self.wait_for_line(run, "worker 2 .* is lost: killed by the operator")
         self.assertIn("is dead", self.ask("pause worker 2", code=1)[0]["error"])
         self.assertTrue(self.ask("restart worker 2")[0]["done"])
-        self.wait_for_line(run, "worker 2 .* is started anew")
+        self.wait_for_line(run, "worker 2 .* is restarted")
         self.assertTrue(self.ask("restart worker 0")[0]["done"], "alive, too")
         deadline = time.monotonic() + DEADLINE_S
         while any(int(self.ask(f"show worker {i}")[0]["fields"]["step"]) < 5 for i in (0, 2)):
             self.assertLess(time.monotonic(), deadline, "the new lives make no steps")
-        self.assertIn("started anew", self.ask("restart shard 0", code=1)[0]["error"])
+        self.assertIn("cannot be restarted", self.ask("restart shard 0", code=1)[0]["error"])
 
     def test_settings_change_while_the_job_runs(self):
         run = self.running("--set", "protocol.name=local", "--set", "protocol.steps=2")

@@ -57,7 +57,7 @@ class Detached(BootstrapTest):
             self.until_further()
         self.ask("stop 1")
         ended = self.until_ended(1)
-        self.assertEqual((ended["name"], ended["state"]), ("small", "has ended: stopped by a person at the console"))
+        self.assertEqual((ended["name"], ended["state"]), ("small", "has ended: stopped at the console"))
         out, err = self.finish(other := self.submit("--attach", "1", "--seed", "5", job=ENDLESS))
         self.assertEqual((other.returncode, out), (1, ""), "it ended interrupted, which is not said of one that it is not")
         self.assertIn("the job failed: job 1 was submitted from another file, or with other flags; give those", err)
@@ -98,7 +98,7 @@ class Detached(BootstrapTest):
             self.assertEqual(stranger.returncode, 1, err)
             self.assertIn(reason, err)
         own.kill()
-        self.assertEqual(self.until_ended(1)["state"], "has ended: whoever submitted it is gone")
+        self.assertEqual(self.until_ended(1)["state"], "has ended: its submitter is gone")
         self.until_further()
 
     def test_flags_without_meaning_beside_it_are_refused(self):

@@ -390,7 +390,7 @@ TEST(Values, BecomeAnObjectPerSectionWithNullForWhatDoesNotApply) {
 
 TEST(Values, ListEveryKeyOfTheDocumentation) {
   const std::string listing = describe_keys();
-  for (const char* line : {"[data]", "batch", "target_accuracy", "clip_norm            not there yet", "default 64"})
+  for (const char* line : {"[data]", "batch", "target_accuracy", "clip_norm            not implemented yet", "default 64"})
     EXPECT_NE(listing.find(line), std::string::npos) << line;
 }
 

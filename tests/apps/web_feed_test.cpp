@@ -74,7 +74,7 @@ TEST(Habits, AreSharesOfTheLastLooks) {
 }
 
 TEST(Habits, WhoIsPausedDoesNotWorkAndWhoHasEndedIsInTrouble) {
-  auto at = of({actor("worker 0", "stands still: paused by a person"), actor("worker 1", "has ended")});
+  auto at = of({actor("worker 0", "stands still: paused by the operator"), actor("worker 1", "has ended")});
   at.reports.nodes[0].actors[0].paused = true;
   at.reports.nodes[0].actors[1].ended = true;
   habits seen;
