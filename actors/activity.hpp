@@ -13,7 +13,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/inspection.hpp"
+#include "actors/messages/inspection.hpp"
 #include "actors/training_clock.hpp"
 
 namespace troupe::actors {

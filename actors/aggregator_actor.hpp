@@ -11,9 +11,9 @@
 #include "actors/device_watch.hpp"
 #include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
 #include "actors/training_clock.hpp"
-#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 

@@ -12,12 +12,11 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/cluster_messages.hpp"
 #include "actors/gang.hpp"
 #include "actors/history.hpp"
 #include "actors/job_forwarder.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/node_actor.hpp"
-#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 

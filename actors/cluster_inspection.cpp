@@ -15,9 +15,9 @@
 #include "actors/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/gathering.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/process.hpp"
 #include "actors/training_clock.hpp"
-#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 

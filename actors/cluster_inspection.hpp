@@ -9,7 +9,7 @@
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 
 namespace troupe::actors {
 

@@ -11,9 +11,8 @@
 
 #include "actors/batch_stage.hpp"
 #include "actors/device_watch.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
-#include "actors/type_ids.hpp"
 #include "tensor/plan.hpp"
 
 namespace troupe::actors {

@@ -19,10 +19,9 @@
 
 #include "actors/activity.hpp"
 #include "actors/gathering.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/training_clock.hpp"
-#include "actors/type_ids.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
 
@@ -135,9 +134,9 @@ private:
   job_places places_;
   std::size_t answers_missing_ = 0;
   std::unique_ptr<protocols::coordinator> machine_;
-  bool centreless_ = false;    ///< the workers hold the parameters
+  bool centreless_ = false;          ///< the workers hold the parameters
   std::uint64_t reported_steps_ = 0; ///< by the lead
-  std::set<std::size_t> lost_; ///< nodes
+  std::set<std::size_t> lost_;       ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   std::map<std::uint32_t, std::uint32_t> lives_;       ///< of workers, where it is not their first
   std::map<std::uint32_t, std::uint32_t> begun_lives_; ///< the last that a person wanted of each, whatever became of it

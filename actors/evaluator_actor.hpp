@@ -10,9 +10,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/messages.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
-#include "actors/type_ids.hpp"
 #include "actors/worker_actor.hpp"
 #include "tensor/plan.hpp"
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "actors/messages.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/push_inbox.hpp"
 #include "protocols/holder.hpp"
 

@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/metrics.hpp"
 #include "actors/run_observer.hpp"
-#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 

@@ -12,9 +12,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/holder_core.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/node.hpp"
 #include "actors/net/lane.hpp"
-#include "actors/type_ids.hpp"
 #include "actors/worker_actor.hpp"
 
 namespace troupe::actors {

@@ -6,8 +6,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/activity.hpp"
-#include "actors/messages.hpp"
-#include "actors/type_ids.hpp"
+#include "actors/messages/compute.hpp"
 
 namespace troupe::actors {
 

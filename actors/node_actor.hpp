@@ -11,10 +11,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/messages.hpp"
+#include "actors/messages/node.hpp"
 #include "actors/metrics.hpp"
 #include "actors/node_job.hpp"
-#include "actors/type_ids.hpp"
 
 namespace troupe::actors {
 

@@ -16,7 +16,7 @@
 #include "actors/activity.hpp"
 #include "actors/extensions.hpp"
 #include "actors/lane_router.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/node.hpp"
 #include "actors/metrics.hpp"
 #include "actors/net/security.hpp"
 #include "actors/worker_actor.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/messages/fields.hpp"
 #include "actors/trace.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
@@ -53,8 +54,8 @@ struct job_result {
   std::uint32_t period = 1;
   data_scaling scaling;                      ///< of the data that it was trained on
   std::optional<std::uint64_t> weights_step; ///< of `parameters`; none: there are none
-  kernels::buffer parameters;
-  std::vector<node_trace> trace; ///< of a job that is traced: by node, the coordinator's events with the first
+  stays_here<kernels::buffer> parameters;    ///< this and the trace: to another process they follow in pieces
+  stays_here<std::vector<node_trace>> trace; ///< of a job that is traced: by node, the coordinator's events with the first
 
   std::uint64_t staleness_max() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
   double staleness_mean() const {

@@ -15,10 +15,10 @@
 #include "actors/device_watch.hpp"
 #include "actors/emulated_link.hpp"
 #include "actors/holder_core.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
 #include "actors/shard_step.hpp"
 #include "actors/training_clock.hpp"
-#include "actors/type_ids.hpp"
 #include "protocols/lead.hpp"
 
 namespace troupe::actors {

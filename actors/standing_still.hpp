@@ -9,7 +9,7 @@
 #include <caf/scheduled_actor.hpp>
 #include <caf/skip.hpp>
 
-#include "actors/messages.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/training_clock.hpp"
 
 namespace troupe::actors {

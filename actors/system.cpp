@@ -8,15 +8,20 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 
+#include "actors/messages/cluster.hpp"
 #include "actors/net/strangers.hpp"
 #include "actors/net/tls.hpp"
-#include "actors/type_ids.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {
 
 void init_message_types() {
-  caf::init_global_meta_objects<caf::id_block::troupe>();
+  using namespace caf::id_block;
+  caf::init_global_meta_objects<troupe_inspection>();
+  caf::init_global_meta_objects<troupe_compute>();
+  caf::init_global_meta_objects<troupe_role>();
+  caf::init_global_meta_objects<troupe_node>();
+  caf::init_global_meta_objects<troupe_cluster>();
   caf::io::middleman::init_global_meta_objects();
   caf::core::init_global_meta_objects();
 }

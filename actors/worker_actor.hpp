@@ -14,11 +14,11 @@
 #include "actors/activity.hpp"
 #include "actors/assembler.hpp"
 #include "actors/emulated_link.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/role.hpp"
 #include "actors/push_inbox.hpp"
 #include "actors/training_clock.hpp"
-#include "actors/type_ids.hpp"
 #include "protocols/worker.hpp"
+#include "tensor/model.hpp"
 
 namespace troupe::actors {
 

@@ -7,8 +7,8 @@
 
 #include <boost/json.hpp>
 
-#include "actors/cluster_messages.hpp"
 #include "actors/job.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/probe.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/memory_estimate.hpp"

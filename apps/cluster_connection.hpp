@@ -8,10 +8,9 @@
 
 #include <caf/actor_system.hpp>
 
-#include "actors/cluster_messages.hpp"
 #include "actors/errors.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/system.hpp"
-#include "actors/type_ids.hpp"
 #include "apps/config/cluster_file.hpp"
 
 namespace troupe::apps {

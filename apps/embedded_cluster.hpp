@@ -10,8 +10,8 @@
 
 #include <caf/actor_system.hpp>
 
-#include "actors/cluster_messages.hpp"
 #include "actors/extensions.hpp"
+#include "actors/messages/cluster.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
-#include "actors/type_ids.hpp"
+#include "actors/messages/cluster.hpp"
 #include "apps/trace_pieces.hpp"
 #include "apps/web/cluster_watch.hpp"
 #include "kernels/backend.hpp"

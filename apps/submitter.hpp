@@ -9,7 +9,7 @@
 
 #include <caf/actor_system.hpp>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 #include "actors/net/web_server.hpp"
 #include "apps/run_display.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 
 namespace troupe::apps {
 

@@ -32,7 +32,7 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(troupe_options INTERFACE)
-# Installed, headers are found as in the tree: "actors/messages.hpp". Warnings are ours alone, and so not for who uses it.
+# Installed, headers are found as in the tree: "actors/job.hpp". Warnings are ours alone, and so not for who uses it.
 target_include_directories(troupe_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
                                                     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>")
 target_compile_features(troupe_options INTERFACE cxx_std_20)

@@ -12,8 +12,7 @@
 #include <caf/expected.hpp>
 #include <caf/scoped_actor.hpp>
 
-#include "actors/cluster_messages.hpp"
-#include "actors/type_ids.hpp"
+#include "actors/messages/cluster.hpp"
 #include "apps/cluster_connection.hpp"
 #include "apps/console/snapshot.hpp"
 #include "apps/console/terminal.hpp"

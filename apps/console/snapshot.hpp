@@ -9,7 +9,7 @@
 #include <boost/json.hpp>
 #include <caf/error.hpp>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 #include "apps/console/answer.hpp"
 
 namespace troupe::apps::console {

@@ -11,7 +11,7 @@
 
 #include "actors/cluster_inspection.hpp"
 #include "actors/errors.hpp"
-#include "actors/type_ids.hpp"
+#include "actors/messages/cluster.hpp"
 
 namespace troupe::apps::web {
 

@@ -6,7 +6,7 @@
 
 #include <caf/actor_system.hpp>
 
-#include "actors/cluster_messages.hpp"
+#include "actors/messages/cluster.hpp"
 #include "apps/web/feed.hpp"
 
 namespace troupe::apps::web {

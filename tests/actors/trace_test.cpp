@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "actors/type_ids.hpp"
+#include "actors/messages/cluster.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -6,8 +6,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <gtest/gtest.h>
 
+#include "actors/messages/cluster.hpp"
 #include "actors/system.hpp"
-#include "actors/type_ids.hpp"
 #include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::apps {

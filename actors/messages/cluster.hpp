@@ -9,13 +9,23 @@
 #include <variant>
 #include <vector>
 
+#include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
 #include "actors/history.hpp"
-#include "actors/messages.hpp"
+#include "actors/messages/fields.hpp"
+#include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
 
 namespace troupe::actors {
+
+/// A node introduces itself to the coordinator's node.
+struct node_hello {
+  std::string name;
+  std::string version;
+  std::int32_t pid = 0;
+  std::vector<std::string> added{}; ///< what its program has besides Troupe's own: names_of
+};
 
 /// A node as the cluster's file describes it.
 struct node_description {
@@ -32,40 +42,50 @@ struct submit_job {
   bool trace = false;
   bool detached = false; ///< it goes on without its client, who is told no more than the number
 };
+
 struct cancel_job {
   std::uint64_t number = 0;
 };
+
 /// Cluster to client, while the job cannot start, and whenever what it waits for changes.
 struct job_waits {
   std::string reason; ///< "node c has not joined"; empty: it waits no more
 };
+
 struct job_begins {
   std::vector<std::string> nodes;
   std::int64_t data_size = 0; ///< training samples
 };
+
 struct job_says {
   std::string text;
 };
+
 /// Client to cluster, once it has heard the result: the final parameters and the trace, piece by piece, then the end of it.
 struct weights_query {
   std::uint64_t number = 0, offset = 0; ///< in floats
 };
+
 struct weights_piece {
   std::vector<float> values; ///< empty: the end
 };
+
 struct node_trace_query {
   std::uint64_t number = 0;
   std::uint32_t node = 0; ///< of the job, from 0 on
   std::uint64_t offset = 0;
 };
+
 struct node_trace_piece {
   std::string node{};
   trace_chunk events{};
   std::uint32_t nodes = 0; ///< how many traces there are
 };
+
 struct release_job {
   std::uint64_t number = 0;
 };
+
 /// Client to cluster: of a job that was submitted `detached`, tell me too from now on; answered with the job. Of one that has
 /// ended, the result.
 struct attach_job {
@@ -85,6 +105,7 @@ struct recording {
 
 /// What somebody who looks at a cluster is told.
 struct cluster_query {};
+
 struct member_view {
   node_description what;
   bool here = false, leaving = false;
@@ -94,6 +115,7 @@ struct member_view {
   std::string last{};    ///< of one that was here: "is gone: connection lost, at 12:03:05"
   double leaving_s = 0;  ///< since when it is `leaving`
 };
+
 struct job_view {
   std::uint64_t number = 0;
   std::string name, protocol, state; ///< "waits: node c has not joined", "runs"
@@ -102,6 +124,7 @@ struct job_view {
   std::uint64_t steps = 0, samples = 0;
   double epochs = 0;
 };
+
 struct cluster_view {
   std::string name;
   std::vector<member_view> members{}; ///< in the file's order, the coordinator's first
@@ -113,6 +136,7 @@ struct leave_cluster {
   std::string name;
   bool ends = false; ///< it asks itself, and ends then; else a person drains it
 };
+
 /// A node that a person has drained shall stay, and get jobs again.
 struct undrain_node {
   std::string name;
@@ -135,11 +159,49 @@ struct job_finished {
   std::uint64_t number = 0;
   std::shared_ptr<job_result> result;
 };
+
 /// To itself, likewise: what shall be remembered.
 struct job_news {
   std::uint64_t number = 0;
   std::variant<job_begins, progress, evaluation_point, job_says> what;
 };
+
 using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
 
 } // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_cluster, caf::id_block::troupe_node::end)
+
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_finished))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_news))
+
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_hello))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_description))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::submit_job))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::attach_job))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cancel_job))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_waits))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_begins))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_says))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::weights_query))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::weights_piece))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_trace_query))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_trace_piece))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::release_job))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::recording))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_query))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::member_view))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_view))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_view))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_probe))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::leave_cluster))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::undrain_node))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::history_query))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::history))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::progress))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::evaluation_point))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_result))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::client_actor))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_actor))
+
+CAF_END_TYPE_ID_BLOCK(troupe_cluster)

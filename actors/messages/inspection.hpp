@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <caf/type_id.hpp>
+
+#include "actors/messages/fields.hpp"
+
 namespace troupe::actors {
 
 /// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all. Where those of
@@ -73,3 +77,14 @@ struct cluster_report {
 };
 
 } // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_inspection, first_custom_type_id)
+
+CAF_ADD_TYPE_ID(troupe_inspection, (std::vector<troupe::actors::actor_report>))
+CAF_ADD_TYPE_ID(troupe_inspection, (troupe::actors::inspect_query))
+CAF_ADD_TYPE_ID(troupe_inspection, (troupe::actors::actor_report))
+CAF_ADD_TYPE_ID(troupe_inspection, (troupe::actors::link_report))
+CAF_ADD_TYPE_ID(troupe_inspection, (troupe::actors::node_report))
+CAF_ADD_TYPE_ID(troupe_inspection, (troupe::actors::cluster_report))
+
+CAF_END_TYPE_ID_BLOCK(troupe_inspection)

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node hears: from the coordinator of its job, from the cluster, and from itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/job.hpp"
+#include "actors/messages/fields.hpp"
+#include "actors/messages/role.hpp"
+#include "actors/probe.hpp"
+#include "actors/trace.hpp"
+
+namespace troupe::actors {
+
+/// Where one role of a job lives.
+struct role_place {
+  std::uint32_t index = 0; ///< worker or holder number
+  std::uint32_t node = 0;
+  std::string device{}; ///< of those that its node lists; empty: the job's
+  friend bool operator==(const role_place&, const role_place&) = default;
+};
+
+/// One process of the job's cluster.
+struct node_place {
+  std::uint32_t node = 0;
+  std::string name;
+  std::string host;
+  std::uint16_t lane_port = 0;
+  std::uint32_t life = 0; ///< how often its process has been started anew within the job
+};
+
+/// Who lives where, the same on every node.
+struct job_places {
+  std::vector<node_place> nodes;
+  std::vector<role_place> workers;
+  std::vector<role_place> holders; ///< shards first, then aggregators
+};
+
+/// What a node answers to prepare_job.
+struct node_prepared {
+  std::uint16_t lane_port = 0;        ///< 0: nobody connects to it, as the first node of its job
+  std::int64_t data_size = 0;         ///< training samples
+  std::vector<file_probe> files = {}; ///< that they were read from, where the job has several nodes
+  data_scaling scaling = {};          ///< of the coordinator's node
+};
+
+/// What a node is asked about the job it runs: traffic and memory.
+struct totals_query {};
+
+struct node_totals {
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t resident_bytes = 0;
+  std::int64_t computed_ns = 0, emulated_ns = 0; ///< what steps took, and what they were made to take; 0: nothing is emulated
+};
+
+/// What a node is asked at the end of a job that is traced: its events, in chunks that fit a message of the control plane.
+struct trace_query {};
+
+/// What its clock shows, in nanoseconds: monotonic, of its host.
+struct clock_query {};
+
+/// To a role's node: answered once it is done.
+struct role_order {
+  role_verb what{};
+  std::string role; ///< as in actor_report
+  std::uint32_t index = 0;
+  std::uint32_t life = 0; ///< of the worker that is started
+};
+
+/// Says what it does.
+using inspectable_actor = caf::typed_actor<caf::result<actor_report>(inspect_query)>;
+
+/// From the cluster, for the log of a node: what it has decided about that.
+struct node_notice {
+  std::string text;
+};
+
+/// Where one parameter of the model lies among the flat ones.
+struct parameter_place {
+  std::string name; ///< "linear1.weight"
+  std::vector<std::int64_t> dims;
+  std::uint64_t begin = 0; ///< in floats
+};
+
+/// A shard of a running job, and the flat parameters from `begin` to `end` that it keeps.
+struct shard_place {
+  std::uint32_t index = 0;
+  std::uint64_t begin = 0, end = 0;
+  std::string node{};
+  parameters_actor actor{};
+};
+
+/// A job's shards, by index, and its model's parameters, in their order. Between two parameters may be floats that belong to
+/// none.
+struct shards_view {
+  std::uint64_t job = 0;
+  std::string name{};
+  std::vector<parameter_place> parameters{};
+  std::vector<shard_place> shards{};
+};
+
+/// Which shards there are: of a node, those of its job that live there.
+struct shards_query {
+  std::uint64_t job = 0; ///< its number; 0: of those that run the first
+};
+
+/// Coordinator's node to every node: a job is coming; open your lanes and load the data. Answered with node_prepared.
+struct prepare_job {
+  std::uint64_t job_key = 0;
+  std::uint32_t self = 0; ///< your number in this job
+  job what;
+  coordinator_actor coordinator;       ///< hears of roles that die
+  std::uint32_t life = 0;              ///< of your process in this job; of your workers, too
+  bool trace = false;                  ///< record what the roles do, and when
+  std::vector<std::string> names = {}; ///< of the job's nodes, by number
+};
+
+/// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
+using node_actor = caf::typed_actor<
+    caf::result<node_prepared>(prepare_job),
+    caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
+    caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
+    caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down), caf::result<void>(protocols::holder_down),
+    caf::result<void>(protocols::hold_order), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+    caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query), caf::result<void>(role_order),
+    caf::result<void>(record_order), caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
+    caf::result<trace_chunk>(trace_query), ///< ask again until the last
+    caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query), caf::result<void>(node_notice),
+    caf::result<void>(stop_job)>;
+
+/// A job that a node works for, and the life of its process in it.
+struct job_life {
+  std::uint64_t job_key = 0;
+  std::uint32_t life = 0;
+  friend bool operator==(const job_life&, const job_life&) = default;
+};
+
+/// What a node hears from itself: the data are loaded, a lane opened or closed. `of` another job than its own: that one has been
+/// stopped.
+struct data_loaded {
+  job_life of;
+  data_pair data;
+  std::string error;                  ///< empty: none
+  std::vector<file_probe> files = {}; ///< as in node_prepared
+};
+
+struct lane_event {
+  job_life of;
+  std::uint32_t peer = 0;
+  bool up = false;
+  std::string reason;
+};
+
+/// An actor of this process, as its node shows it to those who inspect the cluster; it need not be a role.
+struct shown_actor {
+  inspectable_actor actor;
+  std::string id, role;
+  std::string watched_by = {}; ///< as in actor_report
+  std::string ended = {};      ///< why it is no more; empty: it is
+};
+
+using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event),
+                                        caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
+
+} // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_node, caf::id_block::troupe_role::end)
+
+TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::data_loaded))
+TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::lane_event))
+TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::shown_actor))
+
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::prepare_job))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_prepared))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::job_places))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_place))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::totals_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_totals))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::clock_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::trace_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::trace_chunk))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::role_order))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_actor))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::wall_clock_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::clock_reading))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::probe_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_probe))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_notice))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::shards_query))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::shards_view))
+
+CAF_END_TYPE_ID_BLOCK(troupe_node)
