@@ -70,8 +70,9 @@ std::vector<std::string> missing_names(const job& what, const extensions& added)
     missing.push_back(model_name(name));
   if (const auto& name = what.own_data.name; !name.empty() && !find(added.sources, name))
     missing.push_back(source_name(name));
-  if (const auto& name = what.protocol.name; !protocols::find_protocol(name, added.protocols))
-    missing.push_back(protocol_name(name));
+  for (const auto& spec : protocols::planned_specs(what.protocol, added.protocols))
+    if (!protocols::find_protocol(spec.name, added.protocols))
+      missing.push_back(protocol_name(spec.name));
   return missing;
 }
 

@@ -70,15 +70,6 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
   return outcome;
 }
 
-/// Whether some of the job's plans may have weights that decode.
-static bool may_decode(const config::loaded_job& loaded) {
-  const auto& added = loaded.added.protocols;
-  return std::ranges::any_of(protocols::planned_protocols(loaded.job.protocol, added), [&](const auto& spec) {
-    const auto runs = protocols::find_protocol(spec.name, added);
-    return runs && runs->decodes;
-  });
-}
-
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome) {
   const actors::job_result& r = outcome.result;
   const auto& what = loaded.job;
@@ -110,7 +101,8 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   for (const auto& [versions, pushes] : r.staleness)
     histogram.push_back(boost::json::array{versions, pushes});
   out["staleness_histogram"] = std::move(histogram);
-  out["decode_residual"] = number_or_null(may_decode(loaded), r.residual_max);
+  const auto planned = protocols::planned_protocols(what.protocol, loaded.added.protocols);
+  out["decode_residual"] = number_or_null(std::ranges::any_of(planned, &protocols::protocol::decodes), r.residual_max);
   out["discarded"] = r.discarded;
   out["restarts"] = r.restarts;
   out["communication_period"] = r.period;

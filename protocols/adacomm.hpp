@@ -70,21 +70,19 @@ inline protocol adacomm_protocol() {
   const auto steps = whole("initial_steps", 20, 1, "tau_0: local steps between communications at first");
   const auto interval = real("interval_s", 60, {.least = 0.001, .most = 1e9}, "training seconds between adaptations");
   const auto couple_lr = flag("couple_lr", true, "let the period follow the learning rate too");
-  return local_steps_protocol(
-      {
-          .name = "adacomm",
-          .summary = "local SGD whose communication period falls with the loss",
-          .round_is_full = "as local",
-          .who_gets = "everyone in the next round",
-          .pays_when = "the link is slower than the step, and long periods leave a floor",
-          .parameters = {steps, interval, couple_lr},
-          .make_controller =
-              [steps, interval, couple_lr](const protocol_spec& spec) {
-                return std::make_unique<adacomm>(adacomm_options{static_cast<std::uint32_t>(steps.of(spec)),
-                                                                 duration_of_s(interval.of(spec)), couple_lr.of(spec)});
-              },
-      },
-      steps);
+  return local_steps_protocol({.name = "adacomm",
+                               .summary = "local SGD whose communication period falls with the loss",
+                               .round_is_full = "as local",
+                               .who_gets = "everyone in the next round",
+                               .pays_when = "the link is slower than the step, and long periods leave a floor",
+                               .parameters = {steps, interval, couple_lr},
+                               .make_controller =
+                                   [steps, interval, couple_lr](const protocol_spec& spec) {
+                                     return std::make_unique<adacomm>(adacomm_options{static_cast<std::uint32_t>(steps.of(spec)),
+                                                                                      duration_of_s(interval.of(spec)),
+                                                                                      couple_lr.of(spec)});
+                                   }},
+                              steps);
 }
 
 } // namespace troupe::protocols

@@ -147,28 +147,27 @@ protocol admm_protocol() {
   const auto barrier = whole("barrier", 0, 0, "S: workers that a round waits for; 0: half of them");
   const auto delay = whole("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row");
   const auto steps = whole("steps", 10, 1, "local steps in a round");
-  return {
-      .name = "admm",
-      .summary = "asynchronous consensus ADMM with an l1 term",
-      .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of "
-                       "everybody's newest, soft-thresholded",
-      .who_gets = "those that wait",
-      .pays_when = "the model is convex and should be sparse",
-      .own_samples = true,
-      .parameters = {rho, l1, barrier, delay, steps},
-      .period = steps,
-      .check = [barrier](const protocol_spec& spec, std::uint32_t workers) -> std::string {
-        const std::int64_t s = barrier.of(spec);
-        return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers) : "";
-      },
-      .keeps = [](const protocol_spec&) { return footprint{.replica = true, .dual = true}; },
-      .make_rule =
-          [rho, l1, barrier, delay](const protocol_spec& spec, std::uint64_t) {
-            return std::make_unique<admm>(admm_options{rho.of(spec), l1.of(spec), static_cast<std::size_t>(barrier.of(spec)),
-                                                       static_cast<std::uint64_t>(delay.of(spec))});
+  return {.name = "admm",
+          .summary = "asynchronous consensus ADMM with an l1 term",
+          .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of "
+                           "everybody's newest, soft-thresholded",
+          .who_gets = "those that wait",
+          .pays_when = "the model is convex and should be sparse",
+          .own_samples = true,
+          .parameters = {rho, l1, barrier, delay, steps},
+          .period = steps,
+          .check = [barrier](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+            const std::int64_t s = barrier.of(spec);
+            return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers)
+                               : "";
           },
-      .make_worker = answers([rho](const protocol_spec& spec) { return std::make_unique<admm_task>(rho.of(spec)); }),
-  };
+          .keeps = [](const protocol_spec&) { return footprint{.replica = true, .dual = true}; },
+          .make_rule =
+              [rho, l1, barrier, delay](const protocol_spec& spec, std::uint64_t) {
+                return std::make_unique<admm>(admm_options{rho.of(spec), l1.of(spec), static_cast<std::size_t>(barrier.of(spec)),
+                                                           static_cast<std::uint64_t>(delay.of(spec))});
+              },
+          .make_worker = answers([rho](const protocol_spec& spec) { return std::make_unique<admm_task>(rho.of(spec)); })};
 }
 
 } // namespace troupe::protocols

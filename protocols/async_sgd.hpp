@@ -13,16 +13,14 @@ namespace troupe::protocols {
 class async_sgd : public push_rule {};
 
 inline protocol async_protocol() {
-  return {
-      .name = "async",
-      .summary = "asynchronous SGD: every gradient is applied as it comes",
-      .round_is_full = "each push alone; learning rate times samples / (n B)",
-      .who_gets = "the pusher, at once",
-      .pays_when = "speeds differ, and stale gradients do little harm",
-      .per_push = true,
-      .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<async_sgd>(); },
-      .make_worker = answers_with_own_slice(),
-  };
+  return {.name = "async",
+          .summary = "asynchronous SGD: every gradient is applied as it comes",
+          .round_is_full = "each push alone; learning rate times samples / (n B)",
+          .who_gets = "the pusher, at once",
+          .pays_when = "speeds differ, and stale gradients do little harm",
+          .per_push = true,
+          .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<async_sgd>(); },
+          .make_worker = answers_with_own_slice()};
 }
 
 } // namespace troupe::protocols

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/assert.hpp"
-
 namespace troupe::protocols {
 
 namespace {
@@ -20,8 +18,7 @@ constexpr double clearly_better = 0.8; ///< less than that is noise, and a switc
 
 const protocol& named(const std::vector<protocol>& known, const std::string& name) {
   const auto found = std::ranges::find(known, name, &protocol::name);
-  TROUPE_ASSERT(found != known.end()); // plans of auto name its candidates
-  return *found;
+  return found == known.end() ? known.front() : *found; // jobs are checked where they are read: none is unknown
 }
 
 } // namespace
@@ -68,10 +65,10 @@ std::optional<decision> automatic::on(const report& closed, double) {
 }
 
 double automatic::predicted(const protocol_spec& candidate) const {
-  const round_cost cost = protocol_of(candidate).cost(candidate, plan_);
+  const protocol& runs = protocol_of(candidate);
   double sum = 0;
   for (std::size_t round = 0; round < window; ++round)
-    sum += cost(replay(round));
+    sum += runs.cost(candidate, plan_, replay(round));
   return sum / static_cast<double>(window);
 }
 
@@ -105,27 +102,26 @@ protocol auto_protocol(const std::vector<protocol>& others) {
       out.push_back({.name = name});
     return out;
   };
-  return round_protocol({
-      .name = "auto",
-      .summary = "measures step times and switches between its candidates at a round's boundary",
-      .round_is_full = "as the protocol chosen",
-      .who_gets = "as the protocol chosen",
-      .pays_when = "nobody knows beforehand",
-      .parameters = {candidates},
-      .keeps =
-          [known, specs_of](const protocol_spec& spec) {
-            footprint out;
-            for (const protocol_spec& candidate : specs_of(spec))
-              if (const auto& keeps = named(known, candidate.name).keeps)
-                out = out.with(keeps(candidate));
-            return out;
-          },
-      .candidates = specs_of,
-      .policy = [known](const protocol_spec& spec, std::uint64_t seed) { return named(known, spec.name).policy(spec, seed); },
-      .task = [known](const protocol_spec& spec) { return named(known, spec.name).task(spec); },
-      .make_controller = [known,
-                          specs_of](const protocol_spec& spec) { return std::make_unique<automatic>(specs_of(spec), known); },
-  });
+  return round_protocol(
+      {.name = "auto",
+       .summary = "measures step times and switches between its candidates at a round's boundary",
+       .round_is_full = "as the protocol chosen",
+       .who_gets = "as the protocol chosen",
+       .pays_when = "nobody knows beforehand",
+       .parameters = {candidates},
+       .keeps =
+           [known, specs_of](const protocol_spec& spec) {
+             footprint out;
+             for (const protocol_spec& candidate : specs_of(spec))
+               if (const auto& keeps = named(known, candidate.name).keeps)
+                 out = out.with(keeps(candidate));
+             return out;
+           },
+       .candidates = specs_of,
+       .policy = [known](const protocol_spec& spec, std::uint64_t seed) { return named(known, spec.name).policy(spec, seed); },
+       .task = [known](const protocol_spec& spec) { return named(known, spec.name).task(spec); },
+       .make_controller = [known,
+                           specs_of](const protocol_spec& spec) { return std::make_unique<automatic>(specs_of(spec), known); }});
 }
 
 } // namespace troupe::protocols

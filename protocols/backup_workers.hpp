@@ -35,27 +35,23 @@ private:
 inline protocol backup_protocol() {
   const auto quorum = whole("quorum", 0, 0, "k; more than the live workers counts as all of them; 0: all of them but one");
   const auto k_of = [quorum](const protocol_spec& spec) { return static_cast<std::size_t>(quorum.of(spec)); };
-  return round_protocol({
-      .name = "backup",
-      .summary = "backup workers: one step on the gradients of the first k",
-      .round_is_full = "the first k gradients have come; weighted by samples, late ones discarded",
-      .who_gets = "those that wait; a late one at its late push",
-      .pays_when = "one worker is slow, and a few samples may be lost",
-      .takes_fan_in = true,
-      .parameters = {quorum},
-      .check = [k_of](const protocol_spec& spec, std::uint32_t workers) -> std::string {
-        const std::size_t k = k_of(spec);
-        return k > workers ? "quorum " + std::to_string(k) + " is more than the " + std::to_string(workers)
-                                 + " workers; a round would never be full"
-                           : "";
-      },
-      .cost =
-          [k_of](const protocol_spec& spec, const plan&) {
-            return
-                [k = k_of(spec)](std::span<const step_time> times) { return cost_of_first(times, quorum_of(k, times.size())); };
-          },
-      .policy = [k_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<backup_workers>(k_of(spec)); },
-  });
+  return round_protocol(
+      {.name = "backup",
+       .summary = "backup workers: one step on the gradients of the first k",
+       .round_is_full = "the first k gradients have come; weighted by samples, late ones discarded",
+       .who_gets = "those that wait; a late one at its late push",
+       .pays_when = "one worker is slow, and a few samples may be lost",
+       .takes_fan_in = true,
+       .parameters = {quorum},
+       .check = [k_of](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+         const std::size_t k = k_of(spec);
+         return k > workers ? "quorum " + std::to_string(k) + " is more than the " + std::to_string(workers)
+                                  + " workers; a round would never be full"
+                            : "";
+       },
+       .cost = [k_of](const protocol_spec& spec, const plan&,
+                      round_times times) { return cost_of_first(times, quorum_of(k_of(spec), times.size())); },
+       .policy = [k_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<backup_workers>(k_of(spec)); }});
 }
 
 } // namespace troupe::protocols

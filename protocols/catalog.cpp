@@ -46,13 +46,21 @@ std::optional<protocol> find_protocol(const std::string& name, std::span<const p
   return found == all.end() ? std::nullopt : std::optional{std::move(*found)};
 }
 
-std::vector<protocol_spec> planned_protocols(const protocol_spec& spec, std::span<const protocol> added) {
-  const auto found = find_protocol(spec.name, added);
-  return found && found->candidates ? found->candidates(spec) : std::vector{spec};
+std::vector<protocol_spec> planned_specs(const protocol_spec& spec, std::span<const protocol> added) {
+  const auto own = find_protocol(spec.name, added);
+  return own && own->candidates ? own->candidates(spec) : std::vector{spec};
+}
+
+std::vector<protocol> planned_protocols(const protocol_spec& spec, std::span<const protocol> added) {
+  std::vector<protocol> out;
+  for (const protocol_spec& each : planned_specs(spec, added))
+    if (auto found = find_protocol(each.name, added))
+      out.push_back(*std::move(found));
+  return out;
 }
 
 protocol_spec initial_protocol(const protocol_spec& spec, std::span<const protocol> added) {
-  return planned_protocols(spec, added).front();
+  return planned_specs(spec, added).front();
 }
 
 std::uint32_t initial_period(const protocol_spec& spec, std::span<const protocol> added) {

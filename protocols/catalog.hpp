@@ -23,8 +23,10 @@ std::optional<protocol> find_protocol(const std::string& name, std::span<const p
 /// What is wrong with a spec, as sentences with a remedy; empty: nothing.
 std::vector<std::string> check(const protocol& of, const protocol_spec& spec, std::uint32_t workers);
 
-/// Those that the job's plans may name: the spec itself; of auto its candidates.
-std::vector<protocol_spec> planned_protocols(const protocol_spec& spec, std::span<const protocol> added = {});
+/// What the job's plans may name: the spec itself; of auto its candidates.
+std::vector<protocol_spec> planned_specs(const protocol_spec& spec, std::span<const protocol> added = {});
+/// The protocols of these.
+std::vector<protocol> planned_protocols(const protocol_spec& spec, std::span<const protocol> added = {});
 /// The first plan's protocol.
 protocol_spec initial_protocol(const protocol_spec& spec, std::span<const protocol> added = {});
 /// Local steps between communications that the first plan has.

@@ -113,7 +113,7 @@ private:
 };
 
 /// When what has come can be decoded; computing takes as much longer as the code says.
-inline double cost_of_code(const gradient_code& code, std::span<const step_time> times) {
+inline double cost_of_code(const gradient_code& code, round_times times) {
   std::vector<std::pair<double, std::uint32_t>> arrivals;
   for (std::uint32_t rank = 0; rank < times.size(); ++rank) {
     const double load = static_cast<double>(times.size() * code.parts(rank).size()) / code.cuts(rank);
@@ -144,30 +144,26 @@ inline protocol coded_protocol() {
                                           : code_scheme::automatic,
             .stragglers = static_cast<std::uint32_t>(stragglers.of(spec))};
   };
-  return round_protocol({
-      .name = "coded",
-      .summary = "gradient coding: the exact gradient from any n - s workers, each computing s + 1 shares",
-      .round_is_full = "what has come can be decoded; weights: the decode vector",
-      .who_gets = "those that wait; a late one at its late push",
-      .pays_when = "a worker is more than s + 1 times slower, and no sample may be lost",
-      .takes_fan_in = true,
-      .decodes = true,
-      .parameters = {stragglers, scheme},
-      .check =
-          [options_of](const protocol_spec& spec, std::uint32_t workers) {
-            const coded_options code = options_of(spec);
-            return gradient_code::check(
-                {.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
-          },
-      .keeps = [options_of](const protocol_spec& spec) { return footprint{.parts = 1 + options_of(spec).stragglers}; },
-      .cost =
-          [options_of](const protocol_spec& spec, const plan& with) {
-            return
-                [code = code_of(options_of(spec), with)](std::span<const step_time> times) { return cost_of_code(code, times); };
-          },
-      .policy = [options_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<coded>(options_of(spec)); },
-      .task = [options_of](const protocol_spec& spec) { return std::make_unique<coded_task>(options_of(spec)); },
-  });
+  return round_protocol(
+      {.name = "coded",
+       .summary = "gradient coding: the exact gradient from any n - s workers, each computing s + 1 shares",
+       .round_is_full = "what has come can be decoded; weights: the decode vector",
+       .who_gets = "those that wait; a late one at its late push",
+       .pays_when = "a worker is more than s + 1 times slower, and no sample may be lost",
+       .takes_fan_in = true,
+       .decodes = true,
+       .parameters = {stragglers, scheme},
+       .check =
+           [options_of](const protocol_spec& spec, std::uint32_t workers) {
+             const coded_options code = options_of(spec);
+             return gradient_code::check(
+                 {.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
+           },
+       .keeps = [options_of](const protocol_spec& spec) { return footprint{.parts = 1 + options_of(spec).stragglers}; },
+       .cost = [options_of](const protocol_spec& spec, const plan& with,
+                            round_times times) { return cost_of_code(code_of(options_of(spec), with), times); },
+       .policy = [options_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<coded>(options_of(spec)); },
+       .task = [options_of](const protocol_spec& spec) { return std::make_unique<coded_task>(options_of(spec)); }});
 }
 
 } // namespace troupe::protocols

@@ -37,8 +37,8 @@ private:
 
 inline protocol dc_async_protocol() {
   const auto adaptive = flag("adaptive", true, "divide lambda by the root of a running mean square of the gradient");
-  const auto lambda = real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default")
-                          .depending_on([adaptive](const protocol_spec& spec) { return adaptive.of(spec) ? 2 : 0.04; });
+  auto lambda = real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default");
+  lambda.default_with = [adaptive](const protocol_spec& spec) -> spec_value { return adaptive.of(spec) ? 2.0 : 0.04; };
   return {
       .name = "dc-async",
       .summary = "DC-ASGD: asynchronous SGD whose gradients are compensated for their delay",
@@ -50,8 +50,7 @@ inline protocol dc_async_protocol() {
       .keeps = [](const protocol_spec&) { return footprint{.backups = true}; },
       .make_rule = [lambda, adaptive](const protocol_spec& spec,
                                       std::uint64_t) { return std::make_unique<dc_async>(lambda.of(spec), adaptive.of(spec)); },
-      .make_worker = answers_with_own_slice(),
-  };
+      .make_worker = answers_with_own_slice()};
 }
 
 } // namespace troupe::protocols

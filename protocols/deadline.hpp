@@ -68,18 +68,16 @@ private:
 inline protocol deadline_protocol() {
   const auto mad_factor = real("mad_factor", 3, {.least = 0}, "k: how many median distances from the median a round waits");
   const auto max_misses = whole("max_misses", 5, 0, "rounds in a row that a worker may be left behind");
-  return round_protocol({
-      .name = "deadline",
-      .summary = "synchronous SGD that leaves its slowest workers behind, by a cut-off learned from past arrivals",
-      .round_is_full = "all have pushed, or median + max(k MAD, 10 %) of past arrivals has gone by; weighted by samples",
-      .who_gets = "those that wait; a late one at its late push",
-      .pays_when = "now and then another worker is slow, and a few samples may be lost",
-      .parameters = {mad_factor, max_misses},
-      .policy =
-          [mad_factor, max_misses](const protocol_spec& spec, std::uint64_t) {
-            return std::make_unique<deadline>(mad_factor.of(spec), static_cast<std::uint32_t>(max_misses.of(spec)));
-          },
-  });
+  return round_protocol(
+      {.name = "deadline",
+       .summary = "synchronous SGD that leaves its slowest workers behind, by a cut-off learned from past arrivals",
+       .round_is_full = "all have pushed, or median + max(k MAD, 10 %) of past arrivals has gone by; weighted by samples",
+       .who_gets = "those that wait; a late one at its late push",
+       .pays_when = "now and then another worker is slow, and a few samples may be lost",
+       .parameters = {mad_factor, max_misses},
+       .policy = [mad_factor, max_misses](const protocol_spec& spec, std::uint64_t) {
+         return std::make_unique<deadline>(mad_factor.of(spec), static_cast<std::uint32_t>(max_misses.of(spec)));
+       }});
 }
 
 } // namespace troupe::protocols

@@ -92,23 +92,22 @@ inline protocol easgd_protocol() {
       real("beta", 0.9, {.least = 0, .most = 1, .open_least = true, .open_most = true}, "n alpha: how far both sides move");
   const auto momentum = real("momentum", 0, {.least = 0, .most = 1, .open_most = true},
                              "Nesterov momentum of the local steps; 0: the job's optimizer");
-  return {
-      .name = "easgd",
-      .summary = "elastic averaging: replicas of their own, drawn towards a centre; with momentum EAMSGD",
-      .round_is_full = "each exchange alone, alpha = beta / n",
-      .who_gets = "the pusher: the centre as it was before its exchange",
-      .pays_when = "the link is slow, and speeds differ",
-      .per_push = true,
-      .parameters = {steps, beta, momentum},
-      .period = steps,
-      .keeps =
-          [momentum](const protocol_spec& spec) {
-            return footprint{.replica = true, .pushed_replica = true, .velocity = momentum.of(spec) > 0};
-          },
-      .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<easgd>(); },
-      .make_worker = answers(
-          [beta, momentum](const protocol_spec& spec) { return std::make_unique<easgd_task>(beta.of(spec), momentum.of(spec)); }),
-  };
+  return {.name = "easgd",
+          .summary = "elastic averaging: replicas of their own, drawn towards a centre; with momentum EAMSGD",
+          .round_is_full = "each exchange alone, alpha = beta / n",
+          .who_gets = "the pusher: the centre as it was before its exchange",
+          .pays_when = "the link is slow, and speeds differ",
+          .per_push = true,
+          .parameters = {steps, beta, momentum},
+          .period = steps,
+          .keeps =
+              [momentum](const protocol_spec& spec) {
+                return footprint{.replica = true, .pushed_replica = true, .velocity = momentum.of(spec) > 0};
+              },
+          .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<easgd>(); },
+          .make_worker = answers([beta, momentum](const protocol_spec& spec) {
+            return std::make_unique<easgd_task>(beta.of(spec), momentum.of(spec));
+          })};
 }
 
 } // namespace troupe::protocols

@@ -155,27 +155,25 @@ local_step gossip_worker::next_step() {
 
 protocol gossip_protocol() {
   const auto peers = whole("peers", 1, 1, "others that a worker sends its replica to after each step");
-  return {
-      .name = "gossip",
-      .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
-      .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
-      .who_gets = "peers drawn at random, after each step; nobody waits",
-      .pays_when = "the link is slow, and nobody must be indispensable",
-      .centreless = true,
-      .parameters = {peers},
-      .check = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
-        const std::int64_t count = peers.of(spec);
-        return count > 1 && count >= workers
-                   ? fmt::format("peers {} is more than the {} others that a worker has", count, workers - 1)
-                   : "";
-      },
-      .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },
-      .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<gossip_rule>(); },
-      .make_worker =
-          [peers](const protocol_spec& spec, member self, std::uint64_t seed) {
-            return std::make_unique<gossip_worker>(self, static_cast<std::uint32_t>(peers.of(spec)), seed);
+  return {.name = "gossip",
+          .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
+          .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
+          .who_gets = "peers drawn at random, after each step; nobody waits",
+          .pays_when = "the link is slow, and nobody must be indispensable",
+          .centreless = true,
+          .parameters = {peers},
+          .check = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+            const std::int64_t count = peers.of(spec);
+            return count > 1 && count >= workers
+                       ? fmt::format("peers {} is more than the {} others that a worker has", count, workers - 1)
+                       : "";
           },
-  };
+          .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },
+          .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<gossip_rule>(); },
+          .make_worker =
+              [peers](const protocol_spec& spec, member self, std::uint64_t seed) {
+                return std::make_unique<gossip_worker>(self, static_cast<std::uint32_t>(peers.of(spec)), seed);
+              }};
 }
 
 } // namespace troupe::protocols

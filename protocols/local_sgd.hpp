@@ -129,7 +129,7 @@ inline protocol local_steps_protocol(protocol what, const parameter<std::int64_t
 }
 
 /// H steps for one journey; not worth it where the journey takes no longer than the step.
-inline double cost_of_local_steps(std::span<const step_time> times, std::int64_t steps) {
+inline double cost_of_local_steps(round_times times, std::int64_t steps) {
   double compute = 0, travel = 0;
   for (const step_time& each : times) {
     compute = std::max(compute, each.compute);
@@ -141,18 +141,14 @@ inline double cost_of_local_steps(std::span<const step_time> times, std::int64_t
 inline protocol local_protocol() {
   const auto steps = whole("steps", 10, 1, "H: local steps between communications");
   return local_steps_protocol(
-      {
-          .name = "local",
-          .summary = "local SGD: H steps at each worker, then the average; with outer momentum DiLoCo, with sampling FedAvg",
-          .round_is_full = "all workers of the round have pushed what they moved by; weighted by samples; outer optimizer",
-          .who_gets = "everyone in the next round",
-          .pays_when = "the link is slower than the step",
-          .parameters = {steps},
-          .cost =
-              [steps](const protocol_spec& spec, const plan&) {
-                return [h = steps.of(spec)](std::span<const step_time> times) { return cost_of_local_steps(times, h); };
-              },
-      },
+      {.name = "local",
+       .summary = "local SGD: H steps at each worker, then the average; with outer momentum DiLoCo, with sampling FedAvg",
+       .round_is_full = "all workers of the round have pushed what they moved by; weighted by samples; outer optimizer",
+       .who_gets = "everyone in the next round",
+       .pays_when = "the link is slower than the step",
+       .parameters = {steps},
+       .cost = [steps](const protocol_spec& spec, const plan&,
+                       round_times times) { return cost_of_local_steps(times, steps.of(spec)); }},
       steps);
 }
 

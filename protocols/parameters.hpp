@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "protocols/spec.hpp"
@@ -55,13 +54,6 @@ struct parameter : parameter_info {
           return static_cast<double>(*whole);
     }
     return std::get<T>(default_for(spec));
-  }
-
-  /// The same with a default that hangs on what else is given.
-  parameter depending_on(std::function<T(const protocol_spec&)> other) const {
-    parameter out = *this;
-    out.default_with = [other = std::move(other)](const protocol_spec& spec) -> spec_value { return other(spec); };
-    return out;
   }
 };
 

@@ -52,8 +52,9 @@ struct protocol {
   std::function<std::string(const protocol_spec&, std::uint32_t workers)> check{};
   /// Absent: nothing more.
   std::function<footprint(const protocol_spec&)> keeps{};
-  /// What its rounds cost under this plan, for auto to compare. Absent: auto cannot choose it.
-  std::function<round_cost(const protocol_spec&, const plan&)> cost{};
+  /// Nanoseconds that a round takes for each 1/n of its samples, if the plan's n workers take these times; auto compares them.
+  /// Absent: auto cannot choose it.
+  std::function<double(const protocol_spec&, const plan&, round_times)> cost{};
   /// Those that it chooses from while the job runs, the first to begin with. Absent: itself alone.
   std::function<std::vector<protocol_spec>(const protocol_spec&)> candidates{};
 

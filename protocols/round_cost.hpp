@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,11 +13,11 @@ struct step_time {
   double compute = 0, travel = 0;
 };
 
-/// Nanoseconds that a round takes for each 1/n of its samples, if its n workers take these times; by rank.
-using round_cost = std::function<double(std::span<const step_time>)>;
+/// Those of a plan's workers in one round, by rank.
+using round_times = std::span<const step_time>;
 
 /// The cost of a round that closes with the first k pushes, 1 <= k <= n.
-inline double cost_of_first(std::span<const step_time> times, std::size_t k) {
+inline double cost_of_first(round_times times, std::size_t k) {
   std::vector<double> arrivals;
   for (const step_time& each : times)
     arrivals.push_back(each.compute + each.travel);

@@ -20,18 +20,16 @@ private:
 
 inline protocol ssp_protocol() {
   const auto bound = whole("bound", 4, 0, "s");
-  return {
-      .name = "ssp",
-      .summary = "stale synchronous parallel: asynchronous SGD whose fastest worker is at most s clocks ahead",
-      .round_is_full = "each push alone; learning rate times samples / (n B)",
-      .who_gets = "the pusher, once it is within s clocks of the slowest",
-      .pays_when = "speeds differ, and gradients must not be staler than a bound",
-      .per_push = true,
-      .parameters = {bound},
-      .make_rule = [bound](const protocol_spec& spec,
-                           std::uint64_t) { return std::make_unique<ssp>(static_cast<std::uint64_t>(bound.of(spec))); },
-      .make_worker = answers_with_own_slice(),
-  };
+  return {.name = "ssp",
+          .summary = "stale synchronous parallel: asynchronous SGD whose fastest worker is at most s clocks ahead",
+          .round_is_full = "each push alone; learning rate times samples / (n B)",
+          .who_gets = "the pusher, once it is within s clocks of the slowest",
+          .pays_when = "speeds differ, and gradients must not be staler than a bound",
+          .per_push = true,
+          .parameters = {bound},
+          .make_rule = [bound](const protocol_spec& spec,
+                               std::uint64_t) { return std::make_unique<ssp>(static_cast<std::uint64_t>(bound.of(spec))); },
+          .make_worker = answers_with_own_slice()};
 }
 
 } // namespace troupe::protocols

@@ -15,17 +15,15 @@ public:
 };
 
 inline protocol sync_protocol() {
-  return round_protocol({
-      .name = "sync",
-      .summary = "synchronous SGD: one step on the mean gradient of all workers",
-      .round_is_full = "all live workers have pushed; weighted by samples",
-      .who_gets = "everyone, at each new version",
-      .pays_when = "all are equally fast",
-      .takes_fan_in = true,
-      .cost = [](const protocol_spec&,
-                 const plan&) { return [](std::span<const step_time> times) { return cost_of_first(times, times.size()); }; },
-      .policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); },
-  });
+  return round_protocol(
+      {.name = "sync",
+       .summary = "synchronous SGD: one step on the mean gradient of all workers",
+       .round_is_full = "all live workers have pushed; weighted by samples",
+       .who_gets = "everyone, at each new version",
+       .pays_when = "all are equally fast",
+       .takes_fan_in = true,
+       .cost = [](const protocol_spec&, const plan&, round_times times) { return cost_of_first(times, times.size()); },
+       .policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }});
 }
 
 } // namespace troupe::protocols

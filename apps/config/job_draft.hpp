@@ -2,6 +2,7 @@
 // A job file on its way to a job: what reading, the rules between keys and the listing of values share. Private to this folder.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -77,6 +78,13 @@ void read_own(job_draft& draft, std::vector<assignment> unknown);
 
 /// The rules between keys, and values that are derived from others.
 void apply_rules(job_draft& draft);
+
+/// The protocol, parameter, model or data source of this name, or null.
+template <class Named>
+const Named* find_named(const std::vector<Named>& all, const std::string& name) {
+  const auto at = std::ranges::find(all, name, &Named::name);
+  return at == all.end() ? nullptr : &*at;
+}
 
 /// A protocol parameter's value as a key's.
 inline value as_value(const protocols::spec_value& v) {

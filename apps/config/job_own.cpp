@@ -16,13 +16,6 @@ namespace {
 using key_list = std::vector<key_info<loaded_job>>;
 using parameter_list = std::vector<protocols::parameter_info>;
 
-/// The kind of this name, or null.
-template <class Kind>
-const Kind* find_kind(const std::vector<Kind>& kinds, const std::string& name) {
-  const auto at = std::ranges::find(kinds, name, &Kind::name);
-  return at == kinds.end() ? nullptr : &*at;
-}
-
 void refuse_parameter(job_draft& draft, const key_list& keys, const std::string& kind, const parameter_list& parameters,
                       const assignment& a) {
   std::vector<std::string> names, siblings;
@@ -107,8 +100,8 @@ void read_own(job_draft& draft, std::vector<assignment> unknown) {
   leave_out_others(draft, unknown, "model", {"model.kind", "model.layers"}, added.models, draft.out.model_kind);
   leave_out_others(draft, unknown, "data", {"data.source"}, added.sources, draft.out.job.data.source);
   const key_list keys = job_keys(added);
-  const auto* model = draft.unclear("model.kind") ? nullptr : find_kind(added.models, draft.out.model_kind);
-  const auto* source = draft.unclear("data.source") ? nullptr : find_kind(added.sources, draft.out.job.data.source);
+  const auto* model = draft.unclear("model.kind") ? nullptr : find_named(added.models, draft.out.model_kind);
+  const auto* source = draft.unclear("data.source") ? nullptr : find_named(added.sources, draft.out.job.data.source);
   if (model != nullptr)
     read_kind(draft, keys, *model, "model", unknown, draft.out.job.own_model);
   if (source != nullptr)

@@ -2,7 +2,7 @@
 // Parameters of protocols: the catalog says which there are.
 #include "apps/config/job_draft.hpp"
 
-#include <algorithm>
+#include <array>
 #include <optional>
 
 #include <fmt/format.h>
@@ -18,16 +18,6 @@ namespace {
 using protocols::parameter_info;
 using protocols::protocol;
 using protocols::spec_value;
-
-const protocol* find_entry(const std::vector<protocol>& catalog, const std::string& name) {
-  const auto it = std::find_if(catalog.begin(), catalog.end(), [&](const auto& e) { return e.name == name; });
-  return it == catalog.end() ? nullptr : &*it;
-}
-
-const parameter_info* find_parameter(const protocol& entry, const std::string& name) {
-  const auto it = std::find_if(entry.parameters.begin(), entry.parameters.end(), [&](const auto& p) { return p.name == name; });
-  return it == entry.parameters.end() ? nullptr : &*it;
-}
 
 /// `from` as a value of the kind that `like` holds.
 std::optional<spec_value> as_spec_value(const toml_value& from, const spec_value& like) {
@@ -50,14 +40,8 @@ std::optional<spec_value> as_spec_value(const toml_value& from, const spec_value
 }
 
 std::string_view kind_name(const spec_value& v) {
-  struct namer {
-    std::string_view operator()(bool) const { return "true or false"; }
-    std::string_view operator()(std::int64_t) const { return "a whole number"; }
-    std::string_view operator()(double) const { return "a number"; }
-    std::string_view operator()(const std::string&) const { return "a text"; }
-    std::string_view operator()(const std::vector<std::string>&) const { return "a list of texts"; }
-  };
-  return std::visit(namer{}, v);
+  constexpr std::array<std::string_view, 5> names{"true or false", "a whole number", "a number", "a text", "a list of texts"};
+  return names[v.index()];
 }
 
 std::string unknown_parameter(const std::vector<protocol>& catalog, const protocol& entry, const assignment& a) {
@@ -71,7 +55,7 @@ std::string unknown_parameter(const std::vector<protocol>& catalog, const protoc
   if (const std::string likely = nearest(a.name, own); !likely.empty())
     return fmt::format("unknown key {}; did you mean {}.{}?", a.full_name(), a.section, likely);
   for (const protocol& other : catalog)
-    if (find_parameter(other, a.name) != nullptr)
+    if (find_named(other.parameters, a.name) != nullptr)
       return fmt::format("{} is a parameter of {}, not of {}; put it into [protocol.{}]", a.name, other.name, entry.name,
                          other.name);
   return own.empty() ? fmt::format("unknown key {}; {} takes no parameters", a.full_name(), entry.name)
@@ -111,7 +95,7 @@ void read_parameter(job_draft& draft, const std::vector<protocol>& catalog, cons
       spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.what));
     return;
   }
-  const parameter_info* parameter = find_parameter(entry, a.name);
+  const parameter_info* parameter = find_named(entry.parameters, a.name);
   if (parameter == nullptr) {
     draft.problems.add(a.key_at, unknown_parameter(catalog, entry, a));
     return;
@@ -144,7 +128,7 @@ void refuse_protocol(job_draft& draft, const std::vector<protocol>& catalog, con
 void read_given(job_draft& draft, const std::vector<protocol>& catalog, const protocol* own) {
   // What stands beside protocol.name comes first: it wins over a table of the same protocol.
   for (const auto& [name, assignments] : draft.parameters) {
-    const protocol* entry = name.empty() ? own : find_entry(catalog, name);
+    const protocol* entry = name.empty() ? own : find_named(catalog, name);
     if (entry == nullptr) {
       if (!name.empty())
         refuse_protocol(draft, catalog, name);
@@ -177,7 +161,7 @@ void switch_protocol(job_draft& draft, const protocol& entry) {
 const protocol* choose(job_draft& draft, const std::vector<protocol>& catalog, const std::string& asked) {
   const place at{{0, 0}, "--protocols " + asked, 1};
   const std::vector<std::string> parts = split_outside_brackets(asked, ':');
-  const protocol* entry = find_entry(catalog, parts.front());
+  const protocol* entry = find_named(catalog, parts.front());
   if (entry == nullptr) {
     const reading read = read_value({parts.front(), {}}, protocol_names(catalog));
     draft.problems.add(at, fmt::format("protocol.name = \"{}\" {}", parts.front(), read.wrong));
@@ -207,7 +191,7 @@ const protocol* choose(job_draft& draft, const std::vector<protocol>& catalog, c
 void read_protocols(job_draft& draft, const std::string& asked) {
   const std::vector<protocol> catalog = protocols::catalog(draft.out.added.protocols);
   protocols::protocol_spec& own = draft.out.job.protocol;
-  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_named(catalog, own.name);
   read_given(draft, catalog, chosen);
   if (!asked.empty())
     chosen = choose(draft, catalog, asked);
@@ -224,7 +208,7 @@ void read_protocols(job_draft& draft, const std::string& asked) {
 void complete_protocol(job_draft& draft) {
   const std::vector<protocol> catalog = protocols::catalog(draft.out.added.protocols);
   protocols::protocol_spec& own = draft.out.job.protocol;
-  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_entry(catalog, own.name);
+  const protocol* chosen = draft.unclear("protocol.name") ? nullptr : find_named(catalog, own.name);
   if (chosen != nullptr)
     for (const auto& parameter : chosen->parameters)
       own.parameters.emplace(parameter.name, parameter.default_for(own));

@@ -242,12 +242,10 @@ std::string shares_samples(const protocols::protocol& runs) {
 void apply_protocol_rules(job_draft& draft) {
   if (draft.out.job.data.partition != "by-worker" || draft.unclear("protocol.name"))
     return;
-  const auto& added = draft.out.added.protocols;
-  for (const protocols::protocol_spec& spec : protocols::planned_protocols(draft.out.job.protocol, added))
-    if (const auto runs = protocols::find_protocol(spec.name, added))
-      if (const std::string why = shares_samples(*runs); !why.empty())
-        draft.refuse("data.partition",
-                     fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", spec.name, why));
+  for (const auto& runs : protocols::planned_protocols(draft.out.job.protocol, draft.out.added.protocols))
+    if (const std::string why = shares_samples(runs); !why.empty())
+      draft.refuse("data.partition",
+                   fmt::format("data.partition = \"by-worker\" does not go with {}, {}; write \"shuffled\"", runs.name, why));
 }
 
 void apply_rules(job_draft& draft) {

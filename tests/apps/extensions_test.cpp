@@ -85,6 +85,7 @@ TEST(Extensions, AutoChoosesAmongThemToo) {
   const auto loaded = load(sets);
   ASSERT_TRUE(loaded) << loaded.error().text();
   EXPECT_EQ(loaded->job.protocol.parameters.at("candidates"), (protocols::spec_value{std::vector<std::string>{"sync", "mine"}}));
+  EXPECT_THAT(actors::missing_names(loaded->job, {}), ::testing::Contains("protocol \"mine\"")) << "a node without it says so";
 }
 
 TEST(Extensions, WhatTheyDoNotTakeIsRefusedWithWhatTheyDo) {

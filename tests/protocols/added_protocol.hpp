@@ -8,21 +8,18 @@ namespace troupe::protocols {
 
 inline protocol paced_protocol() {
   const auto pace = whole("pace", 6, 1, "local steps between communications");
-  return round_protocol({
-      .name = "paced",
-      .summary = "local SGD of a program of one's own",
-      .round_is_full = "all have pushed",
-      .who_gets = "everyone in the next round",
-      .parameters = {pace},
-      .period = pace,
-      .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },
-      .cost =
-          [pace](const protocol_spec& spec, const plan&) {
-            return [h = pace.of(spec)](std::span<const step_time> times) { return cost_of_local_steps(times, h); };
-          },
-      .policy = [](const protocol_spec&, std::uint64_t seed) { return std::make_unique<local_sgd>(local_options{}, seed); },
-      .task = [](const protocol_spec&) { return std::make_unique<local_task>(); },
-  });
+  return round_protocol(
+      {.name = "paced",
+       .summary = "local SGD of a program of one's own",
+       .round_is_full = "all have pushed",
+       .who_gets = "everyone in the next round",
+       .parameters = {pace},
+       .period = pace,
+       .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },
+       .cost = [pace](const protocol_spec& spec, const plan&,
+                      round_times times) { return cost_of_local_steps(times, pace.of(spec)); },
+       .policy = [](const protocol_spec&, std::uint64_t seed) { return std::make_unique<local_sgd>(local_options{}, seed); },
+       .task = [](const protocol_spec&) { return std::make_unique<local_task>(); }});
 }
 
 } // namespace troupe::protocols
