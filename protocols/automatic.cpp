@@ -107,7 +107,7 @@ protocol auto_protocol(const std::vector<protocol>& others) {
        .summary = "measures step times and switches between its candidates at a round's boundary",
        .round_is_full = "as the protocol chosen",
        .who_gets = "as the protocol chosen",
-       .pays_when = "nobody knows beforehand",
+       .pays_when = "you do not know in advance",
        .parameters = {candidates},
        .keeps =
            [known, specs_of](const protocol_spec& spec) {

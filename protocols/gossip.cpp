@@ -159,7 +159,7 @@ protocol gossip_protocol() {
           .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
           .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
           .who_gets = "peers drawn at random, after each step; nobody waits",
-          .pays_when = "the link is slow, and nobody must be indispensable",
+          .pays_when = "the link is slow, and any worker may die",
           .centreless = true,
           .parameters = {peers},
           .check = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
