@@ -155,5 +155,8 @@ class Runner:
                 child.kill()
                 child.wait()
             said.seek(0)
-            begun = re.findall(r"^\[ RUN      \] (\S+)", said.read(), re.M)
+            text = said.read()
+        if failed := re.search(r"^\[  FAILED  \] ([^\s,]+)", text, re.M):  # those behind it are begun, too, and skipped
+            return failed[1]
+        begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)
         return begun[-1] if begun else "(before any test)"
