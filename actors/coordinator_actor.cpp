@@ -237,8 +237,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
 void coordinator_state::resume_clock() {
   activity_.enter("runs");
   last_progress_ = std::chrono::steady_clock::now();
-  clock_.resume();
-  timers_.resume();
+  run(clock_, timers_, true);
 }
 
 void coordinator_state::on_report(const protocols::report& msg) {

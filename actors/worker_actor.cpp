@@ -94,11 +94,8 @@ worker_actor::behavior_type worker_state::make_behavior() {
         for (auto& hear : std::exchange(parked_, {}))
           hear();
       },
-      [this](pause_order) { clock_.pause(); },
-      [this](protocols::resume_order) {
-        clock_.resume();
-        timers_.resume();
-      },
+      [this](pause_order) { run(clock_, timers_, false); },
+      [this](protocols::resume_order) { run(clock_, timers_, true); },
       [this](const protocols::fetch_order& msg) { perform(setup_.machine->on(msg)); },
       [this](const protocols::expired& msg) {
         auto due = timers_.fire(msg.timer);

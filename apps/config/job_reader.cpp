@@ -257,8 +257,7 @@ void move_parameters(job_draft& draft, std::vector<assignment>& all, const std::
                                               a->full_name(), to_text(a->what), files_protocol, named_by, now)});
     a->section += "." + files_protocol;
   }
-  if (std::ranges::any_of(protocols::catalog(draft.out.added.protocols),
-                          [&](const auto& entry) { return entry.name == files_protocol; }))
+  if (protocols::find_protocol(files_protocol, draft.out.added.protocols))
     std::rotate(all.begin(), begin, all.end()); // it wins over a table of that protocol
   else
     all.erase(begin, all.end());
