@@ -3,7 +3,6 @@
 #include "actors/aggregator_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/overloaded.hpp"
 #include "actors/standing_still.hpp"
 
 #include <fmt/format.h>
@@ -11,11 +10,11 @@
 namespace troupe::actors {
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue), clock_(setup_.wall),
-      timers_(clock_,
-              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-              }),
+    : self_(self), setup_(std::move(setup)), core_(setup_.landing, setup_.queue), bound_(*this, setup_.place),
+      clock_(setup_.wall), timers_(clock_,
+                                   [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                                     self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+                                   }),
       incoming_(setup_.link, clock_, timers_, incoming_timer) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   self->doing.enter("collects");
@@ -27,17 +26,20 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [this](const wire::push_end& end) { arrive(core_.add(end)); },
       [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
       [](const protocols::arrival&) {}, // the lead's
-      [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
-      [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
-      [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::close& msg) { bound_.on(msg); },
+      [this](const protocols::send_order& msg) { bound_.on(msg); },
+      [this](const protocols::drop_order& msg) { bound_.on(msg); },
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
         if (msg.epoch == protocols::plan_epoch{1})
           run(clock_, timers_, true);
-        perform(core_.machine.on(msg));
+        bound_.on(msg);
       },
-      [this](const protocols::worker_down& msg) { perform(core_.on(msg)); },
-      [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::worker_down& msg) {
+        core_.forget(msg);
+        bound_.on(msg);
+      },
+      [this](const protocols::holder_down& msg) { bound_.on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](const protocols::resume_order&) { run(clock_, timers_, true); },
       [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
@@ -59,9 +61,9 @@ holder_control::behavior_type aggregator_state::make_behavior() {
 /// Once it has all that its round can be made of, the lead is who closes that.
 actor_report aggregator_state::report() const {
   auto out = self_->report();
-  const auto round = core_.machine.current().value + 1;
-  const auto children = core_.machine.children_missing();
-  const auto workers = core_.machine.workers_missing();
+  const auto round = bound_.machine().current().value + 1;
+  const auto children = bound_.machine().children_missing();
+  const auto workers = bound_.machine().workers_missing();
   if (!pending_.empty()) {
     out.state = "sums";
   } else if (incoming_.carries()) {
@@ -84,46 +86,40 @@ actor_report aggregator_state::report() const {
 }
 
 /// A push, or a child's sum, has arrived when the emulated link, if there is one, has let it through.
-template <class Complete>
-void aggregator_state::arrive(const std::optional<Complete>& complete) {
-  if (!complete)
+template <class Message>
+void aggregator_state::arrive(std::optional<complete<Message>> what) {
+  if (!what)
     return;
-  auto hear = [this, what = *complete] { perform(core_.machine.on(what)); };
+  const auto bytes = what->bytes();
+  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
   if (incoming_.delays())
-    incoming_.send(core_.bytes_of(*complete), std::move(hear));
+    incoming_.send(bytes, std::move(hear));
   else
     hear();
 }
 
-void aggregator_state::perform(const protocols::holder_effects& effects) {
-  for (const auto& effect : effects)
-    std::visit(overloaded{
-                   [this](const protocols::send_arrival& e) { caf::anon_send(peers_->holders[0], e.what); },
-                   [](const protocols::apply_round&) { throw std::logic_error("an aggregator was asked to apply"); },
-                   [this](const protocols::forward& e) { forward(e); },
-                   [](const protocols::serve&) {}, // it has no parameters to send
-                   [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                   [](const protocols::retain&) {}, // the parameters' business
-                   [](const protocols::release&) {},
-                   [](const protocols::report&) {},
-               },
-               effect);
+void aggregator_state::apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&) {
+  throw std::logic_error("an aggregator was asked to apply");
 }
 
-void aggregator_state::forward(const protocols::forward& what) {
-  auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(what.round.ver), std::ssize(what.sum)}};
-  auto [tensors, terms] = core_.take(what.sum, what.round.keep);
+void aggregator_state::broken(const std::string& what) {
+  self_->doing.failed(what);
+}
+
+void aggregator_state::forward(const protocols::close& round, const protocols::operands<tensor>& sum) {
+  auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(round.ver), std::ssize(sum)}};
+  gathered_terms terms(sum);
   pending_sum next;
-  next.ver = what.round.ver;
-  next.terms = std::move(tensors);
-  if (!terms.empty()) {
+  next.ver = round.ver;
+  if (!terms.terms.empty()) {
     next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
-    setup_.queue->weighted_sum(terms, next.sum.as<float>(), setup_.floats);
+    setup_.queue->weighted_sum(terms.terms, next.sum.as<float>(), setup_.floats);
   }
+  next.terms = std::move(terms.tensors);
   next.mark = core_.held.mark();
   pending_.push_back(std::move(next));
   watch_.begin(&*self_, *setup_.queue);
-  setup_.queue->notify([me = holder_control{self_}, ver = what.round.ver, span = std::move(span)] {
+  setup_.queue->notify([me = holder_control{self_}, ver = round.ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
   });

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -14,6 +16,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
 #include "actors/training_clock.hpp"
+#include "protocols/binding/holder_binding.hpp"
 
 namespace troupe::actors {
 
@@ -40,6 +43,26 @@ public:
   holder_control::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
+  // The World of its binding (holder_binding.hpp). It has no lead and no parameters.
+  using tensor = kernels::buffer;
+  protocols::nanoseconds now() const { return clock_.now(); }
+  void pause() {}
+  void go_on() {}
+  void arm(const protocols::arm_timer&) {}
+  void tell_lead(const protocols::arrival& what) { caf::anon_send(peers_->holders[0], what); }
+  template <class Order>
+  void tell_others(const Order&, protocols::nanoseconds) {}
+  void apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&);
+  void forward(const protocols::close& round, const protocols::operands<tensor>& sum);
+  void serve(const protocols::send_order&) {}
+  tensor parameters() const { return {}; }
+  void tell_coordinator(const protocols::report&) {}
+  void broken(const std::string& what);
+  template <class Message>
+  void tells_itself(const Message&) {}
+  void decided(const protocols::lead_effects&) {}
+  void retains(std::size_t) {}
+
 private:
   /// The emulated link's; the machine has none.
   static constexpr protocols::timer_id incoming_timer{1};
@@ -52,16 +75,15 @@ private:
   };
 
   actor_report report() const;
-  template <class Complete>
-  void arrive(const std::optional<Complete>& complete);
-  void perform(const protocols::holder_effects& effects);
-  void forward(const protocols::forward& what);
+  template <class Message>
+  void arrive(std::optional<complete<Message>> what);
   void summed(protocols::version ver);
   void send_part(const wire::partial_part& head, const kernels::buffer& part);
 
   measured_pointer<holder_control> self_;
   aggregator_setup setup_;
   holder_core core_;
+  protocols::holder_binding<aggregator_state> bound_;
   peers_ptr peers_;
   std::deque<pending_sum> pending_;
   training_clock clock_;

@@ -42,21 +42,10 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
       [this](const inspect_query&) { return report(); },
       [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
       [this](const protocols::plan& msg) {
-        members_ = msg;
-        setup_.from_workers->drop_if([this](const peer_key& key) { return !members_.has(key.first); });
-        std::erase_if(replicas_, [this](const auto& item) { return members_.rank_of(item.first) < 0; });
-        if (collecting_)
-          std::erase_if(collecting_->missing, [this](auto worker) { return members_.rank_of(worker) < 0; });
-        collect();
+        setup_.from_workers->drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
+        evaluate(collection_.on(msg));
       },
-      [this](const protocols::fetch_order& msg) {
-        if (collecting_ || msg.ver <= averaged_) // asked again, for somebody died: the plan has said so already
-          return;
-        collecting_ = collection{msg.ver, {}};
-        for (const auto& who : members_.workers)
-          collecting_->missing.insert(who.worker);
-        collect();
-      },
+      [this](const protocols::fetch_order& msg) { evaluate(collection_.on(msg)); },
       [this](compute_finished) {
         const auto& outcome = plan_->outcome();
         auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
@@ -71,70 +60,41 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
 actor_report evaluator_state::report() const {
   auto out = self_->report();
   out.fields = {{"version", std::to_string(ver_.value)}};
-  if (!collecting_)
+  if (!collection_.collects())
     return out;
-  for (auto worker : collecting_->missing)
-    out.waits_for.push_back("worker " + std::to_string(worker.value));
-  out.waits_on = "replicas of version " + std::to_string(collecting_->ver.value);
+  for (const auto& who : collection_.missing())
+    out.waits_for.push_back("worker " + std::to_string(who.worker.value));
+  out.waits_on = "replicas of version " + std::to_string(collection_.collected().value);
   return out;
 }
 
 void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
-  const auto from = head.what.from;
-  replica_of whole{{head.what.round}, head.what.weight, {}, from, head.what.made};
+  std::optional<kernels::buffer> replica;
   if (head.where.begin < head.where.end) {
-    const peer_key key{from, head.what.round};
+    const peer_key key{head.what.from, head.what.round};
     setup_.from_workers->add(key, {head.where.begin, head.where.end}, payload);
-    auto parameters = setup_.from_workers->take(key);
-    if (!parameters)
+    replica = setup_.from_workers->take(key);
+    if (!replica)
       return;
-    whole.parameters = std::move(*parameters);
   }
-  if (!members_.has(from) || whole.ver <= averaged_)
-    return;
-  replicas_[from.worker] = std::move(whole);
-  collect();
+  evaluate(collection_.on(head.what, std::move(replica)));
 }
 
-/// Goes on to evaluate once everybody who is still there has sent.
-void evaluator_state::collect() {
-  if (!collecting_)
+/// None yet: nothing to do.
+void evaluator_state::evaluate(std::optional<collection::average> whole) {
+  if (!whole)
     return;
-  for (const auto& [worker, has] : replicas_)
-    if (has.ver == collecting_->ver)
-      collecting_->missing.erase(worker);
-  if (!collecting_->missing.empty())
-    return;
-  averaged_ = collecting_->ver;
-  collecting_.reset();
-  auto mean = average();
-  made_.clear();
-  for (const auto& [worker, has] : replicas_)
-    made_.emplace_back(has.from, has.made);
-  replicas_.clear();
-  evaluate(averaged_, std::move(mean));
-}
-
-/// Over those with a weight; if nobody has one, each has diverged, and the average shows it. In worker order.
-kernels::buffer evaluator_state::average() {
-  double total = 0, count = 0;
-  for (const auto& [worker, has] : replicas_)
-    if (has.parameters) {
-      total += has.weight;
-      ++count;
-    }
-  std::vector<kernels::term> terms;
-  std::size_t bytes = 0;
-  for (const auto& [worker, has] : replicas_)
-    if (has.parameters && (has.weight > 0 || total == 0)) {
-      terms.push_back({has.parameters.as<const float>(), total > 0 ? has.weight / total : 1 / count});
-      bytes = has.parameters.bytes();
-    }
-  if (terms.empty())
-    return {};
-  auto mean = setup_.queue->allocate_host(bytes);
-  host_queue_->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
-  return mean;
+  kernels::buffer mean;
+  if (!whole->terms.empty()) {
+    std::vector<kernels::term> terms;
+    for (const auto& part : whole->terms)
+      terms.push_back({part.what.as<const float>(), part.weight});
+    const auto bytes = whole->terms.front().what.bytes();
+    mean = setup_.queue->allocate_host(bytes);
+    host_queue_->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
+  }
+  made_ = std::move(whole->made);
+  evaluate(whole->ver, std::move(mean));
 }
 
 void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {

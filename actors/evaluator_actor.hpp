@@ -2,10 +2,8 @@
 // The evaluator: takes one version of the parameters and measures loss and accuracy.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -13,6 +11,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
 #include "actors/worker_actor.hpp"
+#include "protocols/binding/replica_collection.hpp"
 #include "tensor/plan.hpp"
 
 namespace troupe::actors {
@@ -45,23 +44,11 @@ private:
     std::int64_t rows = 0, correct = 0;
   };
 
-  /// An average that is being collected.
-  struct collection {
-    protocols::version ver;
-    std::set<protocols::worker_id> missing;
-  };
-  struct replica_of {
-    protocols::version ver;
-    double weight = 0;
-    kernels::buffer parameters; ///< empty: it has none
-    protocols::member from;
-    protocols::step_count made;
-  };
+  using collection = protocols::replica_collection<kernels::buffer>;
 
   actor_report report() const;
   void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
-  void collect();
-  kernels::buffer average();
+  void evaluate(std::optional<collection::average> whole);
   void evaluate(protocols::version ver, kernels::buffer parameters);
   void next_batch();
   void finish();
@@ -72,10 +59,7 @@ private:
   std::shared_ptr<kernels::backend> host_queue_; ///< for averages
   batch_loader test_, train_;
   peers_ptr peers_;
-  protocols::plan members_; ///< the newest plan
-  std::optional<collection> collecting_;
-  protocols::version averaged_;                         ///< the last; an average is of version 1 or later
-  std::map<protocols::worker_id, replica_of> replicas_; ///< the newest of each member
+  collection collection_;
   // the evaluation under way
   protocols::version ver_;
   std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< by those whose replicas it is the average of

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What shards and aggregators share: incoming pushes and partial sums, the holder machine, arrivals.
+// What shards and aggregators share: pushes and partial sums that are coming in, and memory that a device still reads.
 #pragma once
 
 #include <memory>
 
 #include "actors/messages/role.hpp"
 #include "actors/push_inbox.hpp"
-#include "protocols/holder.hpp"
+#include "protocols/binding/operand.hpp"
 
 namespace troupe::actors {
 
@@ -24,59 +24,48 @@ struct holder_landing {
   std::shared_ptr<partial_assembler> partials;
 };
 
-/// The tensors of a sum, out of the store: they stay alive here until the device has read them.
+/// The tensors of a sum: they stay alive here until the device has read them.
 struct gathered_terms {
+  explicit gathered_terms(const protocols::operands<kernels::buffer>& sum) {
+    for (const auto& part : sum) {
+      tensors.push_back(part.what);
+      terms.push_back({part.what.as<const float>(), part.weight});
+    }
+  }
   std::vector<kernels::buffer> tensors;
   std::vector<kernels::term> terms;
 };
 
-/// Translates what a holder hears into what its machine hears. The driver performs the effects.
+/// Puts together what comes to a holder, for its binding to hear.
 class holder_core {
 public:
-  holder_core(protocols::holder_place place, const holder_landing& landing, std::shared_ptr<kernels::backend> queue)
-      : machine(place), held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)),
-        partials_(inbox_of(landing.partials)) {}
+  holder_core(const holder_landing& landing, std::shared_ptr<kernels::backend> queue)
+      : held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)), partials_(inbox_of(landing.partials)) {}
   holder_core(const holder_core&) = delete;
   holder_core& operator=(const holder_core&) = delete;
 
-  /// The push, once it is complete: what the machine is to hear.
+  /// The push, once it is complete.
   template <class Payload>
-  std::optional<protocols::push> add(const wire::push_part& head, const Payload& payload) {
+  std::optional<complete<protocols::push>> add(const wire::push_part& head, const Payload& payload) {
     came.bytes += static_cast<std::uint64_t>(head.where.end - head.where.begin) * sizeof(float);
-    return counted(inbox_.add(head, payload, store));
+    return counted(inbox_.add(head, payload));
   }
-  std::optional<protocols::push> add(const wire::push_end& end) { return counted(inbox_.add(end, store)); }
+  std::optional<complete<protocols::push>> add(const wire::push_end& end) { return counted(inbox_.add(end)); }
   /// Likewise a child's sum.
   template <class Payload>
-  std::optional<protocols::partial> add(const wire::partial_part& head, const Payload& payload) {
-    protocols::partial done{head.from, head.ver, {}};
+  std::optional<complete<protocols::partial>> add(const wire::partial_part& head, const Payload& payload) {
+    complete<protocols::partial> done{{head.from, head.ver, {}}};
     if (!head.empty) {
       partial_key key{head.from, head.ver};
       if (!partials_.add(key, {head.where.begin, head.where.end}, payload))
         return std::nullopt;
-      auto sum = partials_.take(key);
-      if (!sum)
+      done.tensor = partials_.take(key);
+      if (!done.tensor)
         return std::nullopt;
-      done.sum = store.keep(std::move(*sum));
     }
     return done;
   }
-  protocols::holder_effects on(const protocols::worker_down& msg) {
-    inbox_.drop(msg.worker, msg.life);
-    return machine.on(msg);
-  }
-
-  /// `keep`: the store keeps them as well, for a later sum.
-  gathered_terms take(const std::vector<protocols::term>& sum, bool keep = false) {
-    gathered_terms taken;
-    for (const auto& part : sum) {
-      taken.tensors.push_back(store.find(part.what));
-      taken.terms.push_back({taken.tensors.back().as<const float>(), part.weight});
-      if (!keep)
-        store.drop(part.what);
-    }
-    return taken;
-  }
+  void forget(const protocols::worker_down& who) { inbox_.drop(who.worker, who.life); }
 
   /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread. Both
   /// blocks stay alive until then; the caller need not hold `what`.
@@ -85,12 +74,6 @@ public:
     queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
   }
 
-  /// What it brought takes on a link: 0 where that is a trailer alone.
-  std::size_t bytes_of(const protocols::push& what) const { return store.find(what.gradient).bytes(); }
-  std::size_t bytes_of(const protocols::partial& what) const { return store.find(what.sum).bytes(); }
-
-  protocols::holder machine;
-  ticket_store store;
   in_flight held;
   /// What workers have pushed here, since the start.
   struct {
@@ -99,9 +82,9 @@ public:
   } came;
 
 private:
-  std::optional<protocols::push> counted(std::optional<protocols::push> complete) {
-    came.pushes += complete ? 1 : 0;
-    return complete;
+  std::optional<complete<protocols::push>> counted(std::optional<complete<protocols::push>> push) {
+    came.pushes += push ? 1 : 0;
+    return push;
   }
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing) {

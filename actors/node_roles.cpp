@@ -167,7 +167,9 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   setup.inject = what_.inject;
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.machine = protocol_.make_worker(what_.protocol, {id, protocols::incarnation{life}}, what_.seed);
+  setup.life = protocols::incarnation{life};
+  setup.keeps_own = protocol_.centreless;
+  setup.machine = protocol_.make_worker(what_.protocol, {id, setup.life}, what_.seed);
   auto compute = for_role(name, device, [&] {
     return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, what_.optimizer, what_.data.batch});
   });

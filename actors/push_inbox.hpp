@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a holder keeps: pushes that are coming in, and the tensors of those that are complete.
+// Pushes that are coming in.
 #pragma once
 
 #include <algorithm>
@@ -15,25 +15,13 @@
 
 namespace troupe::actors {
 
-/// Tensors by ticket: what a machine names and its driver keeps.
-class ticket_store {
-public:
-  protocols::ticket keep(kernels::buffer tensor) {
-    auto name = protocols::ticket{++last_};
-    kept_.emplace(name.value, std::move(tensor));
-    return name;
-  }
-  /// The tensor; an empty buffer for ticket 0 and for what is gone.
-  kernels::buffer find(protocols::ticket name) const {
-    auto found = kept_.find(name.value);
-    return found == kept_.end() ? kernels::buffer{} : found->second;
-  }
-  void drop(protocols::ticket name) { kept_.erase(name.value); }
-  std::size_t size() const { return kept_.size(); }
+/// A message of which the last part has come, with the tensor that came along; none where it brings none.
+template <class Message>
+struct complete {
+  Message what;
+  std::optional<kernels::buffer> tensor{};
 
-private:
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, kernels::buffer> kept_;
+  std::size_t bytes() const { return tensor ? tensor->bytes() : 0; }
 };
 
 using push_assembler = assembler<protocols::push_id>;
@@ -44,22 +32,22 @@ class push_inbox {
 public:
   explicit push_inbox(tensor_inbox<protocols::push_id> parts) : parts_(std::move(parts)) {}
 
-  /// The push if it is complete now; its gradient is kept in `store` under the ticket that it carries.
+  /// The push if it is complete now.
   template <class Payload> ///< a buffer in host memory, or a device_tensor
-  std::optional<protocols::push> add(const protocols::wire::push_part& head, const Payload& payload, ticket_store& store) {
+  std::optional<complete<protocols::push>> add(const protocols::wire::push_part& head, const Payload& payload) {
     if (is_old(head.id)) { // what a lane has placed for it goes
       parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
       return std::nullopt;
     }
     if (!parts_.add(head.id, {head.where.begin, head.where.end}, payload))
       return std::nullopt;
-    return complete(head.id, store);
+    return take(head.id);
   }
-  std::optional<protocols::push> add(const protocols::wire::push_end& end, ticket_store& store) {
+  std::optional<complete<protocols::push>> add(const protocols::wire::push_end& end) {
     if (is_old(end.what.id))
       return std::nullopt;
     trailers_.insert_or_assign(end.what.id, end);
-    return complete(end.what.id, store);
+    return take(end.what.id);
   }
   /// Forgets what this worker had begun to send, and refuses what is still to come of this life.
   void drop(protocols::worker_id worker, protocols::incarnation life) {
@@ -78,16 +66,15 @@ private:
     return found != newest_.end() && std::pair{id.life, id.clock} <= found->second;
   }
 
-  std::optional<protocols::push> complete(const protocols::push_id& id, ticket_store& store) {
+  std::optional<complete<protocols::push>> take(const protocols::push_id& id) {
     auto trailer = trailers_.find(id);
     if (trailer == trailers_.end())
       return std::nullopt;
-    auto done = trailer->second.what;
+    complete<protocols::push> done{trailer->second.what};
     if (trailer->second.parts > 0) {
-      auto gradient = parts_.take(id);
-      if (!gradient)
+      done.tensor = parts_.take(id);
+      if (!done.tensor)
         return std::nullopt;
-      done.gradient = store.keep(std::move(*gradient));
     }
     trailers_.erase(trailer);
     newest_.insert_or_assign(id.worker, std::pair{id.life, id.clock});

@@ -15,7 +15,7 @@ void replica::dual_step(const kernels::buffer& anchor, double rho) {
   auto rate = static_cast<double>(rho);
   replace(dual_, sum({{replica_term::source::dual, {}, 1},
                       {replica_term::source::own, {}, rate},
-                      {replica_term::source::tensor, anchor, -rate}}));
+                      {replica_term::source::given, anchor, -rate}}));
 }
 
 kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
@@ -24,7 +24,7 @@ kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
   std::vector<kernels::term> parts;
   for (const auto& term : terms) {
     parts.push_back({source_of(term).as<const float>(), term.weight});
-    keep(term.tensor);
+    keep(term.what);
   }
   auto out = fresh();
   queue_.weighted_sum(parts, out.as<float>(), count_);
@@ -35,7 +35,7 @@ const kernels::buffer& replica::parameters_for(const local_update& how) {
   if (how.momentum < 0 || !velocity_)
     replace(ahead_, {});
   else
-    replace(ahead_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::tensor, velocity_, how.momentum}}));
+    replace(ahead_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, how.momentum}}));
   return ahead_ ? ahead_ : own_;
 }
 
@@ -72,7 +72,7 @@ void replica::step_with_velocity(std::vector<kernels::term> slope, const local_u
   auto moved = fresh();
   queue_.weighted_sum(slope, moved.as<float>(), count_);
   replace(velocity_, moved);
-  replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::tensor, velocity_, 1}}));
+  replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, 1}}));
   replace(ahead_, {});
 }
 
@@ -92,10 +92,10 @@ const kernels::buffer& replica::source_of(const replica_term& term) {
       queue_.fill(dual_.as<float>(), 0, count_);
     }
     return dual_;
-  case replica_term::source::tensor:
+  case replica_term::source::given:
     break;
   }
-  return term.tensor;
+  return term.what;
 }
 
 void replica::keep(const kernels::buffer& block) {

@@ -9,16 +9,13 @@
 
 #include "actors/device.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/binding/operand.hpp"
 #include "tensor/optimizer.hpp"
 
 namespace troupe::actors {
 
 /// A tensor in a sum: somebody else's, the replica's parameters or its dual variable.
-struct replica_term {
-  enum class source : std::uint8_t { tensor, own, dual } from = source::tensor;
-  kernels::buffer tensor;
-  double weight = 1;
-};
+using replica_term = protocols::operand<kernels::buffer>;
 
 /// A step on the replica: at the gradient plus proximal (w - anchor) + dual l. See protocols::local_step.
 struct local_update {

@@ -3,7 +3,6 @@
 #include "actors/shard_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/overloaded.hpp"
 #include "actors/standing_still.hpp"
 
 #include <algorithm>
@@ -23,7 +22,8 @@ constexpr std::size_t most_readings = 8;
 } // namespace
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.place, setup_.landing, setup_.queue),
+    : self_(self), setup_(std::move(setup)), core_(setup_.landing, setup_.queue),
+      bound_(*this, setup_.place, setup_.lead, setup_.per_push),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
@@ -69,56 +69,47 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
       // to the lead
       [this](const protocols::arrival& msg) {
-        auto hear = [this, here = msg]() mutable {
-          here.what.at = clock_.now();
-          if (setup_.lead)
-            perform_as_lead(setup_.lead->on(here));
-        };
+        auto hear = [this, msg] { bound_.on(msg); };
         if (incoming_.delays())
           transmit(incoming_, msg.what.id.worker, 0, std::move(hear));
         else
           hear();
       },
       // the lead's orders
-      [this](const protocols::close& msg) { perform(core_.machine.on(msg)); },
-      [this](const protocols::send_order& msg) { perform(core_.machine.on(msg)); },
-      [this](const protocols::drop_order& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::close& msg) { bound_.on(msg); },
+      [this](const protocols::send_order& msg) { bound_.on(msg); },
+      [this](const protocols::drop_order& msg) { bound_.on(msg); },
       // the control plane
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
-        if (!leads() && msg.epoch == protocols::plan_epoch{1})
+        if (!bound_.leads_job() && msg.epoch == protocols::plan_epoch{1})
           run(clock_, timers_, true);
-        perform(core_.machine.on(msg));
-        if (setup_.lead)
-          perform_as_lead(setup_.lead->on(msg));
+        bound_.on(msg);
       },
       [this](const protocols::worker_down& msg) {
-        perform(core_.on(msg));
-        if (setup_.lead)
-          perform_as_lead(setup_.lead->on(msg));
+        core_.forget(msg);
+        bound_.on(msg);
       },
-      [this](const protocols::holder_down& msg) { perform(core_.machine.on(msg)); },
+      [this](const protocols::holder_down& msg) { bound_.on(msg); },
       [this](pause_order) {
-        if (leads())
+        if (bound_.leads_job())
           return;
         run(clock_, timers_, false);
         if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
           incoming_.deliver_all();
       },
       [this](const protocols::resume_order& msg) {
-        if (!leads())
+        if (!bound_.leads_job())
           return run(clock_, timers_, true);
-        head_start_ = clock_.now() - decided_at_;
-        perform_as_lead(setup_.lead->on(msg));
-        head_start_ = 0;
+        bound_.on(msg);
       },
       [this](const protocols::hold_order& msg) {
-        if (leads())
-          perform_as_lead(setup_.lead->on(msg));
+        if (bound_.leads_job())
+          bound_.on(msg);
       },
       [this](const protocols::fetch_order& msg) {
-        if (leads())
-          perform_as_lead(setup_.lead->on(msg));
+        if (bound_.leads_job())
+          bound_.on(msg);
       },
       [this](const inspect_query&) { return report(); },
       [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
@@ -126,8 +117,8 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const piece_landed& msg) { deliver(msg); },
       [this](waiting_query) {
         std::vector<std::uint32_t> names;
-        if (leads())
-          for (auto worker : setup_.lead->waiting_for())
+        if (bound_.leads_job())
+          for (auto worker : bound_.decides()->waiting_for())
             names.push_back(worker.value);
         return names;
       },
@@ -141,8 +132,8 @@ shard_control::behavior_type shard_state::make_behavior() {
           outgoing_.expired();
         else if (due->timer == orders_timer)
           orders_.expired();
-        else if (setup_.lead)
-          perform_as_lead(setup_.lead->on(*due));
+        else
+          bound_.on(*due);
       },
       // the device
       [this](protocols::version ver) { applied(ver); },
@@ -153,26 +144,26 @@ shard_control::behavior_type shard_state::make_behavior() {
 }
 
 /// A push is complete: it has arrived when the emulated link, if there is one, has let it through.
-void shard_state::arrive(const std::optional<protocols::push>& complete) {
-  if (!complete)
+void shard_state::arrive(std::optional<complete<protocols::push>> what) {
+  if (!what)
     return;
-  auto hear = [this, what = *complete]() mutable {
-    what.at = clock_.now();
-    perform(core_.machine.on(what));
-  };
+  const auto worker = what->what.id.worker;
+  const auto bytes = what->bytes();
+  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
   if (incoming_.delays())
-    transmit(incoming_, complete->id.worker, core_.bytes_of(*complete), std::move(hear));
+    transmit(incoming_, worker, bytes, std::move(hear));
   else
     hear();
 }
 
 /// A child's sum, likewise.
-void shard_state::arrive(const std::optional<protocols::partial>& complete) {
-  if (!complete)
+void shard_state::arrive(std::optional<complete<protocols::partial>> what) {
+  if (!what)
     return;
-  auto hear = [this, what = *complete] { perform(core_.machine.on(what)); };
+  const auto bytes = what->bytes();
+  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
   if (incoming_.delays() && clock_.running())
-    incoming_.send(core_.bytes_of(*complete), std::move(hear));
+    incoming_.send(bytes, std::move(hear));
   else
     hear();
 }
@@ -186,118 +177,84 @@ void shard_state::transmit(emulated_link& over, protocols::worker_id whose, std:
   });
 }
 
-void shard_state::perform(const protocols::holder_effects& effects) {
-  for (const auto& effect : effects)
-    std::visit(overloaded{
-                   [this](const protocols::send_arrival& e) {
-                     if (setup_.lead)
-                       perform_as_lead(setup_.lead->on(e.what));
-                     else
-                       caf::anon_send(peers_->holders[0], e.what);
-                   },
-                   [this](const protocols::apply_round& e) { apply(e); },
-                   [](const protocols::forward&) { throw std::logic_error("a shard was asked to forward"); },
-                   [this](const protocols::serve& e) { serve(e.what); },
-                   [this](const protocols::discard& e) { core_.store.drop(e.what); },
-                   [this](const protocols::retain& e) { retained_[e.as] = newest_; },
-                   [this](const protocols::release& e) { retained_.erase(e.what); },
-                   [this](const protocols::report& e) {
-                     note(e);
-                     if (e.what == protocols::report::kind::held)
-                       hold();
-                     if (leads() && peers_->coordinator)
-                       caf::anon_send(peers_->coordinator, e);
-                   },
-               },
-               effect);
+void shard_state::forward(const protocols::close&, const protocols::operands<tensor>&) {
+  throw std::logic_error("a shard was asked to forward");
 }
 
-void shard_state::perform_as_lead(const protocols::lead_effects& effects) {
-  if (leads() && !setup_.lead->held())
-    run(clock_, timers_, true);
-  for (const auto& effect : effects)
-    std::visit(overloaded{
-                   [this](const protocols::close& e) { broadcast(e); },
-                   [this](const protocols::send_order& e) { broadcast(e); },
-                   [this](const protocols::drop_order& e) { broadcast(e); },
-                   [this](const protocols::retain& e) { perform(core_.machine.on(e)); },
-                   [this](const protocols::release& e) { perform(core_.machine.on(e)); },
-                   [this](const protocols::arm_timer& e) { timers_.arm(e); },
-                   [this](const protocols::report& e) {
-                     if (e.what == protocols::report::kind::held) {
-                       decided_at_ = clock_.now();
-                       return perform(core_.machine.on(e));
-                     }
-                     note(e);
-                     if (leads()) // where every shard has its own versions, the lead's are the job's
-                       caf::anon_send(peers_->coordinator, e);
-                   },
-               },
-               effect);
+void shard_state::tell_coordinator(const protocols::report& what) {
+  using kind = protocols::report::kind;
+  if (what.what == kind::round_closed)
+    staleness_ = what.staleness;
+  if (what.what == kind::push_refused || what.what == kind::push_not_finite)
+    activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", what.ver.value, what.worker.value,
+                                 what.what == kind::push_refused ? what.text : "it is not finite"));
+  if (bound_.leads_job() && peers_->coordinator) // where every shard has its own versions, the lead's are the job's
+    caf::anon_send(peers_->coordinator, what);
 }
 
-/// Everyone else first: they work while this shard does. Where each shard applies pushes alone, its orders are its own, but for
-/// what the evaluator asks of all.
+void shard_state::broken(const std::string& what) {
+  activity_.failed(what);
+  if (peers_ && peers_->coordinator)
+    caf::anon_send(peers_->coordinator, protocols::report{.what = protocols::report::kind::note,
+                                                          .text = fmt::format("shard {}: {}", setup_.place.self.value, what)});
+}
+
 template <class Order>
-void shard_state::broadcast(const Order& order) {
-  bool for_all = !setup_.per_push;
-  if constexpr (std::is_same_v<Order, protocols::send_order>)
-    for_all = for_all || order.to == std::vector{protocols::evaluator};
+void shard_state::tell_others(const Order& order, protocols::nanoseconds head_start) {
+  if (peers_->holders.size() < 2)
+    return;
   auto tell = [peers = peers_, order] {
     for (std::size_t i = 1; i < peers->holders.size(); ++i)
       caf::anon_send(peers->holders[i], order);
   };
-  // Parameters that were held back are ordered as if the close had done so.
-  if (for_all && peers_->holders.size() > 1 && orders_.delays() && clock_.running())
-    orders_.send(0, std::move(tell), std::is_same_v<Order, protocols::send_order> ? head_start_ : 0);
-  else if (for_all)
+  if (orders_.delays() && clock_.running())
+    orders_.send(0, std::move(tell), head_start);
+  else
     tell();
-  perform(core_.machine.on(order));
 }
 
 /// With the pushes that are in it, so that a reader of the trace sees where they came from.
-open_span shard_state::span_of(const protocols::apply_round& what) const {
+open_span shard_state::span_of(const protocols::close& round, std::size_t terms) const {
   std::vector<std::int64_t> pushes;
   if (setup_.trace && setup_.trace->records())
-    for (const auto& part : what.round.contributions) {
+    for (const auto& part : round.contributions) {
       pushes.push_back(part.id.worker.value);
       pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
     }
   return {setup_.trace,
           span_kind::apply,
           setup_.place.self.value,
-          {signed_of(what.round.ver), std::ssize(what.sum)},
+          {signed_of(round.ver), static_cast<std::int64_t>(terms)},
           std::move(pushes)};
 }
 
-void shard_state::apply(const protocols::apply_round& what) {
-  auto span = span_of(what);
-  auto [tensors, terms] = core_.take(what.sum, what.round.keep);
+void shard_state::apply(const protocols::close& round, const protocols::operands<tensor>& sum,
+                        const std::optional<tensor>& backup) {
+  auto span = span_of(round, sum.size());
+  auto [tensors, terms] = gathered_terms(sum);
   pending_apply next;
-  next.ver = what.round.ver;
+  next.ver = round.ver;
   next.terms = std::move(tensors);
   if (terms.empty()) {
     next.parameters = newest_; // every push was refused: a version without a step
   } else {
-    next.parameters = place_for(what.round);
-    if (what.round.compensate.lambda != 0) {
-      const auto& backup = retained_.at(what.round.compensate.backup);
+    next.parameters = place_for(round);
+    if (round.compensate.lambda != 0 && backup) {
       auto compensated =
-          step_.compensated(terms.front().data, newest_.as<const float>(), backup.as<const float>(), what.round.compensate);
+          step_.compensated(terms.front().data, newest_.as<const float>(), backup->as<const float>(), round.compensate);
       terms.front().data = compensated.as<const float>();
-      next.terms.insert(next.terms.end(), {std::move(compensated), backup});
+      next.terms.insert(next.terms.end(), {std::move(compensated), *backup});
     }
-    step_.begin(what.round);
+    step_.begin(round);
   }
-  const protocols::send_order order{what.round.send_epoch, what.round.ver,      what.round.key,
-                                    what.round.send_to,    what.round.position, what.round.period};
+  const protocols::send_order order{round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period};
   // Each partition is on its way while the next one is computed; over an emulated link, when all of them are. What a device
   // computes takes less than its reports would: all of it is sent then.
   const bool device = !setup_.queue->on_host();
   const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
   for (auto part : device ? std::vector{setup_.range} : setup_.partitions) {
     if (!terms.empty())
-      step_.apply(terms, what.round, newest_.as<const float>(), next.parameters.as<float>(),
+      step_.apply(terms, round, newest_.as<const float>(), next.parameters.as<float>(),
                   {part.begin - setup_.range.begin, part.end - setup_.range.begin});
     if (at_once)
       setup_.queue->notify([peers = peers_, order, piece = cut(next.parameters, part)] { send(*peers, order, piece); });
@@ -338,15 +295,6 @@ void shard_state::applied(protocols::version ver) {
     send_all(order);
 }
 
-void shard_state::note(const protocols::report& what) {
-  using kind = protocols::report::kind;
-  if (what.what == kind::round_closed)
-    staleness_ = what.staleness;
-  if (what.what == kind::push_refused || what.what == kind::push_not_finite)
-    activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", what.ver.value, what.worker.value,
-                                 what.what == kind::push_refused ? what.text : "it is not finite"));
-}
-
 /// In a tree of aggregators it comes in the sum of one of them.
 std::string shard_state::who_brings_push_of(protocols::worker_id worker) const {
   const auto child = setup_.through.find(worker);
@@ -359,27 +307,27 @@ actor_report shard_state::report() const {
   auto out = self_->report();
   if (!pending_.empty())
     out.state = "applies";
-  else if (leads() && !clock_.running())
+  else if (bound_.leads_job() && !clock_.running())
     out.state = "holds";
-  if (const auto children = core_.machine.waiting_for(); !children.empty()) { // the round is closed
+  if (const auto children = bound_.machine().waiting_for(); !children.empty()) { // the round is closed
     for (auto child : children)
       out.waits_for.push_back(fmt::format("aggregator {}", child.value));
     out.waits_on = fmt::format("sums of round {}", ready_version_.value + 1);
-  } else if (!leads()) {
+  } else if (!bound_.leads_job()) {
     out.waits_for.push_back("shard 0");
     out.waits_on = fmt::format("what round {} is made of", ready_version_.value + 1);
   } else if (out.state == "holds") {
     out.waits_for.push_back("evaluator 0");
     out.waits_on = fmt::format("the loss of version {}", ready_version_.value);
   } else if (pending_.empty()) {
-    for (auto worker : setup_.lead->waiting_for())
+    for (auto worker : bound_.decides()->waiting_for())
       if (!on_links_.contains(worker))
         out.waits_for.push_back(who_brings_push_of(worker));
     out.waits_for.erase(std::ranges::unique(out.waits_for).begin(), out.waits_for.end()); // neighbours share an aggregator
     out.waits_on = fmt::format("gradients of round {}", ready_version_.value + 1);
   }
   const bool sums = !setup_.place.children.empty() && incoming_.carries() && on_links_.empty();
-  if (sums || (!on_links_.empty() && (!leads() || out.waits_for.empty()))) {
+  if (sums || (!on_links_.empty() && (!bound_.leads_job() || out.waits_for.empty()))) {
     out.state = "is behind a slow link";
     out.waits_for.clear();
     out.waits_on = "what is under way on its emulated link: ";
@@ -391,7 +339,7 @@ actor_report shard_state::report() const {
                 {"pushes", std::to_string(core_.came.pushes)},
                 {"bytes_received", std::to_string(core_.came.bytes)},
                 {"on_links", std::to_string(on_links_.size())}};
-  if (leads())
+  if (bound_.leads_job())
     out.fields["staleness"] = std::to_string(staleness_);
   return out;
 }
@@ -507,8 +455,8 @@ void shard_state::send(const role_peers& peers, const protocols::send_order& ord
                    what.data);
 }
 
-/// The lead's: the version is made here, and others wait for the order to make it, too.
-void shard_state::hold() {
+/// The version is made here, and others wait for the order to make it, too.
+void shard_state::pause() {
   run(clock_, timers_, false);
   orders_.deliver_all();
 }

@@ -19,7 +19,7 @@
 #include "actors/outliving.hpp"
 #include "actors/shard_step.hpp"
 #include "actors/training_clock.hpp"
-#include "protocols/lead.hpp"
+#include "protocols/binding/holder_binding.hpp"
 
 namespace troupe::actors {
 
@@ -61,6 +61,26 @@ public:
   shard_control::behavior_type make_behavior();
   const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
 
+  // The World of its binding (holder_binding.hpp).
+  using tensor = kernels::buffer;
+  protocols::nanoseconds now() const { return clock_.now(); }
+  void pause();
+  void go_on() { run(clock_, timers_, true); }
+  void arm(const protocols::arm_timer& what) { timers_.arm(what); }
+  void tell_lead(const protocols::arrival& what) { caf::anon_send(peers_->holders[0], what); }
+  template <class Order>
+  void tell_others(const Order& order, protocols::nanoseconds head_start);
+  void apply(const protocols::close& round, const protocols::operands<tensor>& sum, const std::optional<tensor>& backup);
+  void forward(const protocols::close&, const protocols::operands<tensor>&);
+  void serve(const protocols::send_order& order);
+  tensor parameters() const { return newest_; }
+  void tell_coordinator(const protocols::report& what);
+  void broken(const std::string& what);
+  template <class Message>
+  void tells_itself(const Message&) {}
+  void decided(const protocols::lead_effects&) {}
+  void retains(std::size_t) {}
+
 private:
   /// An apply that the device has not finished, and whom to send its result.
   struct pending_apply {
@@ -86,38 +106,29 @@ private:
   };
 
   void begin();
-  void perform(const protocols::holder_effects& effects);
-  void perform_as_lead(const protocols::lead_effects& effects);
-  template <class Order>
-  void broadcast(const Order& order);
-  open_span span_of(const protocols::apply_round& what) const;
-  void apply(const protocols::apply_round& what);
+  open_span span_of(const protocols::close& round, std::size_t terms) const;
   void enqueue_done(pending_apply what, open_span span);
   kernels::buffer place_for(const protocols::close& round) const;
   void applied(protocols::version ver);
-  void serve(const protocols::send_order& order);
   void send_all(protocols::send_order order);
   void send_version(const protocols::send_order& order, const kernels::buffer& parameters);
   void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
   piece cut(const kernels::buffer& parameters, flat_range part) const;
   static wire::params_part head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& what);
-  void note(const protocols::report& what);
   caf::result<parameters_piece> read(const parameters_query& what);
   void deliver(const piece_landed& piece);
-  void hold();
   actor_report report() const;
   std::string who_brings_push_of(protocols::worker_id worker) const;
-  bool leads() const { return setup_.place.self == protocols::holder_id{0}; }
-  void arrive(const std::optional<protocols::push>& complete);
-  void arrive(const std::optional<protocols::partial>& complete);
+  void arrive(std::optional<complete<protocols::push>> what);
+  void arrive(std::optional<complete<protocols::partial>> what);
   void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);
 
   measured_pointer<shard_control> self_;
   shard_setup setup_;
   holder_core core_;
+  protocols::holder_binding<shard_state> bound_;
   shard_step step_;
-  std::map<protocols::ticket, kernels::buffer> retained_;
   peers_ptr peers_;
   kernels::buffer newest_; ///< the result of the newest apply, finished or not
   kernels::buffer ready_;  ///< the newest finished one
@@ -132,8 +143,6 @@ private:
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_, orders_;
-  protocols::nanoseconds decided_at_ = 0;        ///< training time: when the lead decided on the version that it held last
-  protocols::nanoseconds head_start_ = 0;        ///< of orders that were held back: how long they would be under way
   std::multiset<protocols::worker_id> on_links_; ///< whose pushes, or parameters, are under way on these
   device_watch watch_;
 };

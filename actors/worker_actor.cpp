@@ -3,7 +3,6 @@
 #include "actors/worker_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/overloaded.hpp"
 #include "actors/standing_still.hpp"
 #include "protocols/duration.hpp"
 
@@ -15,8 +14,6 @@ namespace troupe::actors {
 
 namespace {
 
-/// More would mean that a plan is not coming; parameters beyond are dropped and the plan's round will send them again.
-constexpr std::size_t max_parked = 4096;
 /// Not one of the machine's timers: the end of an emulated step.
 constexpr protocols::timer_id step_timer{0xffff'ffff};
 /// Nor this: the worker's death, where a fault is injected.
@@ -32,7 +29,7 @@ bool overlap(const flat_range& a, const flat_range& b) {
 
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
     : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
-      activity_(self->doing), clock_(setup_.wall),
+      bound_(*this, setup_.machine, {setup_.self, setup_.life}, setup_.keeps_own), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                 self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -75,43 +72,46 @@ tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& 
 }
 
 worker_actor::behavior_type worker_state::make_behavior() {
+  const auto parameters = [this]<class Payload>(const wire::params_part& head, const Payload& payload) {
+    bound_.on(head.what, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload});
+  };
+  const auto replica = [this]<class Payload>(const wire::peer_part& head, const Payload& payload) {
+    bound_.on(head.what, piece<Payload>{{head.where.begin, head.where.end}, payload});
+  };
   return {
-      [this](const wire::params_part& head, const kernels::buffer& payload) { on_params(head, payload); },
-      [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
+      [parameters](const wire::params_part& head, const kernels::buffer& payload) { parameters(head, payload); },
+      [replica](const wire::peer_part& head, const kernels::buffer& payload) { replica(head, payload); },
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const inspect_query&) { return report(); },
       [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
-      [this](const protocols::plan& msg) {
-        if (plan_.epoch >= msg.epoch && plan_.epoch.value != 0)
-          return;
-        if (plan_.epoch.value == 0) {
-          start_clock();
-          activity_.enter("waits for parameters");
-        }
-        plan_ = msg;
-        replicas_in_.drop_if([this](const peer_key& key) { return !plan_.has(key.first); });
-        perform(setup_.machine->on(msg));
-        for (auto& hear : std::exchange(parked_, {}))
-          hear();
-      },
+      [this](const protocols::plan& msg) { on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](protocols::resume_order) { run(clock_, timers_, true); },
-      [this](const protocols::fetch_order& msg) { perform(setup_.machine->on(msg)); },
+      [this](const protocols::fetch_order& msg) { bound_.on(msg); },
       [this](const protocols::expired& msg) {
-        auto due = timers_.fire(msg.timer);
+        const auto due = timers_.fire(msg.timer);
         if (due && due->timer == step_timer)
           finish_step();
         else if (due && due->timer == crash_timer)
           self_->quit(failure("[[inject.fault]] says so"));
         else if (due && due->timer == link_timer)
           to_peers_.expired();
-        else if (due)
-          perform(setup_.machine->on(*due));
       },
       [this](const gradient_ready& msg) { on_gradient(msg); },
-      [this](const wire::params_part& head, const device_tensor& payload) { on_params(head, payload); },
-      [this](const wire::peer_part& head, const device_tensor& payload) { on_peer(head, payload); },
+      [parameters](const wire::params_part& head, const device_tensor& payload) { parameters(head, payload); },
+      [replica](const wire::peer_part& head, const device_tensor& payload) { replica(head, payload); },
   };
+}
+
+void worker_state::on(const protocols::plan& msg) {
+  if (!bound_.newest()) {
+    start_clock();
+    activity_.enter("waits for parameters");
+  } else if (msg.epoch <= bound_.newest()->epoch) {
+    return;
+  }
+  replicas_in_.drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
+  bound_.on(std::make_shared<const protocols::plan>(msg));
 }
 
 void worker_state::start_clock() {
@@ -122,92 +122,28 @@ void worker_state::start_clock() {
 }
 
 template <class Payload>
-void worker_state::on_params(const wire::params_part& head, const Payload& payload) {
-  if (head.what.epoch > plan_.epoch) {
-    if (parked_.size() < max_parked)
-      parked_.emplace_back([this, head, payload] { on_params(head, payload); });
-    return;
-  }
-  const auto key = head.what.key;
-  parameters_in_.add(key, {head.where.begin, head.where.end}, payload);
-  if (head.from == protocols::holder_id{0})
-    heads_[key] = head.what;
-  auto whole = parameters_in_.take(key);
-  if (!whole)
-    return;
-  parameters_in_.drop_if([key](std::uint64_t other) { return other < key; });
-  auto msg = heads_.at(key);
-  heads_.erase(heads_.begin(), heads_.upper_bound(key));
-  msg.parameters = store_.keep(std::move(*whole));
-  if (auto [known, fresh] = parameters_.emplace(key, msg.parameters); !fresh) {
-    store_.drop(msg.parameters); // the same sending again
-    msg.parameters = known->second;
-  }
-  perform(setup_.machine->on(msg));
+std::optional<kernels::buffer> worker_state::join(const protocols::params& head, const piece<Payload>& part) {
+  parameters_in_.add(head.key, part.where, part.data);
+  auto whole = parameters_in_.take(head.key);
+  if (whole)
+    parameters_in_.drop_if([&head](std::uint64_t other) { return other < head.key; });
+  return whole;
 }
 
 template <class Payload>
-void worker_state::on_peer(const wire::peer_part& head, const Payload& payload) {
-  const peer_key key{head.what.from, head.what.round};
-  replicas_in_.add(key, {head.where.begin, head.where.end}, payload);
+std::optional<kernels::buffer> worker_state::join(const protocols::peer_message& head, const piece<Payload>& part) {
+  const peer_key key{head.from, head.round};
+  replicas_in_.add(key, part.where, part.data);
   auto whole = replicas_in_.take(key);
-  if (!whole)
-    return;
-  replicas_in_.drop_if([&](const peer_key& other) { return other.first == key.first && other.second < key.second; });
-  auto msg = head.what;
-  msg.data = store_.keep(std::move(*whole));
-  perform(setup_.machine->on(msg));
+  if (whole)
+    replicas_in_.drop_if([&key](const peer_key& other) { return other.first == key.first && other.second < key.second; });
+  return whole;
 }
 
-void worker_state::perform(const protocols::worker_effects& effects) {
-  for (const auto& effect : effects)
-    std::visit(overloaded{
-                   [this](const protocols::compute& e) { begin(e, std::nullopt); },
-                   [this](const protocols::local_step& e) {
-                     auto epochs = static_cast<double>(e.what.position) / static_cast<double>(setup_.data_size);
-                     auto lr = plan_.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan_.workers.size()));
-                     begin(e.what, local_update{anchor_, e.proximal, e.dual, e.momentum, lr});
-                   },
-                   [this](const protocols::adopt& e) { adopt(e); },
-                   [this](const protocols::mix& e) {
-                     self_->send(setup_.compute, mix_request{resolve(e.terms)});
-                     pushed_sum_ = {};
-                   },
-                   [this](const protocols::dual& e) {
-                     self_->send(setup_.compute, dual_request{anchor_, e.rho});
-                   },
-                   [this](const protocols::send_push& e) { push(e); },
-                   [this](const protocols::send_peer& e) { send_peer(e); },
-                   [this](const protocols::discard& e) { store_.drop(e.what); },
-                   [this](const protocols::arm_timer& e) { timers_.arm(e); },
-                   [](const protocols::report&) {},
-               },
-               effect);
-}
-
-void worker_state::adopt(const protocols::adopt& what) {
-  track_.adopts(what.ver);
-  adopted_ = what.ver;
-  anchor_ = store_.find(what.parameters);
-  while (!parameters_.empty() && parameters_.begin()->second != what.parameters) {
-    store_.drop(parameters_.begin()->second);
-    parameters_.erase(parameters_.begin());
-  }
-}
-
-std::vector<replica_term> worker_state::resolve(const std::vector<protocols::term>& terms) const {
-  using source = replica_term::source;
-  std::vector<replica_term> out;
-  for (const auto& term : terms)
-    if (term.what == protocols::own_parameters)
-      out.push_back({source::own, {}, term.weight});
-    else if (term.what == protocols::dual_variable)
-      out.push_back({source::dual, {}, term.weight});
-    else if (term.what == protocols::pushed_sum)
-      out.push_back({source::tensor, pushed_sum_, term.weight});
-    else
-      out.push_back({source::tensor, store_.find(term.what), term.weight});
-  return out;
+void worker_state::adopt(protocols::version ver, const tensor& parameters) {
+  track_.adopts(ver);
+  adopted_ = ver;
+  anchor_ = parameters;
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
@@ -218,10 +154,14 @@ slice worker_state::slice_at(std::uint64_t position, const protocols::compute& l
   return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
 }
 
-void worker_state::begin(const protocols::compute& what, std::optional<local_update> update) {
+void worker_state::begin(const protocols::compute& what, const protocols::plan& with, const protocols::local_step* own) {
   step_ = {};
   step_.what = what;
-  step_.update = std::move(update);
+  if (own != nullptr) {
+    const auto epochs = static_cast<double>(what.position) / static_cast<double>(setup_.data_size);
+    const auto lr = with.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(with.workers.size()));
+    step_.update = local_update{anchor_, own->proximal, own->dual, own->momentum, lr};
+  }
   step_.begun = clock_.now();
   step_.slots_missing = slots_per_partition_;
   for (const auto& part : what.parts) {
@@ -233,7 +173,7 @@ void worker_state::begin(const protocols::compute& what, std::optional<local_upd
     }
   }
   if (step_.chunks.empty()) // a short last batch may leave nothing for this worker: its clock goes on all the same
-    perform(setup_.machine->on(protocols::computed{.step = what.step}));
+    bound_.on(protocols::computed{.step = what.step});
   else {
     begun_ns_ = steady_ns();
     load();
@@ -260,9 +200,10 @@ void worker_state::load() {
 /// Asks for the next slice under the same plan while this one computes; another one is loaded when it is asked for.
 void worker_state::prefetch() {
   const auto& what = step_.what;
-  if (what.parts.size() != 1 || what.cuts != plan_.workers.size())
+  const auto& with = bound_.work();
+  if (what.parts.size() != 1 || what.cuts != with.workers.size())
     return; // handed out push by push, or several
-  auto rows = slice_at(plan_.after(what.position), what, what.parts.front().index);
+  auto rows = slice_at(with.after(what.position), what, what.parts.front().index);
   if (rows.size() == 0 || asked_for_)
     return;
   asked_for_ = rows;
@@ -316,12 +257,10 @@ void worker_state::on_computed(compute_result& result) {
   step_.computing = false;
   if (step_.update)
     step_.gradient = std::exchange(result.gradients, {});
-  finished_ = protocols::computed{.step = result.step,
-                                  .gradient = result.gradients ? store_.keep(std::move(result.gradients)) : protocols::ticket{},
-                                  .samples = result.rows,
-                                  .loss = result.loss,
-                                  .compute = result.compute_ns,
-                                  .finite = result.finite};
+  if (result.gradients)
+    gradient_ = std::move(result.gradients);
+  finished_ = protocols::computed{
+      .step = result.step, .samples = result.rows, .loss = result.loss, .compute = result.compute_ns, .finite = result.finite};
   if (!result.finite)
     activity_.failed(fmt::format("the gradient of step {} is not finite", result.step));
   auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);
@@ -348,7 +287,7 @@ void worker_state::finish_step() {
   track_.computed(done.step, done.samples, clock_.now());
   if (step_.update && done.finite) // else the replica stays as it is
     self_->send(setup_.compute, step_request{std::exchange(step_.gradient, {}), *step_.update});
-  perform(setup_.machine->on(done));
+  bound_.on(done, std::exchange(gradient_, std::nullopt));
 }
 
 /// Whoever it waits for is the lead where it waits for parameters: that decides when they are sent.
@@ -371,10 +310,11 @@ actor_report worker_state::report() const {
   } else if (!clock_.running()) {
     waits("coordinator 0", "the job to go on");
   } // else what it found out waits for its emulated time
-  if (!clock_.running() && plan_.epoch.value != 0)
+  const auto* plan = bound_.newest();
+  if (!clock_.running() && plan)
     out.state = "held, " + out.state;
   out.fields = {{"step", std::to_string(step_.what.step)},
-                {"plan", std::to_string(plan_.epoch.value)},
+                {"plan", std::to_string(plan ? plan->epoch.value : 0)},
                 {"version", std::to_string(adopted_.value)},
                 {"clock", std::to_string(pushed_.value)},
                 {"bytes_pushed", std::to_string(bytes_pushed_)},
@@ -383,52 +323,43 @@ actor_report worker_state::report() const {
   return out;
 }
 
-void worker_state::push(const protocols::send_push& what) {
-  track_.pushes(what.what.id.clock);
-  pushed_ = what.what.id.clock;
-  auto terms = what.what.samples > 0 ? resolve(what.sum) : std::vector<replica_term>{};
-  // Nobody computes with them any more, and the next step brings its own: their shard may write over them.
-  while (!parameters_.empty() && store_.find(parameters_.begin()->second) == anchor_) {
-    store_.drop(parameters_.begin()->second);
-    parameters_.erase(parameters_.begin());
-  }
-  if (terms.empty()) {
-    auto gradient = store_.find(what.what.gradient);
-    store_.drop(what.what.gradient);
-    anchor_ = {};
-    send_push(what.what, gradient);
-    return;
-  }
-  self_->request(setup_.compute, caf::infinite, sum_request{std::move(terms)})
+void worker_state::send(const protocols::push& what, std::optional<tensor> gradient) {
+  track_.pushes(what.id.clock);
+  pushed_ = what.id.clock;
+  anchor_ = {};
+  send_push(what, gradient.value_or(tensor{}));
+}
+
+void worker_state::send(const protocols::push& what, protocols::operands<tensor> sum, bool keep) {
+  track_.pushes(what.id.clock);
+  pushed_ = what.id.clock;
+  anchor_ = {};
+  self_->request(setup_.compute, caf::infinite, sum_request{std::move(sum)})
       .then(
-          [this, msg = what.what, keep = what.keep](sum_result& result) mutable {
+          [this, msg = what, keep](sum_result& result) mutable {
             msg.finite = msg.finite && result.finite;
             if (keep)
-              pushed_sum_ = result.sum;
+              bound_.pushed(result.sum);
             send_push(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
-  anchor_ = {};
 }
 
-/// What would only queue goes back to the machine.
-void worker_state::send_peer(const protocols::send_peer& what) {
+void worker_state::send(const protocols::send_peer& what) {
   const bool to_peer = what.to != protocols::evaluator;
-  if (to_peer && (peers_->is_behind(what.to) || to_peers_.busy()))
-    perform(setup_.machine->on(what.what));
-  else if (what.what.weight == 0)
-    send_own(what, {});
-  else
-    self_->request(setup_.compute, caf::infinite, sum_request{resolve({{protocols::own_parameters, 1}})})
-        .then(
-            [this, to_peer, msg = what](sum_result& result) mutable {
-              if (!result.finite && to_peer)
-                return perform(setup_.machine->on(msg.what));
-              if (!result.finite)
-                msg.what.weight = 0;
-              send_own(msg, result.sum);
-            },
-            [this](const caf::error& e) { compute_failed(e); });
+  if (what.what.weight == 0)
+    return send_own(what, {});
+  protocols::operands<tensor> own{{.from = protocols::operand<tensor>::source::own}};
+  self_->request(setup_.compute, caf::infinite, sum_request{std::move(own)})
+      .then(
+          [this, to_peer, msg = what](sum_result& result) mutable {
+            if (!result.finite && to_peer)
+              return bound_.give_back(msg);
+            if (!result.finite)
+              msg.what.weight = 0;
+            send_own(msg, result.sum);
+          },
+          [this](const caf::error& e) { compute_failed(e); });
 }
 
 void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -17,7 +15,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/push_inbox.hpp"
 #include "actors/training_clock.hpp"
-#include "protocols/worker.hpp"
+#include "protocols/binding/worker_binding.hpp"
 #include "tensor/model.hpp"
 
 namespace troupe::actors {
@@ -35,6 +33,8 @@ struct emulation_meter {
 
 struct worker_setup {
   protocols::worker_id self;
+  protocols::incarnation life{};
+  bool keeps_own = false; ///< the protocol has no centre: the parameters are the workers' own
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
@@ -71,6 +71,28 @@ public:
   worker_state(measured_pointer<worker_actor> self, worker_setup setup);
   worker_actor::behavior_type make_behavior();
 
+  // The World of its binding (worker_binding.hpp).
+  using tensor = kernels::buffer;
+  /// A part of a tensor, and where it belongs. Payload: a buffer in host memory, or a device_tensor.
+  template <class Payload>
+  struct piece {
+    flat_range where;
+    Payload data;
+  };
+  template <class Payload>
+  std::optional<tensor> join(const protocols::params& head, const piece<Payload>& part);
+  template <class Payload>
+  std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
+  void adopt(protocols::version ver, const tensor& parameters);
+  void begin(const protocols::compute& what, const protocols::plan& with, const protocols::local_step* own);
+  void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
+  void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
+  void send(const protocols::push& what, std::optional<tensor> gradient);
+  void send(const protocols::push& what, protocols::operands<tensor> sum, bool keep);
+  bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
+  void send(const protocols::send_peer& what);
+  void broken(const std::string& what) { activity_.failed(what); }
+
 private:
   actor_report report() const;
   /// At most so many rows at once go through the plan: a longer part is computed in chunks.
@@ -91,14 +113,8 @@ private:
   };
 
   void start_clock();
-  template <class Payload>
-  void on_params(const wire::params_part& head, const Payload& payload);
-  template <class Payload>
-  void on_peer(const wire::peer_part& head, const Payload& payload);
+  void on(const protocols::plan& msg);
   void on_batch(loaded_batch& loaded);
-  void perform(const protocols::worker_effects& effects);
-  void adopt(const protocols::adopt& what);
-  void begin(const protocols::compute& what, std::optional<local_update> update);
   void load();
   void prefetch();
   void compute();
@@ -106,14 +122,11 @@ private:
   void on_computed(compute_result& result);
   void compute_failed(const caf::error& e);
   void finish_step();
-  void push(const protocols::send_push& what);
-  void send_peer(const protocols::send_peer& what);
   void send_own(const protocols::send_peer& what, const kernels::buffer& own);
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
   void fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
   void send_push(const protocols::push& what, const kernels::buffer& gradient);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
-  std::vector<replica_term> resolve(const std::vector<protocols::term>& terms) const;
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
   slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
@@ -121,17 +134,14 @@ private:
   measured_pointer<worker_actor> self_;
   worker_setup setup_;
   peers_ptr peers_;
-  protocols::plan plan_;
   std::shared_ptr<recurring_blocks> blocks_; ///< of a device: where parameters come in
   tensor_inbox<std::uint64_t> parameters_in_;
   tensor_inbox<peer_key> replicas_in_;
-  ticket_store store_;
-  std::map<std::uint64_t, protocols::params> heads_;      ///< by key: the lead shard's word on what is coming in
-  std::map<std::uint64_t, protocols::ticket> parameters_; ///< by key: the ones in use and newer
-  kernels::buffer anchor_;                                ///< adopted last
-  kernels::buffer pushed_sum_;                            ///< of the last push, where the next mix may name it
+  protocols::worker_binding<worker_state> bound_;
+  kernels::buffer anchor_; ///< adopted last; none once they are pushed
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
+  std::optional<tensor> gradient_;              ///< what that found, where it is to be pushed as it is
   activity& activity_;
   protocols::version adopted_;   ///< the parameters' it computes with
   protocols::clock_tick pushed_; ///< the clock of its newest push
@@ -146,7 +156,6 @@ private:
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
-  std::deque<std::function<void()>> parked_; ///< parameters of a plan that has not come yet
   /// A push that leaves a device, and the host memory that it leaves through.
   struct {
     protocols::push_id id;

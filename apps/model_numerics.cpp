@@ -119,7 +119,7 @@ private:
         out.push_back({replica_term::source::dual, {}, term.weight});
         break;
       case sim::operand::source::given:
-        out.push_back({replica_term::source::tensor, data_of(term.what), term.weight});
+        out.push_back({replica_term::source::given, data_of(term.what), term.weight});
         break;
       }
     return out;

@@ -124,7 +124,7 @@ struct send_peer {
   peer_message what{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
-using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer, arm_timer, report>;
+using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer>;
 using worker_effects = std::vector<worker_effect>;
 
 // -- rule

@@ -34,8 +34,6 @@ public:
   worker_effects on(const computed& msg) override;
   /// From itself: what a driver could not send, its peer being gone or behind; the weight comes back.
   worker_effects on(const peer_message& msg) override;
-  worker_effects on(const peer_down&) override { return {}; } // the plan says who is there
-  worker_effects on(const expired&) override { return {}; }
   worker_effects on(const fetch_order& msg) override;
 
   double weight() const { return weight_; }

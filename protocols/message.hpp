@@ -134,11 +134,6 @@ struct peer_message {
   step_count made{}; ///< to the evaluator: what `data` holds of the sender's own
   friend bool operator==(const peer_message&, const peer_message&) = default;
 };
-/// Coordinator to worker: a peer is gone.
-struct peer_down {
-  worker_id worker{};
-  friend bool operator==(const peer_down&, const peer_down&) = default;
-};
 
 /// One push in a closed round and its weight in the sum.
 struct contribution {

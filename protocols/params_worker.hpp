@@ -35,8 +35,6 @@ public:
   worker_effects on(const params& msg) override;
   worker_effects on(const computed& msg) override;
   worker_effects on(const peer_message&) override { return {}; }
-  worker_effects on(const peer_down&) override { return {}; }
-  worker_effects on(const expired&) override { return {}; }
 
 private:
   worker_effects begin_if_ready();

@@ -14,8 +14,6 @@ public:
   virtual worker_effects on(const params& msg) = 0;
   virtual worker_effects on(const computed& msg) = 0;
   virtual worker_effects on(const peer_message& msg) = 0;
-  virtual worker_effects on(const peer_down& msg) = 0;
-  virtual worker_effects on(const expired& msg) = 0;
   /// Asked of workers that hold the parameters themselves, while the job is held; answered with a `send_peer` to the evaluator.
   virtual worker_effects on(const fetch_order& msg) {
     (void)msg;

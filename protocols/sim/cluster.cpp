@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "kernels/assert.hpp"
+#include "protocols/sim/seats.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols::sim {
@@ -56,6 +57,8 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
   plan_faults();
 }
 
+cluster::~cluster() = default;
+
 void cluster::place_roles() {
   const bool flat = tree_.size() == options_.job.shards;
   const auto arrivals = flat && !protocol_.per_push ? options_.job.shards : 1;
@@ -66,24 +69,23 @@ void cluster::place_roles() {
     return host_id{static_cast<std::uint32_t>(std::uint64_t{worker % options_.job.workers} * nodes / options_.job.workers)};
   };
   for (const holder_place& place : tree_) {
-    auto at = std::make_unique<holder_seat>(place);
     const std::uint32_t number = place.self.value;
-    at->host = {options_.colocated ? number % nodes : number};
+    host_id host{options_.colocated ? number % nodes : number};
     if (options_.colocated && !place.is_shard)
-      at->host = host_of_worker(workers_below(tree_, place.self).begin()->value);
+      host = host_of_worker(workers_below(tree_, place.self).begin()->value);
+    std::shared_ptr<lead> decides;
+    if (number == 0 || (protocol_.per_push && place.is_shard))
+      decides = std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed), arrivals, protocol_.per_push);
+    auto at = std::make_unique<holder_seat>(*this, place, host, std::move(decides));
     if (place.is_shard)
       at->maths = maths_.make_shard(number, options_.job.shards);
-    if (number == 0 || (protocol_.per_push && place.is_shard))
-      at->decides = std::make_unique<lead>(protocol_.make_rule(options_.protocol, options_.seed), arrivals, protocol_.per_push);
     holders_.push_back(std::move(at));
   }
   std::uint32_t count = options_.job.workers;
   for (const late_join& late : options_.late_joins)
     count = std::max(count, late.worker.value + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
-    auto at = std::make_unique<worker_seat>();
-    at->self = {{i}, {}};
-    at->host = host_of_worker(i);
+    auto at = std::make_unique<worker_seat>(*this, member{{i}, {}}, host_of_worker(i));
     for (const holder_place& place : tree_)
       if (flat || place.workers.contains({i}))
         at->targets.push_back(place.self);
@@ -110,7 +112,7 @@ result cluster::run() {
     step();
   }
   result_.virtual_time = clock_.at(now_);
-  const lead& counts = *holders_.front()->decides;
+  const lead& counts = *holders_.front()->bound.decides();
   result_.steps = std::max(counts.current(), coordinator_.held_version()).value;
   result_.samples = std::max(counts.samples_applied(), coordinator_.held_samples());
   result_.gradients += result_.steps - counts.current().value; // of which the lead has not heard
@@ -154,11 +156,11 @@ std::string cluster::waited_for() const {
   if (!coordinator_.started())
     out.emplace_back("workers to join");
   for (const auto& at : holders_) {
-    if (at->decides)
-      for (const worker_id who : at->decides->waiting_for())
+    if (const lead* decides = at->bound.decides())
+      for (const worker_id who : decides->waiting_for())
         out.push_back(fmt::format("worker {}{}", who.value,
                                   at->place.self.value == 0 ? "" : fmt::format(" (shard {})", at->place.self.value)));
-    for (const holder_id who : at->machine.waiting_for())
+    for (const holder_id who : at->bound.machine().waiting_for())
       out.push_back(fmt::format("aggregator {} (holder {})", who.value, at->place.self.value));
   }
   if (!clock_.running())
@@ -175,13 +177,15 @@ aftermath cluster::clear_up() {
       step();
   aftermath out{.drained = quiet && !result_.stalled && queue_.empty(), .parked = parked_at_lead_};
   for (const auto& at : holders_) {
-    aftermath::holder_left left{
-        .self = at->place.self, .alive = at->alive, .machine_keeps = at->machine.kept(), .retained = at->retained.size()};
-    for (const auto& [name, kept] : at->kept)
-      left.kept.push_back(kept.id);
+    aftermath::holder_left left{.self = at->place.self,
+                                .alive = at->alive,
+                                .machine_keeps = at->bound.machine().kept(),
+                                .retained = at->bound.retained()};
+    for (const auto& [name, id] : at->bound.pushes())
+      left.kept.push_back(id);
     out.holders.push_back(std::move(left));
-    if (at->decides)
-      out.open.push_back(at->decides->open());
+    if (const lead* decides = at->bound.decides())
+      out.open.push_back(decides->open());
   }
   return out;
 }

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "protocols/binding/replica_collection.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
 #include "protocols/dice.hpp"
 #include "protocols/holder.hpp"
-#include "protocols/lead.hpp"
 #include "protocols/sim/event_queue.hpp"
 #include "protocols/sim/network.hpp"
 #include "protocols/sim/simulate.hpp"
@@ -30,6 +30,9 @@ namespace troupe::protocols::sim {
 class cluster {
 public:
   cluster(const options& job, numerics& maths, std::span<listener* const> listeners);
+  ~cluster();
+  cluster(const cluster&) = delete;
+  cluster& operator=(const cluster&) = delete;
   result run();
 
 private:
@@ -50,59 +53,8 @@ private:
   /// A link is looked at: something may be through.
   using event = std::variant<parcel, happening, host_link>;
 
-  struct kept_parameters {
-    params head{};
-    tensor what{};
-  };
-  struct incoming {
-    params head{};
-    std::vector<tensor> ranges{};
-    std::set<std::uint32_t> shards{}; ///< whose range has come
-  };
-  struct worker_seat {
-    member self{};
-    host_id host{};
-    bool alive = false;
-    std::unique_ptr<worker> machine{};
-    std::unique_ptr<worker_numerics> maths{};
-    std::vector<holder_id> targets{};               ///< who takes its pushes
-    plan_epoch first_plan{};                        ///< with this life of it, that it has heard
-    std::vector<params_parcel> early{};             ///< came before that
-    std::map<std::uint64_t, incoming> incomplete{}; ///< by key
-    std::map<ticket, kept_parameters> parameters{};
-    std::map<ticket, tensor> gradients{};
-    std::map<ticket, tensor> replicas{}; ///< of other workers
-    tensor pushed{};                     ///< the sum of its last push, where that is kept
-    std::uint64_t last_ticket = 0;
-    ticket adopted{};
-    protocol_spec protocol{};      ///< of what was adopted
-    std::uint64_t computation = 0; ///< generation of the one under way
-    nanoseconds done_at = 0;       ///< when it ends; 0: none
-    computed outcome{};
-    std::optional<std::pair<batch, local_step_rule>> own_step{}; ///< under way
-    std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
-    nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
-    nanoseconds paused_until = 0;
-    int partitions = 0;
-    std::vector<parcel> parked{}; ///< while it is paused or cut off, or the job is held
-  };
-  struct kept_push {
-    push_id id{};
-    tensor what{};
-  };
-  struct holder_seat {
-    explicit holder_seat(const holder_place& at) : place(at), machine(at) {}
-    holder_place place;
-    holder machine;
-    std::unique_ptr<lead> decides{}; ///< of shards that have one
-    std::unique_ptr<shard_numerics> maths{};
-    bool alive = true;
-    host_id host{};
-    std::map<ticket, kept_push> kept{};
-    std::map<ticket, tensor> retained{};
-    std::uint64_t last_ticket = 0;
-    nanoseconds free_at = 0; ///< when the last step that it began is made
-  };
+  struct worker_seat; // seats.hpp
+  struct holder_seat;
 
   // -- time (cluster.cpp)
   void step();
@@ -145,40 +97,8 @@ private:
   void evaluate_whole(version ver, const tensor& whole, std::vector<std::pair<member, step_count>> made = {});
   void on_evaluated(const evaluated& what);
 
-  // -- where there is no centre (peers.cpp)
-  void on_peer(worker_seat& at, const peer_parcel& what);
-  void send_replica(worker_seat& at, const send_peer& what);
   void collect_replicas(version ver);
-  void on_collected(const peer_parcel& what);
-  void average_if_complete();
-
-  // -- shards and aggregators (shards.cpp)
-  void on_holder(holder_seat& at, const message& what);
-  void on_lead(holder_seat& at, const message& what);
-  void perform(holder_seat& at, const holder_effects& effects);
-  void perform_as_lead(holder_seat& at, const lead_effects& effects);
-  template <class Order>
-  void order(holder_seat& at, const Order& what, bool everywhere);
-  void on_report(holder_seat& at, report what);
-  void still_parked(const lead& at, const lead_effects& effects);
-  std::vector<operand> take(holder_seat& at, const std::vector<term>& sum, bool keep);
-  void apply(holder_seat& at, const apply_round& what);
-  void forward_sum(holder_seat& at, const forward& what);
-  void send_parameters(holder_seat& at, const std::vector<worker_id>& to, const params& head);
-  ticket keep(holder_seat& at, const push_id& id, tensor what);
-
-  // -- workers (workers.cpp)
-  void on_worker(worker_seat& at, const message& what);
-  void on_params(worker_seat& at, const params_parcel& what);
-  void perform(worker_seat& at, const worker_effects& effects);
-  batch batch_of(const worker_seat& at, const compute& what) const;
-  void begin(worker_seat& at, const batch& of, const local_step_rule* own_step);
-  void end(worker_seat& at, computed& done);
-  void outcome_is(const worker_seat& at, computed& done, const gradient& found) const;
-  nanoseconds time_of(worker_seat& at, const batch& of);
-  void adopt_parameters(worker_seat& at, const adopt& what);
-  std::vector<operand> operands_of(worker_seat& at, const std::vector<term>& sum);
-  void push_to_holders(worker_seat& at, const send_push& what);
+  void evaluate_average(const std::optional<replica_collection<tensor>::average>& whole);
   void broken(const std::string& what);
 
   options options_;
@@ -202,18 +122,14 @@ private:
   coordinator coordinator_;
   std::vector<std::unique_ptr<holder_seat>> holders_;
   std::vector<std::unique_ptr<worker_seat>> workers_; ///< by number
-  std::map<plan_epoch, plan_parcel> plans_;
-  std::map<std::uint64_t, incoming> fetched_;
-  std::uint64_t evaluated_ = 0; ///< key of the newest set
-  /// An average that is being collected: of whom, and what has come.
-  struct collection {
-    version ver{};
-    std::map<worker_id, std::optional<peer_parcel>> replicas{};
+  /// What has come of a set of parameters.
+  struct incoming {
+    params head{};
+    std::map<holder_id, tensor> ranges{};
   };
-  std::optional<collection> collecting_;
-  version averaged_;           ///< the last
-  nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
-  nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
+  std::map<std::uint64_t, incoming> fetched_; ///< by key
+  std::uint64_t evaluated_ = 0;               ///< key of the newest set
+  replica_collection<tensor> collection_;     ///< where there is no centre
   std::set<push_id> parked_at_lead_;
 
   bool ended_ = false;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the coordinator and the evaluator of a simulated cluster do.
-#include "protocols/sim/cluster.hpp"
-
 #include <utility>
 
 #include "protocols/sim/cases.hpp"
+#include "protocols/sim/seats.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -41,17 +40,13 @@ void cluster::perform(const coordinator_effects& effects) {
     std::visit(cases{
                    [&](const send_plan& e) {
                      const auto shared = std::make_shared<const plan>(e.what);
-                     plans_[e.what.epoch] = shared;
                      tell_holders(shared);
                      for (const auto& at : workers_)
                        send(the_coordinator, {role::worker, at->self.worker.value}, shared);
+                     if (protocol_.centreless)
+                       evaluate_average(collection_.on(*shared));
                    },
-                   [&](const send_worker_down& e) {
-                     tell_holders(e.what);
-                     for (const auto& at : workers_)
-                       if (protocol_.centreless)
-                         send(the_coordinator, {role::worker, at->self.worker.value}, peer_down{e.what.worker});
-                   },
+                   [&](const send_worker_down& e) { tell_holders(e.what); },
                    [&](const send_holder_down& e) { tell_holders(e.what); },
                    [&](const hold& e) { send(the_coordinator, the_lead, e.what); },
                    [&](const evaluate& e) {
@@ -78,7 +73,7 @@ void cluster::on_evaluator(const message& what) {
   if (const auto* part = std::get_if<params_parcel>(&what))
     on_fetched(*part);
   else if (const auto* replica = std::get_if<peer_parcel>(&what))
-    on_collected(*replica);
+    evaluate_average(collection_.on(replica->what, replica->what.weight > 0 ? std::optional{replica->data} : std::nullopt));
 }
 
 /// Puts together what all shards have sent.
@@ -86,17 +81,40 @@ void cluster::on_fetched(const params_parcel& what) {
   if (what.what.key <= evaluated_)
     return;
   incoming& set = fetched_[what.what.key];
-  set.ranges.resize(options_.job.shards);
-  set.ranges.at(what.from.value) = what.range;
-  if (what.from.value == 0)
+  set.ranges.try_emplace(what.from, what.range);
+  if (what.from == holder_id{0})
     set.head = what.what;
-  if (!set.shards.insert(what.from.value).second || set.shards.size() < options_.job.shards)
+  if (set.ranges.size() < options_.job.shards)
     return;
-  const tensor whole = maths_.join(set.ranges);
+  std::vector<tensor> ranges;
+  for (const auto& [shard, range] : set.ranges)
+    ranges.push_back(range);
+  const tensor whole = maths_.join(ranges);
   const version ver = set.head.ver;
   evaluated_ = what.what.key;
   fetched_.erase(fetched_.begin(), fetched_.upper_bound(evaluated_));
   evaluate_whole(ver, whole);
+}
+
+/// Where there is no centre. Asked again when somebody has died: who has answered need not.
+void cluster::collect_replicas(version ver) {
+  const fetch_order order{ver};
+  const auto done = collection_.on(order);
+  for (const member who : collection_.missing())
+    send(the_coordinator, {role::worker, who.worker.value}, order);
+  evaluate_average(done);
+}
+
+/// Where nobody has a replica yet, all are at the first parameters.
+void cluster::evaluate_average(const std::optional<replica_collection<tensor>::average>& whole) {
+  if (!whole)
+    return;
+  if (!whole->terms.empty())
+    return evaluate_whole(whole->ver, maths_.sum(whole->terms), whole->made);
+  std::vector<tensor> ranges;
+  for (std::uint32_t shard = 0; shard < options_.job.shards; ++shard)
+    ranges.push_back(holders_.at(shard)->parameters());
+  evaluate_whole(whole->ver, maths_.join(ranges), whole->made);
 }
 
 /// In no time.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How messages get from one role to another.
-#include "protocols/sim/cluster.hpp"
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "protocols/sim/seats.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -93,7 +93,7 @@ void cluster::arrive(parcel&& what) {
     return;
   if (auto* done = std::get_if<computed>(&what.what))
     if (worker_seat& at = *workers_.at(what.to.index); what.generation == at.computation)
-      end(at, *done);
+      at.end_step(*done);
   if (loss_ > 0 && std::holds_alternative<peer_parcel>(what.what) && dice_.hit(loss_))
     return;
   const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {
@@ -179,11 +179,11 @@ void cluster::hear(const parcel& what) {
   case role::coordinator:
     return on_coordinator(what.what);
   case role::lead:
-    return on_lead(*holders_.at(what.to.index), what.what);
+    return holders_.at(what.to.index)->hear_as_lead(what.what);
   case role::holder:
-    return on_holder(*holders_.at(what.to.index), what.what);
+    return holders_.at(what.to.index)->hear(what.what);
   case role::worker:
-    return on_worker(*workers_.at(what.to.index), what.what);
+    return workers_.at(what.to.index)->hear(what.what);
   case role::evaluator:
     return on_evaluator(what.what);
   }

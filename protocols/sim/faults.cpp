@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What goes wrong, and who comes and goes.
-#include "protocols/sim/cluster.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "protocols/duration.hpp"
+#include "protocols/sim/seats.hpp"
 #include "protocols/sim/text.hpp"
 
 namespace troupe::protocols::sim {
@@ -58,21 +57,7 @@ void cluster::join(worker_id who, bool at_once) {
   if (who.value >= workers_.size() || seat(who).alive)
     return;
   worker_seat& at = seat(who);
-  if (at.machine)
-    at.self.life = {at.self.life.value + 1};
-  at.alive = true;
-  at.machine = protocol_.make_worker(options_.protocol, at.self, options_.seed);
-  at.maths = maths_.make_worker(at.self);
-  at.first_plan = {};
-  at.early.clear();
-  at.incomplete.clear();
-  at.parameters.clear();
-  at.gradients.clear();
-  at.replicas.clear();
-  at.adopted = {};
-  at.pushed = nullptr;
-  at.idle_since = -1;
-  at.own_step.reset();
+  at.sit_down({at.self.life.value + (at.bound ? 1 : 0)});
   last_progress_ = now_;
   if (at_once)
     return on_coordinator(joined{at.self});

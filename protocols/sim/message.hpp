@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -26,11 +27,11 @@ inline constexpr endpoint the_evaluator{endpoint::role::evaluator};
 /// A push on its way to one holder: the trailer, and what it takes of the tensor (all of it, or its range).
 struct push_parcel {
   push what{};
-  tensor gradient{};
+  std::optional<tensor> gradient{}; ///< none: the trailer alone
 };
 struct partial_parcel {
   partial what{};
-  tensor sum{};
+  std::optional<tensor> sum{}; ///< none: nobody below counted
 };
 /// One shard's part of a set of parameters.
 struct params_parcel {
@@ -47,7 +48,7 @@ using plan_parcel = std::shared_ptr<const plan>;
 
 using message = std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order,
                              plan_parcel, worker_down, push_parcel, arrival, close, send_order, drop_order, partial_parcel,
-                             params_parcel, peer_parcel, peer_down, computed, expired>;
+                             params_parcel, peer_parcel, computed, expired>;
 
 std::string text_of(endpoint who); ///< "holder 2"
 std::string text_of(const message& what);

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "protocols/binding/operand.hpp"
 #include "protocols/effect.hpp"
 
 namespace troupe::protocols::sim {
@@ -18,12 +19,7 @@ struct tensor_data {
 };
 using tensor = std::shared_ptr<const tensor_data>;
 
-/// A tensor in a sum; of a worker's sums also its own parameters or its dual variable.
-struct operand {
-  enum class source : std::uint8_t { given, own, dual } from = source::given;
-  tensor what{};
-  double weight = 1;
-};
+using operand = protocols::operand<tensor>;
 
 /// One cut of a global batch.
 struct batch_part {

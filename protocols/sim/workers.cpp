@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What workers of a simulated cluster do.
-#include "protocols/sim/cluster.hpp"
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "protocols/sim/cases.hpp"
+#include "protocols/sim/seats.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -22,109 +21,14 @@ std::int64_t samples_in(const batch& of) {
   return out;
 }
 
-} // namespace
-
-void cluster::on_worker(worker_seat& at, const message& what) {
-  std::visit(cases{
-                 [&](const plan_parcel& m) {
-                   perform(at, at.machine->on(*m));
-                   if (at.first_plan == plan_epoch{} && m->has(at.self)) {
-                     at.first_plan = m->epoch;
-                     for (const params_parcel& each : std::exchange(at.early, {}))
-                       on_params(at, each);
-                   }
-                 },
-                 [&](const params_parcel& m) { on_params(at, m); },
-                 [&](const peer_parcel& m) { on_peer(at, m); },
-                 [&](const fetch_order& m) { perform(at, at.machine->on(m)); },
-                 [&](const computed& m) {
-                   at.done_at = 0;
-                   at.idle_since = now_;
-                   perform(at, at.machine->on(m));
-                 },
-                 [&](const peer_down& m) { perform(at, at.machine->on(m)); },
-                 [&](const expired& m) {
-                   perform(at, at.machine->on(expired{m.timer, clock_.at(now_)}));
-                 },
-                 [](const auto&) {},
-             },
-             what);
-}
-
-/// A set is complete when every shard's part has come; its head is shard 0's.
-void cluster::on_params(worker_seat& at, const params_parcel& what) {
-  if (at.first_plan == plan_epoch{}) {
-    at.early.push_back(what);
-    return;
-  }
-  // A shard may not have heard yet that this worker's older life is gone: its parts must not be mixed with those of this one.
-  if (what.what.epoch < at.first_plan)
-    return;
-  const std::uint32_t shards = options_.job.shards;
-  incoming& set = at.incomplete[what.what.key];
-  set.ranges.resize(shards);
-  set.ranges.at(what.from.value) = what.range;
-  if (what.from.value == 0)
-    set.head = what.what;
-  if (!set.shards.insert(what.from.value).second || set.shards.size() < shards)
-    return;
-  params head = set.head;
-  head.parameters = {++at.last_ticket};
-  at.parameters.emplace(head.parameters, kept_parameters{head, maths_.join(set.ranges)});
-  at.incomplete.erase(at.incomplete.begin(), at.incomplete.upper_bound(head.key));
-  perform(at, at.machine->on(head));
-}
-
-void cluster::perform(worker_seat& at, const worker_effects& effects) {
-  for (const worker_effect& effect : effects)
-    std::visit(cases{
-                   [&](const compute& e) { begin(at, batch_of(at, e), nullptr); },
-                   [&](const local_step& e) {
-                     const local_step_rule how{e.proximal, e.dual, e.momentum};
-                     begin(at, batch_of(at, e.what), &how);
-                   },
-                   [&](const adopt& e) { adopt_parameters(at, e); },
-                   [&](const mix& e) {
-                     at.maths->mix(operands_of(at, e.terms));
-                     at.pushed = nullptr;
-                   },
-                   [&](const dual& e) { at.maths->dual(e.rho); },
-                   [&](const send_push& e) { push_to_holders(at, e); },
-                   [&](const send_peer& e) { send_replica(at, e); },
-                   [&](const discard& e) {
-                     if (at.replicas.erase(e.what) == 0)
-                       broken(fmt::format("worker {} discards a ticket that it does not have", at.self.worker.value));
-                   },
-                   [&](const arm_timer& e) {
-                     timers_.arm({role::worker, at.self.worker.value}, e, now_);
-                   },
-                   [&](const report& e) { note(e.text); },
-               },
-               effect);
-}
-
-void cluster::adopt_parameters(worker_seat& at, const adopt& what) {
-  at.adopted = what.parameters;
-  at.parameters.erase(at.parameters.begin(), at.parameters.lower_bound(what.parameters));
-  const auto kept = at.parameters.find(what.parameters);
-  if (kept == at.parameters.end())
-    return broken(fmt::format("worker {} adopts parameters that it does not have", at.self.worker.value));
-  const protocol_spec& protocol = plans_.at(kept->second.head.epoch)->protocol;
-  if (!at.protocol.name.empty() && at.protocol != protocol)
-    at.maths->forget_momentum();
-  at.protocol = protocol;
-  at.maths->adopt(kept->second.what);
-}
-
 /// Where the samples of a computation are.
-batch cluster::batch_of(const worker_seat& at, const compute& what) const {
-  const plan& with = *plans_.at(at.parameters.at(at.adopted).head.epoch);
+batch batch_of(const compute& what, const plan& with) {
   const std::uint64_t end = with.after(what.position, what.batches);
   batch out{.step = what.step,
             .position = what.position,
             .samples = end - what.position,
             .cuts = what.cuts,
-            .workers = protocol_.centreless ? what.batches : static_cast<std::uint32_t>(with.workers.size())};
+            .workers = static_cast<std::uint32_t>(with.workers.size())};
   for (const auto& [index, weight] : what.parts) {
     const std::uint64_t begin =
         what.position + out.samples / what.cuts * index + std::min<std::uint64_t>(index, out.samples % what.cuts);
@@ -134,95 +38,145 @@ batch cluster::batch_of(const worker_seat& at, const compute& what) const {
   return out;
 }
 
-nanoseconds cluster::time_of(worker_seat& at, const batch& of) {
-  const double share = static_cast<double>(samples_in(of)) / static_cast<double>(options_.job.batch);
-  ++at.steps;
-  const auto& measured = options_.measured.compute;
-  if (measured.empty())
-    return emulated_step(options_.inject, options_.seed, at.self.worker, of.step, share);
-  const auto& own = measured[at.self.worker.value % measured.size()];
-  return own.empty() ? 0 : static_cast<nanoseconds>(share * static_cast<double>(own[(at.steps - 1) % own.size()]) + 0.5);
+} // namespace
+
+void cluster::worker_seat::sit_down(incarnation life) {
+  self.life = life;
+  alive = true;
+  bound = std::make_unique<worker_binding<worker_seat>>(
+      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.centreless);
+  maths = in.maths_.make_worker(self);
+  incomplete.clear();
+  anchor = nullptr;
+  gradient.reset();
+  own_step.reset();
+  idle_since = -1;
 }
 
-/// Begins a gradient at the adopted parameters or, with `own_step`, a step on the worker's own: see `end`.
-void cluster::begin(worker_seat& at, const batch& of, const local_step_rule* own_step) {
-  worker_totals& totals = result_.workers[at.self.worker];
-  if (const nanoseconds since = std::exchange(at.idle_since, -1); since >= 0)
-    totals.waiting += now_ - since;
+void cluster::worker_seat::hear(const message& what) {
+  std::visit(cases{
+                 [&](const plan_parcel& m) { bound->on(m); },
+                 [&](const params_parcel& m) { bound->on(m.what, m.from, m); },
+                 [&](const peer_parcel& m) { bound->on(m.what, m.data); },
+                 [&](const fetch_order& m) { bound->on(m); },
+                 [&](const computed& m) {
+                   done_at = 0;
+                   idle_since = in.now_;
+                   bound->on(m, std::exchange(gradient, std::nullopt));
+                 },
+                 [](const auto&) {},
+             },
+             what);
+}
+
+std::optional<tensor> cluster::worker_seat::join(const params& head, const params_parcel& part) {
+  incoming& set = incomplete[head.key];
+  set.ranges.try_emplace(part.from, part.range);
+  if (set.ranges.size() < in.options_.job.shards)
+    return std::nullopt;
+  std::vector<tensor> ranges;
+  for (const auto& [shard, range] : set.ranges)
+    ranges.push_back(range);
+  incomplete.erase(incomplete.begin(), incomplete.upper_bound(head.key));
+  return in.maths_.join(ranges);
+}
+
+void cluster::worker_seat::adopt(version, const tensor& what) {
+  anchor = what;
+  maths->adopt(what);
+}
+
+nanoseconds cluster::worker_seat::time_of(const batch& of) {
+  const double share = static_cast<double>(samples_in(of)) / static_cast<double>(in.options_.job.batch);
+  ++steps;
+  const auto& measured = in.options_.measured.compute;
+  if (measured.empty())
+    return emulated_step(in.options_.inject, in.options_.seed, self.worker, of.step, share);
+  const auto& own = measured[self.worker.value % measured.size()];
+  return own.empty() ? 0 : static_cast<nanoseconds>(share * static_cast<double>(own[(steps - 1) % own.size()]) + 0.5);
+}
+
+void cluster::worker_seat::begin(const compute& what, const plan& with, const local_step* own) {
+  const batch of = batch_of(what, with);
+  worker_totals& totals = in.result_.workers[self.worker];
+  if (const nanoseconds since = std::exchange(idle_since, -1); since >= 0)
+    totals.waiting += in.now_ - since;
   computed done{.step = of.step, .samples = samples_in(of)};
-  at.own_step.reset();
+  own_step.reset();
+  gradient.reset();
   if (done.samples > 0) {
-    done.compute = time_of(at, of);
-    if (own_step != nullptr) {
-      at.own_step.emplace(of, *own_step);
+    done.compute = time_of(of);
+    if (own != nullptr) {
+      own_step.emplace(of, local_step_rule{own->proximal, own->dual, own->momentum});
     } else {
-      const gradient found = at.maths->gradient_at(at.parameters.at(at.adopted).what, of);
-      outcome_is(at, done, found);
-      done.gradient = {++at.last_ticket};
-      at.gradients.emplace(done.gradient, found.what);
+      maths->forget_momentum();
+      const sim::gradient found = maths->gradient_at(anchor, of);
+      outcome_is(done, found);
+      gradient = found.what;
     }
   }
   totals.computing += done.compute;
-  at.outcome = done;
-  at.done_at = std::max(now_, at.paused_until) + done.compute;
-  for (listener* each : listeners_)
-    each->computing(now_, at.done_at, at.self, of);
-  const endpoint self{role::worker, at.self.worker.value};
-  queue_.push(at.done_at, parcel{.from = self, .to = self, .what = done, .life = at.self.life, .generation = ++at.computation});
+  outcome = done;
+  done_at = std::max(in.now_, paused_until) + done.compute;
+  for (listener* each : in.listeners_)
+    each->computing(in.now_, done_at, self, of);
+  const endpoint here{role::worker, self.worker.value};
+  in.queue_.push(done_at, parcel{.from = here, .to = here, .what = done, .life = self.life, .generation = ++computation});
 }
 
-/// A step on the worker's own parameters is taken as it ends: who asks for them before gets them without it.
-void cluster::end(worker_seat& at, computed& done) {
-  if (const auto own = std::exchange(at.own_step, std::nullopt))
-    outcome_is(at, done, at.maths->local_step(own->first, own->second));
+void cluster::worker_seat::end_step(computed& done) {
+  if (const auto own = std::exchange(own_step, std::nullopt))
+    outcome_is(done, maths->local_step(own->first, own->second));
 }
 
-void cluster::outcome_is(const worker_seat& at, computed& done, const gradient& found) const {
-  const double chance = options_.tests.not_finite;
+void cluster::worker_seat::outcome_is(computed& done, const sim::gradient& found) const {
+  const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
-  done.finite = found.finite
-                && !(chance > 0 && dice::keyed(options_.seed, at.self.worker.value, at.self.life.value, done.step).hit(chance));
+  done.finite =
+      found.finite && !(chance > 0 && dice::keyed(in.options_.seed, self.worker.value, self.life.value, done.step).hit(chance));
 }
 
-std::vector<operand> cluster::operands_of(worker_seat& at, const std::vector<term>& sum) {
-  std::vector<operand> out;
-  for (const term& part : sum)
-    if (part.what == own_parameters) {
-      out.push_back({.from = operand::source::own, .weight = part.weight});
-    } else if (part.what == dual_variable) {
-      out.push_back({.from = operand::source::dual, .weight = part.weight});
-    } else if (part.what == pushed_sum) {
-      out.push_back({.what = at.pushed, .weight = part.weight});
-    } else if (const auto kept = at.parameters.find(part.what); kept != at.parameters.end()) {
-      out.push_back({.what = kept->second.what, .weight = part.weight});
-    } else if (const auto other = at.replicas.find(part.what); other != at.replicas.end()) {
-      out.push_back({.what = other->second, .weight = part.weight});
-    } else {
-      broken(fmt::format("worker {} uses a ticket that it does not have", at.self.worker.value));
-    }
-  return out;
+void cluster::worker_seat::send(const push& what, const operands<tensor>& sum, bool keep) {
+  const tensor whole = maths->sum(sum);
+  if (keep)
+    bound->pushed(whole);
+  send(what, std::optional{whole});
 }
 
-void cluster::push_to_holders(worker_seat& at, const send_push& what) {
-  tensor whole;
-  const bool empty = what.what.samples == 0 || (what.sum.empty() && what.what.gradient == ticket{}); // a trailer alone
-  if (!what.sum.empty() && !empty)
-    whole = at.maths->sum(operands_of(at, what.sum));
-  else if (const auto kept = at.gradients.extract(what.what.gradient))
-    whole = kept.mapped();
-  at.pushed = what.keep ? whole : nullptr;
-  ++result_.workers[at.self.worker].pushes;
-  push out = what.what;
-  out.gradient = {};
-  for (listener* each : listeners_)
-    each->pushed(now_, out);
-  const std::uint32_t shards = options_.job.shards;
-  for (const holder_id target : at.targets) {
-    const bool shard = holders_.at(target.value)->place.is_shard;
-    const std::uint64_t bytes = empty ? 0 : shard ? options_.model_bytes / shards : options_.model_bytes;
-    send({role::worker, at.self.worker.value}, {role::holder, target.value},
-         push_parcel{out, whole && shard ? maths_.slice(whole, target.value, shards) : whole}, bytes);
+void cluster::worker_seat::send(const push& what, std::optional<tensor> gradient) {
+  ++in.result_.workers[self.worker].pushes;
+  for (listener* each : in.listeners_)
+    each->pushed(in.now_, what);
+  const std::uint32_t shards = in.options_.job.shards;
+  for (const holder_id target : targets) {
+    const bool shard = in.holders_.at(target.value)->place.is_shard;
+    const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+    push_parcel out{what, gradient};
+    if (gradient && *gradient && shard)
+      out.gradient = in.maths_.slice(*gradient, target.value, shards);
+    in.send({role::worker, self.worker.value}, {role::holder, target.value}, std::move(out), bytes);
   }
+}
+
+/// To who is gone, or while its own link still sends something else, nothing is sent.
+bool cluster::worker_seat::reaches(worker_id who) const {
+  return in.seat(who).alive && !in.network_.busy({host, true});
+}
+
+void cluster::worker_seat::send(const send_peer& what) {
+  const endpoint here{role::worker, self.worker.value};
+  peer_parcel out{what.what, {}};
+  if (out.what.weight > 0)
+    out.data = maths->sum(operands<tensor>{{.from = operand::source::own}});
+  const std::uint64_t bytes = out.what.weight > 0 ? in.options_.model_bytes : 0;
+  if (what.to == evaluator)
+    in.send(here, the_evaluator, std::move(out));
+  else
+    in.send(here, {role::worker, what.to.value}, std::move(out), bytes);
+}
+
+void cluster::worker_seat::broken(const std::string& what) const {
+  in.broken(fmt::format("worker {}: {}", self.worker.value, what));
 }
 
 } // namespace troupe::protocols::sim

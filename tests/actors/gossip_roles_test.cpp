@@ -215,8 +215,6 @@ struct scripted_machine final : protocols::worker {
     messages.push_back(msg);
     return {};
   }
-  protocols::worker_effects on(const protocols::peer_down&) override { return {}; }
-  protocols::worker_effects on(const protocols::expired&) override { return {}; }
   /// Asked for a version, it sends to the worker of that number.
   protocols::worker_effects on(const protocols::fetch_order& msg) override {
     const bool far = msg.ver.value < 9;

@@ -29,18 +29,17 @@ push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t life = 0) {
 class PushInbox : public testing::Test {
 protected:
   std::shared_ptr<push_assembler> parts = std::make_shared<push_assembler>(whole, floats);
-  ticket_store store;
   push_inbox inbox{parts};
 
-  std::optional<protocols::push> part(const push_id& of, flat_range where) {
+  std::optional<complete<protocols::push>> part(const push_id& of, flat_range where) {
     auto payload = floats(static_cast<std::size_t>(where.size()) * sizeof(float));
     payload.as<float>()[0] = static_cast<float>(of.clock.value);
-    return inbox.add(wire::push_part{{}, {1}, of, {where.begin, where.end}}, payload, store);
+    return inbox.add(wire::push_part{{}, {1}, of, {where.begin, where.end}}, payload);
   }
-  std::optional<protocols::push> trailer(const push_id& of, std::uint32_t count = 2, std::int64_t samples = 16) {
-    return inbox.add(wire::push_end{{}, {.epoch = {1}, .id = of, .samples = samples}, count}, store);
+  std::optional<complete<protocols::push>> trailer(const push_id& of, std::uint32_t count = 2, std::int64_t samples = 16) {
+    return inbox.add(wire::push_end{{}, {.epoch = {1}, .id = of, .samples = samples}, count});
   }
-  std::optional<protocols::push> whole_push(const push_id& of) {
+  std::optional<complete<protocols::push>> whole_push(const push_id& of) {
     part(of, left);
     part(of, right);
     return trailer(of);
@@ -54,10 +53,9 @@ TEST_F(PushInbox, APushIsCompleteAtItsTrailer) {
   EXPECT_FALSE(part(id(3, 1), right));
   auto done = trailer(id(3, 1));
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->id, id(3, 1));
-  EXPECT_EQ(done->samples, 16);
-  EXPECT_EQ(store.find(done->gradient).bytes(), 64 * sizeof(float));
-  EXPECT_EQ(store.size(), 1U);
+  EXPECT_EQ(done->what.id, id(3, 1));
+  EXPECT_EQ(done->what.samples, 16);
+  EXPECT_EQ(done->bytes(), 64 * sizeof(float));
   EXPECT_FALSE(holds(id(3, 1)));
 }
 
@@ -66,14 +64,13 @@ TEST_F(PushInbox, ATrailerThatOvertookItsPartsWaitsForThem) {
   EXPECT_FALSE(part(id(3, 1), right));
   auto done = part(id(3, 1), left);
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->samples, 16) << "what the trailer said";
+  EXPECT_EQ(done->what.samples, 16) << "what the trailer said";
 }
 
 TEST_F(PushInbox, APushWithoutSamplesIsItsTrailer) {
   auto done = trailer(id(3, 1), 0, 0);
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->gradient, protocols::ticket{});
-  EXPECT_EQ(store.size(), 0U);
+  EXPECT_FALSE(done->tensor);
 }
 
 TEST_F(PushInbox, PushesOfSeveralWorkersComeTogether) {
@@ -84,7 +81,7 @@ TEST_F(PushInbox, PushesOfSeveralWorkersComeTogether) {
   for (std::uint32_t worker : {0U, 1U, 2U}) {
     auto done = part(id(worker, 5), right);
     ASSERT_TRUE(done);
-    EXPECT_EQ(done->id.worker.value, worker);
+    EXPECT_EQ(done->what.id.worker.value, worker);
   }
 }
 
@@ -94,7 +91,6 @@ TEST_F(PushInbox, ARepeatedPushIsRefusedAndTakesNoMemory) {
   EXPECT_FALSE(whole_push(id(3, 6))) << "an older one";
   EXPECT_FALSE(holds(id(3, 7)));
   EXPECT_FALSE(holds(id(3, 6)));
-  EXPECT_EQ(store.size(), 1U);
   EXPECT_TRUE(whole_push(id(3, 8)));
 }
 
@@ -102,7 +98,7 @@ TEST_F(PushInbox, WhatALaneReadForARepeatedPushIsLetGo) {
   ASSERT_TRUE(whole_push(id(3, 7)));
   auto here = parts->place(id(3, 7), left); // a lane does not know what the inbox has
   ASSERT_EQ(here.use_count(), 2);           // ours, and the entry's
-  EXPECT_FALSE(inbox.add(wire::push_part{{}, {1}, id(3, 7), {left.begin, left.end}}, here, store));
+  EXPECT_FALSE(inbox.add(wire::push_part{{}, {1}, id(3, 7), {left.begin, left.end}}, here));
   EXPECT_EQ(here.use_count(), 1);
 }
 
@@ -145,19 +141,6 @@ TEST_F(PushInbox, ADeathThatIsSaidLateForgetsNoNewerPush) {
   ASSERT_TRUE(whole_push(id(3, 5, 1)));
   inbox.drop({3}, {0});
   EXPECT_FALSE(whole_push(id(3, 5, 1))) << "still counted";
-}
-
-TEST(TicketStore, KeepsUntilDropped) {
-  ticket_store store;
-  auto tensor = floats(64);
-  auto name = store.keep(tensor);
-  EXPECT_NE(name, protocols::ticket{}) << "0 is nothing";
-  EXPECT_NE(store.keep(tensor), name);
-  EXPECT_EQ(store.find(name), tensor);
-  store.drop(name);
-  EXPECT_FALSE(store.find(name));
-  EXPECT_FALSE(store.find({}));
-  EXPECT_EQ(store.size(), 1U);
 }
 
 } // namespace

@@ -142,11 +142,9 @@ TEST(GradientWorker, ComputedWithoutComputeIsNothing) {
   EXPECT_EQ(subject.on(computed{.step = 1}), worker_effects{}) << "twice";
 }
 
-TEST(GradientWorker, PeersAndTimersAreNothingToIt) {
+TEST(GradientWorker, PeersAreNothingToIt) {
   params_worker subject = worker_1();
   EXPECT_EQ(subject.on(peer_message{}), worker_effects{});
-  EXPECT_EQ(subject.on(peer_down{}), worker_effects{});
-  EXPECT_EQ(subject.on(expired{}), worker_effects{});
 }
 
 } // namespace

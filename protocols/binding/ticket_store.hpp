@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensors by ticket: what a machine names and its driver keeps.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "protocols/ids.hpp"
+
+namespace troupe::protocols {
+
+/// `Tensor` is a handle that is copied freely; a default one is none.
+template <class Tensor>
+class ticket_store {
+public:
+  ticket keep(Tensor what) {
+    last_ = {last_.value + 1};
+    kept_.emplace(last_, std::move(what));
+    return last_;
+  }
+  bool has(ticket name) const { return kept_.contains(name); }
+  /// None for ticket 0 and for what is gone.
+  Tensor find(ticket name) const {
+    const auto found = kept_.find(name);
+    return found == kept_.end() ? Tensor{} : found->second;
+  }
+  /// Whether it was there.
+  bool drop(ticket name) { return kept_.erase(name) != 0; }
+  std::optional<Tensor> take(ticket name) {
+    auto found = kept_.extract(name);
+    return found ? std::optional{std::move(found.mapped())} : std::nullopt;
+  }
+  std::size_t size() const { return kept_.size(); }
+
+private:
+  ticket last_;
+  std::map<ticket, Tensor> kept_;
+};
+
+} // namespace troupe::protocols
