@@ -40,7 +40,6 @@ rule_effects admm::on(const push& msg) {
     return out;
   }
   worker.fresh = true;
-  worker.age = 0;
   rule_effects out;
   worker.empty = msg.finite && msg.samples == 0;
   // Without a usable u it counts as come, but not among S where it had no samples; what was kept of it stays in the mean.
@@ -68,7 +67,7 @@ rule_effects admm::on(const worker_down& msg) {
 
 /// The partial barrier, and the bound on delays. Where nobody is left to come, fewer than S will do.
 bool admm::ready() const {
-  const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : std::min(options_.barrier, seats_.size());
+  const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : options_.barrier;
   const auto come =
       static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
   const bool all = !seats_.empty() && std::ranges::all_of(seats_, [](const auto& s) { return s.second.fresh; });

@@ -38,7 +38,7 @@ private:
     bool fresh = false;         ///< has pushed since the last round
     bool empty = false;         ///< that push came of no samples
     bool unused = false;        ///< no round has used `newest` yet
-    std::uint64_t age = 0;      ///< rounds closed since it pushed
+    std::uint64_t age = 0;      ///< rounds in a row that closed without it
     std::uint64_t position = 0; ///< in its own data
   };
 

@@ -49,7 +49,7 @@ worker_effects params_worker::on(const computed& msg) {
 }
 
 worker_effects params_worker::begin_if_ready() {
-  if (owes_push_ || computing_ || !newest_ || begun_newest_)
+  if (computing_ || !newest_ || begun_newest_)
     return {};
   const auto known = plans_.find(newest_->epoch);
   if (known == plans_.end() || !known->second.has(self_))
@@ -59,7 +59,7 @@ worker_effects params_worker::begin_if_ready() {
     task_ = make_(with.protocol);
     of_ = with.protocol;
   }
-  begun_newest_ = owes_push_ = true;
+  begun_newest_ = true;
   clock_ = {clock_.value + 1};
   worker_effects out =
       task_->begin(with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
@@ -75,7 +75,6 @@ void params_worker::note(worker_effects& effects) {
       gradient->step = ++steps_;
       computing_ = true;
     }
-    owes_push_ = owes_push_ && !std::holds_alternative<send_push>(effect);
   }
 }
 

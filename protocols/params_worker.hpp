@@ -19,7 +19,7 @@ public:
   /// Begins on new parameters. `as` is the push to come, but for what the computing finds out. Steps are numbered by the worker.
   virtual worker_effects begin(const plan& with, const params& what, const push& as) = 0;
   /// A computation that the task asked for is done. The task ends with its `send_push`, and with what it asks for together with
-  /// that: who has pushed may compute on while the push is under way.
+  /// that: who has pushed may compute on while the push is under way. Until then a computation is under way.
   virtual worker_effects on(const computed& msg) = 0;
 };
 
@@ -48,7 +48,6 @@ private:
   std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps the plan it began with
   std::optional<params> newest_;     ///< heard
   bool begun_newest_ = false;
-  bool owes_push_ = false; ///< from begin to send_push
   bool computing_ = false;
   clock_tick clock_;        ///< of the last push begun
   std::uint64_t steps_ = 0; ///< asked for so far

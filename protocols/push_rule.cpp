@@ -75,7 +75,6 @@ void push_rule::forget(member who) {
     clocks_.erase(count);
   workers_.erase(who);
   waiting_.erase(who);
-  std::erase(fresh_, who);
 }
 
 /// It has pushed once more.

@@ -79,7 +79,7 @@ private:
   std::map<member, progress> workers_;
   std::map<std::uint64_t, std::size_t> clocks_; ///< how many workers have each
   std::set<member> waiting_;                    ///< of `workers_`, those that wait
-  std::vector<member> fresh_;                   ///< of these, those that nobody has asked `may_go` about
+  std::vector<member> fresh_;                   ///< of these, those that nobody has asked `may_go` about: none between messages
   std::uint64_t asked_at_ = 0;                  ///< slowest() when all of them were asked about
   version version_;
   std::uint64_t position_ = 0; ///< of the next slice

@@ -189,13 +189,18 @@ TEST(Auto, WhatRunsAndIsNoCandidateIsLeftForTheBestOne) {
   EXPECT_EQ(chosen_after(subject, round_of({10, 10}, 0)), "sync") << "coded 20, backup 20, sync 10";
 }
 
+TEST(Auto, OfEqualsTheFirstIsChosen) {
+  for (const auto& two : {std::vector{coded_spec, backup_spec}, std::vector{backup_spec, coded_spec}}) {
+    automatic subject = watching(plan_of_n(2, local_spec), two);
+    EXPECT_EQ(chosen_after(subject, round_of({10, 10})), two.front().name) << "both take 20";
+  }
+}
+
 TEST(Auto, NothingIsDecidedBeforeEveryWorkerIsKnown) {
   automatic subject = watching(plan_of_n(3));
   for (int i = 0; i < 9; ++i)
-    EXPECT_FALSE(subject.on(round_of({10, 10}), 1)) << "worker 2 has never pushed";
-  report third = round_of({10, 10});
-  third.timings.push_back({w(2), 90, 90, 10});
-  EXPECT_EQ(chosen(subject.on(third, 1)), "backup") << "now";
+    EXPECT_FALSE(subject.on(round_of({10, 90}), 1)) << "worker 2 has never pushed; of the others backup would take 20, sync 90";
+  EXPECT_EQ(chosen(subject.on(round_of({10, 90, 10}), 1)), "backup") << "now";
 }
 
 TEST(Auto, WorkersThatLeftAreForgottenAndJoinersWaitedFor) {

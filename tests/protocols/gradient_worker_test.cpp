@@ -102,6 +102,13 @@ TEST(GradientWorker, ParametersAheadOfTheirPlanWaitForIt) {
   EXPECT_EQ(subject.on(plan_of(2, {0, 1})), worker_effects{});
 }
 
+TEST(GradientWorker, LateParametersOfAnOlderPlanDoNotReplaceThoseAheadOfTheirs) {
+  params_worker subject = worker_1();
+  subject.on(params_of(3, 2));
+  EXPECT_EQ(subject.on(params_of(2)), worker_effects{});
+  EXPECT_EQ(only<compute>(subject.on(plan_of(2, {0, 1}))).stream_as, stream_of(1, 3, 2));
+}
+
 TEST(GradientWorker, RoundKeepsThePlanItBeganWith) {
   params_worker subject = worker_1();
   subject.on(plan_of(2, {1}));

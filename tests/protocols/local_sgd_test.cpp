@@ -38,6 +38,7 @@ TEST(LocalSgd, SampleIsCeilOfTheFractionOfTheWorkersAtLeastOne) {
   EXPECT_EQ(drawn(0.5, 8, 0).size(), 4u);
   EXPECT_EQ(drawn(0.3, 8, 0).size(), 3u) << "2.4";
   EXPECT_EQ(drawn(0.01, 8, 0).size(), 1u);
+  EXPECT_EQ(drawn(1e-10, 8, 0).size(), 1u) << "8e-10 is less than what absorbs the rounding";
   EXPECT_EQ(drawn(0.28, 25, 0).size(), 7u) << "0.28 * 25 is 7.000000000000001 in double";
   EXPECT_EQ(drawn(0.07, 100, 0).size(), 7u);
 }

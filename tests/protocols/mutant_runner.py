@@ -4,6 +4,7 @@
 The sources are copied and built once. A mutant is a changed copy of one file in a folder that comes first on the include path, so
 that only the sources that see that file are compiled again, and nothing but they and the link differ from the first build.
 """
+import filecmp
 import json
 import os
 import pathlib
@@ -59,7 +60,8 @@ class Runner:
             self.seconds[tests] = time.monotonic() - began
 
     def copy_sources(self):
-        """With their times, so that the next build is short; what is gone from the tree goes from the copy."""
+        """What differs, so that the next build is short; what is gone from the tree goes from the copy. A copy is as new as it is, not
+        as its original: a file that is edited while a run builds is older than the object of what it was before."""
         listed = must(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]).split("\0")
         names = {name for name in listed if name and (ROOT / name).is_file()}
         for old in self.source.rglob("*"):
@@ -67,9 +69,9 @@ class Runner:
                 old.unlink()
         for name in names:
             to = self.source / name
-            if not to.exists() or to.stat().st_mtime != (ROOT / name).stat().st_mtime:
+            if not to.exists() or not filecmp.cmp(ROOT / name, to, shallow=False):
                 to.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, to)
+                shutil.copy(ROOT / name, to)
 
     def dependencies(self):
         """Of each file of ours the objects that see it."""
