@@ -408,7 +408,9 @@ class Gossip(ClusterTest):
         self.assertEqual(evaluated["test_accuracy"], trained["test_accuracy"])
 
     def test_a_job_goes_on_and_ends_well_without_a_killed_worker(self):
-        run = self.start("--nodes", "3", "--json", job=self.JOB.replace("epochs = 30", "epochs = 400"))
+        # One process has two workers of the four. At the lr of 0.05 the two that are left diverge where one runs ahead alone.
+        job = self.JOB.replace("epochs = 30", "epochs = 400").replace("lr = 0.05", "lr = 0.02")
+        run = self.start("--nodes", "3", "--json", job=job)
         os.kill(self.children(run)[0], signal.SIGKILL)
         self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost")
         out, err = self.finish(run)
