@@ -74,9 +74,15 @@ lead_effects lead::on(const worker_down& msg) {
       out.emplace_back(drop_order{id});
     return never_complete;
   });
-  for (send_params& waiting : held_back_)
+  const auto do_not_send = [&](send_params& waiting) {
     if (plan_.has({msg.worker, msg.life}))
       std::erase(waiting.to, msg.worker);
+  };
+  std::ranges::for_each(held_back_, do_not_send);
+  for (rule_effects& effects : deferred_)
+    for (rule_effect& effect : effects)
+      if (auto* waiting = std::get_if<send_params>(&effect))
+        do_not_send(*waiting);
   for (lead_effect& effect : translate(rule_->on(msg)))
     out.emplace_back(std::move(effect));
   return out;
@@ -97,6 +103,9 @@ lead_effects lead::on(const resume_order&) {
   lead_effects out;
   for (const send_params& what : std::exchange(held_back_, {}))
     send(out, what);
+  for (rule_effects& decided : std::exchange(deferred_, {}))
+    for (lead_effect& effect : translate(std::move(decided)))
+      out.emplace_back(std::move(effect));
   for (const arrival& msg : std::exchange(parked_, {}))
     for (lead_effect& effect : on(msg))
       out.emplace_back(std::move(effect));
@@ -108,7 +117,7 @@ lead_effects lead::on(const fetch_order&) {
 }
 
 version lead::current() const {
-  return rule_->current();
+  return made_;
 }
 
 std::vector<worker_id> lead::waiting_for() const {
@@ -116,6 +125,11 @@ std::vector<worker_id> lead::waiting_for() const {
 }
 
 lead_effects lead::translate(rule_effects decided) {
+  const auto makes_version = [](const rule_effect& effect) { return std::holds_alternative<apply>(effect); };
+  if (held_ && (!deferred_.empty() || std::ranges::any_of(decided, makes_version))) {
+    deferred_.push_back(std::move(decided));
+    return {};
+  }
   lead_effects out;
   std::optional<report> holds;
   for (rule_effect& effect : decided)
@@ -165,6 +179,7 @@ close lead::as_close(const apply& step) {
     if (!step.keep)
       forget(part.what);
   samples_applied_ += static_cast<std::uint64_t>(step.samples);
+  made_ = step.ver;
   return out;
 }
 

@@ -20,7 +20,8 @@ namespace troupe::protocols {
 /// `report{held}` says so; `resume_order` sends to them. Its driver gives the report to its own holder, which hands it on once
 /// the version is made there: until then partial sums are on their way, and training goes on. The lead can hold only where a
 /// version is made: an order whose limit is reached already (or `now`) takes effect at the next version, and one that comes while
-/// the lead holds takes effect after `resume_order`. Arrivals that come while it holds wait until then.
+/// the lead holds takes effect after `resume_order`. Arrivals that come while it holds wait until then, and so does a version
+/// that the rule makes of a death meanwhile: whoever died may have been the last that a round waited for.
 class lead {
 public:
   /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders
@@ -71,6 +72,8 @@ private:
   bool held_ = false;
   std::vector<send_params> held_back_; ///< what `resume_order` sends
   std::vector<arrival> parked_;        ///< that came while held: no version is made then
+  std::vector<rule_effects> deferred_; ///< from the first that would have made one
+  version made_;                       ///< the last
 };
 
 } // namespace troupe::protocols

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/backup_workers.hpp"
 #include "protocols/round_rule.hpp"
 #include "protocols/sync_sgd.hpp"
 #include "tests/protocols/making.hpp"
@@ -252,6 +253,37 @@ TEST(Lead, ResumeSendsNothingToWhoeverDiedWhileHeld) {
   subject.on(arrived(1));
   subject.on(worker_down{w(0), {}});
   EXPECT_EQ(only<send_order>(subject.on(resume_order{})).to, (std::vector{w(1)}));
+}
+
+TEST(Lead, DeathThatEndsARoundWhileHeldMakesItsVersionAfterTheResume) {
+  lead subject{
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+  plan two = plan_of(1, {0, 1}, 1, 3); // the second round is of one sample, and that is worker 0's
+  subject.on(two);
+  subject.on(hold_order{.at_version = 1});
+  subject.on(arrived(0));
+  ASSERT_TRUE(subject.held());
+  const lead_effects died = subject.on(worker_down{w(0), {}});
+  EXPECT_EQ(count<close>(died), 0u) << "it holds";
+  EXPECT_EQ(subject.current(), v(1));
+  EXPECT_EQ(only<send_order>(subject.on(fetch_order{})).ver, v(1));
+  EXPECT_EQ(only<close>(subject.on(resume_order{})).ver, v(2));
+  EXPECT_EQ(subject.current(), v(2));
+}
+
+TEST(Lead, WhatFollowsAVersionThatWaitsForTheResumeWaitsToo) {
+  lead subject{
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+  subject.on(plan_of(1, {0, 1}, 1, 3));
+  subject.on(hold_order{.at_version = 1});
+  subject.on(arrived(0));
+  subject.on(worker_down{w(0), {}});
+  subject.on(worker_down{w(1), {}});
+  subject.on(plan_of(2, {2}, 1, 3));
+  const lead_effects out = subject.on(resume_order{});
+  ASSERT_TRUE(std::holds_alternative<close>(out.front()));
+  EXPECT_EQ(only<send_order>(out).ver, v(2));
+  EXPECT_EQ(only<send_order>(out).to, (std::vector{w(2)}));
 }
 
 TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {
