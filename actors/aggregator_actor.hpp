@@ -16,6 +16,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/outliving.hpp"
 #include "actors/training_clock.hpp"
+#include "kernels/assert.hpp"
 #include "protocols/binding/holder_binding.hpp"
 
 namespace troupe::actors {
@@ -62,6 +63,7 @@ public:
   void tells_itself(const Message&) {}
   void decided(const protocols::lead_effects&) {}
   void retains(std::size_t) {}
+  static constexpr bool checks() { return debug_build; }
 
 private:
   /// The emulated link's; the machine has none.

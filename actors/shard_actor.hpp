@@ -19,6 +19,7 @@
 #include "actors/outliving.hpp"
 #include "actors/shard_step.hpp"
 #include "actors/training_clock.hpp"
+#include "kernels/assert.hpp"
 #include "protocols/binding/holder_binding.hpp"
 
 namespace troupe::actors {
@@ -80,6 +81,7 @@ public:
   void tells_itself(const Message&) {}
   void decided(const protocols::lead_effects&) {}
   void retains(std::size_t) {}
+  static constexpr bool checks() { return debug_build; }
 
 private:
   /// An apply that the device has not finished, and whom to send its result.

@@ -15,6 +15,7 @@
 #include "actors/messages/role.hpp"
 #include "actors/push_inbox.hpp"
 #include "actors/training_clock.hpp"
+#include "kernels/assert.hpp"
 #include "protocols/binding/worker_binding.hpp"
 #include "tensor/model.hpp"
 
@@ -92,6 +93,7 @@ public:
   bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
   void send(const protocols::send_peer& what);
   void broken(const std::string& what) { activity_.failed(what); }
+  static constexpr bool checks() { return debug_build; }
 
 private:
   actor_report report() const;

@@ -5,6 +5,17 @@
 #include <cstdio>
 #include <cstdlib>
 
+namespace troupe {
+
+/// Whether machines that run for real assert their invariants after each message, too.
+#ifdef NDEBUG
+inline constexpr bool debug_build = false;
+#else
+inline constexpr bool debug_build = true;
+#endif
+
+} // namespace troupe
+
 #define TROUPE_ASSERT(condition)                                                                                                 \
   do {                                                                                                                           \
     if (!(condition)) [[unlikely]] {                                                                                             \

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/admm_task.hpp"
 
 namespace troupe::protocols {
@@ -138,6 +139,16 @@ std::vector<worker_id> admm::waiting_for() const {
     if (!worker.waits)
       out.push_back(who.worker);
   return out;
+}
+
+void admm::check() const {
+  for (const auto& [who, worker] : seats_) {
+    TROUPE_ASSERT(plan_.has(who));
+    TROUPE_ASSERT(!worker.fresh || worker.waits);
+    TROUPE_ASSERT(!worker.unused || worker.newest);
+    TROUPE_ASSERT(worker.age < options_.delay);
+  }
+  TROUPE_ASSERT(!ready());
 }
 
 protocol admm_protocol() {

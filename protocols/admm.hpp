@@ -30,6 +30,7 @@ public:
   rule_effects on(const expired&) override { return {}; }
   version current() const override { return z_; }
   std::vector<worker_id> waiting_for() const override;
+  void check() const override;
 
 private:
   struct seat {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
@@ -73,6 +74,16 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   coordinator_effects out = lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason));
   out.emplace_back(send_holder_down{msg});
   return out;
+}
+
+void coordinator::check() const {
+  for (const auto& [worker, life] : members_) {
+    const auto last = buried_.find(worker);
+    TROUPE_ASSERT(last == buried_.end() || life > last->second);
+    TROUPE_ASSERT(!cut_off_.contains(worker));
+    TROUPE_ASSERT(!started() || stopped_ || plan_.has({worker, life}));
+  }
+  TROUPE_ASSERT(!started() || stopped_ || plan_.workers.size() == members_.size());
 }
 
 coordinator_effects coordinator::on(const held& msg) {
@@ -201,11 +212,12 @@ coordinator_effects coordinator::lose(std::vector<member> who, const std::string
     incarnation& buried = buried_[gone.worker];
     buried = std::max(buried, gone.life);
     const auto present = members_.find(gone.worker);
-    if (present == members_.end() || present->second != gone.life)
+    if (present == members_.end() || present->second > gone.life)
       continue;
+    // An older life is over, too, though nobody has said so.
+    out.emplace_back(send_worker_down{{gone.worker, present->second}});
     members_.erase(present);
     obituaries_.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
-    out.emplace_back(send_worker_down{{gone.worker, gone.life}});
   }
   if (out.empty())
     return {};

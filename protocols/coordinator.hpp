@@ -63,6 +63,8 @@ public:
   /// The lead's; only `round_closed` matters here.
   coordinator_effects on(const report& msg);
 
+  /// Ends the process where an invariant of its state is broken. Between messages.
+  void check() const;
   const plan& current() const { return plan_; } ///< the newest
   bool started() const { return plan_.epoch != plan_epoch{}; }
   bool stopped() const { return stopped_; }

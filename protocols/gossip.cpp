@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/dice.hpp"
 #include "protocols/gossip_rule.hpp"
 
@@ -98,6 +99,15 @@ worker_effects gossip_worker::on(const peer_message& msg) {
 
 worker_effects gossip_worker::on(const fetch_order& msg) {
   return {send_peer{evaluator, {.from = self_, .round = msg.ver.value, .weight = begun_ && !late_ ? 1.0 : 0.0, .made = made_}}};
+}
+
+void gossip_worker::check() const {
+  TROUPE_ASSERT(weight_ >= 0);
+  TROUPE_ASSERT(!begun_ || first_);
+  for (const auto& [from, msg] : heard_) {
+    TROUPE_ASSERT(plan_.has(from) && from != self_);
+    TROUPE_ASSERT((msg.weight > 0) == (msg.data != ticket{}));
+  }
 }
 
 /// The boundary between two steps.

@@ -35,6 +35,7 @@ public:
   /// From itself: what a driver could not send, its peer being gone or behind; the weight comes back.
   worker_effects on(const peer_message& msg) override;
   worker_effects on(const fetch_order& msg) override;
+  void check() const override;
 
   double weight() const { return weight_; }
 

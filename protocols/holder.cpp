@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 namespace {
@@ -100,6 +102,17 @@ holder_effects holder::on(const release& msg) {
 }
 holder_effects holder::on(const report& msg) {
   return enqueue(msg);
+}
+
+void holder::check() const {
+  for (const auto& [id, what] : kept_) {
+    const auto last = newest_.find(id.worker);
+    TROUPE_ASSERT(last == newest_.end() || id <= last->second);
+  }
+  TROUPE_ASSERT(current_ <= ordered_);
+  TROUPE_ASSERT(partials_.empty() || partials_.begin()->first > current_);
+  // What waits, waits behind a close whose children have not all sent.
+  TROUPE_ASSERT(orders_.empty() || !missing(std::get<close>(orders_.front()).ver).empty());
 }
 
 std::vector<holder_id> holder::waiting_for() const {

@@ -51,6 +51,8 @@ public:
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
 
+  /// Ends the process where an invariant of its state is broken. Between messages.
+  void check() const;
   /// The newest version whose close was performed here.
   version current() const { return current_; }
   std::size_t kept() const { return kept_.size(); } ///< pushes held now

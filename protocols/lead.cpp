@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 namespace {
@@ -118,6 +120,21 @@ lead_effects lead::on(const fetch_order&) {
 
 version lead::current() const {
   return made_;
+}
+
+void lead::check() const {
+  std::size_t known = 0;
+  for (const auto& [id, push_of_id] : open_) {
+    TROUPE_ASSERT(!push_of_id.reported.empty());
+    const bool complete = push_of_id.reported.size() >= holders_per_push_;
+    TROUPE_ASSERT(complete == (push_of_id.known_as != ticket{}));
+    TROUPE_ASSERT(!complete || names_.at(push_of_id.known_as) == id);
+    known += complete ? 1 : 0;
+  }
+  TROUPE_ASSERT(names_.size() == known);
+  TROUPE_ASSERT(held_ || (held_back_.empty() && parked_.empty() && deferred_.empty()));
+  TROUPE_ASSERT(deferred_.empty() ? made_ == rule_->current() : made_ < rule_->current());
+  rule_->check();
 }
 
 std::vector<worker_id> lead::waiting_for() const {

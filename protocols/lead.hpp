@@ -41,6 +41,8 @@ public:
   std::uint64_t samples_applied() const { return samples_applied_; }
   bool held() const { return held_; }
   std::size_t open() const { return open_.size(); } ///< pushes reported by some holder and not decided yet
+  /// Ends the process where an invariant of its state, or of its rule's, is broken. Between messages.
+  void check() const;
   /// Whom the open round waits for; nobody while held.
   std::vector<worker_id> waiting_for() const;
 

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 params_worker::params_worker(member self, task_maker make) : self_(self), make_(std::move(make)) {}
@@ -76,6 +78,12 @@ void params_worker::note(worker_effects& effects) {
       computing_ = true;
     }
   }
+}
+
+void params_worker::check() const {
+  TROUPE_ASSERT(!begun_newest_ || newest_);
+  TROUPE_ASSERT(!computing_ || task_);
+  TROUPE_ASSERT(!newest_ || plans_.empty() || plans_.begin()->first >= newest_->epoch);
 }
 
 void accumulate(push& what, const computed& msg) {

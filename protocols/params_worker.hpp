@@ -35,6 +35,7 @@ public:
   worker_effects on(const params& msg) override;
   worker_effects on(const computed& msg) override;
   worker_effects on(const peer_message&) override { return {}; }
+  void check() const override;
 
 private:
   worker_effects begin_if_ready();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 rule_effects push_rule::on(const plan& msg) {
@@ -146,6 +148,21 @@ void push_rule::answer_waiting(rule_effects& out) {
 step_rule push_rule::step_of(const push& what) const {
   const double whole = static_cast<double>(plan_.batch) * static_cast<double>(plan_.workers.size());
   return {.lr_scale = static_cast<double>(what.samples) / whole};
+}
+
+void push_rule::check() const {
+  std::size_t counted = 0;
+  for (const auto& [clock, count] : clocks_) {
+    TROUPE_ASSERT(count > 0);
+    counted += count;
+  }
+  TROUPE_ASSERT(counted == workers_.size());
+  for (const auto& [who, worker] : workers_) {
+    TROUPE_ASSERT(plan_.has(who) && !dead_.contains(who));
+    TROUPE_ASSERT(worker.waits == waiting_.contains(who));
+    TROUPE_ASSERT(worker.base <= version_);
+  }
+  TROUPE_ASSERT(fresh_.empty());
 }
 
 std::vector<worker_id> push_rule::waiting_for() const {

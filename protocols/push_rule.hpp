@@ -23,6 +23,7 @@ public:
   rule_effects on(const expired&) final { return {}; }
   version current() const final { return version_; }
   std::vector<worker_id> waiting_for() const final;
+  void check() const override;
 
 protected:
   /// Pushes of a worker that were applied, counted from those of the slowest when it joined; what it works on.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 namespace {
@@ -130,6 +132,20 @@ std::vector<worker_id> round_rule::waiting_for() const {
     if (!round_.pushed.contains(who))
       out.emplace_back(who.worker);
   return out;
+}
+
+void round_rule::check() const {
+  for (const auto& [from, part] : round_.pushed) {
+    TROUPE_ASSERT(round_.live.contains(from));
+    TROUPE_ASSERT(part.epoch == round_.with.epoch && part.base == round_.base);
+    TROUPE_ASSERT(!busy_.contains(from));
+  }
+  for (const member& gone : dead_) {
+    TROUPE_ASSERT(newest_.has(gone));
+    TROUPE_ASSERT(!round_.live.contains(gone) && !busy_.contains(gone));
+  }
+  TROUPE_ASSERT(round_.with.epoch <= newest_.epoch);
+  TROUPE_ASSERT(round_.live.empty() || policy_ != nullptr);
 }
 
 /// Opens a round on the current version under the newest plan: with nobody in it while nobody lives, or while too few do for this

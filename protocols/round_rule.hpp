@@ -27,6 +27,7 @@ public:
   rule_effects on(const expired& msg) override;
   version current() const override { return round_.base; }
   std::vector<worker_id> waiting_for() const override;
+  void check() const override;
 
 private:
   rule_effects begin();

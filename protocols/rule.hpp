@@ -19,6 +19,8 @@ public:
   virtual version current() const = 0;
   /// Whom the open round still waits for.
   virtual std::vector<worker_id> waiting_for() const = 0;
+  /// Ends the process where an invariant of its state is broken. Between messages.
+  virtual void check() const {}
 };
 
 } // namespace troupe::protocols

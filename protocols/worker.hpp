@@ -19,6 +19,8 @@ public:
     (void)msg;
     return {};
   }
+  /// Ends the process where an invariant of its state is broken. Between messages.
+  virtual void check() const {}
 };
 
 } // namespace troupe::protocols

@@ -39,9 +39,10 @@ namespace troupe::protocols {
 ///   tensor parameters();                                    of the newest version
 ///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
 ///   void broken(const std::string&);                        a machine or an order has named what is not there
+///   bool checks();                                          whether the machines assert their invariants after each message
 ///
-/// and, for whoever looks on: `tells_itself(message)`, what this shard's lead and holder tell each other; `decided(lead_effects)`;
-/// `retains(count)`, parameters of older versions that are kept.
+/// and, for whoever looks on: `tells_itself(message)`, what this shard's lead and holder tell each other;
+/// `decided(lead_effects)`; `retains(count)`, parameters of older versions that are kept.
 template <class World>
 class holder_binding {
 public:
@@ -61,25 +62,25 @@ public:
     if (gradient)
       pushes_.emplace(msg.gradient, msg.id);
     msg.at = world_.now();
-    perform(machine_.on(msg));
+    ask(msg);
   }
   /// None where no push of this child counted.
   void on(partial msg, std::optional<tensor> sum) {
     msg.sum = sum ? store_.keep(*std::move(sum)) : ticket{};
-    perform(machine_.on(msg));
+    ask(msg);
   }
 
   // -- from the coordinator: a lead hears it after its holder
 
   void on(const plan& msg) { both(msg); }
   void on(const worker_down& msg) { both(msg); }
-  void on(const holder_down& msg) { perform(machine_.on(msg)); }
+  void on(const holder_down& msg) { ask(msg); }
 
   // -- the lead's orders
 
-  void on(const close& msg) { perform(machine_.on(msg)); }
-  void on(const send_order& msg) { perform(machine_.on(msg)); }
-  void on(const drop_order& msg) { perform(machine_.on(msg)); }
+  void on(const close& msg) { ask(msg); }
+  void on(const send_order& msg) { ask(msg); }
+  void on(const drop_order& msg) { ask(msg); }
 
   // -- to the lead: ignored where there is none
 
@@ -107,13 +108,24 @@ public:
 private:
   template <class Message>
   void both(const Message& msg) {
-    perform(machine_.on(msg));
+    ask(msg);
     ask_lead(msg);
   }
   template <class Message>
+  void ask(const Message& msg) {
+    const holder_effects effects = machine_.on(msg);
+    if (world_.checks())
+      machine_.check();
+    perform(effects);
+  }
+  template <class Message>
   void ask_lead(const Message& msg) {
-    if (lead_)
-      perform_as_lead(lead_->on(msg));
+    if (!lead_)
+      return;
+    const lead_effects effects = lead_->on(msg);
+    if (world_.checks())
+      lead_->check();
+    perform_as_lead(effects);
   }
 
   // -- the holder's effects
@@ -173,15 +185,15 @@ private:
   /// An evaluation takes every shard's parameters, whoever decides about them.
   void perform_as_lead(const send_order& what) { order(what, !per_push_ || std::ranges::count(what.to, evaluator) > 0); }
   void perform_as_lead(const drop_order& what) { order(what, !per_push_); }
-  void perform_as_lead(const retain& what) { perform(machine_.on(what)); }
-  void perform_as_lead(const release& what) { perform(machine_.on(what)); }
+  void perform_as_lead(const retain& what) { ask(what); }
+  void perform_as_lead(const release& what) { ask(what); }
   void perform_as_lead(const arm_timer& what) { world_.arm(what); }
   /// What it holds goes behind the orders before it.
   void perform_as_lead(const report& what) {
     if (what.what != report::kind::held)
       return world_.tell_coordinator(what);
     decided_at_ = world_.now();
-    perform(machine_.on(what));
+    ask(what);
   }
 
   /// Everyone else first: they work while this shard does.
@@ -190,7 +202,7 @@ private:
     if (everywhere)
       world_.tell_others(what, std::is_same_v<Order, send_order> ? head_start_ : 0);
     world_.tells_itself(what);
-    perform(machine_.on(what));
+    ask(what);
   }
 
   // -- tickets

@@ -38,6 +38,7 @@ namespace troupe::protocols {
 ///   bool reaches(worker_id);                                    whether a peer is there, and the way to it free
 ///   void send(const send_peer&);                                the worker's own parameters
 ///   void broken(const std::string&);                            the machine has named what is not there
+///   bool checks();                                              whether the machine asserts its invariants after each message
 template <class World>
 class worker_binding {
 public:
@@ -57,7 +58,7 @@ public:
     plans_.emplace(msg->epoch, msg);
     if (first_plan_ == plan_epoch{} && msg->has(self_))
       first_plan_ = msg->epoch;
-    perform(machine_->on(*msg));
+    ask(*msg);
     for (const auto& hear : std::exchange(parked_, {}))
       hear();
   }
@@ -86,7 +87,7 @@ public:
     if (fresh) // else the same sending again
       known->second.parameters = store_.keep(std::move(*whole));
     msg.parameters = known->second.parameters;
-    perform(machine_->on(msg));
+    ask(msg);
   }
 
   /// A part of a peer's replica.
@@ -95,20 +96,20 @@ public:
     if (auto whole = world_.join(head, part)) {
       peer_message msg = head;
       msg.data = store_.keep(std::move(*whole));
-      perform(machine_->on(msg));
+      ask(msg);
     }
   }
 
   /// What `World::begin` began is done; `gradient` where there is one.
   void on(computed msg, std::optional<tensor> gradient = {}) {
     msg.gradient = gradient ? store_.keep(*std::move(gradient)) : ticket{};
-    perform(machine_->on(msg));
+    ask(msg);
   }
-  void on(const fetch_order& msg) { perform(machine_->on(msg)); }
+  void on(const fetch_order& msg) { ask(msg); }
   /// What a push sent, where `World::send` was asked to keep it: the next mix may name it.
   void pushed(tensor sum) { pushed_sum_ = std::move(sum); }
   /// A peer is not sent to after all: its message comes back to the machine.
-  void give_back(const send_peer& what) { perform(machine_->on(what.what)); }
+  void give_back(const send_peer& what) { ask(what.what); }
 
   const plan* newest() const { return newest_.get(); } ///< null before the first
   /// Its plan: of the adopted parameters, or the newest.
@@ -125,6 +126,14 @@ private:
     ticket parameters;
     plan_epoch epoch;
   };
+
+  template <class Message>
+  void ask(const Message& msg) {
+    const worker_effects effects = machine_->on(msg);
+    if (world_.checks())
+      machine_->check();
+    perform(effects);
+  }
 
   void perform(const worker_effects& effects) {
     for (const worker_effect& effect : effects)
@@ -198,11 +207,11 @@ private:
   member self_;
   bool keeps_own_;
   std::shared_ptr<const plan> newest_;
-  plan_epoch first_plan_; ///< with this life of it, that it has heard
-  std::map<plan_epoch, std::shared_ptr<const plan>> plans_;   ///< from that of the adopted parameters on
-  std::deque<std::function<void()>> parked_;                  ///< parts ahead of their plan
-  std::map<std::uint64_t, params> heads_;                     ///< by key: the lead shard's word on what is coming in
-  std::map<std::uint64_t, parameter_set> sets_;               ///< by key: the one in use and newer
+  plan_epoch first_plan_;                                   ///< with this life of it, that it has heard
+  std::map<plan_epoch, std::shared_ptr<const plan>> plans_; ///< from that of the adopted parameters on
+  std::deque<std::function<void()>> parked_;                ///< parts ahead of their plan
+  std::map<std::uint64_t, params> heads_;                   ///< by key: the lead shard's word on what is coming in
+  std::map<std::uint64_t, parameter_set> sets_;             ///< by key: the one in use and newer
   ticket_store<tensor> store_;
   plan_epoch adopted_; ///< of the parameters that it works with
   ticket in_use_;      ///< these, until they are pushed

@@ -287,6 +287,36 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
     wrong(fmt::format("{} samples are applied, and the lead says {}", samples_, by.samples_applied()));
 }
 
+// -- sets are of one sending
+
+sets_are_of_one_sending::sets_are_of_one_sending(const options& job) {
+  const auto entry = find_protocol(job.protocol.name, job.added);
+  per_push_ = entry && entry->per_push;
+}
+
+void sets_are_of_one_sending::heard(nanoseconds, endpoint, endpoint to, const message& what) {
+  const auto* now = std::get_if<plan_parcel>(&what);
+  if (now == nullptr || to.what != role::worker)
+    return;
+  newest_[{to.index}] = **now;
+  for (const member& who : (*now)->workers)
+    if (who.worker.value == to.index)
+      first_plans_.try_emplace(who, (*now)->epoch);
+}
+
+void sets_are_of_one_sending::joining(member who, std::span<const params> parts) {
+  for (const params& part : parts) {
+    const auto first = first_plans_.find(who);
+    if (first == first_plans_.end() || part.epoch < first->second)
+      wrong(
+          fmt::format("worker {} joins parameters under plan {}, which were for an older life", text_of(who), part.epoch.value));
+    else if (part.epoch > newest_[who.worker].epoch)
+      wrong(fmt::format("worker {} joins parameters of plan {} before it has come", text_of(who), part.epoch.value));
+    if (part.key != parts.front().key || (!per_push_ && part.ver != parts.front().ver))
+      wrong(fmt::format("worker {} joins parts of v{} and v{}", text_of(who), parts.front().ver.value, part.ver.value));
+  }
+}
+
 // -- the bound is kept
 
 void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& what) {

@@ -104,6 +104,20 @@ private:
   version held_at_{};
 };
 
+/// A worker computes with parameters of one sending, made for this life of it: of one version or, where each shard has its own,
+/// each the answer to the same push.
+class sets_are_of_one_sending final : public checker {
+public:
+  explicit sets_are_of_one_sending(const options& job);
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void joining(member who, std::span<const params> parts) override;
+
+private:
+  bool per_push_ = false;
+  std::map<worker_id, plan> newest_;         ///< that each has heard
+  std::map<member, plan_epoch> first_plans_; ///< that named it
+};
+
 /// Nobody is sent parameters who would then be more than `bound` clocks ahead of the slowest, at any shard.
 class bound_is_kept final : public checker {
 public:

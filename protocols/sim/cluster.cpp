@@ -45,9 +45,10 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 }
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
-    : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), protocol_(entry_of(job)),
-      tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)), network_(job.inject.link),
-      control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency), dice_(dice::keyed(job.seed, 0x5157)),
+    : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
+      protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)),
+      network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
+      dice_(dice::keyed(job.seed, 0x5157)),
       timers_(clock_,
               [this](nanoseconds delay, endpoint of, timer_id timer, std::uint64_t generation) {
                 queue_.push(now_ + delay, parcel{.from = of, .to = of, .what = expired{timer, 0}, .generation = generation});

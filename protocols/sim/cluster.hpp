@@ -104,6 +104,7 @@ private:
   options options_;
   numerics& maths_;
   std::vector<listener*> listeners_;
+  bool checks_; ///< machines assert their invariants after each message: where somebody watches
   protocol protocol_;
   std::vector<holder_place> tree_;
   network network_;
@@ -124,8 +125,7 @@ private:
   std::vector<std::unique_ptr<worker_seat>> workers_; ///< by number
   /// What has come of a set of parameters.
   struct incoming {
-    params head{};
-    std::map<holder_id, tensor> ranges{};
+    std::map<holder_id, params_parcel> parts{};
   };
   std::map<std::uint64_t, incoming> fetched_; ///< by key
   std::uint64_t evaluated_ = 0;               ///< key of the newest set

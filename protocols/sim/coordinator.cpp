@@ -35,6 +35,8 @@ void cluster::tell_holders(const message& what) {
 }
 
 void cluster::perform(const coordinator_effects& effects) {
+  if (checks_)
+    coordinator_.check();
   const endpoint the_lead{role::lead, 0};
   for (const coordinator_effect& effect : effects)
     std::visit(cases{
@@ -81,16 +83,14 @@ void cluster::on_fetched(const params_parcel& what) {
   if (what.what.key <= evaluated_)
     return;
   incoming& set = fetched_[what.what.key];
-  set.ranges.try_emplace(what.from, what.range);
-  if (what.from == holder_id{0})
-    set.head = what.what;
-  if (set.ranges.size() < options_.job.shards)
+  set.parts.try_emplace(what.from, what);
+  if (set.parts.size() < options_.job.shards)
     return;
   std::vector<tensor> ranges;
-  for (const auto& [shard, range] : set.ranges)
-    ranges.push_back(range);
+  for (const auto& [shard, part] : set.parts)
+    ranges.push_back(part.range);
   const tensor whole = maths_.join(ranges);
-  const version ver = set.head.ver;
+  const version ver = set.parts.begin()->second.what.ver; // the lead shard's
   evaluated_ = what.what.key;
   fetched_.erase(fetched_.begin(), fetched_.upper_bound(evaluated_));
   evaluate_whole(ver, whole);

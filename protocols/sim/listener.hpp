@@ -39,6 +39,8 @@ public:
   virtual void computing(nanoseconds at, nanoseconds until, member who, const batch& of) {
     (void)at, (void)until, (void)who, (void)of;
   }
+  /// A worker has put these parts of all shards, in their order, together.
+  virtual void joining(member who, std::span<const params> parts) { (void)who, (void)parts; }
   /// A worker sends a push.
   virtual void pushed(nanoseconds at, const push& what) { (void)at, (void)what; }
   /// A lead has decided; its effects have not been performed yet.

@@ -29,6 +29,7 @@ struct cluster::worker_seat {
   bool reaches(worker_id who) const;
   void send(const send_peer& what);
   void broken(const std::string& what) const;
+  bool checks() const { return in.checks_; }
 
   cluster& in;
   member self;
@@ -82,6 +83,7 @@ struct cluster::holder_seat {
   void tells_itself(const Order& what);
   void decided(const lead_effects& effects);
   void retains(std::size_t count) const;
+  bool checks() const { return in.checks_; }
 
   cluster& in;
   holder_place place;

@@ -71,12 +71,17 @@ void cluster::worker_seat::hear(const message& what) {
 
 std::optional<tensor> cluster::worker_seat::join(const params& head, const params_parcel& part) {
   incoming& set = incomplete[head.key];
-  set.ranges.try_emplace(part.from, part.range);
-  if (set.ranges.size() < in.options_.job.shards)
+  set.parts.try_emplace(part.from, part);
+  if (set.parts.size() < in.options_.job.shards)
     return std::nullopt;
   std::vector<tensor> ranges;
-  for (const auto& [shard, range] : set.ranges)
-    ranges.push_back(range);
+  std::vector<params> heads;
+  for (const auto& [shard, each] : set.parts) {
+    ranges.push_back(each.range);
+    heads.push_back(each.what);
+  }
+  for (listener* each : in.listeners_)
+    each->joining(self, heads);
   incomplete.erase(incomplete.begin(), incomplete.upper_bound(head.key));
   return in.maths_.join(ranges);
 }

@@ -90,6 +90,12 @@ TEST(Coordinator, DeathOfAnOldLifeIsNothing) {
   EXPECT_EQ(subject.on(lost(7)), coordinator_effects{});
 }
 
+TEST(Coordinator, DeathOfALaterLifeEndsTheOneThatIsThere) {
+  coordinator subject = started(two_workers());
+  EXPECT_EQ(subject.on(lost(0, 1)), (coordinator_effects{send_worker_down{{w(0), {}}}, send_plan{plan_of(2, {1}, 10, 100)}}));
+  EXPECT_EQ(subject.on(join(0, 1)), coordinator_effects{}) << "it is dead";
+}
+
 TEST(Coordinator, WorkerComesBackWithANewLifeOnly) {
   coordinator subject = started(two_workers());
   subject.on(lost(0));

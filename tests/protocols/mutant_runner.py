@@ -110,8 +110,9 @@ class Runner:
             return None, f"its text is found {times} times"
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             overlay = pathlib.Path(name)
-            (overlay / "protocols").mkdir()
-            (overlay / "protocols" / file).write_text(original.replace(text, replacement))
+            target = overlay / "protocols" / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(original.replace(text, replacement))
             binary, fault = self.build_mutant(overlay, path)
             if fault:
                 return None, "it does not build:\n" + fault

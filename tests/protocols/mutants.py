@@ -20,6 +20,7 @@ import sys
 import time
 
 import mutant_runner
+import mutants_of_bindings
 import mutants_of_protocols
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -38,6 +39,9 @@ MUTANTS = [
     ("lead.cpp", "samples_applied_ >= limit_.at_samples", "samples_applied_ > limit_.at_samples", "holds one version late (samples)"),
     ("lead.cpp", "made.value >= limit_.at_version", "made.value > limit_.at_version", "holds one version late (version)"),
     ("lead.cpp", "  if (held_) {\n    held_back_", "  if (false) {\n    held_back_", "sends while held"),
+    ("lead.cpp", "if (held_ && (!deferred_", "if (false && (!deferred_", "a death makes a version while held"),
+    ("lead.cpp", "(!deferred_.empty() || std::ranges", "(std::ranges", "what follows a deferred version overtakes it"),
+    ("lead.cpp", "        do_not_send(*waiting);\n", "        (void)waiting;\n", "sends to who died after a deferred version"),
     ("lead.cpp", "if (!std::exchange(held_, false))", "if (!held_)", "is held for ever"),
     ("lead.cpp", "              limit_ = {};\n", "", "holds again at every version"),
     ("lead.cpp", "      std::erase(waiting.to, msg.worker);", "      (void)waiting;", "sends to who died while held"),
@@ -79,7 +83,8 @@ MUTANTS = [
     ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
     ("coordinator.cpp", "std::ceil(", "std::floor(", "part of a sample is none"),
     ("coordinator.cpp", "    cut_off_.insert(worker);\n", "", "a worker without an aggregator joins"),
-    ("coordinator.cpp", "    out.emplace_back(send_worker_down{{gone.worker, gone.life}});\n", "    out.emplace_back(resume{});\n",
+    ("coordinator.cpp", "present->second > gone.life", "present->second != gone.life", "a worker that died twice is waited for"),
+    ("coordinator.cpp", "    out.emplace_back(send_worker_down{{gone.worker, present->second}});\n", "    out.emplace_back(resume{});\n",
      "nobody is told of a death"),
     ("coordinator.cpp", "  out.emplace_back(send_holder_down{msg});\n", "", "nobody is told of an aggregator's death"),
     ("coordinator.cpp", "out{next_hold(), resume{}}", "out{resume{}}", "no further evaluation"),
@@ -152,7 +157,7 @@ MUTANTS = [
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
-] + mutants_of_protocols.MUTANTS
+] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
 HEAD = """# What the tests notice

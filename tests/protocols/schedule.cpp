@@ -217,7 +217,8 @@ verdict run_checked(const options& job, listener* also) {
   limits_are_exact limits{job};
   bound_is_kept bound{given(job, "bound", 4)};
   nobody_is_left_behind misses{given(job, "max_misses", 5)};
-  std::vector<checker*> checkers{&once, &rounds, &limits};
+  sets_are_of_one_sending sets{job};
+  std::vector<checker*> checkers{&once, &rounds, &limits, &sets};
   if (job.protocol.name == "ssp")
     checkers.push_back(&bound);
   if (job.protocol.name == "deadline")

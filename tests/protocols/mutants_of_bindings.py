@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The mutants of what lies between machines and drivers. See mutants.py."""
+
+WORKER = "binding/worker_binding.hpp"
+HOLDER = "binding/holder_binding.hpp"
+REPLICAS = "binding/replica_collection.hpp"
+
+# file, text, replacement, what it breaks
+MUTANTS = [
+    (WORKER, "    if (head.epoch < first_plan_)\n      return;\n", "", "a part of an older incarnation is kept"),
+    (WORKER, "first_plan_ == plan_epoch{} && msg->has(self_)", "first_plan_ == plan_epoch{}", "the first plan is one without this life"),
+    (WORKER, "|| head.epoch > newest_->epoch) {", ") {", "parts ahead of their plan are heard"),
+    (WORKER, "    for (const auto& hear : std::exchange(parked_, {}))\n      hear();\n", "", "what was parked is lost"),
+    (WORKER, "newest_ && msg->epoch <= newest_->epoch", "false", "a plan is heard twice"),
+    (WORKER, "if (from == holder_id{0})\n      heads_", "if (from != holder_id{0} || !heads_.contains(head.key))\n      heads_", "the head is another shard's"),
+    (WORKER, "      known->second.parameters = store_.keep(std::move(*whole));\n    msg.parameters = known->second.parameters;",
+     "      known->second.parameters = store_.keep(*whole);\n    msg.parameters = fresh ? known->second.parameters : store_.keep(std::move(*whole));",
+     "a sending that comes again has a ticket that nobody drops"),
+    (WORKER, "    adopted_ = sets_.begin()->second.epoch;\n", "    adopted_ = newest_->epoch;\n", "a step is under the newest plan"),
+    (WORKER, "return keeps_own_ || own == plans_.end()", "return own == plans_.end()", "who holds the parameters goes by an old plan"),
+    (WORKER, "      store_.drop(sets_.begin()->second.parameters);\n      sets_.erase(sets_.begin());\n    }\n    if (sets_",
+     "      sets_.erase(sets_.begin());\n    }\n    if (sets_", "older parameters are kept for ever"),
+    (WORKER, "[used](const auto& set) { return set.second.parameters == used; }", "[](const auto&) { return true; }",
+     "a push lets go of the next parameters, too"),
+    (WORKER, "auto gradient = store_.take(what.what.gradient);", "std::optional<tensor> gradient = store_.find(what.what.gradient);",
+     "a gradient stays after its push"),
+    (WORKER, "msg.samples > 0 ? resolve(what.sum) : operands<tensor>{}", "resolve(what.sum)", "a push without samples brings a sum"),
+    (WORKER, "what.to != evaluator && !world_.reaches(what.to)", "!world_.reaches(what.to)", "the evaluator is kept waiting"),
+    (WORKER, "    if (what.to != evaluator && !world_.reaches(what.to))\n      give_back(what);\n    else\n      world_.send(what);",
+     "    if (what.to == evaluator || world_.reaches(what.to))\n      world_.send(what);", "a weight that was not sent is lost"),
+    (HOLDER, "    ask(msg);\n    ask_lead(msg);", "    ask_lead(msg);\n    ask(msg);", "a lead hears before its holder"),
+    (HOLDER, "    msg.what.at = world_.now();\n    ask_lead(msg);", "    ask_lead(msg);", "an arrival has another host's time"),
+    (HOLDER, "    world_.tells_itself(what.what);\n    on(what.what);", "    world_.tells_itself(what.what);\n    on(what.what);\n    on(what.what);",
+     "an arrival is heard twice"),
+    (HOLDER, "order(what, !per_push_ || std::ranges::count(what.to, evaluator) > 0)", "order(what, !per_push_)", "an evaluation gets one shard's parameters"),
+    (HOLDER, "void perform_as_lead(const close& what) { order(what, !per_push_); }", "void perform_as_lead(const close& what) { order(what, true); }",
+     "a shard of its own orders the others"),
+    (HOLDER, "void perform_as_lead(const drop_order& what) { order(what, !per_push_); }",
+     "void perform_as_lead(const drop_order& what) { ask(what); }", "a drop is heard by one holder"),
+    (HOLDER, "    if (what.what == report::kind::held)\n      world_.pause();\n", "", "the clock runs while the job is held"),
+    (HOLDER, "    if (leads_job() && !lead_->held())\n      world_.go_on();\n", "", "the clock stands still for ever"),
+    (HOLDER, "if (leads_job() && !lead_->held())", "if (!lead_->held())", "another shard's lead lets the clock run"),
+    (HOLDER, "    decided_at_ = world_.now();\n    ask(what);", "    world_.tell_coordinator(what);", "holds before the version is made"),
+    (HOLDER, "head_start_ = world_.now() - decided_at_;", "head_start_ = 0;", "parameters that were held back leave late"),
+    (HOLDER, "std::is_same_v<Order, send_order> ? head_start_ : 0", "head_start_", "a close is older than its decision",
+     "closes that a resume brings forth are of arrivals that came while it held"),
+    (HOLDER, "if (!keep || !pushes_.contains(part.what))", "if (!keep)", "a child's sum is kept with the pushes"),
+    (HOLDER, "if (!keep || !pushes_.contains(part.what))", "if (true)", "a push that is named again is gone"),
+    (HOLDER, "    pushes_.erase(name);\n", "", "a push that is gone counts as kept"),
+    (HOLDER, "    retained_[what.as] = world_.parameters();\n", "    retained_.try_emplace(what.as);\n", "what is retained are no parameters"),
+    (REPLICAS, "std::erase_if(missing_, [this](member who) { return !members_.has(who); });", "", "the dead are waited for"),
+    (REPLICAS, "std::erase_if(replicas_, [this](const auto& each) { return !members_.has(each.second.head.from); });", "",
+     "the dead are in the average"),
+    (REPLICAS, "if (collecting_ || msg.ver <= averaged_)", "if (collecting_)", "an average is collected twice"),
+    (REPLICAS, "!members_.has(head.from) || version", "version", "a stranger's replica is averaged"),
+    (REPLICAS, "(each.head.weight > 0 || total == 0)", "each.head.weight > 0", "nobody has a weight, and nothing is shown"),
+    (REPLICAS, "each.head.weight / total : 1 / count", "1 / count : 1 / count", "each replica weighs the same"),
+]

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's binding: which parts make a set, under which plan a step is, and what a ticket names.
+#include "protocols/binding/worker_binding.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/protocols/making.hpp"
+
+namespace troupe::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Does what the test wrote down, and remembers what it heard.
+struct scripted_worker final : worker {
+  std::vector<params> heard;
+  std::vector<computed> done;
+  std::vector<peer_message> messages;
+  worker_effects next; ///< of the next message
+
+  worker_effects answer() { return std::exchange(next, {}); }
+  worker_effects on(const plan&) override { return answer(); }
+  worker_effects on(const params& msg) override {
+    heard.push_back(msg);
+    return answer();
+  }
+  worker_effects on(const computed& msg) override {
+    done.push_back(msg);
+    return answer();
+  }
+  worker_effects on(const peer_message& msg) override {
+    messages.push_back(msg);
+    return answer();
+  }
+};
+
+/// Tensors are words; a set has a part of each of two shards.
+struct world_of_words {
+  using tensor = std::string;
+  std::map<std::uint64_t, std::map<std::uint32_t, std::string>> parts;
+  std::vector<std::string> anchors, pushed, complaints;
+  std::vector<std::uint32_t> plans_of_steps;
+  std::vector<operands<tensor>> mixed, summed;
+  bool way_is_free = true;
+  std::vector<worker_id> sent_to;
+
+  std::optional<tensor> join(const params& head, const std::pair<std::uint32_t, std::string>& part) {
+    auto& set = parts[head.key];
+    set.insert(part);
+    if (set.size() < 2)
+      return std::nullopt;
+    auto whole = set[0] + set[1];
+    parts.erase(head.key);
+    return whole;
+  }
+  std::optional<tensor> join(const peer_message&, const std::string& whole) { return whole; }
+  void adopt(version, const tensor& what) { anchors.push_back(what); }
+  void begin(const compute&, const plan& with, const local_step*) { plans_of_steps.push_back(with.epoch.value); }
+  void mix(const operands<tensor>& terms) { mixed.push_back(terms); }
+  void dual(double) {}
+  void send(const push&, std::optional<tensor> gradient) { pushed.push_back(gradient.value_or("nothing")); }
+  void send(const push&, const operands<tensor>& sum, bool) { summed.push_back(sum); }
+  bool reaches(worker_id) const { return way_is_free; }
+  void send(const send_peer& what) { sent_to.push_back(what.to); }
+  void broken(const std::string& what) { complaints.push_back(what); }
+  static bool checks() { return true; }
+};
+
+class WorkerBinding : public testing::Test {
+protected:
+  world_of_words world;
+  std::shared_ptr<scripted_worker> machine = std::make_shared<scripted_worker>();
+  /// The second life of worker 0.
+  std::unique_ptr<worker_binding<world_of_words>> subject = bound(false);
+
+  std::unique_ptr<worker_binding<world_of_words>> bound(bool keeps_own) {
+    return std::make_unique<worker_binding<world_of_words>>(world, machine, member{w(0), {1}}, keeps_own);
+  }
+  void plan_with(std::uint32_t epoch, std::uint32_t life) {
+    auto msg = plan_of(epoch, {0, 1});
+    msg.workers[0].life = {life};
+    subject->on(std::make_shared<const plan>(msg));
+  }
+  void part(std::uint32_t epoch, std::uint64_t key, std::uint32_t shard, const std::string& what) {
+    subject->on(params{.epoch = {epoch}, .ver = {10 * key + shard}, .key = key}, h(shard), std::pair{shard, what});
+  }
+  void set(std::uint32_t epoch, std::uint64_t key, const std::string& what) {
+    part(epoch, key, 0, what);
+    part(epoch, key, 1, "");
+  }
+  void do_next(worker_effects effects) { machine->next = std::move(effects); }
+  /// Hears it with the next plan.
+  void perform(worker_effects effects) {
+    do_next(std::move(effects));
+    plan_with(subject->newest()->epoch.value + 1, 1);
+  }
+};
+
+TEST_F(WorkerBinding, PartsOfAnOlderIncarnationAreNotJoinedWithItsOwn) {
+  plan_with(2, 0);
+  part(2, 1, 1, "old"); // sent to the first life, whose clock was at 1, too
+  plan_with(3, 1);
+  part(2, 1, 1, "old, and late");
+  part(3, 1, 0, "new ");
+  EXPECT_THAT(machine->heard, IsEmpty());
+  part(3, 1, 1, "life");
+  ASSERT_EQ(machine->heard.size(), 1u);
+  do_next({adopt{v(1), machine->heard[0].parameters}});
+  plan_with(4, 1);
+  EXPECT_THAT(world.anchors, ElementsAre("new life"));
+}
+
+TEST_F(WorkerBinding, PartsAheadOfTheirPlanAreHeardOnceItHasCome) {
+  set(3, 1, "first");
+  EXPECT_THAT(machine->heard, IsEmpty());
+  plan_with(2, 1);
+  EXPECT_THAT(machine->heard, IsEmpty()) << "of the plan after that";
+  plan_with(3, 1);
+  ASSERT_EQ(machine->heard.size(), 1u);
+  plan_with(3, 1);
+  EXPECT_EQ(machine->heard.size(), 1u);
+}
+
+TEST_F(WorkerBinding, ASetHasTheHeadOfTheLeadShard) {
+  plan_with(1, 1);
+  part(1, 4, 1, "b");
+  part(1, 4, 0, "a");
+  ASSERT_EQ(machine->heard.size(), 1u);
+  EXPECT_EQ(machine->heard[0].ver, v(40));
+  EXPECT_NE(machine->heard[0].parameters, ticket{});
+}
+
+TEST_F(WorkerBinding, ASendingThatComesAgainHasTheSameTicket) {
+  plan_with(1, 1);
+  set(1, 1, "once");
+  set(1, 1, "once");
+  ASSERT_EQ(machine->heard.size(), 2u);
+  EXPECT_EQ(machine->heard[0].parameters, machine->heard[1].parameters);
+}
+
+TEST_F(WorkerBinding, AStepKeepsThePlanOfItsParameters) {
+  plan_with(1, 1);
+  set(1, 1, "a");
+  perform({adopt{v(1), machine->heard[0].parameters}, compute{}});
+  perform({compute{}});
+  EXPECT_THAT(world.plans_of_steps, ElementsAre(1, 1));
+  set(3, 2, "b");
+  perform({adopt{v(2), machine->heard[1].parameters}, compute{}});
+  EXPECT_THAT(world.plans_of_steps, ElementsAre(1, 1, 3));
+}
+
+TEST_F(WorkerBinding, WhoHoldsTheParametersItselfGoesByTheNewestPlan) {
+  subject = bound(true);
+  plan_with(1, 1);
+  set(1, 1, "a");
+  perform({adopt{v(1), machine->heard[0].parameters}, compute{}});
+  perform({compute{}});
+  EXPECT_THAT(world.plans_of_steps, ElementsAre(2, 3));
+}
+
+TEST_F(WorkerBinding, AdoptingLetsGoOfWhatIsOlder) {
+  plan_with(1, 1);
+  set(1, 1, "a");
+  set(1, 2, "b");
+  perform({adopt{v(2), machine->heard[1].parameters}});
+  perform({mix{{{machine->heard[0].parameters, 1}}}});
+  EXPECT_EQ(world.complaints.size(), 1u);
+}
+
+TEST_F(WorkerBinding, APushLetsGoOfItsParametersAlone) {
+  plan_with(1, 1);
+  set(1, 1, "a");
+  set(1, 2, "a"); // the same version again, under a key of its own
+  perform({adopt{v(1), machine->heard[0].parameters}, send_push{{.samples = 1}}});
+  perform({adopt{v(1), machine->heard[1].parameters}});
+  EXPECT_THAT(world.anchors, ElementsAre("a", "a"));
+  EXPECT_THAT(world.complaints, IsEmpty());
+}
+
+TEST_F(WorkerBinding, AGradientIsPushedUnderItsTicketOnce) {
+  plan_with(1, 1);
+  subject->on(computed{.step = 1, .samples = 1}, std::string{"g"});
+  const push what{.gradient = machine->done[0].gradient, .samples = 1};
+  perform({send_push{what}, send_push{what}});
+  EXPECT_THAT(world.pushed, ElementsAre("g", "nothing"));
+}
+
+TEST_F(WorkerBinding, TermsNameTensorsItsOwnParametersAndWhatWasPushed) {
+  using source = operand<std::string>::source;
+  plan_with(1, 1);
+  set(1, 1, "a");
+  const ticket a = machine->heard[0].parameters;
+  perform({adopt{v(1), a}, send_push{{.samples = 1}, {{own_parameters, 1}, {a, -1}, {dual_variable, 2}}, true}});
+  ASSERT_EQ(world.summed.size(), 1u);
+  EXPECT_EQ(world.summed[0][0].from, source::own);
+  EXPECT_EQ(world.summed[0][1].what, "a");
+  EXPECT_EQ(world.summed[0][1].weight, -1);
+  EXPECT_EQ(world.summed[0][2].from, source::dual);
+  subject->pushed("sum");
+  perform({mix{{{pushed_sum, 0.5}}}});
+  EXPECT_EQ(world.mixed[0][0].what, "sum");
+  EXPECT_EQ(world.mixed[0][0].weight, 0.5);
+}
+
+TEST_F(WorkerBinding, WithoutSamplesAPushIsItsTrailer) {
+  plan_with(1, 1);
+  perform({send_push{{.samples = 0}, {{own_parameters, 1}}}});
+  EXPECT_THAT(world.pushed, ElementsAre("nothing"));
+  EXPECT_THAT(world.summed, IsEmpty());
+}
+
+TEST_F(WorkerBinding, WhatAPeerWouldNotGetComesBackButTheEvaluatorGetsAll) {
+  plan_with(1, 1);
+  world.way_is_free = false;
+  perform({send_peer{w(1), {.round = 7}}, send_peer{evaluator, {}}});
+  EXPECT_THAT(world.sent_to, ElementsAre(evaluator));
+  EXPECT_THAT(machine->messages, ElementsAre(peer_message{.round = 7}));
+}
+
+TEST_F(WorkerBinding, ADiscardOfWhatIsNotThereIsSaid) {
+  plan_with(1, 1);
+  subject->on(peer_message{.from = {w(1), {}}}, std::string{"replica"});
+  const ticket name = machine->messages[0].data;
+  perform({discard{name}});
+  EXPECT_THAT(world.complaints, IsEmpty());
+  perform({discard{name}});
+  EXPECT_EQ(world.complaints.size(), 1u);
+}
+
+} // namespace
+} // namespace troupe::protocols
