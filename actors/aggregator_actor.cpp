@@ -113,7 +113,7 @@ void aggregator_state::forward(const protocols::close& round, const protocols::o
   next.ver = round.ver;
   if (!terms.terms.empty()) {
     next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
-    setup_.queue->weighted_sum(terms.terms, next.sum.as<float>(), setup_.floats);
+    setup_.queue->enqueue(kernels::weighted_sum{.terms = terms.terms, .y = next.sum.as<float>(), .count = setup_.floats});
   }
   next.terms = std::move(terms.tensors);
   next.mark = core_.held.mark();

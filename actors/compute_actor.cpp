@@ -80,7 +80,7 @@ caf::result<compute_result> compute_state::begin(const compute_request& request)
 caf::result<sum_result> compute_state::sum(const sum_request& msg) {
   pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), queue_->allocate(kernels::alignment),
                    queue_->allocate_host(sizeof(std::int32_t))};
-  queue_->all_finite(next.sum.as<const float>(), floats_, next.flag.as<std::int32_t>());
+  queue_->enqueue(kernels::all_finite{.x = next.sum.as<const float>(), .count = floats_, .flag = next.flag.as<std::int32_t>()});
   queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
   // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
   notify({no_step}, true);
@@ -156,7 +156,7 @@ void compute_state::part_done() {
     else
       terms.push_back({done_.gradients.as<const float>(), 1});
     terms.push_back({gradient_.as<const float>(), weight});
-    queue_->weighted_sum(terms, done_.gradients.as<float>(), floats_);
+    queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = done_.gradients.as<float>(), .count = floats_});
     held_.keep(gradient_);
   }
   if (++parts_done_ < request_.parts.size())

@@ -91,7 +91,8 @@ void evaluator_state::evaluate(std::optional<collection::average> whole) {
       terms.push_back({part.what.as<const float>(), part.weight});
     const auto bytes = whole->terms.front().what.bytes();
     mean = setup_.queue->allocate_host(bytes);
-    host_queue_->weighted_sum(terms, mean.as<float>(), static_cast<std::int64_t>(bytes / sizeof(float)));
+    host_queue_->enqueue(
+        kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});
   }
   made_ = std::move(whole->made);
   evaluate(whole->ver, std::move(mean));

@@ -27,7 +27,7 @@ kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
     keep(term.what);
   }
   auto out = fresh();
-  queue_.weighted_sum(parts, out.as<float>(), count_);
+  queue_.enqueue(kernels::weighted_sum{.terms = parts, .y = out.as<float>(), .count = count_});
   return out;
 }
 
@@ -70,7 +70,7 @@ void replica::step_with_velocity(std::vector<kernels::term> slope, const local_u
   if (velocity_)
     slope.push_back({velocity_.as<const float>(), how.momentum});
   auto moved = fresh();
-  queue_.weighted_sum(slope, moved.as<float>(), count_);
+  queue_.enqueue(kernels::weighted_sum{.terms = slope, .y = moved.as<float>(), .count = count_});
   replace(velocity_, moved);
   replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, 1}}));
   replace(ahead_, {});
@@ -89,7 +89,7 @@ const kernels::buffer& replica::source_of(const replica_term& term) {
   case replica_term::source::dual:
     if (!dual_) {
       dual_ = fresh();
-      queue_.fill(dual_.as<float>(), 0, count_);
+      queue_.enqueue(kernels::fill{.y = dual_.as<float>(), .count = count_});
     }
     return dual_;
   case replica_term::source::given:

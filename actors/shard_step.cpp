@@ -44,9 +44,12 @@ void shard_step::apply(const std::vector<kernels::term>& terms, const protocols:
     sum.push_back({p + part.begin, round.step.parameter_weight});
   for (const auto& term : terms)
     sum.push_back({term.data + part.begin, term.weight});
-  queue_.weighted_sum(sum, p_out + part.begin, part.size());
+  queue_.enqueue(kernels::weighted_sum{.terms = sum, .y = p_out + part.begin, .count = part.size()});
   if (round.step.threshold > 0)
-    queue_.soft_threshold(p_out + part.begin, static_cast<float>(round.step.threshold), p_out + part.begin, part.size());
+    queue_.enqueue(kernels::soft_threshold{.x = p_out + part.begin,
+                                           .threshold = static_cast<float>(round.step.threshold),
+                                           .y = p_out + part.begin,
+                                           .count = part.size()});
 }
 
 kernels::buffer shard_step::compensated(const float* gradient, const float* p, const float* backup,
@@ -54,16 +57,16 @@ kernels::buffer shard_step::compensated(const float* gradient, const float* p, c
   auto bytes = static_cast<std::size_t>(count_) * sizeof(float);
   if (how.adaptive && !mean_square_) {
     mean_square_ = queue_.allocate(bytes);
-    queue_.fill(mean_square_.as<float>(), 0, count_);
+    queue_.enqueue(kernels::fill{.y = mean_square_.as<float>(), .count = count_});
   }
   auto out = queue_.allocate(bytes);
-  queue_.delay_compensate({.count = count_,
-                           .g = gradient,
-                           .w = p,
-                           .w_backup = backup,
-                           .g_out = out.as<float>(),
-                           .mean_square = how.adaptive ? mean_square_.as<float>() : nullptr,
-                           .lambda = static_cast<float>(how.lambda)});
+  queue_.enqueue(kernels::delay_compensate{.count = count_,
+                                           .g = gradient,
+                                           .w = p,
+                                           .w_backup = backup,
+                                           .g_out = out.as<float>(),
+                                           .mean_square = how.adaptive ? mean_square_.as<float>() : nullptr,
+                                           .lambda = static_cast<float>(how.lambda)});
   return out;
 }
 

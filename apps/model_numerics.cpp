@@ -60,9 +60,9 @@ struct workshop {
   kernels::buffer weighted_sum(const std::vector<kernels::term>& terms, std::int64_t count) const {
     auto out = queue->allocate(bytes_of(count));
     if (terms.empty())
-      queue->fill(out.as<float>(), 0, count);
+      queue->enqueue(kernels::fill{.y = out.as<float>(), .count = count});
     else
-      queue->weighted_sum(terms, out.as<float>(), count);
+      queue->enqueue(kernels::weighted_sum{.terms = terms, .y = out.as<float>(), .count = count});
     return out;
   }
 

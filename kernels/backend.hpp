@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/buffer.hpp"
-#include "kernels/random_key.hpp"
+#include "kernels/operation.hpp"
 
 namespace troupe::kernels {
 
@@ -26,131 +25,6 @@ struct out_of_memory : device_error {
   using device_error::device_error;
 };
 
-/// Activation functions that gemm and conv2d can apply to their result in the same pass.
-/// gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016, eq. 2).
-enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu };
-
-/// c(m,n) = act(alpha * op(a)(m,k) * op(b)(k,n) + beta * c + bias(n)); row-major. `bias` may be null. `pre`, when not null,
-/// receives what enters the activation (the backward of gelu needs it); it must not overlap c. c is not read when beta is 0.
-///
-/// For speed on the CPU, store the weight of a linear layer as (outputs, inputs): forward with transpose_b, the weight's
-/// gradient dy^T x and the input's gradient dy W are then each the fastest of their kind.
-struct gemm_args {
-  std::int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
-  const float* b = nullptr;
-  float* c = nullptr;
-  bool transpose_a = false, transpose_b = false;
-  float alpha = 1, beta = 0;
-  const float* bias = nullptr;
-  activation act = activation::none;
-  float* pre = nullptr;
-};
-
-/// Geometry of a 2-d convolution or pooling over images (N, C, H, W); one stride and padding for both axes.
-/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width; what a stride leaves over is not looked at.
-/// Pooling: padding < kernel_h and kernel_w, for a window of padding alone has no maximum and no mean. Of a convolution such a
-/// window is 0 and the bias.
-struct window2d {
-  std::int64_t n = 0, c = 0, h = 0, w = 0;
-  std::int64_t kernel_h = 0, kernel_w = 0, stride = 1, padding = 0;
-  std::int64_t out_h() const { return (h + 2 * padding - kernel_h) / stride + 1; }
-  std::int64_t out_w() const { return (w + 2 * padding - kernel_w) / stride + 1; }
-};
-
-/// y(N, K, OH, OW) = act(conv(x(N, C, H, W), weight(K, C, kh, kw)) + bias(K)). Cross-correlation, as in the field. `bias` may be
-/// null.
-struct conv2d_args {
-  window2d window;
-  std::int64_t out_channels = 0;
-  const float* x = nullptr;
-  const float* weight = nullptr;
-  const float* bias = nullptr;
-  float* y = nullptr;
-  activation act = activation::none; ///< none or relu
-};
-
-/// Backward of conv2d: dx (may be null: a first layer needs none), dweight and dbias (may be null) are overwritten. `dy` is the
-/// gradient of the result *before* the activation. At least one image.
-struct conv2d_backward_args {
-  window2d window;
-  std::int64_t out_channels = 0;
-  const float* x = nullptr;
-  const float* weight = nullptr;
-  const float* dy = nullptr;
-  float* dx = nullptr;
-  float* dweight = nullptr;
-  float* dbias = nullptr;
-};
-
-/// Elementwise functions of one argument.
-enum class unary_op : std::uint8_t { relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy };
-/// Elementwise functions of two arguments of the same length.
-enum class binary_op : std::uint8_t { add, subtract, multiply, divide };
-
-/// One term of a weighted sum: weight * data[0..count).
-struct term {
-  const float* data = nullptr;
-  double weight = 1;
-};
-
-/// One optimizer step reads what changes between steps from device memory, so that a captured program can be replayed:
-/// `step_scalars` is an array in the device's memory laid out as `optimizer_scalar`.
-enum optimizer_scalar : int {
-  scalar_lr = 0,      ///< learning rate of this step
-  scalar_correction1, ///< adamw: 1 - beta1^t
-  scalar_correction2, ///< adamw: 1 - beta2^t
-  optimizer_scalar_count
-};
-
-/// SGD with momentum over `count` elements, fused with the weighted sum of its gradients:
-///   g = sum_i terms[i].weight * terms[i].data + weight_decay * p;  v' = momentum * v + g;
-///   p' = p - lr * (nesterov ? g + momentum * v' : v').
-/// `p_out` may equal `p` (in place); nothing else may overlap. `velocity` (updated in place) may be null when momentum is 0.
-/// Terms are added in the order given: the same bits as weighted_sum and then a step with its result.
-struct sgd_args {
-  std::int64_t count = 0;
-  std::span<const term> terms;
-  const float* p = nullptr;
-  float* p_out = nullptr;
-  float* velocity = nullptr;
-  const float* step_scalars = nullptr;
-  float momentum = 0, weight_decay = 0;
-  bool nesterov = false;
-};
-
-/// AdamW (Loshchilov & Hutter 2019, algorithm 2), decoupled weight decay:
-///   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p' = p - lr * (m/c1 / (sqrt(v/c2) + eps) + weight_decay * p).
-/// g and aliasing are as in sgd_args, without the decay in g.
-struct adamw_args {
-  std::int64_t count = 0;
-  std::span<const term> terms;
-  const float* p = nullptr;
-  float* p_out = nullptr;
-  float* m = nullptr;
-  float* v = nullptr;
-  const float* step_scalars = nullptr;
-  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
-};
-
-/// What a gradient lacks for being late, by its diagonal second-order term (DC-ASGD: Zheng et al. 2017, "Asynchronous
-/// stochastic gradient descent with delay compensation", eq. 10):
-///   g_out = g + lambda * g * g * (w - w_backup)
-/// where g was computed at `w_backup` and the step will be taken from `w`, all elementwise. With `mean_square` (updated in place)
-/// the adaptive form:
-///   mean_square = decay * mean_square + (1 - decay) * g * g, and lambda / sqrt(mean_square + epsilon) instead of lambda.
-/// `g_out` may equal `g`; nothing else may overlap. Where w equals w_backup, g_out is g.
-struct delay_compensate_args {
-  std::int64_t count = 0;
-  const float* g = nullptr;
-  const float* w = nullptr;
-  const float* w_backup = nullptr;
-  float* g_out = nullptr;
-  float* mean_square = nullptr; ///< null: the constant form
-  float lambda = 0;
-  float decay = 0.95F, epsilon = 1e-7F; ///< of the adaptive form
-};
-
 /// A recorded sequence of operations that can be enqueued again as one.
 class program {
 public:
@@ -159,9 +33,9 @@ public:
 
 /// One in-order queue of work on one device, with that device's memory.
 ///
-/// Every operation *enqueues* and may return before it has run; operations of one backend run in the order in which they
-/// were enqueued. Pointers are addresses in the device's memory and must stay valid until the operation has run; the
-/// argument structs and spans are read before the call returns. The CPU backend runs each operation inside the call.
+/// Every call *enqueues* and may return before its work has run; what is enqueued on one backend runs in that order. Pointers are
+/// addresses in the device's memory and must stay valid until the operation has run; an operation and its spans are read before
+/// the call returns. The CPU backend runs each operation inside the call.
 /// Not thread-safe: one thread at a time enqueues. Shapes are the caller's promise: a broken one is a TROUPE_ASSERT, not an
 /// error.
 ///
@@ -188,13 +62,17 @@ public:
   /// A block of host memory that this device copies at full speed (pinned for a GPU). Thread-safe.
   virtual buffer allocate_host(std::size_t bytes) = 0;
 
+  // -- mathematics
+
+  /// See operation.hpp.
+  virtual void enqueue(const operation& op) = 0;
+
   // -- copies and completion: both ends stay valid until the copy has run
 
   /// Within the device; `source` may also be memory of another device of its kind, in this process.
   virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;
   virtual void copy_from_host(void* destination, const void* source, std::size_t bytes) = 0; ///< host to device
   virtual void copy_to_host(void* destination, const void* source, std::size_t bytes) = 0;   ///< device to host
-  virtual void fill(float* destination, float value, std::int64_t count) = 0;
 
   // -- copies beside the queue: they begin at once, so that they hide behind what the queue computes. Never in a recorded program
 
@@ -206,80 +84,14 @@ public:
   /// Calls `done` once everything enqueued before has run. On whatever thread the device chooses: it must only send a
   /// message or set a flag, and must not call the backend.
   virtual void notify(std::function<void()> done) = 0;
-  /// Records what `enqueue` enqueues (notifications included) without running it. A backend may call `enqueue` now and keep the
+  /// Records what `work` enqueues (notifications included) without running it. A backend may call `work` now and keep the
   /// operations, or keep the function and call it at each replay: it must enqueue the same every time, and what it refers to
   /// outlives the program.
-  virtual std::unique_ptr<program> capture(std::function<void()> enqueue) = 0;
+  virtual std::unique_ptr<program> capture(std::function<void()> work) = 0;
   /// Enqueues a recorded program again.
   virtual void replay(program& recorded) = 0;
   /// Waits until everything enqueued has run. For tests, benchmarks and command-line tools only.
   virtual void synchronize() = 0;
-
-  // -- dense algebra
-
-  virtual void gemm(const gemm_args& args) = 0;
-  virtual void conv2d(const conv2d_args& args) = 0;
-  virtual void conv2d_backward(const conv2d_backward_args& args) = 0;
-
-  // -- elementwise (in place where out == in)
-
-  virtual void unary(unary_op op, const float* x, float* y, std::int64_t count) = 0;
-  /// dx = dy * f'(x). relu, tanh and sigmoid take `y` (x may be null), the others `x` (y may be null).
-  virtual void unary_backward(unary_op op, const float* x, const float* y, const float* dy, float* dx, std::int64_t count) = 0;
-  virtual void binary(binary_op op, const float* a, const float* b, float* y, std::int64_t count) = 0;
-  /// y = alpha * x + beta * y (y is not read when beta is 0).
-  virtual void axpby(float alpha, const float* x, float beta, float* y, std::int64_t count) = 0;
-  /// y(rows, columns) = act(x + bias(columns)).
-  virtual void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows,
-                               std::int64_t columns) = 0;
-  /// Inverted dropout of x(rows, columns): y = keep ? x / (1 - rate) : 0, where element (r, c) is kept if random_uniform(k, c) >=
-  /// rate (random.hpp), and k is `*key` with `layer` added to its stream and r to its step: a row's mask is its own, whatever
-  /// other rows are computed with it. The key lies in the device's memory, so that a recorded program can be replayed with that
-  /// of other rows. Its backward is the same call on the gradient. 0 <= rate < 1, rows * columns <= 2^32.
-  virtual void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, const random_key* key,
-                       std::uint32_t layer) = 0;
-
-  // -- reductions (fixed order: the same inputs give the same bits)
-
-  /// y(columns) = sum over rows of x(rows, columns). A bias gradient.
-  virtual void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) = 0;
-  /// *result = sum of x, accumulated in double, stored as float.
-  virtual void sum(const float* x, std::int64_t count, float* result) = 0;
-  /// y = sum_i weight_i * terms_i, in the order given; weights are rounded to float. At least one term; `y` may alias the first.
-  virtual void weighted_sum(std::span<const term> terms, float* y, std::int64_t count) = 0;
-  /// *flag = 1 where every element is finite, else 0.
-  virtual void all_finite(const float* x, std::int64_t count, std::int32_t* flag) = 0;
-
-  // -- normalisation, pooling, loss
-
-  /// Over the last axis of x(rows, columns): y = gamma * (x - mean) * rstd + beta; mean and rstd (rows) are written.
-  virtual void layernorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y, float* mean, float* rstd,
-                         std::int64_t rows, std::int64_t columns) = 0;
-  /// dx, dgamma and dbeta are overwritten; mean and rstd are the forward's.
-  virtual void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy,
-                                  float* dx, float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) = 0;
-  /// y = the maximum of each window, argmax = its index within the image plane (h*w). The first of equals wins; padding never
-  /// does, NaN (the last of several) always.
-  virtual void max_pool(const window2d& window, const float* x, float* y, std::int32_t* argmax) = 0;
-  virtual void max_pool_backward(const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) = 0;
-  /// Mean over the window's elements inside the image (padding is not counted).
-  virtual void avg_pool(const window2d& window, const float* x, float* y) = 0;
-  virtual void avg_pool_backward(const window2d& window, const float* dy, float* dx) = 0;
-  /// loss(rows) = -log softmax(logits(rows, classes))[label]; dlogits (may be null) = scale * (softmax - onehot).
-  /// `correct` (may be null, rows) = 1 where the largest logit (the first of equals) is the label's. `dlogits` may be `logits`. A
-  /// label outside [0, classes) gives loss NaN.
-  virtual void softmax_cross_entropy(const float* logits, const std::int32_t* labels, float scale, float* loss, float* dlogits,
-                                     std::int32_t* correct, std::int64_t rows, std::int64_t classes) = 0;
-  /// Over the last axis; in place where y == x.
-  virtual void softmax(const float* x, float* y, std::int64_t rows, std::int64_t columns) = 0;
-
-  // -- optimizers
-
-  virtual void sgd(const sgd_args& args) = 0;
-  virtual void adamw(const adamw_args& args) = 0;
-  virtual void delay_compensate(const delay_compensate_args& args) = 0;
-  /// y = sign(x) * max(|x| - threshold, 0), the proximal map of threshold * ||x||_1; NaN stays NaN. threshold >= 0; y may be x.
-  virtual void soft_threshold(const float* x, float threshold, float* y, std::int64_t count) = 0;
 };
 
 /// What products of matrices and convolutions are computed with on a GPU; everything is stored, and summed, as fp32.

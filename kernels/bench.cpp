@@ -112,10 +112,10 @@ public:
   std::vector<kernel_row> products(const std::string& arithmetic, const bare_product& bare) {
     for (const auto size : options_.sizes) {
       const auto a = floats(size * size), b = floats(size * size), c = floats(size * size);
-      const gemm_args args{.m = size, .n = size, .k = size, .a = a.as<float>(), .b = b.as<float>(), .c = c.as<float>()};
+      const kernels::gemm args{.m = size, .n = size, .k = size, .a = a.as<float>(), .b = b.as<float>(), .c = c.as<float>()};
       const auto cube = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
       const auto [seconds, reference] =
-          watch_.compare([&] { queue_.gemm(args); },
+          watch_.compare([&] { queue_.enqueue(args); },
                          [&](int times) { return bare ? bare(a.as<float>(), b.as<float>(), c.as<float>(), size, times) : 0; });
       const double square_bytes = 4.0 * static_cast<double>(size * size);
       rows_.push_back({"gemm", fmt::format("{0}x{0}x{0} NN", size), 2 * cube / seconds / 1e9, 3 * square_bytes / seconds / 1e9,
@@ -128,14 +128,14 @@ private:
   /// `count` floats of the device's memory, filled with small numbers.
   buffer floats(std::int64_t count, float value = 0.5F) {
     auto block = queue_.allocate(static_cast<std::size_t>(count) * sizeof(float));
-    queue_.fill(block.as<float>(), value, count);
+    queue_.enqueue(fill{block.as<float>(), value, count});
     return block;
   }
 
   bool has_blas() const { return queue_.name() == "cpu"; }
 
   /// The work of a bare cblas_sgemm of one shape.
-  static work bare_sgemm(const gemm_args& g, float* c) {
+  static work bare_sgemm(const kernels::gemm& g, float* c) {
     const auto trans = [](bool t) { return t ? CblasTrans : CblasNoTrans; };
     return [=] {
       cblas_sgemm(CblasRowMajor, trans(g.transpose_a), trans(g.transpose_b), static_cast<blasint>(g.m), static_cast<blasint>(g.n),
@@ -144,27 +144,25 @@ private:
     };
   }
 
-  void compute_row(std::string op, std::string shape, double flops, double bytes, const work& ours, const work& blas) {
+  void compute_row(std::string shape, const operation& op, const work& blas) {
+    const work ours = [&] { queue_.enqueue(op); };
     const auto [seconds, reference] = watch_.compare(ours, has_blas() ? blas : ours);
-    rows_.push_back(
-        {std::move(op), std::move(shape), flops / seconds / 1e9, bytes / seconds / 1e9, has_blas() ? reference / seconds : 0});
+    rows_.push_back({name_of(op), std::move(shape), flops(op) / seconds / 1e9, bytes_moved(op) / seconds / 1e9,
+                     has_blas() ? reference / seconds : 0});
   }
 
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
     const auto a = floats(m * k), b = floats(k * n), ours = floats(m * n), theirs = floats(m * n);
-    const gemm_args args{.m = m,
-                         .n = n,
-                         .k = k,
-                         .a = a.as<float>(),
-                         .b = b.as<float>(),
-                         .c = ours.as<float>(),
-                         .transpose_a = transpose_a,
-                         .transpose_b = transpose_b};
-    const auto flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-    const auto bytes = 4.0 * static_cast<double>(m * k + k * n + m * n);
-    compute_row(
-        "gemm", fmt::format("{}x{}x{} {}{}", m, n, k, transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N'), flops, bytes,
-        [&] { queue_.gemm(args); }, bare_sgemm(args, theirs.as<float>()));
+    const kernels::gemm args{.m = m,
+                             .n = n,
+                             .k = k,
+                             .a = a.as<float>(),
+                             .b = b.as<float>(),
+                             .c = ours.as<float>(),
+                             .transpose_a = transpose_a,
+                             .transpose_b = transpose_b};
+    compute_row(fmt::format("{}x{}x{} {}{}", m, n, k, transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N'), args,
+                bare_sgemm(args, theirs.as<float>()));
   }
 
   void gemms() {
@@ -184,46 +182,40 @@ private:
                        pixels = out / channels;
     const auto x = floats(in), weight = floats(channels * k), bias = floats(channels), y = floats(out), dx = floats(in);
     const auto columns = floats(pixels * k), product = floats(out);
-    const gemm_args same{
+    const kernels::gemm same{
         .m = pixels, .n = channels, .k = k, .a = columns.as<float>(), .b = weight.as<float>(), .transpose_b = true};
     const auto blas = bare_sgemm(same, product.as<float>());
-    const auto flops = 2.0 * static_cast<double>(out * k), bytes = 4.0 * static_cast<double>(in + out + channels * k);
     const std::string shape = "64x32x26x26 -> 64, 3x3";
-    compute_row(
-        "conv2d", shape, flops, bytes,
-        [&] {
-          queue_.conv2d({.window = w,
-                         .out_channels = channels,
-                         .x = x.as<float>(),
-                         .weight = weight.as<float>(),
-                         .bias = bias.as<float>(),
-                         .y = y.as<float>(),
-                         .act = activation::relu});
-        },
-        blas);
+    compute_row(shape,
+                conv2d{.window = w,
+                       .out_channels = channels,
+                       .x = x.as<float>(),
+                       .weight = weight.as<float>(),
+                       .bias = bias.as<float>(),
+                       .y = y.as<float>(),
+                       .act = activation::relu},
+                blas);
     // Two products of the forward's size; the reference does as many.
-    compute_row(
-        "conv2d_backward", shape, 2 * flops, 2 * bytes,
-        [&] {
-          queue_.conv2d_backward({.window = w,
-                                  .out_channels = channels,
-                                  .x = x.as<float>(),
-                                  .weight = weight.as<float>(),
-                                  .dy = y.as<float>(),
-                                  .dx = dx.as<float>(),
-                                  .dweight = product.as<float>(),
-                                  .dbias = bias.as<float>()});
-        },
-        [&] { blas(), blas(); });
+    compute_row(shape,
+                conv2d_backward{.window = w,
+                                .out_channels = channels,
+                                .x = x.as<float>(),
+                                .weight = weight.as<float>(),
+                                .dy = y.as<float>(),
+                                .dx = dx.as<float>(),
+                                .dweight = product.as<float>(),
+                                .dbias = bias.as<float>()},
+                [&] { blas(), blas(); });
   }
 
-  /// A row of something that reads and writes `streams` operands of the full size.
-  void move_row(std::string op, int streams, const work& ours) {
-    const auto operand = static_cast<double>(elements_) * sizeof(float);
+  /// A row of something that moves more than it computes, against a copy.
+  void move_row(std::string name, const operation& op) {
     const auto bytes = static_cast<std::size_t>(elements_) * sizeof(float);
-    const auto [seconds, copy] = watch_.compare(ours, [&] { queue_.copy(operands_[1].data(), operands_[0].data(), bytes); });
-    const double gbps = streams * operand / seconds / 1e9;
-    rows_.push_back({std::move(op), fmt::format("{}", elements_), 0, gbps, gbps / (2 * operand / copy / 1e9)});
+    const auto [seconds, copy] =
+        watch_.compare([&] { queue_.enqueue(op); }, [&] { queue_.copy(operands_[1].data(), operands_[0].data(), bytes); });
+    const double gbps = bytes_moved(op) / seconds / 1e9;
+    rows_.push_back(
+        {std::move(name), fmt::format("{}", elements_), 0, gbps, gbps / (2 * static_cast<double>(bytes) / copy / 1e9)});
   }
 
   void moves() {
@@ -236,36 +228,31 @@ private:
     float *d = operands_[3].as<float>(), *y = operands_[4].as<float>(), *s = small.as<float>();
     const std::array one{term{a, 0.25}};
     const std::array four{term{a, 0.25}, term{b, 0.25}, term{c, 0.25}, term{d, 0.25}};
-    move_row("fill", 1, [&] { queue_.fill(y, 1, n); });
-    move_row("relu", 2, [&] { queue_.unary(unary_op::relu, a, y, n); });
-    move_row("tanh", 2, [&] { queue_.unary(unary_op::tanh, a, y, n); });
-    move_row("relu_backward", 3, [&] { queue_.unary_backward(unary_op::relu, nullptr, a, b, y, n); });
-    move_row("add", 3, [&] { queue_.binary(binary_op::add, a, b, y, n); });
-    move_row("axpby", 3, [&] { queue_.axpby(0.5F, a, 0.5F, y, n); });
-    move_row("bias_relu", 2, [&] { queue_.bias_activation(a, s, activation::relu, y, rows, columns); });
-    move_row("sum", 1, [&] { queue_.sum(a, n, s); });
-    move_row("sum_rows", 1, [&] { queue_.sum_rows(a, s, rows, columns); });
-    move_row("all_finite", 1, [&] { queue_.all_finite(a, n, small.as<std::int32_t>()); });
-    move_row("weighted_sum of 4", 5, [&] { queue_.weighted_sum(four, y, n); });
-    move_row("layernorm", 2, [&] { queue_.layernorm(a, s, s, 1e-5F, y, s + columns, s + columns + rows, rows, columns); });
-    move_row("sgd", 5, [&] {
-      queue_.sgd(
-          {.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
-    });
-    move_row("sgd into another copy", 5, [&] {
-      queue_.sgd(
-          {.count = n, .terms = one, .p = c, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
-    });
-    move_row("adamw", 7, [&] {
-      queue_.adamw({.count = n, .terms = one, .p = y, .p_out = y, .m = b, .v = c, .step_scalars = scalars.as<float>()});
-    });
-    move_row("delay_compensate, adaptive", 6, [&] {
-      queue_.delay_compensate({.count = n, .g = a, .w = b, .w_backup = c, .g_out = y, .mean_square = d, .lambda = 0.04F});
-    });
-    move_row("soft_threshold", 2, [&] { queue_.soft_threshold(a, 0.1F, y, n); });
+    move_row("fill", fill{y, 1, n});
+    move_row("relu", unary{unary_op::relu, a, y, n});
+    move_row("tanh", unary{unary_op::tanh, a, y, n});
+    move_row("relu_backward", unary_backward{unary_op::relu, nullptr, a, b, y, n});
+    move_row("add", binary{binary_op::add, a, b, y, n});
+    move_row("axpby", axpby{0.5F, a, 0.5F, y, n});
+    move_row("bias_relu", bias_activation{a, s, activation::relu, y, rows, columns});
+    move_row("sum", sum{a, n, s});
+    move_row("sum_rows", sum_rows{a, s, rows, columns});
+    move_row("all_finite", all_finite{a, n, small.as<std::int32_t>()});
+    move_row("weighted_sum of 4", weighted_sum{four, y, n});
+    move_row("layernorm", layernorm{a, s, s, 1e-5F, y, s + columns, s + columns + rows, rows, columns});
+    move_row(
+        "sgd",
+        sgd{.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+    move_row(
+        "sgd into another copy",
+        sgd{.count = n, .terms = one, .p = c, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
+    move_row("adamw", adamw{.count = n, .terms = one, .p = y, .p_out = y, .m = b, .v = c, .step_scalars = scalars.as<float>()});
+    move_row("delay_compensate, adaptive",
+             delay_compensate{.count = n, .g = a, .w = b, .w_backup = c, .g_out = y, .mean_square = d, .lambda = 0.04F});
+    move_row("soft_threshold", soft_threshold{a, 0.1F, y, n});
     // These two compute more than they move: an exponential and a division, ten rounds of Philox for four elements.
-    move_row("gelu (compute-bound)", 2, [&] { queue_.unary(unary_op::gelu, a, y, n); });
-    move_row("dropout (compute-bound)", 2, [&] { queue_.dropout(a, y, rows, columns, 0.5F, key.as<random_key>(), 0); });
+    move_row("gelu (compute-bound)", unary{unary_op::gelu, a, y, n});
+    move_row("dropout (compute-bound)", dropout{a, y, rows, columns, 0.5F, key.as<random_key>(), 0});
   }
 
   backend& queue_;

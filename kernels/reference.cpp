@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "kernels/random.hpp"
@@ -153,95 +155,6 @@ double binary(binary_op op, double a, double b) {
   return 0;
 }
 
-void gemm(const gemm_args& g) {
-  for (std::int64_t i = 0; i < g.m; ++i)
-    for (std::int64_t j = 0; j < g.n; ++j) {
-      double product = 0;
-      for (std::int64_t l = 0; l < g.k; ++l)
-        product += static_cast<double>(g.transpose_a ? g.a[l * g.m + i] : g.a[i * g.k + l])
-                   * (g.transpose_b ? g.b[j * g.k + l] : g.b[l * g.n + j]);
-      float& c = g.c[i * g.n + j];
-      const double pre = g.alpha * product + (g.beta == 0 ? 0.0 : static_cast<double>(g.beta) * c) + (g.bias ? g.bias[j] : 0.0F);
-      if (g.pre)
-        g.pre[i * g.n + j] = static_cast<float>(pre);
-      c = static_cast<float>(activate(g.act, pre));
-    }
-}
-
-void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t i = 0; i < rows * columns; ++i)
-    y[i] = static_cast<float>(activate(act, static_cast<double>(x[i]) + (bias ? bias[i % columns] : 0.0F)));
-}
-
-void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const std::int64_t at = i * columns + j;
-      const bool keep = random_uniform(key.of_row(static_cast<std::uint64_t>(i)), static_cast<std::uint64_t>(j)) >= rate;
-      y[at] = keep ? static_cast<float>(x[at] / (1 - static_cast<double>(rate))) : 0;
-    }
-}
-
-void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t j = 0; j < columns; ++j) {
-    double result = 0;
-    for (std::int64_t i = 0; i < rows; ++i)
-      result += x[i * columns + j];
-    y[j] = static_cast<float>(result);
-  }
-}
-
-float sum(const float* x, std::int64_t count) {
-  double result = 0;
-  for (std::int64_t i = 0; i < count; ++i)
-    result += x[i];
-  return static_cast<float>(result);
-}
-
-void weighted_sum(std::span<const term> terms, float* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    y[i] = static_cast<float>(weighted(terms, i));
-}
-
-void sgd(const sgd_args& args) {
-  const double lr = args.step_scalars[scalar_lr];
-  for (std::int64_t i = 0; i < args.count; ++i) {
-    const double p = args.p[i], g = weighted(args.terms, i) + static_cast<double>(args.weight_decay) * p;
-    double step = g;
-    if (args.velocity) {
-      const double v = static_cast<double>(args.momentum) * args.velocity[i] + g;
-      args.velocity[i] = static_cast<float>(v);
-      step = args.nesterov ? g + static_cast<double>(args.momentum) * v : v;
-    }
-    args.p_out[i] = static_cast<float>(p - lr * step);
-  }
-}
-
-void adamw(const adamw_args& args) {
-  const double lr = args.step_scalars[scalar_lr], b1 = args.beta1, b2 = args.beta2;
-  for (std::int64_t i = 0; i < args.count; ++i) {
-    const double p = args.p[i], g = weighted(args.terms, i);
-    const double m = b1 * args.m[i] + (1 - b1) * g, v = b2 * args.v[i] + (1 - b2) * g * g;
-    args.m[i] = static_cast<float>(m);
-    args.v[i] = static_cast<float>(v);
-    const double m_hat = m / args.step_scalars[scalar_correction1], v_hat = v / args.step_scalars[scalar_correction2];
-    args.p_out[i] = static_cast<float>(p - lr * (m_hat / (std::sqrt(v_hat) + args.epsilon) + args.weight_decay * p));
-  }
-}
-
-void delay_compensate(const delay_compensate_args& args) {
-  for (std::int64_t i = 0; i < args.count; ++i) {
-    const double g = args.g[i], decay = args.decay;
-    double lambda = args.lambda;
-    if (args.mean_square) {
-      const double mean_square = decay * args.mean_square[i] + (1 - decay) * g * g;
-      args.mean_square[i] = static_cast<float>(mean_square);
-      lambda /= std::sqrt(mean_square + args.epsilon);
-    }
-    args.g_out[i] = static_cast<float>(g + lambda * g * g * (static_cast<double>(args.w[i]) - args.w_backup[i]));
-  }
-}
-
 double soft_threshold(double x, double threshold) {
   return std::copysign(std::max(std::abs(x) - threshold, 0.0), x);
 }
@@ -387,6 +300,193 @@ void softmax_cross_entropy(const Real* logits, const std::int32_t* labels, doubl
       dlogits[r * classes + i] =
           static_cast<Real>(scale * (std::exp(static_cast<double>(x[i]) - *best) / total - (i == labels[r])));
   }
+}
+
+namespace {
+
+float rounded(double x) {
+  return static_cast<float>(x);
+}
+
+void compute(const gemm& g) {
+  for (std::int64_t i = 0; i < g.m; ++i)
+    for (std::int64_t j = 0; j < g.n; ++j) {
+      double product = 0;
+      for (std::int64_t l = 0; l < g.k; ++l)
+        product += static_cast<double>(g.transpose_a ? g.a[l * g.m + i] : g.a[i * g.k + l])
+                   * (g.transpose_b ? g.b[j * g.k + l] : g.b[l * g.n + j]);
+      float& c = g.c[i * g.n + j];
+      const double pre = g.alpha * product + (g.beta == 0 ? 0.0 : static_cast<double>(g.beta) * c) + (g.bias ? g.bias[j] : 0.0F);
+      if (g.pre)
+        g.pre[i * g.n + j] = rounded(pre);
+      c = rounded(activate(g.act, pre));
+    }
+}
+
+void compute(const bias_activation& op) {
+  for (std::int64_t i = 0; i < op.rows * op.columns; ++i)
+    op.y[i] = rounded(activate(op.act, static_cast<double>(op.x[i]) + (op.bias ? op.bias[i % op.columns] : 0.0F)));
+}
+
+void compute(const dropout& op) {
+  for (std::int64_t i = 0; i < op.rows; ++i)
+    for (std::int64_t j = 0; j < op.columns; ++j) {
+      const std::int64_t at = i * op.columns + j;
+      const auto key = op.key->of_layer(op.layer).of_row(static_cast<std::uint64_t>(i));
+      const bool keep = random_uniform(key, static_cast<std::uint64_t>(j)) >= op.rate;
+      op.y[at] = keep ? rounded(op.x[at] / (1 - static_cast<double>(op.rate))) : 0;
+    }
+}
+
+void compute(const sum_rows& op) {
+  for (std::int64_t j = 0; j < op.columns; ++j) {
+    double result = 0;
+    for (std::int64_t i = 0; i < op.rows; ++i)
+      result += op.x[i * op.columns + j];
+    op.y[j] = rounded(result);
+  }
+}
+
+void compute(const sum& op) {
+  *op.result = rounded(std::accumulate(op.x, op.x + op.count, 0.0));
+}
+
+void compute(const weighted_sum& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.y[i] = rounded(weighted(op.terms, i));
+}
+
+void compute(const sgd& args) {
+  const double lr = args.step_scalars[scalar_lr];
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double p = args.p[i], g = weighted(args.terms, i) + static_cast<double>(args.weight_decay) * p;
+    double step = g;
+    if (args.velocity) {
+      const double v = static_cast<double>(args.momentum) * args.velocity[i] + g;
+      args.velocity[i] = rounded(v);
+      step = args.nesterov ? g + static_cast<double>(args.momentum) * v : v;
+    }
+    args.p_out[i] = rounded(p - lr * step);
+  }
+}
+
+void compute(const adamw& args) {
+  const double lr = args.step_scalars[scalar_lr], b1 = args.beta1, b2 = args.beta2;
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double p = args.p[i], g = weighted(args.terms, i);
+    const double m = b1 * args.m[i] + (1 - b1) * g, v = b2 * args.v[i] + (1 - b2) * g * g;
+    args.m[i] = rounded(m);
+    args.v[i] = rounded(v);
+    const double m_hat = m / args.step_scalars[scalar_correction1], v_hat = v / args.step_scalars[scalar_correction2];
+    args.p_out[i] = rounded(p - lr * (m_hat / (std::sqrt(v_hat) + args.epsilon) + args.weight_decay * p));
+  }
+}
+
+void compute(const delay_compensate& args) {
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double g = args.g[i], decay = args.decay;
+    double lambda = args.lambda;
+    if (args.mean_square) {
+      const double mean_square = decay * args.mean_square[i] + (1 - decay) * g * g;
+      args.mean_square[i] = rounded(mean_square);
+      lambda /= std::sqrt(mean_square + args.epsilon);
+    }
+    args.g_out[i] = rounded(g + lambda * g * g * (static_cast<double>(args.w[i]) - args.w_backup[i]));
+  }
+}
+
+void compute(const fill& op) {
+  std::fill_n(op.y, op.count, op.value);
+}
+
+void compute(const kernels::unary& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.y[i] = rounded(unary(op.op, op.x[i]));
+}
+
+/// f' from the result where that is what the operation has: relu, tanh and sigmoid.
+double derivative(const unary_backward& op, std::int64_t i) {
+  switch (op.op) {
+  case unary_op::relu:
+    return op.y[i] > 0 ? 1 : 0;
+  case unary_op::tanh:
+    return 1 - static_cast<double>(op.y[i]) * op.y[i];
+  case unary_op::sigmoid:
+    return static_cast<double>(op.y[i]) * (1 - static_cast<double>(op.y[i]));
+  default:
+    return unary_derivative(op.op, op.x[i]);
+  }
+}
+
+void compute(const unary_backward& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.dx[i] = rounded(op.dy[i] * derivative(op, i));
+}
+
+void compute(const kernels::binary& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.y[i] = rounded(binary(op.op, op.a[i], op.b[i]));
+}
+
+void compute(const axpby& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.y[i] = rounded(static_cast<double>(op.alpha) * op.x[i] + (op.beta == 0 ? 0.0 : static_cast<double>(op.beta) * op.y[i]));
+}
+
+void compute(const all_finite& op) {
+  *op.flag = std::all_of(op.x, op.x + op.count, [](float v) { return std::isfinite(v); }) ? 1 : 0;
+}
+
+void compute(const kernels::soft_threshold& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    op.y[i] = rounded(soft_threshold(op.x[i], op.threshold));
+}
+
+void compute(const kernels::conv2d& op) {
+  conv2d(op.window, op.out_channels, op.x, op.weight, op.bias, op.act, op.y);
+}
+
+void compute(const kernels::conv2d_backward& op) {
+  conv2d_backward(op.window, op.out_channels, op.x, op.weight, op.dy, op.dx, op.dweight, op.dbias);
+}
+
+void compute(const kernels::layernorm& op) {
+  layernorm(op.x, op.gamma, op.beta, op.epsilon, op.y, op.mean, op.rstd, op.rows, op.columns);
+}
+
+void compute(const kernels::layernorm_backward& op) {
+  layernorm_backward(op.x, op.gamma, op.mean, op.rstd, op.dy, op.dx, op.dgamma, op.dbeta, op.rows, op.columns);
+}
+
+void compute(const kernels::max_pool& op) {
+  max_pool(op.window, op.x, op.y, op.argmax);
+}
+
+void compute(const kernels::max_pool_backward& op) {
+  max_pool_backward(op.window, op.argmax, op.dy, op.dx);
+}
+
+void compute(const kernels::avg_pool& op) {
+  avg_pool(op.window, op.x, op.y);
+}
+
+void compute(const kernels::avg_pool_backward& op) {
+  avg_pool_backward(op.window, op.dy, op.dx);
+}
+
+void compute(const kernels::softmax& op) {
+  softmax(op.x, op.y, op.rows, op.columns);
+}
+
+void compute(const kernels::softmax_cross_entropy& op) {
+  softmax_cross_entropy(op.logits, op.labels, op.scale, op.loss, op.dlogits, op.correct, op.rows, op.classes);
+}
+
+} // namespace
+
+void run(const operation& op) {
+  check(op);
+  std::visit([](const auto& own) { compute(own); }, op);
 }
 
 #define TROUPE_INSTANTIATE(Real)                                                                                                 \

@@ -3,35 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "kernels/backend.hpp"
+#include "kernels/operation.hpp"
 
-/// Each function is the operation of the same name in `backend` and takes the same arguments, on host memory. Sums are
-/// accumulated in double, results rounded once. Nothing here is meant to be fast.
-///
-/// `Real` is float, to compare a backend with, or double, so that a gradient can be checked against central differences of its
-/// forward function without drowning in rounding.
+/// On host memory. Sums are accumulated in double, results rounded once. Nothing here is meant to be fast.
 namespace troupe::kernels::reference {
+
+/// Computes it now.
+void run(const operation& op);
 
 double activate(activation act, double x);
 double unary(unary_op op, double x);
 /// f'(x).
 double unary_derivative(unary_op op, double x);
 double binary(binary_op op, double a, double b);
-
-void gemm(const gemm_args& args);
-void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns);
-void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key);
-
-void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns);
-float sum(const float* x, std::int64_t count);
-void weighted_sum(std::span<const term> terms, float* y, std::int64_t count);
-
-void sgd(const sgd_args& args);
-void adamw(const adamw_args& args);
-void delay_compensate(const delay_compensate_args& args);
 double soft_threshold(double x, double threshold);
+
+// Operations whose gradient is checked against central differences of the forward function: `Real` is double for that, which does
+// not drown in rounding, and float in `run`. Arguments are the operation's fields.
 
 template <class Real>
 void conv2d(const window2d& window, std::int64_t out_channels, const Real* x, const Real* weight, const Real* bias,

@@ -1,30 +1,148 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maps each op to its kernel.
+// Maps each node to its operation.
 #include "tensor/execute.hpp"
-
-#include "kernels/assert.hpp"
 
 namespace troupe {
 
 namespace {
 
-/// What both visitors need: the shapes around one instruction.
-class shapes_of {
+/// The operation of a node, none where nothing is to be computed.
+class lowering {
 public:
-  shapes_of(const graph& g, const node& n, std::int64_t rows) : g_(g), n_(n), rows_(rows) {}
+  lowering(const graph& g, const placement& places, const node& n, const bindings& bound)
+      : g_(g), n_(n), places_(places), bound_(bound), rows_(bound.rows) {}
 
-protected:
+  using result = std::optional<kernels::operation>;
+
+  result operator()(const ops::input&) const { return {}; }
+  result operator()(const ops::parameter&) const { return {}; }
+  result operator()(const ops::reshape&) const { return {}; }
+
+  result operator()(const ops::matmul& op) const {
+    const auto a = as_matrix(in(0), rows_), b = as_matrix(in(1), rows_);
+    return kernels::gemm{.m = op.transpose_a ? a.columns : a.rows,
+                         .n = op.transpose_b ? b.rows : b.columns,
+                         .k = op.transpose_a ? a.rows : a.columns,
+                         .a = x(0),
+                         .b = x(1),
+                         .c = y(0),
+                         .transpose_a = op.transpose_a,
+                         .transpose_b = op.transpose_b,
+                         .bias = n_.inputs.size() > 2 ? x(2) : nullptr,
+                         .act = op.act,
+                         .pre = n_.outputs.size() > 1 ? y(1) : nullptr};
+  }
+
+  result operator()(const ops::add_bias&) const {
+    return kernels::bias_activation{.x = x(0), .bias = x(1), .y = y(0), .rows = rows_, .columns = in(1).dims[0]};
+  }
+
+  result operator()(const ops::unary& op) const {
+    return kernels::unary{.op = op.what, .x = x(0), .y = y(0), .count = count(out(0))};
+  }
+  result operator()(const ops::binary& op) const {
+    return kernels::binary{.op = op.what, .a = x(0), .b = x(1), .y = y(0), .count = count(out(0))};
+  }
+  result operator()(const ops::unary_backward& op) const {
+    const bool from_result = ops::saves_result(op.what);
+    return kernels::unary_backward{.op = op.what,
+                                   .x = from_result ? nullptr : x(0),
+                                   .y = from_result ? x(0) : nullptr,
+                                   .dy = x(1),
+                                   .dx = y(0),
+                                   .count = count(out(0))};
+  }
+
+  result operator()(const ops::conv2d& op) const {
+    return kernels::conv2d{.window = convolution(op),
+                           .out_channels = in(1).dims[0],
+                           .x = x(0),
+                           .weight = x(1),
+                           .bias = n_.inputs.size() > 2 ? x(2) : nullptr,
+                           .y = y(0),
+                           .act = op.act};
+  }
+  result operator()(const ops::conv2d_backward& op) const {
+    return kernels::conv2d_backward{.window = convolution(op),
+                                    .out_channels = in(1).dims[0],
+                                    .x = x(0),
+                                    .weight = x(1),
+                                    .dy = x(2),
+                                    .dx = y(0),
+                                    .dweight = y(1),
+                                    .dbias = y(2)};
+  }
+
+  result operator()(const ops::max_pool& op) const {
+    return kernels::max_pool{.window = pooling(op, in(0).dims), .x = x(0), .y = y(0), .argmax = integers(n_.outputs[1])};
+  }
+  result operator()(const ops::max_pool_backward& op) const {
+    return kernels::max_pool_backward{.window = pooling(op, op.image), .argmax = integers(n_.inputs[0]), .dy = x(1), .dx = y(0)};
+  }
+  result operator()(const ops::avg_pool& op) const {
+    return kernels::avg_pool{.window = pooling(op, in(0).dims), .x = x(0), .y = y(0)};
+  }
+  result operator()(const ops::avg_pool_backward& op) const {
+    return kernels::avg_pool_backward{.window = pooling(op, op.image), .dy = x(0), .dx = y(0)};
+  }
+
+  result operator()(const ops::layernorm& op) const {
+    return kernels::layernorm{.x = x(0),
+                              .gamma = x(1),
+                              .beta = x(2),
+                              .epsilon = op.epsilon,
+                              .y = y(0),
+                              .mean = y(1),
+                              .rstd = y(2),
+                              .rows = rows_,
+                              .columns = in(0).dims.elements()};
+  }
+  result operator()(const ops::layernorm_backward&) const {
+    return kernels::layernorm_backward{.x = x(0),
+                                       .gamma = x(1),
+                                       .mean = x(2),
+                                       .rstd = x(3),
+                                       .dy = x(4),
+                                       .dx = y(0),
+                                       .dgamma = y(1),
+                                       .dbeta = y(2),
+                                       .rows = rows_,
+                                       .columns = in(0).dims.elements()};
+  }
+
+  result operator()(const ops::dropout& op) const {
+    return kernels::dropout{.x = x(0),
+                            .y = y(0),
+                            .rows = rows_,
+                            .columns = count(out(0)) / rows_,
+                            .rate = op.rate,
+                            .key = bound_.key,
+                            .layer = op.stream};
+  }
+
+  result operator()(const ops::cross_entropy&) const {
+    return kernels::softmax_cross_entropy{.logits = x(0),
+                                          .labels = integers(n_.inputs[1]),
+                                          .scale = 1.0F / static_cast<float>(rows_), // the loss is the mean over the rows
+                                          .loss = y(0),
+                                          .dlogits = y(1),
+                                          .correct = integers(n_.outputs[2]),
+                                          .rows = rows_,
+                                          .classes = in(0).dims[0]};
+  }
+
+  result operator()(const ops::sum_rows&) const {
+    return kernels::sum_rows{.x = x(0), .y = y(0), .rows = rows_, .columns = in(0).dims.elements()};
+  }
+
+private:
   const value& in(std::size_t i) const { return g_.at(n_.inputs[i]); }
   const value& out(std::size_t i) const { return g_.at(n_.outputs[i]); }
   std::int64_t count(const value& v) const { return v.elements(rows_); }
-
-  struct product {
-    std::int64_t m = 0, n = 0, k = 0;
-  };
-  product extents(const ops::matmul& op) const {
-    const auto a = as_matrix(in(0), rows_), b = as_matrix(in(1), rows_);
-    return {op.transpose_a ? a.columns : a.rows, op.transpose_b ? b.rows : b.columns, op.transpose_a ? a.rows : a.columns};
-  }
+  float* at(value_id v) const { return bound_.address(places_.of[static_cast<std::size_t>(v)]); }
+  const float* x(std::size_t i) const { return at(n_.inputs[i]); }
+  float* y(std::size_t i) const { return at(n_.outputs[i]); }
+  std::int32_t* integers(value_id v) const { return reinterpret_cast<std::int32_t*>(at(v)); }
 
   /// The window of a convolution whose inputs begin with images and weights.
   template <class Op>
@@ -39,139 +157,9 @@ protected:
 
   const graph& g_;
   const node& n_;
-  std::int64_t rows_;
-};
-
-class executor : shapes_of {
-public:
-  executor(const graph& g, const placement& places, const node& n, const bindings& bound, kernels::backend& queue)
-      : shapes_of(g, n, bound.rows), places_(places), bound_(bound), queue_(queue) {}
-
-  void operator()(const ops::input&) const {}
-  void operator()(const ops::parameter&) const {}
-  void operator()(const ops::reshape&) const {}
-
-  void operator()(const ops::matmul& op) const {
-    const auto size = extents(op);
-    queue_.gemm({.m = size.m,
-                 .n = size.n,
-                 .k = size.k,
-                 .a = x(0),
-                 .b = x(1),
-                 .c = y(0),
-                 .transpose_a = op.transpose_a,
-                 .transpose_b = op.transpose_b,
-                 .bias = n_.inputs.size() > 2 ? x(2) : nullptr,
-                 .act = op.act,
-                 .pre = n_.outputs.size() > 1 ? y(1) : nullptr});
-  }
-
-  void operator()(const ops::add_bias&) const {
-    queue_.bias_activation(x(0), x(1), kernels::activation::none, y(0), rows_, in(1).dims[0]);
-  }
-
-  void operator()(const ops::unary& op) const { queue_.unary(op.what, x(0), y(0), count(out(0))); }
-  void operator()(const ops::binary& op) const { queue_.binary(op.what, x(0), x(1), y(0), count(out(0))); }
-
-  void operator()(const ops::unary_backward& op) const {
-    const bool from_result = ops::saves_result(op.what);
-    queue_.unary_backward(op.what, from_result ? nullptr : x(0), from_result ? x(0) : nullptr, x(1), y(0), count(out(0)));
-  }
-
-  void operator()(const ops::conv2d& op) const {
-    queue_.conv2d({.window = convolution(op),
-                   .out_channels = in(1).dims[0],
-                   .x = x(0),
-                   .weight = x(1),
-                   .bias = n_.inputs.size() > 2 ? x(2) : nullptr,
-                   .y = y(0),
-                   .act = op.act});
-  }
-
-  void operator()(const ops::conv2d_backward& op) const {
-    queue_.conv2d_backward({.window = convolution(op),
-                            .out_channels = in(1).dims[0],
-                            .x = x(0),
-                            .weight = x(1),
-                            .dy = x(2),
-                            .dx = y(0),
-                            .dweight = y(1),
-                            .dbias = y(2)});
-  }
-
-  void operator()(const ops::max_pool& op) const {
-    queue_.max_pool(pooling(op, in(0).dims), x(0), y(0), integers(n_.outputs[1]));
-  }
-  void operator()(const ops::avg_pool& op) const { queue_.avg_pool(pooling(op, in(0).dims), x(0), y(0)); }
-  void operator()(const ops::max_pool_backward& op) const {
-    queue_.max_pool_backward(pooling(op, op.image), integers(n_.inputs[0]), x(1), y(0));
-  }
-  void operator()(const ops::avg_pool_backward& op) const { queue_.avg_pool_backward(pooling(op, op.image), x(0), y(0)); }
-
-  void operator()(const ops::layernorm& op) const {
-    queue_.layernorm(x(0), x(1), x(2), op.epsilon, y(0), y(1), y(2), rows_, in(0).dims.elements());
-  }
-  void operator()(const ops::layernorm_backward&) const {
-    queue_.layernorm_backward(x(0), x(1), x(2), x(3), x(4), y(0), y(1), y(2), rows_, in(0).dims.elements());
-  }
-
-  void operator()(const ops::dropout& op) const {
-    queue_.dropout(x(0), y(0), rows_, count(out(0)) / rows_, op.rate, bound_.key, op.stream);
-  }
-
-  void operator()(const ops::cross_entropy&) const {
-    // The gradient of the mean over the rows.
-    const float scale = 1.0F / static_cast<float>(rows_);
-    queue_.softmax_cross_entropy(x(0), integers(n_.inputs[1]), scale, y(0), y(1), integers(n_.outputs[2]), rows_, in(0).dims[0]);
-  }
-
-  void operator()(const ops::sum_rows&) const { queue_.sum_rows(x(0), y(0), rows_, in(0).dims.elements()); }
-
-private:
-  float* at(value_id v) const { return bound_.address(places_.of[static_cast<std::size_t>(v)]); }
-  const float* x(std::size_t i) const { return at(n_.inputs[i]); }
-  float* y(std::size_t i) const { return at(n_.outputs[i]); }
-  std::int32_t* integers(value_id v) const { return reinterpret_cast<std::int32_t*>(at(v)); }
-
   const placement& places_;
   const bindings& bound_;
-  kernels::backend& queue_;
-};
-
-class flop_count : shapes_of {
-public:
-  flop_count(const graph& g, const placement& places, const node& n, std::int64_t rows)
-      : shapes_of(g, n, rows), places_(places) {}
-
-  double operator()(const ops::matmul& op) const {
-    const auto size = extents(op);
-    return 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
-  }
-  double operator()(const ops::conv2d& op) const { return convolution_flops(op); }
-  double operator()(const ops::conv2d_backward& op) const {
-    // The gradient of the weights costs what the forward costs, and so does that of the images where it is wanted.
-    const bool images = places_.of[static_cast<std::size_t>(n_.outputs[0])].where != region::nowhere;
-    return convolution_flops(op) * (images ? 2 : 1);
-  }
-  double operator()(const ops::input&) const { return 0; }
-  double operator()(const ops::parameter&) const { return 0; }
-  double operator()(const ops::reshape&) const { return 0; }
-  double operator()(const ops::sum_rows&) const { return elements(in(0)); }
-  /// One operation an element: small beside the products, and nobody counts an exponential alike.
-  template <class Op>
-  double operator()(const Op&) const {
-    return elements(out(0));
-  }
-
-private:
-  double elements(const value& v) const { return static_cast<double>(count(v)); }
-  template <class Op>
-  double convolution_flops(const Op& op) const {
-    const auto window = convolution(op);
-    return 2.0 * static_cast<double>(in(1).dims.elements()) * static_cast<double>(window.out_h() * window.out_w() * rows_);
-  }
-
-  const placement& places_;
+  const std::int64_t rows_;
 };
 
 } // namespace
@@ -192,12 +180,14 @@ float* bindings::address(const place& at) const {
   return nullptr;
 }
 
-void execute(const graph& g, const placement& places, const node& n, const bindings& bound, kernels::backend& queue) {
-  std::visit(executor{g, places, n, bound, queue}, n.what);
+std::optional<kernels::operation> operation_of(const graph& g, const placement& places, const node& n, const bindings& bound) {
+  return std::visit(lowering{g, places, n, bound}, n.what);
 }
 
 double flops(const graph& g, const placement& places, const node& n, std::int64_t rows) {
-  return std::visit(flop_count{g, places, n, rows}, n.what);
+  float anywhere = 0; // nobody reads the addresses, but whether a result is wanted is seen by them
+  const auto op = operation_of(g, places, n, {&anywhere, &anywhere, &anywhere, &anywhere, rows, nullptr});
+  return op ? kernels::flops(*op) : 0;
 }
 
 } // namespace troupe

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One instruction of a plan as one call of a backend, and what it costs.
+// One instruction of a plan as one operation of a backend, and what it costs.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "kernels/backend.hpp"
+#include "kernels/operation.hpp"
 #include "tensor/graph.hpp"
 #include "tensor/placement.hpp"
 
@@ -22,10 +23,10 @@ struct bindings {
   float* address(const place& at) const;
 };
 
-/// Enqueues one instruction. Inputs, parameters and views need none.
-void execute(const graph& g, const placement& places, const node& n, const bindings& bound, kernels::backend& queue);
+/// What one instruction enqueues; none for inputs, parameters and views.
+std::optional<kernels::operation> operation_of(const graph& g, const placement& places, const node& n, const bindings& bound);
 
-/// Floating-point operations of one instruction with `rows` rows; a multiply-add counts two.
+/// Floating-point operations of one instruction with `rows` rows, see kernels::flops.
 double flops(const graph& g, const placement& places, const node& n, std::int64_t rows);
 
 } // namespace troupe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The closed set of operations that a dataflow graph is made of. Shapes are inferred in graph.cpp, gradients written in
-// autodiff.cpp, and execute.cpp maps each op to one call of a backend: a new op breaks all three at compile time.
+// autodiff.cpp, and execute.cpp maps each op to an operation of a backend: a new op breaks all three at compile time.
 #pragma once
 
 #include <cstdint>

@@ -86,33 +86,33 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
   auto at = [begin](const kernels::buffer& state) { return state ? state.as<float>() + begin : nullptr; };
   const auto weight_decay = static_cast<float>(spec_.weight_decay);
   if (spec_.name == "adamw")
-    queue_.adamw({.count = end - begin,
-                  .terms = moved_,
-                  .p = p + begin,
-                  .p_out = p_out + begin,
-                  .m = at(velocity_),
-                  .v = at(second_),
-                  .step_scalars = scalars_.as<float>(),
-                  .beta1 = static_cast<float>(spec_.beta1),
-                  .beta2 = static_cast<float>(spec_.beta2),
-                  .epsilon = static_cast<float>(spec_.epsilon),
-                  .weight_decay = weight_decay});
+    queue_.enqueue(kernels::adamw{.count = end - begin,
+                                  .terms = moved_,
+                                  .p = p + begin,
+                                  .p_out = p_out + begin,
+                                  .m = at(velocity_),
+                                  .v = at(second_),
+                                  .step_scalars = scalars_.as<float>(),
+                                  .beta1 = static_cast<float>(spec_.beta1),
+                                  .beta2 = static_cast<float>(spec_.beta2),
+                                  .epsilon = static_cast<float>(spec_.epsilon),
+                                  .weight_decay = weight_decay});
   else
-    queue_.sgd({.count = end - begin,
-                .terms = moved_,
-                .p = p + begin,
-                .p_out = p_out + begin,
-                .velocity = at(velocity_),
-                .step_scalars = scalars_.as<float>(),
-                .momentum = static_cast<float>(spec_.momentum),
-                .weight_decay = weight_decay,
-                .nesterov = spec_.nesterov});
+    queue_.enqueue(kernels::sgd{.count = end - begin,
+                                .terms = moved_,
+                                .p = p + begin,
+                                .p_out = p_out + begin,
+                                .velocity = at(velocity_),
+                                .step_scalars = scalars_.as<float>(),
+                                .momentum = static_cast<float>(spec_.momentum),
+                                .weight_decay = weight_decay,
+                                .nesterov = spec_.nesterov});
 }
 
 void optimizer::reset() {
   for (auto* state : {&velocity_, &second_})
     if (*state)
-      queue_.fill(state->as<float>(), 0, count_);
+      queue_.enqueue(kernels::fill{.y = state->as<float>(), .count = count_});
   steps_ = 0;
 }
 

@@ -204,12 +204,13 @@ private:
     unreported_bytes_ = 0;
     if (&p == &training_) {
       for (auto gap : gaps_)
-        queue_.fill(bound_.gradients + gap.begin, 0, gap.size());
+        queue_.enqueue(kernels::fill{.y = bound_.gradients + gap.begin, .count = gap.size()});
       for (auto slot : untouched_)
         complete(slot);
     }
     for (const auto& i : p.instructions) {
-      execute(p.g, p.places, i.what, bound_, queue_);
+      if (const auto op = operation_of(p.g, p.places, i.what, bound_))
+        queue_.enqueue(*op);
       for (auto slot : i.completes)
         complete(slot);
     }
@@ -229,7 +230,7 @@ private:
   void complete(int slot) {
     const auto& s = layout_.slots[static_cast<std::size_t>(slot)];
     auto* flag = reinterpret_cast<std::int32_t*>(bound_.address(report_.finite(slot)));
-    queue_.all_finite(bound_.gradients + s.offset, s.elements(), flag);
+    queue_.enqueue(kernels::all_finite{.x = bound_.gradients + s.offset, .count = s.elements(), .flag = flag});
     ++unreported_.end;
     unreported_bytes_ += static_cast<std::int64_t>(bytes_of(s.elements()));
     if (!args_.gradient_ready || unreported_bytes_ < opts_.report_bytes)

@@ -7,7 +7,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "kernels/assert.hpp"
 #include "kernels/cpu/onednn_versions.hpp"
 
 namespace troupe::kernels {
@@ -115,12 +114,12 @@ struct conv2d_runner::state {
       o.reorder->execute(stream, o.used, o.plain);
   }
 
-  forward_set& prepare(const conv2d_args& args);
-  backward_set& prepare(const conv2d_backward_args& args);
-  void run_data(const conv2d_backward_args& args, backward_set& set);
+  forward_set& prepare(const conv2d& args);
+  backward_set& prepare(const conv2d_backward& args);
+  void run_data(const conv2d_backward& args, backward_set& set);
 };
 
-conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d_args& args) {
+conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d& args) {
   const bool relu = args.act == activation::relu;
   const auto key = key_of(args.window, args.out_channels, args.bias != nullptr, relu);
   if (auto found = forwards.find(key); found != forwards.end())
@@ -143,7 +142,7 @@ conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d_ar
   return forwards.emplace(key, std::move(set)).first->second;
 }
 
-conv2d_runner::state::backward_set& conv2d_runner::state::prepare(const conv2d_backward_args& args) {
+conv2d_runner::state::backward_set& conv2d_runner::state::prepare(const conv2d_backward& args) {
   const auto key = key_of(args.window, args.out_channels, args.dbias != nullptr, false);
   if (auto found = backwards.find(key); found != backwards.end())
     return found->second;
@@ -176,8 +175,7 @@ conv2d_runner::conv2d_runner(std::shared_ptr<memory_pool> pool) : state_(std::ma
 
 conv2d_runner::~conv2d_runner() = default;
 
-void conv2d_runner::forward(const conv2d_args& args) {
-  TROUPE_ASSERT(args.act == activation::none || args.act == activation::relu);
+void conv2d_runner::forward(const conv2d& args) {
   if (args.window.n == 0)
     return;
   auto& set = state_->prepare(args);
@@ -194,8 +192,7 @@ void conv2d_runner::forward(const conv2d_args& args) {
   state_->write(set.y);
 }
 
-void conv2d_runner::backward(const conv2d_backward_args& args) {
-  TROUPE_ASSERT(args.window.n > 0);
+void conv2d_runner::backward(const conv2d_backward& args) {
   auto& set = state_->prepare(args);
   state_->read(set.weights_dy, args.dy, state::images_out);
   state_->read(set.weights_x, args.x, state::images_in);
@@ -212,7 +209,7 @@ void conv2d_runner::backward(const conv2d_backward_args& args) {
     state_->run_data(args, set);
 }
 
-void conv2d_runner::state::run_data(const conv2d_backward_args& args, backward_set& set) {
+void conv2d_runner::state::run_data(const conv2d_backward& args, backward_set& set) {
   if (set.same_dy)
     bind(set.data_dy, args.dy, images_out); // filled for the weights already
   else

@@ -24,8 +24,8 @@ public:
   explicit conv2d_runner(std::shared_ptr<memory_pool> pool);
   ~conv2d_runner();
 
-  void forward(const conv2d_args& args);
-  void backward(const conv2d_backward_args& args);
+  void forward(const conv2d& args);
+  void backward(const conv2d_backward& args);
 
 private:
   struct state;

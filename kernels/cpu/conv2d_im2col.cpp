@@ -79,8 +79,7 @@ conv2d_runner::conv2d_runner(std::shared_ptr<memory_pool> pool) : state_(std::ma
 
 conv2d_runner::~conv2d_runner() = default;
 
-void conv2d_runner::forward(const conv2d_args& args) {
-  TROUPE_ASSERT(args.act == activation::none || args.act == activation::relu);
+void conv2d_runner::forward(const conv2d& args) {
   const conv_sizes sizes(args.window, args.out_channels);
   for (std::int64_t n = 0; n < args.window.n; ++n) {
     const float* columns = state_->unfold(args.window, sizes, args.x + n * sizes.image);
@@ -96,8 +95,7 @@ void conv2d_runner::forward(const conv2d_args& args) {
   }
 }
 
-void conv2d_runner::backward(const conv2d_backward_args& args) {
-  TROUPE_ASSERT(args.window.n > 0);
+void conv2d_runner::backward(const conv2d_backward& args) {
   const conv_sizes sizes(args.window, args.out_channels);
   const auto image_dy = sizes.out_channels * sizes.pixels;
   if (args.dx)

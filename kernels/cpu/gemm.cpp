@@ -41,8 +41,7 @@ gemm_runner::gemm_runner(gemm_library library, const loop_table& loops)
 
 gemm_runner::~gemm_runner() = default;
 
-void gemm_runner::run(const gemm_args& args) {
-  TROUPE_ASSERT(args.m >= 0 && args.n >= 0 && args.k > 0);
+void gemm_runner::run(const gemm& args) {
   if (args.m == 0 || args.n == 0)
     return;
   const auto count = args.m * args.n;
@@ -58,19 +57,19 @@ void gemm_runner::run(const gemm_args& args) {
     const bool relu = args.act == activation::relu && !args.pre;
     onednn_->run(args, result, relu);
     if (args.pre || (args.act != activation::none && !relu))
-      loops_.unary(as_unary(args.act), result, args.c, count);
+      loops_(unary{.op = as_unary(args.act), .x = result, .y = args.c, .count = count});
     return;
   }
   run_openblas(args, result);
   if (args.pre && args.bias)
-    loops_.bias_activation(result, args.bias, activation::none, result, args.m, args.n);
+    loops_(bias_activation{.x = result, .bias = args.bias, .y = result, .rows = args.m, .columns = args.n});
   if (args.pre)
-    loops_.unary(as_unary(args.act), result, args.c, count);
+    loops_(unary{.op = as_unary(args.act), .x = result, .y = args.c, .count = count});
   else if (args.bias || args.act != activation::none)
-    loops_.bias_activation(result, args.bias, args.act, result, args.m, args.n);
+    loops_(bias_activation{.x = result, .bias = args.bias, .act = args.act, .y = result, .rows = args.m, .columns = args.n});
 }
 
-void gemm_runner::run_openblas(const gemm_args& args, float* result) {
+void gemm_runner::run_openblas(const gemm& args, float* result) {
   const auto narrow = [](std::int64_t value) {
     TROUPE_ASSERT(value <= INT32_MAX);
     return static_cast<blasint>(value);

@@ -28,10 +28,10 @@ public:
   gemm_runner(gemm_library library, const loop_table& loops);
   ~gemm_runner();
 
-  void run(const gemm_args& args);
+  void run(const gemm& args);
 
 private:
-  void run_openblas(const gemm_args& args, float* result);
+  void run_openblas(const gemm& args, float* result);
 
   gemm_library library_;
   const loop_table& loops_;

@@ -18,7 +18,7 @@ struct onednn_gemm::state {};
 onednn_gemm::onednn_gemm() = default;
 onednn_gemm::~onednn_gemm() = default;
 
-void onednn_gemm::run(const gemm_args&, float*, bool) {
+void onednn_gemm::run(const gemm&, float*, bool) {
   TROUPE_ASSERT(has_onednn());
 }
 

@@ -83,7 +83,7 @@ struct onednn_gemm::state {
 onednn_gemm::onednn_gemm() : state_(std::make_unique<state>()) {}
 onednn_gemm::~onednn_gemm() = default;
 
-void onednn_gemm::run(const gemm_args& args, float* result, bool relu) {
+void onednn_gemm::run(const gemm& args, float* result, bool relu) {
   const gemm_key key{args.m, args.n, args.k, args.transpose_a, args.transpose_b, args.bias != nullptr, relu, args.beta};
   auto found = state_->prepared.find(key);
   if (found == state_->prepared.end())

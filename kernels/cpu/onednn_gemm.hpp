@@ -21,7 +21,7 @@ public:
   onednn_gemm();
   ~onednn_gemm();
   /// `args` with alpha 1, its result to `result`, followed by relu alone; args.act and args.pre are not looked at.
-  void run(const gemm_args& args, float* result, bool relu);
+  void run(const gemm& args, float* result, bool relu);
 
 private:
   struct state;

@@ -65,7 +65,7 @@ public:
   }
   ~cudnn_library() override { cudnnDestroy(handle_); }
 
-  void forward(const conv2d_args& args) override {
+  void forward(const conv2d& args) override {
     auto& with = prepared(args.window, args.out_channels);
     const auto& w = args.window;
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
@@ -76,7 +76,7 @@ public:
       bias_planes(context_.stream, args.bias, args.act, args.y, w.n, args.out_channels, w.out_h() * w.out_w());
   }
 
-  void backward(const conv2d_backward_args& args) override {
+  void backward(const conv2d_backward& args) override {
     auto& with = prepared(args.window, args.out_channels);
     const auto& w = args.window;
     const std::int64_t plane = w.out_h() * w.out_w();

@@ -18,13 +18,13 @@ public:
   explicit im2col_library(const convolution_context& context) : context_(context) {}
 
   /// y(K, n P) = weight(K, C kh kw) columns(C kh kw, n P).
-  void forward(const conv2d_args& args) override {
+  void forward(const conv2d& args) override {
     for_pieces(args.window, [&](const window2d& piece, std::int64_t first) {
       const shape of(piece, args.out_channels);
       float* columns = context_.memory.get(scratch::columns, of.products * of.places);
       float* rows = context_.memory.get(scratch::rows, args.out_channels * of.places);
       image_to_columns(context_.stream, piece, args.x + first * of.image, columns);
-      context_.matrices.gemm(
+      context_.matrices.multiply(
           {.m = args.out_channels, .n = of.places, .k = of.products, .a = args.weight, .b = columns, .c = rows});
       planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * of.result, piece.n, args.out_channels,
                        of.plane);
@@ -32,7 +32,7 @@ public:
   }
 
   /// dweight = dy(K, n P) columns^T, dcolumns = weight^T dy.
-  void backward(const conv2d_backward_args& args) override {
+  void backward(const conv2d_backward& args) override {
     const std::int64_t plane = args.window.out_h() * args.window.out_w();
     if (args.dbias)
       sum_planes(context_.stream, args.dy, args.dbias, args.window.n, args.out_channels, plane);
@@ -42,23 +42,23 @@ public:
       float* rows = context_.memory.get(scratch::rows, args.out_channels * of.places);
       rows_from_planes(context_.stream, args.dy + first * of.result, rows, piece.n, args.out_channels, plane);
       image_to_columns(context_.stream, piece, args.x + first * of.image, columns);
-      context_.matrices.gemm({.m = args.out_channels,
-                              .n = of.products,
-                              .k = of.places,
-                              .a = rows,
-                              .b = columns,
-                              .c = args.dweight,
-                              .transpose_b = true,
-                              .beta = first == 0 ? 0.0F : 1.0F});
+      context_.matrices.multiply({.m = args.out_channels,
+                                  .n = of.products,
+                                  .k = of.places,
+                                  .a = rows,
+                                  .b = columns,
+                                  .c = args.dweight,
+                                  .transpose_b = true,
+                                  .beta = first == 0 ? 0.0F : 1.0F});
       if (!args.dx)
         return;
-      context_.matrices.gemm({.m = of.products,
-                              .n = of.places,
-                              .k = args.out_channels,
-                              .a = args.weight,
-                              .b = rows,
-                              .c = columns,
-                              .transpose_a = true});
+      context_.matrices.multiply({.m = of.products,
+                                  .n = of.places,
+                                  .k = args.out_channels,
+                                  .a = args.weight,
+                                  .b = rows,
+                                  .c = columns,
+                                  .transpose_a = true});
       columns_to_image(context_.stream, piece, columns, args.dx + first * of.image);
     });
   }

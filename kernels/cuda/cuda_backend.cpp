@@ -93,7 +93,7 @@ void cuda_backend::reach(const void* source) {
 void cuda_backend::copy(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0 || destination == source)
     return;
-  enqueue(compute_, {.name = "copy", .bytes = bytes}, [&] {
+  timed(compute_, {.name = "copy", .bytes = bytes}, [&] {
     reach(source);
     TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, compute_));
   });
@@ -103,21 +103,21 @@ void cuda_backend::copy(void* destination, const void* source, std::size_t bytes
 void cuda_backend::copy_from_host(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0)
     return;
-  enqueue(compute_, {.name = "copy from host", .bytes = bytes},
-          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, compute_)); });
+  timed(compute_, {.name = "copy from host", .bytes = bytes},
+        [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, compute_)); });
   shadows_.written(destination, bytes);
 }
 
 void cuda_backend::copy_to_host(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0)
     return;
-  enqueue(compute_, {.name = "copy to host", .bytes = bytes},
-          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, compute_)); });
+  timed(compute_, {.name = "copy to host", .bytes = bytes},
+        [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, compute_)); });
 }
 
 void cuda_backend::fetch(void* destination, const void* source, std::size_t bytes, function done) {
   TROUPE_ASSERT(!recording_);
-  enqueue(to_host_, {.where = device_span::track::to_host, .name = "fetch", .bytes = bytes}, [&] {
+  timed(to_host_, {.where = device_span::track::to_host, .name = "fetch", .bytes = bytes}, [&] {
     if (bytes > 0)
       TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, to_host_));
   });
@@ -129,8 +129,8 @@ void cuda_backend::stage(void* destination, const void* source, std::size_t byte
   TROUPE_ASSERT(!recording_);
   if (bytes == 0)
     return;
-  enqueue(to_device_, {.where = device_span::track::to_device, .name = "stage", .bytes = bytes},
-          [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, to_device_)); });
+  timed(to_device_, {.where = device_span::track::to_device, .name = "stage", .bytes = bytes},
+        [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, to_device_)); });
   wait_for(compute_, to_device_, staged_);
   shadows_.written(destination, bytes);
 }
@@ -148,17 +148,17 @@ void cuda_backend::notify(function done) {
   timeline_.report();
 }
 
-std::unique_ptr<program> cuda_backend::capture(function enqueue) {
+std::unique_ptr<program> cuda_backend::capture(function work) {
   TROUPE_ASSERT(!recording_);
   TROUPE_CUDA(cudaSetDevice(device_));
   if (!timeline_.on())
-    if (auto graph = record(enqueue))
+    if (auto graph = record(work))
       return graph;
-  return std::make_unique<function_program>(std::move(enqueue));
+  return std::make_unique<function_program>(std::move(work));
 }
 
-/// A graph of what `enqueue` enqueues, or null where that cannot be captured: nothing of it has run then.
-std::unique_ptr<program> cuda_backend::record(const function& enqueue) {
+/// A graph of what `work` enqueues, or null where that cannot be captured: nothing of it has run then.
+std::unique_ptr<program> cuda_backend::record(const function& work) {
   auto out = std::make_unique<graph_program>();
   shadows_.forget(); // a replay must not count on what was rounded before it
   // Relaxed: growing a pool meanwhile calls cudaMalloc, which is harmless here.
@@ -167,7 +167,7 @@ std::unique_ptr<program> cuda_backend::record(const function& enqueue) {
   cudaGraph_t graph = nullptr;
   bool captured = true;
   try {
-    enqueue();
+    work();
     if (!out->calls.empty()) // a capture ends on the stream where it began: the callbacks join it
       wait_for(compute_, callbacks_, called_);
   } catch (const device_error&) {

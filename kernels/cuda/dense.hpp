@@ -45,7 +45,7 @@ class products {
 public:
   products(cudaStream_t stream, scratch& memory, shadows& rounded, precision arithmetic);
 
-  void gemm(const gemm_args& args);
+  void multiply(const gemm& args);
 
 private:
   const void* operand(const float* x, std::int64_t count, scratch::use where);
@@ -71,8 +71,8 @@ struct convolution_context {
 class convolution_library {
 public:
   virtual ~convolution_library() = default;
-  virtual void forward(const conv2d_args& args) = 0;
-  virtual void backward(const conv2d_backward_args& args) = 0;
+  virtual void forward(const conv2d& args) = 0;
+  virtual void backward(const conv2d_backward& args) = 0;
 };
 
 /// cuDNN where the build found it, else products of matrices.

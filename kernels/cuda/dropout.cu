@@ -9,20 +9,19 @@ namespace troupe::kernels::cuda {
 namespace {
 
 /// One Philox block gives the four words of one group of a row.
-__global__ void __launch_bounds__(256)
-    dropout_kernel(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, float scale,
-                   const random_key* of_first_row, std::uint32_t layer, bool wide) {
-  const random_key key = of_first_row->of_layer(layer);
+__global__ void __launch_bounds__(256) dropout_kernel(const __grid_constant__ dropout args, float scale, bool wide) {
+  const random_key key = args.key->of_layer(args.layer);
+  const std::int64_t columns = args.columns;
   const auto row_groups = static_cast<std::uint32_t>((columns + 3) / 4);
-  const std::int64_t groups = rows * row_groups;
+  const std::int64_t groups = args.rows * row_groups;
   for (std::int64_t g = grid_thread(); g < groups; g += grid_threads()) {
     const std::uint32_t row = static_cast<std::uint32_t>(g) / row_groups, group = static_cast<std::uint32_t>(g) % row_groups;
     const auto words = random_block(key.of_row(row), group);
     const std::int64_t begin = row * columns;
-    auto values = load_group(x + begin, group * std::int64_t{4}, columns, wide, 0.0F);
+    auto values = load_group(args.x + begin, group * std::int64_t{4}, columns, wide, 0.0F);
     for (int e = 0; e < 4; ++e)
-      values.v[e] = uniform_float(words[static_cast<std::size_t>(e)]) < rate ? 0.0F : values.v[e] * scale;
-    store_group(y + begin, group * std::int64_t{4}, columns, wide, values);
+      values.v[e] = uniform_float(words[static_cast<std::size_t>(e)]) < args.rate ? 0.0F : values.v[e] * scale;
+    store_group(args.y + begin, group * std::int64_t{4}, columns, wide, values);
   }
 }
 
@@ -70,11 +69,10 @@ struct bf16_body {
 
 } // namespace
 
-void dropout(cudaStream_t stream, const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate,
-             const random_key* key, std::uint32_t layer) {
-  if (rows > 0 && columns > 0)
-    launch(dropout_kernel, blocks_for(rows * ceil_div(columns, 4), 256), one_dimension(256), stream, x, y, rows, columns, rate,
-           1.0F / (1.0F - rate), key, layer, columns % 4 == 0 && aligned16(x) && aligned16(y));
+void enqueue(cudaStream_t stream, const dropout& op) {
+  if (op.rows > 0 && op.columns > 0)
+    launch(dropout_kernel, blocks_for(op.rows * ceil_div(op.columns, 4), 256), one_dimension(256), stream, op,
+           1.0F / (1.0F - op.rate), op.columns % 4 == 0 && aligned16(op.x) && aligned16(op.y));
 }
 
 void round_to_bf16(cudaStream_t stream, const float* x, std::uint16_t* y, std::int64_t count) {

@@ -134,15 +134,15 @@ struct soft_threshold_body {
 
 } // namespace
 
-void fill(cudaStream_t stream, float* y, float value, std::int64_t count) {
-  for_elements(stream, count, {y}, fill_body{y, value});
+void enqueue(cudaStream_t stream, const fill& op) {
+  for_elements(stream, op.count, {op.y}, fill_body{op.y, op.value});
 }
 
-void unary(cudaStream_t stream, unary_op op, const float* x, float* y, std::int64_t count) {
+void enqueue(cudaStream_t stream, const unary& op) {
 #define TROUPE_CASE(name)                                                                                                        \
   case unary_op::name:                                                                                                           \
-    return for_elements(stream, count, {x, y}, unary_body<unary_op::name>{x, y})
-  switch (op) {
+    return for_elements(stream, op.count, {op.x, op.y}, unary_body<unary_op::name>{op.x, op.y})
+  switch (op.op) {
     TROUPE_CASE(relu);
     TROUPE_CASE(tanh);
     TROUPE_CASE(sigmoid);
@@ -157,16 +157,15 @@ void unary(cudaStream_t stream, unary_op op, const float* x, float* y, std::int6
 #undef TROUPE_CASE
 }
 
-void unary_backward(cudaStream_t stream, unary_op op, const float* x, const float* y, const float* dy, float* dx,
-                    std::int64_t count) {
+void enqueue(cudaStream_t stream, const unary_backward& op) {
   using enum unary_op;
-  const float* at = op == relu || op == tanh || op == sigmoid ? y : x;
-  if (op == negate || op == copy)
+  const float* at = op.op == relu || op.op == tanh || op.op == sigmoid ? op.y : op.x;
+  if (op.op == negate || op.op == copy)
     at = nullptr; // not read: its alignment must not matter
 #define TROUPE_CASE(name)                                                                                                        \
   case unary_op::name:                                                                                                           \
-    return for_elements(stream, count, {at, dy, dx}, unary_backward_body<unary_op::name>{at, dy, dx})
-  switch (op) {
+    return for_elements(stream, op.count, {at, op.dy, op.dx}, unary_backward_body<unary_op::name>{at, op.dy, op.dx})
+  switch (op.op) {
     TROUPE_CASE(relu);
     TROUPE_CASE(tanh);
     TROUPE_CASE(sigmoid);
@@ -181,11 +180,11 @@ void unary_backward(cudaStream_t stream, unary_op op, const float* x, const floa
 #undef TROUPE_CASE
 }
 
-void binary(cudaStream_t stream, binary_op op, const float* a, const float* b, float* y, std::int64_t count) {
+void enqueue(cudaStream_t stream, const binary& op) {
 #define TROUPE_CASE(name)                                                                                                        \
   case binary_op::name:                                                                                                          \
-    return for_elements(stream, count, {a, b, y}, binary_body<binary_op::name>{a, b, y})
-  switch (op) {
+    return for_elements(stream, op.count, {op.a, op.b, op.y}, binary_body<binary_op::name>{op.a, op.b, op.y})
+  switch (op.op) {
     TROUPE_CASE(add);
     TROUPE_CASE(subtract);
     TROUPE_CASE(multiply);
@@ -194,17 +193,17 @@ void binary(cudaStream_t stream, binary_op op, const float* a, const float* b, f
 #undef TROUPE_CASE
 }
 
-void axpby(cudaStream_t stream, float alpha, const float* x, float beta, float* y, std::int64_t count) {
-  for_elements(stream, count, {x, y}, axpby_body{x, y, alpha, beta});
+void enqueue(cudaStream_t stream, const axpby& op) {
+  for_elements(stream, op.count, {op.x, op.y}, axpby_body{op.x, op.y, op.alpha, op.beta});
 }
 
-void bias_activation(cudaStream_t stream, const float* x, const float* bias, activation act, float* y, std::int64_t rows,
-                     std::int64_t columns) {
-  const std::int64_t count = rows * columns;
+void enqueue(cudaStream_t stream, const bias_activation& op) {
+  const std::int64_t count = op.rows * op.columns;
 #define TROUPE_CASE(name)                                                                                                        \
   case activation::name:                                                                                                         \
-    return for_elements(stream, count, {x, y}, bias_activation_body<activation::name>{x, bias, y, columns, count <= INT32_MAX})
-  switch (act) {
+    return for_elements(stream, count, {op.x, op.y},                                                                             \
+                        bias_activation_body<activation::name>{op.x, op.bias, op.y, op.columns, count <= INT32_MAX})
+  switch (op.act) {
     TROUPE_CASE(none);
     TROUPE_CASE(relu);
     TROUPE_CASE(tanh);
@@ -214,8 +213,8 @@ void bias_activation(cudaStream_t stream, const float* x, const float* bias, act
 #undef TROUPE_CASE
 }
 
-void soft_threshold(cudaStream_t stream, const float* x, float threshold, float* y, std::int64_t count) {
-  for_elements(stream, count, {x, y}, soft_threshold_body{x, y, threshold});
+void enqueue(cudaStream_t stream, const soft_threshold& op) {
+  for_elements(stream, op.count, {op.x, op.y}, soft_threshold_body{op.x, op.y, op.threshold});
 }
 
 } // namespace troupe::kernels::cuda

@@ -33,29 +33,19 @@ __device__ float row_exp_sum(const float* x, std::int64_t columns, float top) {
 }
 
 template <int Threads>
-__global__ void __launch_bounds__(256) softmax_kernel(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t row = own_row<Threads>();
-  if (row >= rows)
+__global__ void __launch_bounds__(256) softmax_kernel(const __grid_constant__ softmax args) {
+  const std::int64_t row = own_row<Threads>(), columns = args.columns;
+  if (row >= args.rows)
     return;
-  x += row * columns;
-  y += row * columns;
+  const float* x = args.x + row * columns;
+  float* y = args.y + row * columns;
   const float top = row_peak<Threads>(x, columns).value, inverse = 1.0F / row_exp_sum<Threads>(x, columns, top);
   for (std::int64_t i = threadIdx.x; i < columns; i += Threads)
     y[i] = expf(x[i] - top) * inverse;
 }
 
-struct loss_args {
-  const float* logits;
-  const std::int32_t* labels;
-  float scale;
-  float* loss;
-  float* dlogits;
-  std::int32_t* correct;
-  std::int64_t rows, classes;
-};
-
 template <int Threads>
-__global__ void __launch_bounds__(256) loss_kernel(const __grid_constant__ loss_args args) {
+__global__ void __launch_bounds__(256) loss_kernel(const __grid_constant__ softmax_cross_entropy args) {
   const std::int64_t row = own_row<Threads>(), classes = args.classes;
   if (row >= args.rows)
     return;
@@ -79,15 +69,8 @@ __global__ void __launch_bounds__(256) loss_kernel(const __grid_constant__ loss_
   }
 }
 
-struct layernorm_args {
-  const float *x, *gamma, *beta;
-  float epsilon;
-  float *y, *mean, *rstd;
-  std::int64_t rows, columns;
-};
-
 template <int Threads>
-__global__ void __launch_bounds__(256) layernorm_kernel(const __grid_constant__ layernorm_args args) {
+__global__ void __launch_bounds__(256) layernorm_kernel(const __grid_constant__ layernorm args) {
   const std::int64_t row = own_row<Threads>(), columns = args.columns;
   if (row >= args.rows)
     return;
@@ -110,15 +93,9 @@ __global__ void __launch_bounds__(256) layernorm_kernel(const __grid_constant__ 
     args.y[row * columns + i] = __fmaf_rn((x[i] - mean) * rstd, args.gamma[i], args.beta[i]);
 }
 
-struct layernorm_backward_args {
-  const float *x, *gamma, *mean, *rstd, *dy;
-  float* dx;
-  std::int64_t rows, columns;
-};
-
 /// With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)).
 template <int Threads>
-__global__ void __launch_bounds__(256) layernorm_dx_kernel(const __grid_constant__ layernorm_backward_args args) {
+__global__ void __launch_bounds__(256) layernorm_dx_kernel(const __grid_constant__ layernorm_backward args) {
   const std::int64_t row = own_row<Threads>(), columns = args.columns;
   if (row >= args.rows)
     return;
@@ -164,33 +141,27 @@ void launch_rows(void (*of_warp)(Parameters...), void (*of_block)(Parameters...)
 
 } // namespace
 
-void softmax(cudaStream_t stream, const float* x, float* y, std::int64_t rows, std::int64_t columns) {
-  launch_rows(softmax_kernel<32>, softmax_kernel<256>, rows, columns, stream, x, y, rows, columns);
+void enqueue(cudaStream_t stream, const softmax& op) {
+  launch_rows(softmax_kernel<32>, softmax_kernel<256>, op.rows, op.columns, stream, op);
 }
 
-void softmax_cross_entropy(cudaStream_t stream, const float* logits, const std::int32_t* labels, float scale, float* loss,
-                           float* dlogits, std::int32_t* correct, std::int64_t rows, std::int64_t classes) {
-  const loss_args args{logits, labels, scale, loss, dlogits, correct, rows, classes};
-  launch_rows(loss_kernel<32>, loss_kernel<256>, rows, classes, stream, args);
+void enqueue(cudaStream_t stream, const softmax_cross_entropy& op) {
+  launch_rows(loss_kernel<32>, loss_kernel<256>, op.rows, op.classes, stream, op);
 }
 
-void layernorm(cudaStream_t stream, const float* x, const float* gamma, const float* beta, float epsilon, float* y, float* mean,
-               float* rstd, std::int64_t rows, std::int64_t columns) {
-  const layernorm_args args{x, gamma, beta, epsilon, y, mean, rstd, rows, columns};
-  launch_rows(layernorm_kernel<32>, layernorm_kernel<256>, rows, columns, stream, args);
+void enqueue(cudaStream_t stream, const layernorm& op) {
+  launch_rows(layernorm_kernel<32>, layernorm_kernel<256>, op.rows, op.columns, stream, op);
 }
 
-std::int64_t layernorm_backward_scratch(std::int64_t rows, std::int64_t columns) {
-  return column_split(rows, columns).scratch(2);
+std::int64_t scratch_floats(const layernorm_backward& op) {
+  return column_split(op.rows, op.columns).scratch(2);
 }
 
-void layernorm_backward(cudaStream_t stream, const float* x, const float* gamma, const float* mean, const float* rstd,
-                        const float* dy, float* dx, float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
-                        float* scratch) {
+void enqueue(cudaStream_t stream, const layernorm_backward& op, float* scratch) {
   // The columns first: dx may lie over dy.
-  column_sums<2>(stream, layernorm_terms{x, mean, rstd, dy, columns}, {dgamma, dbeta}, rows, columns, scratch);
-  const layernorm_backward_args args{x, gamma, mean, rstd, dy, dx, rows, columns};
-  launch_rows(layernorm_dx_kernel<32>, layernorm_dx_kernel<256>, rows, columns, stream, args);
+  column_sums<2>(stream, layernorm_terms{op.x, op.mean, op.rstd, op.dy, op.columns}, {op.dgamma, op.dbeta}, op.rows, op.columns,
+                 scratch);
+  launch_rows(layernorm_dx_kernel<32>, layernorm_dx_kernel<256>, op.rows, op.columns, stream, op);
 }
 
 } // namespace troupe::kernels::cuda

@@ -155,12 +155,12 @@ void for_elements_and_terms(cudaStream_t stream, std::int64_t count, const term_
 
 } // namespace
 
-void weighted_sum(cudaStream_t stream, std::span<const term> terms, const float* carry, float* y, std::int64_t count) {
-  const term_list list(terms, carry);
-  for_elements_and_terms(stream, count, list, {y}, weighted_sum_body{list, y});
+void enqueue(cudaStream_t stream, const weighted_sum& op, const float* carry) {
+  const term_list list(op.terms, carry);
+  for_elements_and_terms(stream, op.count, list, {op.y}, weighted_sum_body{list, op.y});
 }
 
-void sgd(cudaStream_t stream, const sgd_args& args, const float* carry) {
+void enqueue(cudaStream_t stream, const sgd& args, const float* carry) {
   const term_list list(args.terms, carry);
   const auto run = [&](auto body) {
     for_elements_and_terms(stream, args.count, list, {args.p, args.velocity, args.p_out}, body);
@@ -176,14 +176,14 @@ void sgd(cudaStream_t stream, const sgd_args& args, const float* carry) {
     with(static_cast<const sgd_body<true, false>*>(nullptr));
 }
 
-void adamw(cudaStream_t stream, const adamw_args& args, const float* carry) {
+void enqueue(cudaStream_t stream, const adamw& args, const float* carry) {
   const term_list list(args.terms, carry);
   for_elements_and_terms(stream, args.count, list, {args.p, args.m, args.v, args.p_out},
                          adamw_body{list, args.p, args.p_out, args.m, args.v, args.step_scalars, args.beta1, args.beta2,
                                     args.epsilon, args.weight_decay});
 }
 
-void delay_compensate(cudaStream_t stream, const delay_compensate_args& args) {
+void enqueue(cudaStream_t stream, const delay_compensate& args) {
   const auto run = [&](auto body) {
     for_elements(stream, args.count, {args.g, args.w, args.w_backup, args.mean_square, args.g_out}, body);
   };

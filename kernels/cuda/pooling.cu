@@ -125,24 +125,24 @@ void launch_each(void (*kernel)(Parameters...), std::int64_t count, cudaStream_t
 
 } // namespace
 
-void max_pool(cudaStream_t stream, const window2d& window, const float* x, float* y, std::int32_t* argmax) {
-  const geometry g(window);
-  launch_each(max_pool_kernel, g.outputs(), stream, g, x, y, argmax);
+void enqueue(cudaStream_t stream, const max_pool& op) {
+  const geometry g(op.window);
+  launch_each(max_pool_kernel, g.outputs(), stream, g, op.x, op.y, op.argmax);
 }
 
-void max_pool_backward(cudaStream_t stream, const window2d& window, const std::int32_t* argmax, const float* dy, float* dx) {
-  const geometry g(window);
-  launch_each(max_pool_backward_kernel, g.pixels(), stream, g, argmax, dy, dx);
+void enqueue(cudaStream_t stream, const max_pool_backward& op) {
+  const geometry g(op.window);
+  launch_each(max_pool_backward_kernel, g.pixels(), stream, g, op.argmax, op.dy, op.dx);
 }
 
-void avg_pool(cudaStream_t stream, const window2d& window, const float* x, float* y) {
-  const geometry g(window);
-  launch_each(avg_pool_kernel, g.outputs(), stream, g, x, y);
+void enqueue(cudaStream_t stream, const avg_pool& op) {
+  const geometry g(op.window);
+  launch_each(avg_pool_kernel, g.outputs(), stream, g, op.x, op.y);
 }
 
-void avg_pool_backward(cudaStream_t stream, const window2d& window, const float* dy, float* dx) {
-  const geometry g(window);
-  launch_each(avg_pool_backward_kernel, g.pixels(), stream, g, dy, dx);
+void enqueue(cudaStream_t stream, const avg_pool_backward& op) {
+  const geometry g(op.window);
+  launch_each(avg_pool_backward_kernel, g.pixels(), stream, g, op.dy, op.dx);
 }
 
 } // namespace troupe::kernels::cuda

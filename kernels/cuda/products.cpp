@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // gemm: everything of it but the multiplication.
-#include "kernels/assert.hpp"
 #include "kernels/cuda/dense.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/status.hpp"
@@ -39,8 +38,7 @@ const void* products::operand(const float* x, std::int64_t count, scratch::use w
   return rounded;
 }
 
-void products::gemm(const gemm_args& args) {
-  TROUPE_ASSERT(args.m >= 0 && args.n >= 0 && args.k > 0);
+void products::multiply(const gemm& args) {
   if (args.m == 0 || args.n == 0)
     return;
   product what{.m = args.m,
@@ -76,10 +74,10 @@ void products::run(product what, float* c, float* pre) {
     return;
   // One pass of our own: into `pre` first, where the activation needs it kept.
   if (pre) {
-    bias_activation(stream_, c, what.bias, activation::none, pre, what.m, what.n);
-    bias_activation(stream_, pre, nullptr, what.act, c, what.m, what.n);
+    enqueue(stream_, bias_activation{.x = c, .bias = what.bias, .y = pre, .rows = what.m, .columns = what.n});
+    enqueue(stream_, bias_activation{.x = pre, .act = what.act, .y = c, .rows = what.m, .columns = what.n});
   } else if (what.bias || what.act != activation::none) {
-    bias_activation(stream_, c, what.bias, what.act, c, what.m, what.n);
+    enqueue(stream_, bias_activation{.x = c, .bias = what.bias, .act = what.act, .y = c, .rows = what.m, .columns = what.n});
   }
 }
 

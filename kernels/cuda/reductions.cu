@@ -62,30 +62,31 @@ struct element_terms {
 
 } // namespace
 
-std::int64_t sum_scratch(std::int64_t count) {
-  return 2 * sum_blocks(count);
+std::int64_t scratch_floats(const sum& op) {
+  return 2 * sum_blocks(op.count);
 }
 
-void sum(cudaStream_t stream, const float* x, std::int64_t count, float* result, float* scratch) {
+void enqueue(cudaStream_t stream, const sum& op, float* scratch) {
   auto* partial = reinterpret_cast<double*>(scratch);
-  const std::int64_t blocks = sum_blocks(count);
-  launch(sum_kernel, one_dimension(blocks), one_dimension(sum_threads), stream, x, count, partial, aligned16(x));
+  const std::int64_t blocks = sum_blocks(op.count);
+  launch(sum_kernel, one_dimension(blocks), one_dimension(sum_threads), stream, op.x, op.count, partial, aligned16(op.x));
   launch(add_partials_kernel, one_dimension(1), one_dimension(sum_threads), stream, static_cast<const double*>(partial), blocks,
-         result);
+         op.result);
 }
 
-std::int64_t sum_rows_scratch(std::int64_t rows, std::int64_t columns) {
-  return columns > 0 ? column_split(rows, columns).scratch(1) : 0;
+std::int64_t scratch_floats(const sum_rows& op) {
+  return op.columns > 0 ? column_split(op.rows, op.columns).scratch(1) : 0;
 }
 
-void sum_rows(cudaStream_t stream, const float* x, float* y, std::int64_t rows, std::int64_t columns, float* scratch) {
-  column_sums<1>(stream, element_terms{x, columns}, {y}, rows, columns, scratch);
+void enqueue(cudaStream_t stream, const sum_rows& op, float* scratch) {
+  column_sums<1>(stream, element_terms{op.x, op.columns}, {op.y}, op.rows, op.columns, scratch);
 }
 
-void all_finite(cudaStream_t stream, const float* x, std::int64_t count, std::int32_t* flag) {
-  launch(set_flag_kernel, one_dimension(1), one_dimension(1), stream, flag);
-  if (count > 0)
-    launch(all_finite_kernel, blocks_for(ceil_div(count, 4), 256), one_dimension(256), stream, x, count, flag, aligned16(x));
+void enqueue(cudaStream_t stream, const all_finite& op) {
+  launch(set_flag_kernel, one_dimension(1), one_dimension(1), stream, op.flag);
+  if (op.count > 0)
+    launch(all_finite_kernel, blocks_for(ceil_div(op.count, 4), 256), one_dimension(256), stream, op.x, op.count, op.flag,
+           aligned16(op.x));
 }
 
 } // namespace troupe::kernels::cuda

@@ -25,8 +25,8 @@ struct quadratic_options {
   std::function<double(double epochs, std::uint32_t workers)> learning_rate{};
 };
 
-/// Sample i's loss is 1/2 sum_k a_k (x_k - b_k - noise_ik)^2; x begins at 0. Steps are those of `sgd_args` and `adamw_args` in
-/// kernels/backend.hpp, in double; a test in tests/apps holds both against each other. The training loss is the mean over the
+/// Sample i's loss is 1/2 sum_k a_k (x_k - b_k - noise_ik)^2; x begins at 0. Steps are those of `sgd` and `adamw` in
+/// kernels/operation.hpp, in double; a test in tests/apps holds both against each other. The training loss is the mean over the
 /// noise's distribution, the test loss that without noise; there is no accuracy. Delay compensation: the running mean square
 /// starts at 0, decays by 0.95 a step, and 1e-7 is added to it.
 class quadratic final : public numerics {

@@ -23,7 +23,7 @@ TEST_P(Backend, NotifiesInTheOrderOfTheQueue) {
   std::vector<int> order;
   auto x = output(1000);
   for (int i = 0; i < 3; ++i) {
-    queue.fill(x, static_cast<float>(i), 1000);
+    queue.enqueue(fill{x, static_cast<float>(i), 1000});
     queue.notify([&order, i] { order.push_back(i); });
   }
   queue.synchronize();
@@ -34,7 +34,7 @@ TEST_P(Backend, ARecordedProgramRunsAtReplayAlone) {
   auto x = upload(std::vector<float>{1, 2, 3});
   int notified = 0;
   auto program = queue.capture([&] {
-    queue.axpby(0, x, 2, x, 3); // x = 2 x
+    queue.enqueue(axpby{0, x, 2, x, 3}); // x = 2 x
     queue.notify([&] { ++notified; });
   });
   queue.synchronize();
@@ -51,11 +51,11 @@ TEST_P(Backend, AReplayedStepReadsItsScalarsAnew) {
   auto p = upload(std::vector<float>{1}), g = upload(std::vector<float>{1}), scalars = upload(std::vector<float>{0.5F, 0, 0});
   auto program = queue.capture([&] {
     const std::array terms{term{g, 1}};
-    queue.sgd({.count = 1, .terms = terms, .p = p, .p_out = p, .step_scalars = scalars});
+    queue.enqueue(sgd{.count = 1, .terms = terms, .p = p, .p_out = p, .step_scalars = scalars});
   });
   queue.replay(*program);
   EXPECT_EQ(p.get()[0], 0.5F);
-  queue.fill(scalars, 0.25F, 1);
+  queue.enqueue(fill{scalars, 0.25F, 1});
   queue.replay(*program);
   EXPECT_EQ(p.get()[0], 0.25F);
 }
@@ -65,14 +65,14 @@ TEST_P(Backend, AReplayedDropoutDrawsByTheKeyOfNow) {
   const random_key before{.seed = 2, .step = 1}, after{.seed = 2, .step = 2};
   auto ones = upload(std::vector<float>(n, 1)), replayed = output(n), plain = output(n);
   auto key = upload(before), other = upload(after);
-  auto program = queue.capture([&] { queue.dropout(ones, replayed, 5, n / 5, 0.5F, key, 4); });
+  auto program = queue.capture([&] { queue.enqueue(dropout{ones, replayed, 5, n / 5, 0.5F, key, 4}); });
   queue.replay(*program);
-  queue.dropout(ones, plain, 5, n / 5, 0.5F, key, 4);
+  queue.enqueue(dropout{ones, plain, 5, n / 5, 0.5F, key, 4});
   const auto first = replayed.get();
   EXPECT_TRUE(same_bits(first, plain.get()));
   queue.copy(key, other, sizeof(random_key));
   queue.replay(*program);
-  queue.dropout(ones, plain, 5, n / 5, 0.5F, key, 4);
+  queue.enqueue(dropout{ones, plain, 5, n / 5, 0.5F, key, 4});
   EXPECT_TRUE(same_bits(replayed.get(), plain.get()));
   EXPECT_FALSE(same_bits(replayed.get(), first));
 }
@@ -80,7 +80,7 @@ TEST_P(Backend, AReplayedDropoutDrawsByTheKeyOfNow) {
 TEST_P(Backend, WorksOnAnotherThreadThanItWasMadeOn) {
   const auto a = random.floats(64 * 64);
   auto device_a = upload(a), here = output(64 * 64), there = output(64 * 64);
-  const auto multiply = [&](float* c) { queue.gemm({.m = 64, .n = 64, .k = 64, .a = device_a, .b = device_a, .c = c}); };
+  const auto multiply = [&](float* c) { queue.enqueue(gemm{.m = 64, .n = 64, .k = 64, .a = device_a, .b = device_a, .c = c}); };
   multiply(here);
   std::thread(multiply, there.data()).join();
   EXPECT_TRUE(same_bits(there.get(), here.get()));
@@ -88,13 +88,13 @@ TEST_P(Backend, WorksOnAnotherThreadThanItWasMadeOn) {
 
 TEST_P(Backend, EmptyOperationsDoNothing) {
   auto x = output(1);
-  queue.unary(unary_op::exp, x, x, 0);
-  queue.binary(binary_op::add, x, x, x, 0);
-  queue.dropout(x, x, 0, 10, 0.5F, nullptr, 0);
-  queue.softmax(x, x, 0, 10);
+  queue.enqueue(unary{unary_op::exp, x, x, 0});
+  queue.enqueue(binary{binary_op::add, x, x, x, 0});
+  queue.enqueue(dropout{x, x, 0, 10, 0.5F, nullptr, 0});
+  queue.enqueue(softmax{x, x, 0, 10});
   queue.copy(x, x, 0);
   EXPECT_TRUE(std::isnan(x.get()[0]));
-  queue.sum(x, 0, x);
+  queue.enqueue(sum{x, 0, x});
   EXPECT_EQ(x.get()[0], 0);
 }
 
@@ -102,7 +102,7 @@ TEST(CpuBackend, DenormalsAreFlushedAndTheThreadsModeIsKept) {
   cpu_backend cpu({});
   float denormal = 1e-40F, doubled = 1;
   const unsigned before = _mm_getcsr();
-  cpu.binary(binary_op::add, &denormal, &denormal, &doubled, 1);
+  cpu.enqueue(binary{binary_op::add, &denormal, &denormal, &doubled, 1});
   EXPECT_EQ(doubled, 0);
   EXPECT_EQ(_mm_getcsr(), before);
 }
@@ -113,7 +113,8 @@ TEST(CpuBackend, ADecayingVelocityReachesZero) {
   float p = 1, v = 1e-36F, g = 0;
   const std::array terms{term{&g, 1}};
   for (int i = 0; i < 200; ++i)
-    cpu.sgd({.count = 1, .terms = terms, .p = &p, .p_out = &p, .velocity = &v, .step_scalars = scalars.data(), .momentum = 0.9F});
+    cpu.enqueue(
+        sgd{.count = 1, .terms = terms, .p = &p, .p_out = &p, .velocity = &v, .step_scalars = scalars.data(), .momentum = 0.9F});
   EXPECT_EQ(v, 0); // with denormals it would stay at 1.4e-45 * k for ever
 }
 
@@ -133,7 +134,7 @@ TEST(CpuBackend, OneThreadMeansNoOther) {
     const std::vector<float> a(256 * 256);
     std::vector<float> c(a.size());
     for (auto* backend : {&cpu, &other})
-      backend->gemm({.m = 256, .n = 256, .k = 256, .a = a.data(), .b = a.data(), .c = c.data()});
+      backend->enqueue(gemm{.m = 256, .n = 256, .k = 256, .a = a.data(), .b = a.data(), .c = c.data()});
     std::exit(threads_of_this_process());
   };
   EXPECT_EXIT(count_after_work(1), ::testing::ExitedWithCode(1), "");

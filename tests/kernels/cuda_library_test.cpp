@@ -138,7 +138,7 @@ TEST_F(CudaMemory, PaddingIsZeroHoweverABlockWasUsed) {
   const auto queue = open_backend({.device = "cuda:0"});
   auto full = queue->allocate(512);
   const auto* address = full.data();
-  queue->fill(full.as<float>(), 1, 128);
+  queue->enqueue(fill{full.as<float>(), 1, 128});
   queue->synchronize();
   full = {};
   const auto part = queue->allocate(260); // padded to 320
@@ -173,7 +173,7 @@ TEST_F(CudaMemory, TheHostMustNotTouchIt) {
   const auto touch = [] {
     const auto queue = open_emulated({.device = "cuda:0"});
     const auto block = queue->allocate(4096);
-    queue->fill(block.as<float>(), 1, 1024);
+    queue->enqueue(fill{block.as<float>(), 1, 1024});
     queue->synchronize();
     *static_cast<volatile float*>(block.as<float>()) = 2;
     std::exit(0);

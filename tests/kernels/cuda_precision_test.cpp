@@ -46,13 +46,13 @@ protected:
     return {host.as<float>(), host.as<float>() + n * n};
   }
 
-  void multiply() { queue.gemm({.m = n, .n = n, .k = n, .a = x.as<float>(), .b = w.as<float>(), .c = y.as<float>()}); }
+  void multiply() { queue.enqueue(gemm{.m = n, .n = n, .k = n, .a = x.as<float>(), .b = w.as<float>(), .c = y.as<float>()}); }
 
   /// y is x w with operands that were rounded from what lies there now.
   ::testing::AssertionResult product_is_fresh() {
     const auto a = as_bf16(get(x)), b = as_bf16(get(w));
     std::vector<float> want(n * n);
-    reference::gemm({.m = n, .n = n, .k = n, .a = a.data(), .b = b.data(), .c = want.data()});
+    reference::run(gemm{.m = n, .n = n, .k = n, .a = a.data(), .b = b.data(), .c = want.data()});
     return agree(get(y), want, {.absolute = 2e-6, .relative = 2e-6});
   }
 };
@@ -95,112 +95,185 @@ TEST_F(CudaPrecision, EveryWriteToAnOperandIsNoticed) {
   const window2d pool{.n = 1, .c = 1, .h = n, .w = n, .kernel_h = 1, .kernel_w = 1};
   const window2d conv = pool;
   const std::vector<std::pair<std::string, std::function<void()>>> writers{
-      {"fill", [&] { queue.fill(to, 0.3F, count); }},
+      {"fill",
+       [&] {
+         queue.enqueue(fill{to, 0.3F, count});
+       }},
       {"copy", [&] { queue.copy(to, from, bytes); }},
       {"copy_from_host", [&] { queue.copy_from_host(to, host.data(), bytes); }},
       {"stage", [&] { queue.stage(to, host.data(), bytes); }},
-      {"part", [&] { queue.fill(to + count - 1, 5, 1); }},
-      {"gemm", [&] { queue.gemm({.m = n, .n = n, .k = n, .a = from, .b = from, .c = to}); }},
+      {"part",
+       [&] {
+         queue.enqueue(fill{to + count - 1, 5, 1});
+       }},
+      {"gemm", [&] { queue.enqueue(gemm{.m = n, .n = n, .k = n, .a = from, .b = from, .c = to}); }},
       {"gemm's pre",
        [&] {
-         queue.gemm({.m = n, .n = n, .k = n, .a = from, .b = from, .c = other.as<float>(), .act = activation::gelu, .pre = to});
+         queue.enqueue(
+             gemm{.m = n, .n = n, .k = n, .a = from, .b = from, .c = other.as<float>(), .act = activation::gelu, .pre = to});
        }},
-      {"conv2d", [&] { queue.conv2d({.window = conv, .out_channels = 1, .x = from, .weight = from, .y = to}); }},
+      {"conv2d", [&] { queue.enqueue(conv2d{.window = conv, .out_channels = 1, .x = from, .weight = from, .y = to}); }},
       {"conv2d_backward's dx",
        [&] {
-         queue.conv2d_backward(
-             {.window = conv, .out_channels = 1, .x = from, .weight = from, .dy = from, .dx = to, .dweight = other.as<float>()});
+         queue.enqueue(conv2d_backward{
+             .window = conv, .out_channels = 1, .x = from, .weight = from, .dy = from, .dx = to, .dweight = other.as<float>()});
        }},
       {"conv2d_backward's dweight",
-       [&] { queue.conv2d_backward({.window = conv, .out_channels = 1, .x = from, .weight = from, .dy = from, .dweight = to}); }},
+       [&] {
+         queue.enqueue(conv2d_backward{.window = conv, .out_channels = 1, .x = from, .weight = from, .dy = from, .dweight = to});
+       }},
       {"conv2d_backward's dbias",
        [&] {
-         queue.conv2d_backward({.window = conv,
-                                .out_channels = 1,
-                                .x = from,
-                                .weight = from,
-                                .dy = from,
-                                .dweight = other.as<float>(),
-                                .dbias = to});
+         queue.enqueue(conv2d_backward{.window = conv,
+                                       .out_channels = 1,
+                                       .x = from,
+                                       .weight = from,
+                                       .dy = from,
+                                       .dweight = other.as<float>(),
+                                       .dbias = to});
        }},
-      {"unary", [&] { queue.unary(unary_op::tanh, from, to, count); }},
-      {"unary_backward", [&] { queue.unary_backward(unary_op::tanh, nullptr, from, from, to, count); }},
-      {"binary", [&] { queue.binary(binary_op::add, from, from, to, count); }},
-      {"axpby", [&] { queue.axpby(0.5F, from, 0.5F, to, count); }},
-      {"bias_activation", [&] { queue.bias_activation(from, from, activation::none, to, n, n); }},
-      {"dropout", [&] { queue.dropout(from, to, n, n, 0.5F, key.as<random_key>(), 0); }},
-      {"sum_rows", [&] { queue.sum_rows(from, to, n, n); }},
-      {"sum", [&] { queue.sum(from, count, to); }},
-      {"weighted_sum", [&] { queue.weighted_sum(terms, to, count); }},
-      {"layernorm", [&] { queue.layernorm(from, from, from, 1e-5F, to, other.as<float>(), index.as<float>(), n, n); }},
-      {"layernorm's mean", [&] { queue.layernorm(from, from, from, 1e-5F, other.as<float>(), to, index.as<float>(), n, n); }},
-      {"layernorm's rstd", [&] { queue.layernorm(from, from, from, 1e-5F, other.as<float>(), index.as<float>(), to, n, n); }},
+      {"unary",
+       [&] {
+         queue.enqueue(unary{unary_op::tanh, from, to, count});
+       }},
+      {"unary_backward",
+       [&] {
+         queue.enqueue(unary_backward{unary_op::tanh, nullptr, from, from, to, count});
+       }},
+      {"binary",
+       [&] {
+         queue.enqueue(binary{binary_op::add, from, from, to, count});
+       }},
+      {"axpby",
+       [&] {
+         queue.enqueue(axpby{0.5F, from, 0.5F, to, count});
+       }},
+      {"bias_activation",
+       [&] {
+         queue.enqueue(bias_activation{from, from, activation::none, to, n, n});
+       }},
+      {"dropout",
+       [&] {
+         queue.enqueue(dropout{from, to, n, n, 0.5F, key.as<random_key>(), 0});
+       }},
+      {"sum_rows",
+       [&] {
+         queue.enqueue(sum_rows{from, to, n, n});
+       }},
+      {"sum",
+       [&] {
+         queue.enqueue(sum{from, count, to});
+       }},
+      {"weighted_sum",
+       [&] {
+         queue.enqueue(weighted_sum{terms, to, count});
+       }},
+      {"layernorm",
+       [&] {
+         queue.enqueue(layernorm{from, from, from, 1e-5F, to, other.as<float>(), index.as<float>(), n, n});
+       }},
+      {"layernorm's mean",
+       [&] {
+         queue.enqueue(layernorm{from, from, from, 1e-5F, other.as<float>(), to, index.as<float>(), n, n});
+       }},
+      {"layernorm's rstd",
+       [&] {
+         queue.enqueue(layernorm{from, from, from, 1e-5F, other.as<float>(), index.as<float>(), to, n, n});
+       }},
       {"layernorm_backward's dbeta",
-       [&] { queue.layernorm_backward(from, from, from, from, from, other.as<float>(), index.as<float>(), to, n, n); }},
+       [&] {
+         queue.enqueue(layernorm_backward{from, from, from, from, from, other.as<float>(), index.as<float>(), to, n, n});
+       }},
       {"layernorm_backward's dx",
-       [&] { queue.layernorm_backward(from, from, from, from, from, to, other.as<float>(), index.as<float>(), n, n); }},
+       [&] {
+         queue.enqueue(layernorm_backward{from, from, from, from, from, to, other.as<float>(), index.as<float>(), n, n});
+       }},
       {"layernorm_backward's dgamma",
-       [&] { queue.layernorm_backward(from, from, from, from, from, other.as<float>(), to, index.as<float>(), n, n); }},
-      {"max_pool", [&] { queue.max_pool(pool, from, to, index.as<std::int32_t>()); }},
+       [&] {
+         queue.enqueue(layernorm_backward{from, from, from, from, from, other.as<float>(), to, index.as<float>(), n, n});
+       }},
+      {"max_pool",
+       [&] {
+         queue.enqueue(max_pool{pool, from, to, index.as<std::int32_t>()});
+       }},
       {"max_pool_backward",
        [&] {
-         queue.max_pool(pool, from, other.as<float>(), index.as<std::int32_t>());
-         queue.max_pool_backward(pool, index.as<std::int32_t>(), from, to);
+         queue.enqueue(max_pool{pool, from, other.as<float>(), index.as<std::int32_t>()});
+         queue.enqueue(max_pool_backward{pool, index.as<std::int32_t>(), from, to});
        }},
-      {"avg_pool", [&] { queue.avg_pool(pool, from, to); }},
-      {"avg_pool_backward", [&] { queue.avg_pool_backward(pool, from, to); }},
-      {"softmax", [&] { queue.softmax(from, to, n, n); }},
+      {"avg_pool",
+       [&] {
+         queue.enqueue(avg_pool{pool, from, to});
+       }},
+      {"avg_pool_backward",
+       [&] {
+         queue.enqueue(avg_pool_backward{pool, from, to});
+       }},
+      {"softmax",
+       [&] {
+         queue.enqueue(softmax{from, to, n, n});
+       }},
       {"softmax_cross_entropy's gradient",
-       [&] { queue.softmax_cross_entropy(from, labels.as<std::int32_t>(), 1, other.as<float>(), to, nullptr, n, n); }},
+       [&] {
+         queue.enqueue(softmax_cross_entropy{from, labels.as<std::int32_t>(), 1, other.as<float>(), to, nullptr, n, n});
+       }},
       {"softmax_cross_entropy's loss",
-       [&] { queue.softmax_cross_entropy(from, labels.as<std::int32_t>(), 1, to, nullptr, nullptr, n, n); }},
-      {"sgd", [&] { queue.sgd({.count = count, .terms = terms, .p = from, .p_out = to, .step_scalars = scalars.as<float>()}); }},
+       [&] {
+         queue.enqueue(softmax_cross_entropy{from, labels.as<std::int32_t>(), 1, to, nullptr, nullptr, n, n});
+       }},
+      {"sgd",
+       [&] { queue.enqueue(sgd{.count = count, .terms = terms, .p = from, .p_out = to, .step_scalars = scalars.as<float>()}); }},
       {"sgd's velocity",
        [&] {
-         queue.sgd({.count = count,
-                    .terms = terms,
-                    .p = from,
-                    .p_out = other.as<float>(),
-                    .velocity = to,
-                    .step_scalars = scalars.as<float>(),
-                    .momentum = 0.5F});
+         queue.enqueue(sgd{.count = count,
+                           .terms = terms,
+                           .p = from,
+                           .p_out = other.as<float>(),
+                           .velocity = to,
+                           .step_scalars = scalars.as<float>(),
+                           .momentum = 0.5F});
        }},
       {"adamw",
        [&] {
-         queue.adamw({.count = count,
-                      .terms = terms,
-                      .p = from,
-                      .p_out = to,
-                      .m = other.as<float>(),
-                      .v = index.as<float>(),
-                      .step_scalars = scalars.as<float>()});
+         queue.enqueue(adamw{.count = count,
+                             .terms = terms,
+                             .p = from,
+                             .p_out = to,
+                             .m = other.as<float>(),
+                             .v = index.as<float>(),
+                             .step_scalars = scalars.as<float>()});
        }},
       {"adamw's m",
        [&] {
-         queue.adamw({.count = count,
-                      .terms = terms,
-                      .p = from,
-                      .p_out = other.as<float>(),
-                      .m = to,
-                      .v = index.as<float>(),
-                      .step_scalars = scalars.as<float>()});
+         queue.enqueue(adamw{.count = count,
+                             .terms = terms,
+                             .p = from,
+                             .p_out = other.as<float>(),
+                             .m = to,
+                             .v = index.as<float>(),
+                             .step_scalars = scalars.as<float>()});
        }},
       {"adamw's v",
        [&] {
-         queue.adamw({.count = count,
-                      .terms = terms,
-                      .p = from,
-                      .p_out = other.as<float>(),
-                      .m = index.as<float>(),
-                      .v = to,
-                      .step_scalars = scalars.as<float>()});
+         queue.enqueue(adamw{.count = count,
+                             .terms = terms,
+                             .p = from,
+                             .p_out = other.as<float>(),
+                             .m = index.as<float>(),
+                             .v = to,
+                             .step_scalars = scalars.as<float>()});
        }},
       {"delay_compensate",
-       [&] { queue.delay_compensate({.count = count, .g = from, .w = from, .w_backup = from, .g_out = to, .lambda = 0.5F}); }},
-      {"soft_threshold", [&] { queue.soft_threshold(from, 0.1F, to, count); }},
+       [&] {
+         queue.enqueue(delay_compensate{.count = count, .g = from, .w = from, .w_backup = from, .g_out = to, .lambda = 0.5F});
+       }},
+      {"soft_threshold",
+       [&] {
+         queue.enqueue(soft_threshold{from, 0.1F, to, count});
+       }},
   };
-  queue.fill(labels.as<float>(), 0, n);
-  queue.fill(scalars.as<float>(), 0.5F, 16);
+  queue.enqueue(fill{labels.as<float>(), 0, n});
+  queue.enqueue(fill{scalars.as<float>(), 0.5F, 16});
   set(w, random.floats(count)), set(more, random.floats(count, 0.1F, 1));
   for (const auto& [name, write] : writers) {
     set(spare, random.floats(count, 0.1F, 1)), set(other, random.floats(count, 0.1F, 1)),
@@ -234,7 +307,7 @@ TEST_F(CudaPrecision, AProgramThatHasNotRunHasRoundedNothing) {
 
 TEST_F(CudaPrecision, WhatAProgramWroteIsNoticedAfterIt) {
   set(w, random.floats(n * n)), set(x, random.floats(n * n));
-  auto program = queue.capture([&] { queue.fill(x.as<float>(), 0.7F, n * n); });
+  auto program = queue.capture([&] { queue.enqueue(fill{x.as<float>(), 0.7F, n * n}); });
   multiply();
   queue.replay(*program);
   multiply();
@@ -246,7 +319,7 @@ TEST_F(CudaPrecision, AnOperandOfAnotherQueueIsNeverRemembered) {
   x = foreign->allocate(bytes); // which its owner writes without a word to us
   set(w, random.floats(n * n));
   for (float value : {0.25F, 3.0F}) {
-    foreign->fill(x.as<float>(), value, n * n);
+    foreign->enqueue(fill{x.as<float>(), value, n * n});
     foreign->synchronize();
     multiply();
     EXPECT_TRUE(product_is_fresh());
@@ -267,15 +340,15 @@ void check_convolution(backend& queue, random_source& random, const window2d& wi
   reference::conv2d(window, channels, a.data(), b.data(), static_cast<const float*>(nullptr), activation::none, want.data());
   reference::conv2d_backward(window, channels, a.data(), b.data(), g.data(), want_dx.data(), want_dweight.data(),
                              static_cast<float*>(nullptr));
-  queue.conv2d({.window = window, .out_channels = channels, .x = device_image, .weight = device_weight, .y = result});
+  queue.enqueue(conv2d{.window = window, .out_channels = channels, .x = device_image, .weight = device_weight, .y = result});
   EXPECT_TRUE(agree(result.get(), want, {.absolute = allowed, .relative = 2e-6}));
-  queue.conv2d_backward({.window = window,
-                         .out_channels = channels,
-                         .x = device_image,
-                         .weight = device_weight,
-                         .dy = device_dy,
-                         .dx = dx,
-                         .dweight = dweight});
+  queue.enqueue(conv2d_backward{.window = window,
+                                .out_channels = channels,
+                                .x = device_image,
+                                .weight = device_weight,
+                                .dy = device_dy,
+                                .dx = dx,
+                                .dweight = dweight});
   EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = allowed, .relative = 2e-6}));
   EXPECT_TRUE(agree(dweight.get(), want_dweight, {.absolute = allowed, .relative = 2e-6}));
 }
@@ -295,7 +368,7 @@ TEST_F(CudaPrecision, ConvolutionsTakeImagesInPieces) {
 TEST_F(CudaPrecision, Tf32KeepsTenBits) {
   const auto tf32 = open_emulated({.device = "cuda:0", .products = precision::tf32});
   device_array<float> a(*tf32, std::vector<float>{1 + 0x1p-9F + 0x1p-13F}), b(*tf32, std::vector<float>{1}), c(*tf32, 1);
-  tf32->gemm({.m = 1, .n = 1, .k = 1, .a = a, .b = b, .c = c});
+  tf32->enqueue(gemm{.m = 1, .n = 1, .k = 1, .a = a, .b = b, .c = c});
   EXPECT_EQ(c.get()[0], 1 + 0x1p-9F);
 }
 

@@ -38,7 +38,7 @@ TEST_F(CudaQueue, DoesNotWaitForACallback) {
   *host.as<float>() = 0;
   auto x = output(1);
   queue.notify(held.wait());
-  queue.fill(x, 7, 1);
+  queue.enqueue(fill{x, 7, 1});
   queue.copy_to_host(host.data(), x, sizeof(float));
   while (std::atomic_ref(*host.as<float>()).load() != 7) // a queue that waits for the callback never gets here
     std::this_thread::yield();
@@ -50,7 +50,7 @@ TEST_F(CudaQueue, CallsBackOnceWhatWasEnqueuedHasRun) {
   auto x = output(n);
   const auto host = queue.allocate_host(n * sizeof(float));
   for (int round = 1; round <= 20; ++round) {
-    queue.fill(x, static_cast<float>(round), n);
+    queue.enqueue(fill{x, static_cast<float>(round), n});
     queue.copy_to_host(host.data(), x, n * sizeof(float));
     std::promise<float> last;
     queue.notify([&] { last.set_value(host.as<float>()[n - 1]); });
@@ -83,7 +83,7 @@ TEST_F(CudaQueue, RunsWhatFollowsAStagedCopyAfterIt) {
     queue.synchronize();
     std::fill_n(host.as<float>(), n, value);
     queue.stage(x, host.data(), n * sizeof(float));
-    queue.unary(unary_op::negate, x, y, n);
+    queue.enqueue(unary{unary_op::negate, x, y, n});
     EXPECT_EQ(y.get(), std::vector<float>(n, -value));
   }
 }
@@ -99,9 +99,9 @@ TEST_F(CudaQueue, AProgramCallsBackAmongTheOthersInOrder) {
   std::vector<int> order;
   auto x = output(1000);
   auto program = queue.capture([&] {
-    queue.fill(x, 1, 1000);
+    queue.enqueue(fill{x, 1, 1000});
     queue.notify([&] { order.push_back(10); });
-    queue.fill(x, 2, 1000);
+    queue.enqueue(fill{x, 2, 1000});
     queue.notify([&] { order.push_back(11); });
   });
   queue.notify([&] { order.push_back(0); });
@@ -122,7 +122,7 @@ TEST_F(CudaQueue, WhatCannotBeCapturedIsCalledAgain) {
     const with_environment refuse("TROUPE_EMULATED_CUDA_NO_CAPTURE", "1");
     program = queue.capture([&] {
       ++enqueued;
-      queue.axpby(0, x, 2, x, 3);
+      queue.enqueue(axpby{0, x, 2, x, 3});
       queue.notify([&] { ++notified; });
     });
   }
@@ -142,7 +142,7 @@ TEST_F(CudaQueue, AProgramIsCapturedOnce) {
   int enqueued = 0, notified = 0;
   auto program = queue.capture([&] {
     ++enqueued;
-    queue.axpby(0, x, 2, x, 1);
+    queue.enqueue(axpby{0, x, 2, x, 1});
     queue.notify([&] { ++notified; });
   });
   for (int i = 0; i < 5; ++i)
@@ -157,7 +157,7 @@ TEST_F(CudaQueue, AProgramMayDieWhileItRuns) {
   int notified = 0;
   {
     auto program = queue.capture([&] {
-      queue.fill(x, 3, 1 << 20);
+      queue.enqueue(fill{x, 3, 1 << 20});
       queue.notify([&] { ++notified; });
     });
     queue.replay(*program);
@@ -170,8 +170,8 @@ TEST_F(CudaQueue, AProgramKeepsTheScratchThatOthersOutgrow) {
   constexpr std::int64_t small = 5000, large = 4'000'000;
   auto x = upload(std::vector<float>(small, 1)), many = upload(std::vector<float>(large, 1)), total = output(1),
        other = output(1);
-  auto program = queue.capture([&] { queue.sum(x, small, total); });
-  queue.sum(many, large, other); // needs more partial sums than the program's
+  auto program = queue.capture([&] { queue.enqueue(sum{x, small, total}); });
+  queue.enqueue(sum{many, large, other}); // needs more partial sums than the program's
   queue.replay(*program);
   EXPECT_EQ(total.get()[0], small);
   EXPECT_EQ(other.get()[0], large);
@@ -180,7 +180,7 @@ TEST_F(CudaQueue, AProgramKeepsTheScratchThatOthersOutgrow) {
 TEST_F(CudaQueue, ARowWithNaNIsNeverCorrect) {
   auto logits = upload({1, NAN, 3}), loss = output(1);
   device_array<std::int32_t> label(queue, std::vector<std::int32_t>{2}), correct(queue, 1);
-  queue.softmax_cross_entropy(logits, label, 1, loss, nullptr, correct, 1, 3);
+  queue.enqueue(softmax_cross_entropy{logits, label, 1, loss, nullptr, correct, 1, 3});
   EXPECT_EQ(correct.get()[0], 0); // a diverged model must not look healthy
   EXPECT_TRUE(std::isnan(loss.get()[0]));
 }
@@ -203,8 +203,8 @@ TEST_F(CudaQueue, TellsWhatItWasBusyWithAndWhen) {
   auto own = open_emulated({.device = "cuda:0", .on_span = [&](const device_span& s) { spans.push_back(s); }});
   const auto x = own->allocate(4096), host = own->allocate_host(4096);
   own->stage(x.data(), host.data(), 4096);
-  own->unary(unary_op::relu, x.as<float>(), x.as<float>(), 1024);
-  auto program = own->capture([&] { own->fill(x.as<float>(), 1, 1024); });
+  own->enqueue(unary{unary_op::relu, x.as<float>(), x.as<float>(), 1024});
+  auto program = own->capture([&] { own->enqueue(fill{x.as<float>(), 1, 1024}); });
   own->replay(*program);
   own->synchronize();
   own->fetch(host.data(), x.data(), 4096, [] {});

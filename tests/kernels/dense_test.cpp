@@ -13,7 +13,7 @@ namespace {
 class Dense : public backend_test {
 protected:
   /// Runs `shape` (pointers empty) on random inputs here and by the reference; c starts as NaN where it must not be read.
-  void check_gemm(gemm_args shape, bool bias, bool pre) {
+  void check_gemm(gemm shape, bool bias, bool pre) {
     SCOPED_TRACE(::testing::Message() << shape.m << "x" << shape.n << "x" << shape.k << " ta " << shape.transpose_a << " tb "
                                       << shape.transpose_b << " alpha " << shape.alpha << " beta " << shape.beta << " bias "
                                       << bias << " act " << static_cast<int>(shape.act) << " pre " << pre);
@@ -28,12 +28,12 @@ protected:
     want.a = a.data(), want.b = b.data(), want.c = expected_c.data();
     want.bias = bias ? bias_values.data() : nullptr;
     want.pre = pre ? expected_pre.data() : nullptr;
-    reference::gemm(want);
+    reference::run(want);
 
     shape.a = device_a, shape.b = device_b, shape.c = device_c;
     shape.bias = bias ? device_bias.data() : nullptr;
     shape.pre = pre ? device_pre.data() : nullptr;
-    queue.gemm(shape);
+    queue.enqueue(gemm{shape});
     // A sum of k products of numbers up to 1, in any order: a few roundings of the partial sums, which grow as sqrt(k).
     const tolerance allowed{.absolute = 1e-6 * std::sqrt(static_cast<double>(shape.k)) + 1e-6, .relative = 2e-6};
     EXPECT_TRUE(agree(device_c.get(), expected_c, allowed));
@@ -51,25 +51,25 @@ protected:
     auto y = output(out), dx = output(std::ssize(x)), dweight = output(std::ssize(weight)), dbias = output(out_channels);
     std::vector<float> want_y(dy.size()), want_dx(x.size()), want_dweight(weight.size()), want_dbias(biases.size());
 
-    queue.conv2d({.window = w,
-                  .out_channels = out_channels,
-                  .x = device_x,
-                  .weight = device_weight,
-                  .bias = bias ? device_bias.data() : nullptr,
-                  .y = y,
-                  .act = act});
+    queue.enqueue(conv2d{.window = w,
+                         .out_channels = out_channels,
+                         .x = device_x,
+                         .weight = device_weight,
+                         .bias = bias ? device_bias.data() : nullptr,
+                         .y = y,
+                         .act = act});
     reference::conv2d(w, out_channels, x.data(), weight.data(), host_bias, act, want_y.data());
     EXPECT_TRUE(agree(y.get(), want_y, {.absolute = 1e-6 * std::sqrt(static_cast<double>(products)) + 1e-6, .relative = 2e-6}));
 
-    const conv2d_backward_args backward{.window = w,
-                                        .out_channels = out_channels,
-                                        .x = device_x,
-                                        .weight = device_weight,
-                                        .dy = device_dy,
-                                        .dx = dx,
-                                        .dweight = dweight,
-                                        .dbias = bias ? dbias.data() : nullptr};
-    queue.conv2d_backward(backward);
+    const conv2d_backward backward{.window = w,
+                                   .out_channels = out_channels,
+                                   .x = device_x,
+                                   .weight = device_weight,
+                                   .dy = device_dy,
+                                   .dx = dx,
+                                   .dweight = dweight,
+                                   .dbias = bias ? dbias.data() : nullptr};
+    queue.enqueue(conv2d_backward{backward});
     reference::conv2d_backward(w, out_channels, x.data(), weight.data(), dy.data(), want_dx.data(), want_dweight.data(),
                                want_dbias.data());
     const double terms = std::sqrt(static_cast<double>(w.n * w.out_h() * w.out_w() + out_channels * products));
@@ -83,7 +83,7 @@ protected:
     without_dx.dx = nullptr;
     auto again = output(std::ssize(weight));
     without_dx.dweight = again;
-    queue.conv2d_backward(without_dx);
+    queue.enqueue(conv2d_backward{without_dx});
     EXPECT_TRUE(same_bits(again.get(), dweight.get()));
   }
 };
@@ -117,7 +117,7 @@ TEST_P(Dense, GemmScalesAndAccumulates) {
 
 TEST_P(Dense, GemmOfNoRowsDoesNothing) {
   auto c = output(4);
-  queue.gemm({.m = 0, .n = 4, .k = 4, .a = c, .b = c, .c = c});
+  queue.enqueue(gemm{.m = 0, .n = 4, .k = 4, .a = c, .b = c, .c = c});
   EXPECT_TRUE(std::isnan(c.get()[0]));
 }
 

@@ -18,62 +18,66 @@ protected:
     std::vector<std::pair<std::string, operation>> all;
     using enum unary_op;
     for (unary_op op : {relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy}) {
-      all.emplace_back("unary " + std::to_string(static_cast<int>(op)),
-                       [this, op](auto a, auto, auto y, auto n) { queue.unary(op, a, y, n); });
-      all.emplace_back("unary_backward " + std::to_string(static_cast<int>(op)),
-                       [this, op](auto a, auto b, auto y, auto n) { queue.unary_backward(op, a, a, b, y, n); });
+      all.emplace_back("unary " + std::to_string(static_cast<int>(op)), [this, op](auto a, auto, auto y, auto n) {
+        queue.enqueue(unary{op, a, y, n});
+      });
+      all.emplace_back("unary_backward " + std::to_string(static_cast<int>(op)), [this, op](auto a, auto b, auto y, auto n) {
+        queue.enqueue(unary_backward{op, a, a, b, y, n});
+      });
     }
     for (binary_op op : {binary_op::add, binary_op::subtract, binary_op::multiply, binary_op::divide})
-      all.emplace_back("binary " + std::to_string(static_cast<int>(op)),
-                       [this, op](auto a, auto b, auto y, auto n) { queue.binary(op, a, b, y, n); });
+      all.emplace_back("binary " + std::to_string(static_cast<int>(op)), [this, op](auto a, auto b, auto y, auto n) {
+        queue.enqueue(binary{op, a, b, y, n});
+      });
     all.emplace_back("axpby", [this](auto a, auto b, auto y, auto n) {
       queue.copy(y, b, static_cast<std::size_t>(n) * sizeof(float));
-      queue.axpby(0.3F, a, 0.7F, y, n);
+      queue.enqueue(axpby{0.3F, a, 0.7F, y, n});
     });
-    all.emplace_back("bias_activation",
-                     [this](auto a, auto b, auto y, auto n) { queue.bias_activation(a, b, activation::gelu, y, 1, n); });
-    all.emplace_back("sum_rows", [this](auto a, auto, auto y, auto n) { queue.sum_rows(a, y, 1, n); });
+    all.emplace_back("bias_activation", [this](auto a, auto b, auto y, auto n) {
+      queue.enqueue(bias_activation{a, b, activation::gelu, y, 1, n});
+    });
+    all.emplace_back("sum_rows", [this](auto a, auto, auto y, auto n) { queue.enqueue(sum_rows{a, y, 1, n}); });
     all.emplace_back("weighted_sum", [this](auto a, auto b, auto y, auto n) {
       const std::array terms{term{a, 1.0 / 3}, term{b, 2.0 / 3}, term{a, 0.1}};
-      queue.weighted_sum(terms, y, n);
+      queue.enqueue(weighted_sum{terms, y, n});
     });
     all.emplace_back("sgd", [this](auto a, auto b, auto y, auto n) {
       auto velocity = output(n, 5);
-      queue.fill(velocity, 0.5F, n);
+      queue.enqueue(fill{velocity, 0.5F, n});
       const std::array terms{term{a, 1.0 / 3}, term{b, 2.0 / 3}};
-      queue.sgd({.count = n,
-                 .terms = terms,
-                 .p = b,
-                 .p_out = y,
-                 .velocity = velocity,
-                 .step_scalars = scalars,
-                 .momentum = 0.9F,
-                 .weight_decay = 0.01F,
-                 .nesterov = true});
+      queue.enqueue(sgd{.count = n,
+                        .terms = terms,
+                        .p = b,
+                        .p_out = y,
+                        .velocity = velocity,
+                        .step_scalars = scalars,
+                        .momentum = 0.9F,
+                        .weight_decay = 0.01F,
+                        .nesterov = true});
     });
     all.emplace_back("adamw", [this](auto a, auto b, auto y, auto n) {
       auto m = output(n, 3), v = output(n, 9);
-      queue.fill(m, 0.1F, n);
-      queue.fill(v, 0.2F, n);
+      queue.enqueue(fill{m, 0.1F, n});
+      queue.enqueue(fill{v, 0.2F, n});
       const std::array terms{term{a, 1}};
-      queue.adamw(
-          {.count = n, .terms = terms, .p = b, .p_out = y, .m = m, .v = v, .step_scalars = scalars, .weight_decay = 0.1F});
+      queue.enqueue(
+          adamw{.count = n, .terms = terms, .p = b, .p_out = y, .m = m, .v = v, .step_scalars = scalars, .weight_decay = 0.1F});
     });
     for (bool adaptive : {false, true})
       all.emplace_back(adaptive ? "delay_compensate, adaptive" : "delay_compensate",
                        [this, adaptive](auto a, auto b, auto y, auto n) {
                          auto backup = output(n, 7), mean_square = output(n, 2);
-                         queue.fill(backup, 0.7F, n);
-                         queue.fill(mean_square, 0.2F, n);
-                         queue.delay_compensate({.count = n,
-                                                 .g = a,
-                                                 .w = b,
-                                                 .w_backup = backup,
-                                                 .g_out = y,
-                                                 .mean_square = adaptive ? mean_square.data() : nullptr,
-                                                 .lambda = 0.04F});
+                         queue.enqueue(fill{backup, 0.7F, n});
+                         queue.enqueue(fill{mean_square, 0.2F, n});
+                         queue.enqueue(delay_compensate{.count = n,
+                                                        .g = a,
+                                                        .w = b,
+                                                        .w_backup = backup,
+                                                        .g_out = y,
+                                                        .mean_square = adaptive ? mean_square.data() : nullptr,
+                                                        .lambda = 0.04F});
                        });
-    all.emplace_back("soft_threshold", [this](auto a, auto, auto y, auto n) { queue.soft_threshold(a, 0.9F, y, n); });
+    all.emplace_back("soft_threshold", [this](auto a, auto, auto y, auto n) { queue.enqueue(soft_threshold{a, 0.9F, y, n}); });
     return all;
   }
 
@@ -128,9 +132,9 @@ TEST_P(Determinism, ARowsDropoutIsItsOwn) {
     const auto x = random.floats(rows * columns, 1, 2);
     auto device_x = upload(x), whole = output(rows * columns), part = output(count * columns, 5);
     auto key = upload(of_first), later = upload(of_first.of_row(first));
-    queue.dropout(device_x, whole, rows, columns, 0.4F, key, 0);
-    queue.dropout(upload({x.begin() + first * columns, x.begin() + (first + count) * columns}, 3), part, count, columns, 0.4F,
-                  later, 0);
+    queue.enqueue(dropout{device_x, whole, rows, columns, 0.4F, key, 0});
+    queue.enqueue(dropout{upload({x.begin() + first * columns, x.begin() + (first + count) * columns}, 3), part, count, columns,
+                          0.4F, later, 0});
     const auto all = whole.get();
     EXPECT_TRUE(same_bits(part.get(), {all.begin() + first * columns, all.begin() + (first + count) * columns})) << columns;
   }
@@ -142,19 +146,19 @@ TEST_P(Determinism, TheFusedStepIsTheWeightedSumAndTheStep) {
   const auto velocity = random.floats(n);
   auto v1 = upload(velocity), v2 = upload(velocity), fused = output(n), two_steps = output(n);
   const std::array terms{term{a, 0.3}, term{b, 0.7}};
-  queue.weighted_sum(terms, sum, n);
+  queue.enqueue(weighted_sum{terms, sum, n});
   const std::array one{term{sum, 1}};
-  sgd_args args{.count = n,
-                .terms = terms,
-                .p = p,
-                .p_out = fused,
-                .velocity = v1,
-                .step_scalars = scalars,
-                .momentum = 0.9F,
-                .weight_decay = 0.01F};
-  queue.sgd(args);
+  sgd args{.count = n,
+           .terms = terms,
+           .p = p,
+           .p_out = fused,
+           .velocity = v1,
+           .step_scalars = scalars,
+           .momentum = 0.9F,
+           .weight_decay = 0.01F};
+  queue.enqueue(args);
   args.terms = one, args.p_out = two_steps, args.velocity = v2;
-  queue.sgd(args);
+  queue.enqueue(args);
   EXPECT_TRUE(same_bits(fused.get(), two_steps.get()));
   EXPECT_TRUE(same_bits(v1.get(), v2.get()));
 }
@@ -169,23 +173,23 @@ TEST_P(Determinism, ManyTermsHaveTheBitsOfOneSumAfterAnother) {
   for (auto& each : data)
     terms.push_back({each, 1.0 / static_cast<double>(3 + terms.size())});
   auto sum = output(n), step_by_step = output(n), p = upload(random.floats(n)), fused = output(n), two_steps = output(n);
-  queue.weighted_sum(terms, sum, n);
-  queue.weighted_sum(std::span(terms).first(1), step_by_step, n);
+  queue.enqueue(weighted_sum{terms, sum, n});
+  queue.enqueue(weighted_sum{std::span(terms).first(1), step_by_step, n});
   for (std::size_t t = 1; t < terms.size(); ++t)
-    queue.weighted_sum(std::array{term{step_by_step, 1}, terms[t]}, step_by_step, n);
+    queue.enqueue(weighted_sum{std::array{term{step_by_step, 1}, terms[t]}, step_by_step, n});
   EXPECT_TRUE(same_bits(sum.get(), step_by_step.get()));
   const std::array one{term{sum, 1}};
-  sgd_args args{.count = n, .terms = terms, .p = p, .p_out = fused, .step_scalars = scalars, .weight_decay = 0.01F};
-  queue.sgd(args);
+  sgd args{.count = n, .terms = terms, .p = p, .p_out = fused, .step_scalars = scalars, .weight_decay = 0.01F};
+  queue.enqueue(args);
   args.terms = one, args.p_out = two_steps;
-  queue.sgd(args);
+  queue.enqueue(args);
   EXPECT_TRUE(same_bits(fused.get(), two_steps.get()));
   const std::vector<float> zeros(n);
   auto m1 = upload(zeros), v1 = upload(zeros), m2 = upload(zeros), v2 = upload(zeros);
-  adamw_args adam{.count = n, .terms = terms, .p = p, .p_out = fused, .m = m1, .v = v1, .step_scalars = scalars};
-  queue.adamw(adam);
+  adamw adam{.count = n, .terms = terms, .p = p, .p_out = fused, .m = m1, .v = v1, .step_scalars = scalars};
+  queue.enqueue(adamw{adam});
   adam.terms = one, adam.p_out = two_steps, adam.m = m2, adam.v = v2;
-  queue.adamw(adam);
+  queue.enqueue(adamw{adam});
   EXPECT_TRUE(same_bits(fused.get(), two_steps.get()));
 }
 
@@ -196,8 +200,8 @@ TEST_P(Determinism, GemmRepeatsItselfWhereverItsOperandsLie) {
     std::vector<float> first;
     for (std::int64_t shift : {0, 0, 4, 9}) {
       auto device_a = upload(a, shift), device_b = upload(b, shift), c = output(m * n, shift);
-      queue.gemm(
-          {.m = m, .n = n, .k = k, .a = device_a, .b = device_b, .c = c, .transpose_b = transpose_b, .act = activation::gelu});
+      queue.enqueue(gemm{
+          .m = m, .n = n, .k = k, .a = device_a, .b = device_b, .c = c, .transpose_b = transpose_b, .act = activation::gelu});
       if (first.empty())
         first = c.get();
       EXPECT_TRUE(same_bits(c.get(), first)) << "shift " << shift;
@@ -215,18 +219,18 @@ TEST_P(Determinism, ConvolutionsAndReductionsRepeatThemselves) {
     auto y = output(out, shift), dx = output(in, shift), dweight = output(std::ssize(weight), shift),
          dbias = output(channels, shift);
     auto total = output(1), columns = output(33), probabilities = output(out, shift);
-    queue.conv2d({.window = w, .out_channels = channels, .x = device_x, .weight = device_weight, .y = y});
-    queue.conv2d_backward({.window = w,
-                           .out_channels = channels,
-                           .x = device_x,
-                           .weight = device_weight,
-                           .dy = device_dy,
-                           .dx = dx,
-                           .dweight = dweight,
-                           .dbias = dbias});
-    queue.sum(device_x, in, total);
-    queue.sum_rows(device_dy, columns, out / 33, 33);
-    queue.softmax(device_dy, probabilities, out / 143, 143);
+    queue.enqueue(conv2d{.window = w, .out_channels = channels, .x = device_x, .weight = device_weight, .y = y});
+    queue.enqueue(conv2d_backward{.window = w,
+                                  .out_channels = channels,
+                                  .x = device_x,
+                                  .weight = device_weight,
+                                  .dy = device_dy,
+                                  .dx = dx,
+                                  .dweight = dweight,
+                                  .dbias = dbias});
+    queue.enqueue(sum{device_x, in, total});
+    queue.enqueue(sum_rows{device_dy, columns, out / 33, 33});
+    queue.enqueue(softmax{device_dy, probabilities, out / 143, 143});
     const std::vector<std::vector<float>> now{y.get(),     dx.get(),      dweight.get(),      dbias.get(),
                                               total.get(), columns.get(), probabilities.get()};
     if (first.empty())

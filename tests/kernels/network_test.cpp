@@ -28,9 +28,9 @@ TEST_P(Network, SoftmaxAgrees) {
     std::vector<float> want(x.size());
     reference::softmax(x.data(), want.data(), rows, columns);
     auto device_x = upload(x), y = output(rows * columns);
-    queue.softmax(device_x, y, rows, columns);
+    queue.enqueue(softmax{device_x, y, rows, columns});
     EXPECT_TRUE(agree(y.get(), want, {.absolute = 1e-37, .relative = 3e-6})) << rows << "x" << columns;
-    queue.softmax(device_x, device_x, rows, columns);
+    queue.enqueue(softmax{device_x, device_x, rows, columns});
     EXPECT_TRUE(same_bits(device_x.get(), y.get())) << "in place";
   }
 }
@@ -47,14 +47,14 @@ TEST_P(Network, SoftmaxCrossEntropyAgrees) {
     auto device_x = upload(x), loss = output(rows), dx = output(rows * classes);
     auto device_labels = upload(labels);
     device_array<std::int32_t> correct(queue, rows);
-    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss, dx, correct, rows, classes);
+    queue.enqueue(softmax_cross_entropy{device_x, device_labels, 0.125F, loss, dx, correct, rows, classes});
     EXPECT_TRUE(agree(loss.get(), want_loss, {.absolute = 2e-6, .relative = 1e-6}));
     EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 5e-7, .relative = 3e-6}));
     EXPECT_EQ(correct.get(), want_correct);
     auto loss_alone = output(rows);
-    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss_alone, nullptr, nullptr, rows, classes);
+    queue.enqueue(softmax_cross_entropy{device_x, device_labels, 0.125F, loss_alone, nullptr, nullptr, rows, classes});
     EXPECT_TRUE(same_bits(loss_alone.get(), loss.get()));
-    queue.softmax_cross_entropy(device_x, device_labels, 0.125F, loss, device_x, nullptr, rows, classes);
+    queue.enqueue(softmax_cross_entropy{device_x, device_labels, 0.125F, loss, device_x, nullptr, rows, classes});
     EXPECT_TRUE(same_bits(device_x.get(), dx.get())) << "the gradient over the logits";
   }
 }
@@ -65,7 +65,7 @@ TEST_P(Network, SoftmaxCrossEntropyAtItsEdges) {
   auto labels = upload(std::vector<std::int32_t>{1, 3, -1, 0});
   auto loss = output(4), dlogits = output(12);
   device_array<std::int32_t> correct(queue, 4);
-  queue.softmax_cross_entropy(logits, labels, 1, loss, dlogits, correct, 4, 3);
+  queue.enqueue(softmax_cross_entropy{logits, labels, 1, loss, dlogits, correct, 4, 3});
   const auto got = loss.get();
   EXPECT_NEAR(got[0], std::log(2 + std::exp(-2.0)), 1e-6);
   EXPECT_TRUE(std::isnan(got[1]) && std::isnan(got[2]));
@@ -88,12 +88,12 @@ TEST_P(Network, LayernormAgrees) {
     auto device_x = upload(x), device_gamma = upload(gamma), device_beta = upload(beta), device_dy = upload(dy);
     auto y = output(rows * columns), mean = output(rows), rstd = output(rows), dx = output(rows * columns);
     auto dgamma = output(columns), dbeta = output(columns);
-    queue.layernorm(device_x, device_gamma, device_beta, 1e-5F, y, mean, rstd, rows, columns);
+    queue.enqueue(layernorm{device_x, device_gamma, device_beta, 1e-5F, y, mean, rstd, rows, columns});
     EXPECT_TRUE(agree(mean.get(), want_mean, {.relative = 1e-6}));
     EXPECT_TRUE(agree(rstd.get(), want_rstd, {.relative = 2e-6}));
     EXPECT_TRUE(agree(y.get(), want_y, {.absolute = 1e-5, .relative = 1e-5})); // x is far from 0: x - mean loses three bits
-    queue.layernorm_backward(device_x, device_gamma, upload(want_mean), upload(want_rstd), device_dy, dx, dgamma, dbeta, rows,
-                             columns);
+    queue.enqueue(layernorm_backward{device_x, device_gamma, upload(want_mean), upload(want_rstd), device_dy, dx, dgamma, dbeta,
+                                     rows, columns});
     EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 1e-5, .relative = 1e-5}));
     EXPECT_TRUE(agree(dgamma.get(), want_dgamma, {.absolute = 5e-6, .relative = 2e-6}));
     EXPECT_TRUE(agree(dbeta.get(), want_dbeta, {.absolute = 1e-6, .relative = 1e-6}));
@@ -129,18 +129,18 @@ TEST_P(Network, PoolsAgree) {
     device_array<std::int32_t> argmax(queue, out);
 
     reference::max_pool(w, x.data(), want_y.data(), want_argmax.data());
-    queue.max_pool(w, device_x, y, argmax);
+    queue.enqueue(max_pool{w, device_x, y, argmax});
     EXPECT_TRUE(same_bits(y.get(), want_y));
     EXPECT_EQ(argmax.get(), want_argmax);
     reference::max_pool_backward(w, want_argmax.data(), dy.data(), want_dx.data());
-    queue.max_pool_backward(w, argmax, device_dy, dx);
+    queue.enqueue(max_pool_backward{w, argmax, device_dy, dx});
     EXPECT_TRUE(agree(dx.get(), want_dx, {.absolute = 1e-6}));
 
     reference::avg_pool(w, x.data(), want_y.data());
-    queue.avg_pool(w, device_x, mean);
+    queue.enqueue(avg_pool{w, device_x, mean});
     EXPECT_TRUE(agree(mean.get(), want_y, {.absolute = 5e-7}));
     reference::avg_pool_backward(w, dy.data(), want_dx.data());
-    queue.avg_pool_backward(w, device_dy, mean_dx);
+    queue.enqueue(avg_pool_backward{w, device_dy, mean_dx});
     EXPECT_TRUE(agree(mean_dx.get(), want_dx, {.absolute = 1e-6}));
   }
 }
@@ -149,7 +149,7 @@ TEST_P(Network, MaxPoolShowsNaN) {
   const window2d w{.n = 1, .c = 1, .h = 2, .w = 2, .kernel_h = 2, .kernel_w = 2, .stride = 2};
   auto x = upload(std::vector<float>{1, NAN, 3, 2}), y = output(1);
   device_array<std::int32_t> argmax(queue, 1);
-  queue.max_pool(w, x, y, argmax);
+  queue.enqueue(max_pool{w, x, y, argmax});
   EXPECT_TRUE(std::isnan(y.get()[0])); // a diverged model must not look healthy
   EXPECT_EQ(argmax.get()[0], 1);
 }

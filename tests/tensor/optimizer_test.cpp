@@ -84,12 +84,12 @@ protected:
     p = queue->allocate(count * 4);
     g = queue->allocate(count * 4);
     h = queue->allocate(count * 4);
-    queue->fill(p.as<float>(), start, count);
-    queue->fill(g.as<float>(), 0, count);
-    queue->fill(h.as<float>(), 0, count);
+    queue->enqueue(kernels::fill{p.as<float>(), start, count});
+    queue->enqueue(kernels::fill{g.as<float>(), 0, count});
+    queue->enqueue(kernels::fill{h.as<float>(), 0, count});
   }
   float step(float gradient, double lr) {
-    queue->fill(g.as<float>(), gradient, count);
+    queue->enqueue(kernels::fill{g.as<float>(), gradient, count});
     const kernels::term term{g.as<float>(), 1};
     opt->apply({&term, 1}, p.as<float>(), p.as<float>(), lr);
     queue->synchronize();
@@ -136,8 +136,8 @@ TEST_F(Optimizer, AdamWsFirstStepsAreTheirSigns) {
 
 TEST_F(Optimizer, TermsAreSummedByWeight) {
   open({}, 1);
-  queue->fill(g.as<float>(), 2, count);
-  queue->fill(h.as<float>(), 4, count);
+  queue->enqueue(kernels::fill{g.as<float>(), 2, count});
+  queue->enqueue(kernels::fill{h.as<float>(), 4, count});
   const kernels::term terms[] = {{g.as<float>(), 0.25}, {h.as<float>(), 0.75}};
   opt->apply(terms, p.as<float>(), p.as<float>(), 0.1);
   queue->synchronize();
@@ -150,7 +150,7 @@ TEST_F(Optimizer, ResetForgets) {
   step(-5, 0.1);
   opt->reset();
   EXPECT_EQ(opt->steps(), 0);
-  queue->fill(p.as<float>(), 1, count);
+  queue->enqueue(kernels::fill{p.as<float>(), 1, count});
   EXPECT_EQ(step(1, 0.1), first);
 }
 
@@ -159,8 +159,8 @@ TEST(OptimizerOnAQueue, EachStepReadsItsOwnScalars) {
   tests::deferred_backend queue;
   optimizer opt{{}, queue, 16};
   auto p = queue.allocate(64), g = queue.allocate(64);
-  queue.fill(p.as<float>(), 0, 16);
-  queue.fill(g.as<float>(), -1, 16);
+  queue.enqueue(kernels::fill{p.as<float>(), 0, 16});
+  queue.enqueue(kernels::fill{g.as<float>(), -1, 16});
   const kernels::term term{g.as<float>(), 1};
   for (int step = 1; step <= 20; ++step)
     opt.apply({&term, 1}, p.as<float>(), p.as<float>(), step);
@@ -180,11 +180,11 @@ TEST(OptimizerOnAQueue, HoweverManyStepsAreAhead) {
   } queue;
   optimizer opt{{}, queue, 16};
   auto p = queue.allocate(64), g = queue.allocate(64);
-  queue.fill(g.as<float>(), -1, 16);
+  queue.enqueue(kernels::fill{g.as<float>(), -1, 16});
   const kernels::term term{g.as<float>(), 1};
   int after_first = 0;
   for (int time = 1; time <= 4; ++time) {
-    queue.fill(p.as<float>(), 0, 16);
+    queue.enqueue(kernels::fill{p.as<float>(), 0, 16});
     for (int step = 1; step <= 200; ++step) {
       opt.apply({&term, 1}, p.as<float>(), p.as<float>(), step);
       if (step % 7 == 0 && time % 2 == 0) // of some, the oldest runs meanwhile

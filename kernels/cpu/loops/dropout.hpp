@@ -44,9 +44,10 @@ inline void dropout_of_row(const float* x, float* y, std::int64_t n, float rate,
   }
 }
 
-void dropout(const float* x, float* y, std::int64_t rows, std::int64_t columns, float rate, random_key key) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    dropout_of_row(x + i * columns, y + i * columns, columns, rate, key);
-    ++key.step;
-  }
+void run(const dropout& op) {
+  if (op.rows == 0 || op.columns == 0)
+    return;
+  random_key key = op.key->of_layer(op.layer);
+  for (std::int64_t i = 0; i < op.rows; ++i, ++key.step)
+    dropout_of_row(op.x + i * op.columns, op.y + i * op.columns, op.columns, op.rate, key);
 }

@@ -4,40 +4,42 @@
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
-void fill(float* y, float value, std::int64_t n) {
-  map(y, n, worth_streaming(n, false), [=](std::int64_t) { return value; });
+void run(const fill& op) {
+  map(op.y, op.count, worth_streaming(op.count, false), [value = op.value](std::int64_t) { return value; });
 }
 
-void unary(unary_op op, const float* x, float* y, std::int64_t n) {
-  const bool stream = worth_streaming(n, x == y);
-  switch (op) {
+void run(const unary& op) {
+  const float* x = op.x;
+  const auto each = [&](auto f) { map(op.y, op.count, worth_streaming(op.count, op.x == op.y), f); };
+  switch (op.op) {
   case unary_op::relu:
-    return map(y, n, stream, [=](std::int64_t i) { return relu(x[i]); });
+    return each([=](std::int64_t i) { return relu(x[i]); });
   case unary_op::tanh:
-    return map(y, n, stream, [=](std::int64_t i) { return tanh(x[i]); });
+    return each([=](std::int64_t i) { return tanh(x[i]); });
   case unary_op::sigmoid:
-    return map(y, n, stream, [=](std::int64_t i) { return sigmoid(x[i]); });
+    return each([=](std::int64_t i) { return sigmoid(x[i]); });
   case unary_op::gelu:
-    return map(y, n, stream, [=](std::int64_t i) { return gelu(x[i]); });
+    return each([=](std::int64_t i) { return gelu(x[i]); });
   case unary_op::exp:
-    return map(y, n, stream, [=](std::int64_t i) { return exp(x[i]); });
+    return each([=](std::int64_t i) { return exp(x[i]); });
   case unary_op::log:
-    return map(y, n, stream, [=](std::int64_t i) { return log(x[i]); });
+    return each([=](std::int64_t i) { return log(x[i]); });
   case unary_op::sqrt:
-    return map(y, n, stream, [=](std::int64_t i) { return __builtin_sqrtf(x[i]); });
+    return each([=](std::int64_t i) { return __builtin_sqrtf(x[i]); });
   case unary_op::square:
-    return map(y, n, stream, [=](std::int64_t i) { return x[i] * x[i]; });
+    return each([=](std::int64_t i) { return x[i] * x[i]; });
   case unary_op::negate:
-    return map(y, n, stream, [=](std::int64_t i) { return -x[i]; });
+    return each([=](std::int64_t i) { return -x[i]; });
   case unary_op::copy:
-    return map(y, n, stream, [=](std::int64_t i) { return x[i]; });
+    return each([=](std::int64_t i) { return x[i]; });
   }
 }
 
-void unary_backward(unary_op op, const float* x, const float* y, const float* dy, float* dx, std::int64_t n) {
-  const bool stream = worth_streaming(n, dx == dy || dx == x || dx == y);
-  const auto each = [=](auto f) { map(dx, n, stream, f); };
-  switch (op) {
+void run(const unary_backward& op) {
+  const float *x = op.x, *y = op.y, *dy = op.dy;
+  const bool in_place = op.dx == dy || op.dx == x || op.dx == y;
+  const auto each = [&](auto f) { map(op.dx, op.count, worth_streaming(op.count, in_place), f); };
+  switch (op.op) {
   case unary_op::relu:
     return each([=](std::int64_t i) { return y[i] > 0 ? dy[i] : 0.0F; });
   case unary_op::tanh:
@@ -61,10 +63,10 @@ void unary_backward(unary_op op, const float* x, const float* y, const float* dy
   }
 }
 
-void binary(binary_op op, const float* a, const float* b, float* y, std::int64_t n) {
-  const bool stream = worth_streaming(n, y == a || y == b);
-  const auto each = [=](auto f) { map(y, n, stream, f); };
-  switch (op) {
+void run(const binary& op) {
+  const float *a = op.a, *b = op.b;
+  const auto each = [&](auto f) { map(op.y, op.count, worth_streaming(op.count, op.y == a || op.y == b), f); };
+  switch (op.op) {
   case binary_op::add:
     return each([=](std::int64_t i) { return a[i] + b[i]; });
   case binary_op::subtract:
@@ -76,7 +78,10 @@ void binary(binary_op op, const float* a, const float* b, float* y, std::int64_t
   }
 }
 
-void axpby(float alpha, const float* x, float beta, float* y, std::int64_t n) {
+void run(const axpby& op) {
+  const float *x = op.x, alpha = op.alpha, beta = op.beta;
+  float* y = op.y;
+  const std::int64_t n = op.count;
   if (beta == 0)
     map(y, n, worth_streaming(n, x == y), [=](std::int64_t i) { return alpha * x[i]; });
   else
@@ -90,9 +95,9 @@ inline void bias_rows(const float* x, const float* bias, float* y, std::int64_t 
     map(y, columns, stream, [=](std::int64_t i) { return f(bias ? x[i] + bias[i] : x[i]); });
 }
 
-void bias_activation(const float* x, const float* bias, activation act, float* y, std::int64_t rows, std::int64_t columns) {
-  const auto each = [=](auto f) { bias_rows(x, bias, y, rows, columns, f); };
-  switch (act) {
+void run(const bias_activation& op) {
+  const auto each = [&](auto f) { bias_rows(op.x, op.bias, op.y, op.rows, op.columns, f); };
+  switch (op.act) {
   case activation::none:
     return each([](float v) { return v; });
   case activation::relu:

@@ -4,29 +4,33 @@
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
-void layernorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y, float* mean, float* rstd,
-               std::int64_t rows, std::int64_t columns) {
+void run(const layernorm& op) {
+  const float *x = op.x, *gamma = op.gamma, *beta = op.beta;
+  float* y = op.y;
+  const std::int64_t columns = op.columns;
   const float inverse = 1.0F / static_cast<float>(columns);
-  for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+  for (std::int64_t r = 0; r < op.rows; ++r, x += columns, y += columns) {
     const float m = sum_of(x, columns) * inverse;
     // The variance from the differences, in a second pass over a row that is in the cache: E[x^2] - m^2 would cancel.
     const float variance = sum_lanes(x, columns, m, [m](f32x16 v) { return (v - m) * (v - m); }) * inverse;
-    const float s = 1.0F / __builtin_sqrtf(variance + epsilon);
-    mean[r] = m;
-    rstd[r] = s;
+    const float s = 1.0F / __builtin_sqrtf(variance + op.epsilon);
+    op.mean[r] = m;
+    op.rstd[r] = s;
     map(y, columns, false, [=](std::int64_t i) { return mul_add((x[i] - m) * s, gamma[i], beta[i]); });
   }
 }
 
 /// With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)); dgamma = sum over rows of
 /// dy xhat, dbeta of dy.
-void layernorm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx,
-                        float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns) {
+void run(const layernorm_backward& op) {
+  const float *x = op.x, *gamma = op.gamma, *dy = op.dy;
+  float *dx = op.dx, *dgamma = op.dgamma, *dbeta = op.dbeta;
+  const std::int64_t columns = op.columns;
   const float inverse = 1.0F / static_cast<float>(columns);
   for (std::int64_t i = 0; i < columns; ++i)
     dgamma[i] = dbeta[i] = 0;
-  for (std::int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
-    const float m = mean[r], s = rstd[r];
+  for (std::int64_t r = 0; r < op.rows; ++r, x += columns, dy += columns, dx += columns) {
+    const float m = op.mean[r], s = op.rstd[r];
     f32x16 sum_g = {}, sum_g_xhat = {};
     for (std::int64_t i = 0; i < columns; i += 16) {
       const std::int64_t count = min(16, columns - i);

@@ -32,32 +32,14 @@ namespace {
 
 #include "kernels/cpu/loops/optimizers.hpp"
 
+/// The function above for each operation of the table: one that is missing does not compile.
+template <class... Ops>
+constexpr loop_table_of<Ops...> all_loops(const loop_table_of<Ops...>*) {
+  return {{static_cast<void (*)(const Ops&)>(run)}...};
+}
+
 } // namespace
 
-const loop_table table = {
-    .fill = fill,
-    .unary = unary,
-    .unary_backward = unary_backward,
-    .binary = binary,
-    .axpby = axpby,
-    .bias_activation = bias_activation,
-    .dropout = dropout,
-    .sum_rows = sum_rows,
-    .sum = sum,
-    .weighted_sum = weighted_sum,
-    .all_finite = all_finite,
-    .layernorm = layernorm,
-    .layernorm_backward = layernorm_backward,
-    .max_pool = max_pool,
-    .max_pool_backward = max_pool_backward,
-    .avg_pool = avg_pool,
-    .avg_pool_backward = avg_pool_backward,
-    .softmax_cross_entropy = softmax_cross_entropy,
-    .softmax = softmax,
-    .sgd = sgd,
-    .adamw = adamw,
-    .delay_compensate = delay_compensate,
-    .soft_threshold = soft_threshold,
-};
+constinit const loop_table table = all_loops(static_cast<const loop_table*>(nullptr));
 
 } // namespace troupe::kernels::TROUPE_LOOPS

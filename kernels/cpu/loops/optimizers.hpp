@@ -8,13 +8,13 @@
 /// Runs step(begin, count, gradient, out) over blocks that stay in the first-level cache. `gradient` holds the weighted sum;
 /// `out` is where the new parameters go: p_out itself, or a block that is streamed there when nobody will read it soon.
 template <class F>
-inline void for_blocks(const term* terms, std::int64_t term_count, const float* p, float* p_out, std::int64_t n, F step) {
+inline void for_blocks(std::span<const term> terms, const float* p, float* p_out, std::int64_t n, F step) {
   alignas(64) float gradient[block_size];
   alignas(64) float result[block_size];
   const bool stream = worth_streaming(n, p == p_out) && (reinterpret_cast<std::uintptr_t>(p_out) & 15) == 0;
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t count = min(block_size, n - begin);
-    weighted_block(terms, term_count, begin, count, gradient);
+    weighted_block(terms, begin, count, gradient);
     step(begin, count, gradient, stream ? result : p_out + begin);
     if (stream)
       stream_out(p_out + begin, result, count);
@@ -23,10 +23,10 @@ inline void for_blocks(const term* terms, std::int64_t term_count, const float* 
     _mm_sfence();
 }
 
-void sgd(const sgd_args& args, const term* terms, std::int64_t term_count) {
+void run(const sgd& args) {
   const float lr = args.step_scalars[scalar_lr], momentum = args.momentum, decay = args.weight_decay;
-  const auto run = [&](auto with_momentum, auto nesterov) {
-    for_blocks(terms, term_count, args.p, args.p_out, args.count,
+  const auto step_with = [&](auto with_momentum, auto nesterov) {
+    for_blocks(args.terms, args.p, args.p_out, args.count,
                [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
                  const float* p = args.p + begin;
                  float* velocity = args.velocity + (with_momentum() ? begin : 0);
@@ -44,18 +44,18 @@ void sgd(const sgd_args& args, const term* terms, std::int64_t term_count) {
                });
   };
   if (!args.velocity)
-    run([] { return false; }, [] { return false; });
+    step_with([] { return false; }, [] { return false; });
   else if (args.nesterov)
-    run([] { return true; }, [] { return true; });
+    step_with([] { return true; }, [] { return true; });
   else
-    run([] { return true; }, [] { return false; });
+    step_with([] { return true; }, [] { return false; });
 }
 
-void adamw(const adamw_args& args, const term* terms, std::int64_t term_count) {
+void run(const adamw& args) {
   const float lr = args.step_scalars[scalar_lr], decay = args.weight_decay, epsilon = args.epsilon;
   const float unbias1 = 1.0F / args.step_scalars[scalar_correction1], unbias2 = 1.0F / args.step_scalars[scalar_correction2];
   const float beta1 = args.beta1, beta2 = args.beta2, rest1 = 1.0F - beta1, rest2 = 1.0F - beta2;
-  for_blocks(terms, term_count, args.p, args.p_out, args.count,
+  for_blocks(args.terms, args.p, args.p_out, args.count,
              [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
                const float* p = args.p + begin;
                float *m = args.m + begin, *v = args.v + begin;
@@ -71,7 +71,7 @@ void adamw(const adamw_args& args, const term* terms, std::int64_t term_count) {
              });
 }
 
-void delay_compensate(const delay_compensate_args& args) {
+void run(const delay_compensate& args) {
   const float *g = args.g, *w = args.w, *backup = args.w_backup;
   const float lambda = args.lambda, decay = args.decay, rest = 1.0F - decay, epsilon = args.epsilon;
   float* mean_square = args.mean_square;
@@ -86,8 +86,9 @@ void delay_compensate(const delay_compensate_args& args) {
   });
 }
 
-void soft_threshold(const float* x, float threshold, float* y, std::int64_t n) {
-  map(y, n, worth_streaming(n, x == y), [=](std::int64_t i) {
+void run(const soft_threshold& op) {
+  const float *x = op.x, threshold = op.threshold;
+  map(op.y, op.count, worth_streaming(op.count, x == op.y), [=](std::int64_t i) {
     const float capped = x[i] > threshold ? threshold : x[i]; // x less its part within the threshold: NaN stays NaN
     return x[i] - (capped < -threshold ? -threshold : capped);
   });

@@ -72,12 +72,13 @@ inline void max_plane_2x2(const window2d& w, std::int64_t out_h, std::int64_t ou
   }
 }
 
-void max_pool(const window2d& w, const float* x, float* y, std::int32_t* argmax) {
+void run(const max_pool& op) {
+  const window2d& w = op.window;
   const std::int64_t out_h = w.out_h(), out_w = w.out_w();
   for (std::int64_t plane = 0; plane < w.n * w.c; ++plane) {
-    const float* from = x + plane * w.h * w.w;
-    float* to = y + plane * out_h * out_w;
-    std::int32_t* where = argmax + plane * out_h * out_w;
+    const float* from = op.x + plane * w.h * w.w;
+    float* to = op.y + plane * out_h * out_w;
+    std::int32_t* where = op.argmax + plane * out_h * out_w;
     if (w.kernel_h == 2 && w.kernel_w == 2 && w.stride == 2 && w.padding == 0)
       max_plane_2x2(w, out_h, out_w, from, to, where);
     else if (w.stride == 2)
@@ -87,7 +88,11 @@ void max_pool(const window2d& w, const float* x, float* y, std::int32_t* argmax)
   }
 }
 
-void max_pool_backward(const window2d& w, const std::int32_t* argmax, const float* dy, float* dx) {
+void run(const max_pool_backward& op) {
+  const window2d& w = op.window;
+  const std::int32_t* argmax = op.argmax;
+  const float* dy = op.dy;
+  float* dx = op.dx;
   const std::int64_t in = w.h * w.w, out = w.out_h() * w.out_w();
   for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, dx += in, dy += out, argmax += out) {
     __builtin_memset(dx, 0, static_cast<std::size_t>(in) * sizeof(float));
@@ -103,7 +108,10 @@ inline std::int64_t inside_count(std::int64_t o, std::int64_t stride, std::int64
   return end - (begin < 0 ? 0 : begin);
 }
 
-void avg_pool(const window2d& w, const float* x, float* y) {
+void run(const avg_pool& op) {
+  const window2d& w = op.window;
+  const float* x = op.x;
+  float* y = op.y;
   const std::int64_t out_h = w.out_h(), out_w = w.out_w();
   for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, x += w.h * w.w)
     for (std::int64_t oh = 0; oh < out_h; ++oh, y += out_w) {
@@ -126,7 +134,10 @@ void avg_pool(const window2d& w, const float* x, float* y) {
     }
 }
 
-void avg_pool_backward(const window2d& w, const float* dy, float* dx) {
+void run(const avg_pool_backward& op) {
+  const window2d& w = op.window;
+  const float* dy = op.dy;
+  float* dx = op.dx;
   const std::int64_t out_h = w.out_h(), out_w = w.out_w();
   for (std::int64_t plane = 0; plane < w.n * w.c; ++plane, dx += w.h * w.w) {
     __builtin_memset(dx, 0, static_cast<std::size_t>(w.h * w.w) * sizeof(float));

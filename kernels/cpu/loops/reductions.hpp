@@ -4,13 +4,14 @@
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
-void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
+void run(const sum_rows& op) {
+  const std::int64_t rows = op.rows, columns = op.columns;
   // A block of columns stays in the first-level cache while the rows pass by, several at a time.
   constexpr std::int64_t together = 8;
   for (std::int64_t begin = 0; begin < columns; begin += block_size) {
     const std::int64_t count = min(block_size, columns - begin);
-    const float* row = x + begin;
-    float* sums = y + begin;
+    const float* row = op.x + begin;
+    float* sums = op.y + begin;
     for (std::int64_t i = 0; i < count; ++i)
       sums[i] = 0;
     std::int64_t r = 0;
@@ -31,7 +32,9 @@ void sum_rows(const float* x, float* y, std::int64_t rows, std::int64_t columns)
   }
 }
 
-float sum(const float* x, std::int64_t n) {
+void run(const sum& op) {
+  const float* x = op.x;
+  const std::int64_t n = op.count;
   f64x8 low = {}, high = {};
   std::int64_t i = 0;
   typedef float f32x8 __attribute__((vector_size(32)));
@@ -48,17 +51,17 @@ float sum(const float* x, std::int64_t n) {
     result += low[lane];
   for (; i < n; ++i)
     result += static_cast<double>(x[i]);
-  return static_cast<float>(result);
+  *op.result = static_cast<float>(result);
 }
 
 /// y[i] = the weighted sum of the terms' elements begin + i, for a block that stays in the first-level cache.
-inline void weighted_block(const term* terms, std::int64_t term_count, std::int64_t begin, std::int64_t n, float* y) {
+inline void weighted_block(std::span<const term> terms, std::int64_t begin, std::int64_t n, float* y) {
   const float* x = terms[0].data + begin;
   const float weight = static_cast<float>(terms[0].weight);
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i)
     y[i] = weight * x[i];
-  for (std::int64_t t = 1; t < term_count; ++t) {
+  for (std::size_t t = 1; t < terms.size(); ++t) {
     const float* next = terms[t].data + begin;
     const float next_weight = static_cast<float>(terms[t].weight);
 #pragma GCC ivdep
@@ -67,16 +70,18 @@ inline void weighted_block(const term* terms, std::int64_t term_count, std::int6
   }
 }
 
-void weighted_sum(const term* terms, std::int64_t term_count, float* y, std::int64_t n) {
+void run(const weighted_sum& op) {
+  float* y = op.y;
+  const std::int64_t n = op.count;
   // A block of its own first: y may be one of the terms.
   alignas(64) float block[block_size];
   bool in_place = false;
-  for (std::int64_t t = 0; t < term_count; ++t)
-    in_place = in_place || terms[t].data == y;
+  for (std::size_t t = 0; t < op.terms.size(); ++t)
+    in_place = in_place || op.terms[t].data == y;
   const bool stream = worth_streaming(n, in_place) && (reinterpret_cast<std::uintptr_t>(y) & 15) == 0;
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t count = min(block_size, n - begin);
-    weighted_block(terms, term_count, begin, count, block);
+    weighted_block(op.terms, begin, count, block);
     if (stream)
       stream_out(y + begin, block, count);
     else
@@ -86,7 +91,7 @@ void weighted_sum(const term* terms, std::int64_t term_count, float* y, std::int
     _mm_sfence();
 }
 
-bool all_finite(const float* x, std::int64_t n) {
+inline bool finite(const float* x, std::int64_t n) {
   for (std::int64_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t count = min(block_size, n - begin);
     std::int32_t bad = 0;
@@ -96,4 +101,8 @@ bool all_finite(const float* x, std::int64_t n) {
       return false;
   }
   return true;
+}
+
+void run(const all_finite& op) {
+  *op.flag = finite(op.x, op.count) ? 1 : 0;
 }

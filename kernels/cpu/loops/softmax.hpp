@@ -22,34 +22,37 @@ inline float sum_exp(const float* x, std::int64_t n, float peak, float* y) {
   return result;
 }
 
-void softmax(const float* x, float* y, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+void run(const softmax& op) {
+  const float* x = op.x;
+  float* y = op.y;
+  const std::int64_t columns = op.columns;
+  for (std::int64_t r = 0; r < op.rows; ++r, x += columns, y += columns) {
     const float inverse = 1.0F / sum_exp(x, columns, max_of(x, columns), y);
     map(y, columns, false, [=](std::int64_t i) { return y[i] * inverse; });
   }
 }
 
-void softmax_cross_entropy(const float* logits, const std::int32_t* labels, float scale, float* loss, float* dlogits,
-                           std::int32_t* correct, std::int64_t rows, std::int64_t classes) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* x = logits + r * classes;
-    float* dx = dlogits ? dlogits + r * classes : nullptr;
-    const std::int64_t label = labels[r];
+void run(const softmax_cross_entropy& op) {
+  const std::int64_t classes = op.classes;
+  for (std::int64_t r = 0; r < op.rows; ++r) {
+    const float* x = op.logits + r * classes;
+    float* dx = op.dlogits ? op.dlogits + r * classes : nullptr;
+    const std::int64_t label = op.labels[r];
     const bool known = label >= 0 && label < classes;
     const float peak = max_of(x, classes), at_label = known ? x[label] : 0.0F; // read before dx, which may be x
-    if (correct) {
+    if (op.correct) {
       std::int64_t first = 0;
       while (first < classes && x[first] != peak) // ends at `classes` when the row holds NaN
         ++first;
-      correct[r] = known && first == label;
+      op.correct[r] = known && first == label;
     }
     const float total_exp = sum_exp(x, classes, peak, dx);
-    loss[r] = known ? log(total_exp) - (at_label - peak) : __builtin_nanf("");
+    op.loss[r] = known ? log(total_exp) - (at_label - peak) : __builtin_nanf("");
     if (!dx)
       continue;
-    const float factor = scale / total_exp;
+    const float factor = op.scale / total_exp;
     map(dx, classes, false, [=](std::int64_t i) { return dx[i] * factor; });
     if (known)
-      dx[label] -= scale;
+      dx[label] -= op.scale;
   }
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What holds for every operation, read from its description.
+#include "kernels/operation.hpp"
+
+#include <algorithm>
+
+#include "kernels/assert.hpp"
+#include "kernels/backend.hpp"
+
+namespace troupe::kernels {
+
+namespace {
+
+void check_window(const window2d& w) {
+  TROUPE_ASSERT(w.n >= 0 && w.c > 0 && w.stride > 0 && w.padding >= 0);
+  TROUPE_ASSERT(w.h + 2 * w.padding >= w.kernel_h && w.w + 2 * w.padding >= w.kernel_w);
+  TROUPE_ASSERT(w.h * w.w <= INT32_MAX);
+}
+
+/// Promises that one kind of operation makes beyond those of its operands.
+struct own_promises {
+  void operator()(const gemm& op) const {
+    TROUPE_ASSERT(op.m >= 0 && op.n >= 0 && op.k > 0);
+    TROUPE_ASSERT(!op.pre || op.pre != op.c);
+  }
+  void operator()(const conv2d& op) const { TROUPE_ASSERT(op.act == activation::none || op.act == activation::relu); }
+  void operator()(const conv2d_backward& op) const { TROUPE_ASSERT(op.window.n > 0); }
+  void operator()(const dropout& op) const { TROUPE_ASSERT(op.rate >= 0 && op.rate < 1); }
+  void operator()(const layernorm& op) const { TROUPE_ASSERT(op.columns > 0); }
+  void operator()(const layernorm_backward& op) const { TROUPE_ASSERT(op.columns > 0); }
+  void operator()(const softmax_cross_entropy& op) const { TROUPE_ASSERT(op.classes > 0 && op.classes <= INT32_MAX); }
+  void operator()(const softmax& op) const { TROUPE_ASSERT(op.columns > 0 && op.columns <= INT32_MAX); }
+  void operator()(const sgd& op) const { TROUPE_ASSERT(op.velocity != nullptr || op.momentum == 0); }
+  void operator()(const soft_threshold& op) const { TROUPE_ASSERT(op.threshold >= 0); }
+  void operator()(const auto&) const {}
+};
+
+/// Promises that go with a kind of operand.
+template <class Op>
+void check_operands(const Op& op) {
+  if constexpr (requires { op.window; }) {
+    check_window(op.window);
+    if constexpr (!requires { op.weight; }) // else a window lies in the padding alone
+      TROUPE_ASSERT(op.window.padding < op.window.kernel_h && op.window.padding < op.window.kernel_w);
+  }
+  if constexpr (requires { op.terms; }) {
+    TROUPE_ASSERT(!op.terms.empty());
+    TROUPE_ASSERT(std::ranges::all_of(op.terms, [](const term& t) { return t.data != nullptr; }));
+  }
+}
+
+} // namespace
+
+const char* name_of(const operation& op) {
+  return std::visit([](const auto& own) { return own.name; }, op);
+}
+
+double flops(const operation& op) {
+  return std::visit(
+      []<class Op>(const Op& own) {
+        if constexpr (requires { own.flops(); })
+          return own.flops();
+        double first = -1;
+        own.outputs([&](const auto*, std::int64_t elements) { first = first < 0 ? static_cast<double>(elements) : first; });
+        return first;
+      },
+      op);
+}
+
+double bytes_moved(const operation& op) {
+  double total = 0;
+  const auto add = [&](const auto* begin, std::int64_t elements) {
+    total += static_cast<double>(elements) * static_cast<double>(sizeof *begin);
+  };
+  each_input(op, add);
+  each_output(op, add);
+  return total;
+}
+
+void check(const operation& op) {
+  std::visit(own_promises{}, op);
+  std::visit([](const auto& own) { check_operands(own); }, op);
+}
+
+kept_operation::kept_operation(const operation& op) : op_(op) {
+  std::visit(
+      [this](const auto& own) {
+        if constexpr (requires { own.terms; })
+          terms_.assign(own.terms.begin(), own.terms.end());
+      },
+      op_);
+}
+
+void kept_operation::enqueue_on(backend& queue) const {
+  auto op = op_;
+  std::visit(
+      [this](auto& own) {
+        if constexpr (requires { own.terms; })
+          own.terms = terms_;
+      },
+      op);
+  queue.enqueue(op);
+}
+
+} // namespace troupe::kernels
