@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "protocols/inject.hpp"
+#include "protocols/emulate/inject.hpp"
 #include "protocols/spec.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/model.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/messages/fields.hpp"
-#include "actors/trace.hpp"
+#include "actors/monitoring/trace.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
 #include "tensor/data/data_set.hpp"

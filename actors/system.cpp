@@ -9,8 +9,8 @@
 #include <caf/openssl/manager.hpp>
 
 #include "actors/messages/cluster.hpp"
-#include "actors/net/strangers.hpp"
-#include "actors/net/tls.hpp"
+#include "actors/sockets/strangers.hpp"
+#include "actors/sockets/tls.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {

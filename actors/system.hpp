@@ -13,7 +13,7 @@
 #include <caf/openssl/publish.hpp>
 #include <caf/openssl/remote_actor.hpp>
 
-#include "actors/net/security.hpp"
+#include "actors/sockets/security.hpp"
 
 namespace troupe::actors {
 

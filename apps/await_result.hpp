@@ -25,6 +25,8 @@ inline actors::job_result await_result(
     const auto woken = signals.wait(interrupted && !said ? patience_ms : -1);
     if (woken.child_ended)
       child_ended();
+    if (woken.interrupted)
+      display.drop_typed();
     if (woken.interrupted && interrupted) {
       display.leave_terminal();
       _exit(exit_interrupted); // the kernel ends children with us

@@ -16,7 +16,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
-#include "actors/trace_file.hpp"
+#include "actors/monitoring/trace_file.hpp"
 
 namespace troupe::apps {
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/net/ports.hpp"
+#include "actors/sockets/ports.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
 #include "apps/config/job_draft.hpp"

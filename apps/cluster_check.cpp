@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/coordinator_actor.hpp"
-#include "actors/gang.hpp"
-#include "actors/node_devices.hpp"
+#include "actors/cluster/gang.hpp"
+#include "actors/node/node_devices.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps {

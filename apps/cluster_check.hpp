@@ -9,7 +9,7 @@
 
 #include "actors/job.hpp"
 #include "actors/messages/cluster.hpp"
-#include "actors/probe.hpp"
+#include "actors/node/probe.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/memory_estimate.hpp"
 

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/net/web_server.hpp"
+#include "actors/http/web_server.hpp"
 #include "apps/config/job_draft.hpp"
 #include "apps/config/suggest.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "apps/config/spec_text.hpp"
 #include "apps/job_setup.hpp"
-#include "apps/plot.hpp"
+#include "apps/plot/plot.hpp"
 #include "apps/report.hpp"
 #include "apps/run_job.hpp"
 #include "apps/signals.hpp"

@@ -10,7 +10,7 @@
 #include <caf/io/middleman.hpp>
 #include <fmt/format.h>
 
-#include "actors/cluster_actor.hpp"
+#include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
 

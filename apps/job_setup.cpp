@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "actors/coordinator_actor.hpp"
-#include "actors/gang.hpp"
+#include "actors/cluster/gang.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/report.hpp"
 #include "kernels/backend.hpp"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "actors/replica.hpp"
-#include "actors/shard_step.hpp"
+#include "actors/roles/holder/shard_step.hpp"
+#include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/data/batch_loader.hpp"

@@ -16,13 +16,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "actors/cluster_actor.hpp"
+#include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
-#include "actors/metrics.hpp"
-#include "actors/net/metrics_server.hpp"
-#include "actors/net/strangers.hpp"
-#include "actors/node_actor.hpp"
-#include "actors/seldom.hpp"
+#include "actors/http/metrics_server.hpp"
+#include "actors/monitoring/metrics.hpp"
+#include "actors/node/node_actor.hpp"
+#include "actors/roles/seldom.hpp"
+#include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
 #include "apps/cluster_check.hpp"

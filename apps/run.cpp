@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "actors/net/web_server.hpp"
-#include "actors/trace_file.hpp"
+#include "actors/http/web_server.hpp"
+#include "actors/monitoring/trace_file.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
 #include "apps/run_cluster.hpp"

@@ -160,6 +160,11 @@ curve run_display::evaluations() {
   return evaluations_;
 }
 
+void run_display::drop_typed() {
+  if (unechoed_)
+    unechoed_->drop_typed();
+}
+
 void run_display::leave_terminal() {
   unechoed_.reset();
 }

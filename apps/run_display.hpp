@@ -34,6 +34,8 @@ public:
   std::optional<actors::job_result> take_result();
   /// Every evaluation so far.
   curve evaluations();
+  /// What was typed before a Ctrl-C is not for the shell.
+  void drop_typed();
   /// The terminal as it was: for a process that ends without destructors. The main thread's.
   void leave_terminal();
 

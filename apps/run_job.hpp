@@ -8,7 +8,7 @@
 
 #include <boost/json/fwd.hpp>
 
-#include "actors/net/web_server.hpp"
+#include "actors/http/web_server.hpp"
 #include "actors/run_observer.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/curve.hpp"

@@ -9,7 +9,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
-#include "actors/coordinator_actor.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
 #include "apps/quadratic_options.hpp"

@@ -9,8 +9,8 @@
 
 #include <caf/actor_system.hpp>
 
+#include "actors/http/web_server.hpp"
 #include "actors/messages/cluster.hpp"
-#include "actors/net/web_server.hpp"
 #include "apps/run_display.hpp"
 
 namespace troupe::apps {

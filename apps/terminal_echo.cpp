@@ -23,7 +23,13 @@ echo_off::echo_off() {
     return;
   before_ = now;
   now.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  now.c_lflag |= NOFLSH; // else Ctrl-C drops lines of a drawing that are on their way, and the next one erases too much
   tcsetattr(STDERR_FILENO, TCSANOW, &now);
+}
+
+void echo_off::drop_typed() {
+  if (before_ && in_foreground())
+    tcflush(STDERR_FILENO, TCIFLUSH);
 }
 
 void echo_off::restore() {

@@ -13,8 +13,8 @@
 namespace troupe::kernels {
 
 // Each operation is a struct of its operands. Pointers are addresses in the device's memory; matrices are row-major. `inputs` and
-// `outputs` call each(pointer, elements) for every array that it reads and writes, null where one was not asked for. Where nothing
-// else is said, a result lies over an operand entirely or not at all.
+// `outputs` call each(pointer, elements) for every array that it reads and writes, null where one was not asked for. Where
+// nothing else is said, a result lies over an operand entirely or not at all.
 
 /// Activation functions that gemm and conv2d can apply to their result in the same pass.
 /// gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016, eq. 2).
@@ -109,14 +109,10 @@ struct conv2d_backward {
   float* dbias = nullptr;
 
   std::int64_t weights() const { return out_channels * window.c * window.kernel_h * window.kernel_w; }
-  void inputs(auto each) const {
-    each(x, window.pixels()), each(weight, weights()), each(dy, window.outputs(out_channels));
-  }
+  void inputs(auto each) const { each(x, window.pixels()), each(weight, weights()), each(dy, window.outputs(out_channels)); }
   void outputs(auto each) const { each(dx, window.pixels()), each(dweight, weights()), each(dbias, out_channels); }
   /// The gradient of the weights costs what the forward costs, and so does that of the images where it is wanted.
-  double flops() const {
-    return (dx ? 4.0 : 2.0) * static_cast<double>(weights()) * static_cast<double>(window.outputs(1));
-  }
+  double flops() const { return (dx ? 4.0 : 2.0) * static_cast<double>(weights()) * static_cast<double>(window.outputs(1)); }
 };
 
 // -- elementwise (in place where the result is an operand)
@@ -240,7 +236,8 @@ struct sum {
   double flops() const { return static_cast<double>(count); }
 };
 
-/// y(count) = sum_i weight_i * terms_i, in the order given; weights are rounded to float. At least one term; `y` may be the first.
+/// y(count) = sum_i weight_i * terms_i, in the order given; weights are rounded to float. At least one term; `y` may be the
+/// first.
 struct weighted_sum {
   static constexpr auto name = "weighted_sum";
   std::span<const term> terms = {};

@@ -12,7 +12,7 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "actors/history.hpp"
+#include "actors/cluster/history.hpp"
 #include "actors/messages/fields.hpp"
 #include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"

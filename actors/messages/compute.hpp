@@ -9,10 +9,10 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "actors/device.hpp"
 #include "actors/messages/fields.hpp"
 #include "actors/messages/inspection.hpp"
-#include "actors/replica.hpp"
+#include "actors/roles/device.hpp"
+#include "actors/roles/worker/replica.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/data/batch_loader.hpp"
 #include "tensor/data/partition.hpp"

@@ -12,8 +12,8 @@
 #include "actors/job.hpp"
 #include "actors/messages/fields.hpp"
 #include "actors/messages/role.hpp"
-#include "actors/probe.hpp"
-#include "actors/trace.hpp"
+#include "actors/monitoring/trace.hpp"
+#include "actors/node/probe.hpp"
 
 namespace troupe::actors {
 

@@ -15,11 +15,11 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "actors/assembler.hpp"
 #include "actors/messages/compute.hpp"
 #include "actors/messages/fields.hpp"
 #include "actors/messages/inspection.hpp"
-#include "actors/trace.hpp"
+#include "actors/monitoring/trace.hpp"
+#include "actors/roles/assembler.hpp"
 #include "protocols/effect.hpp"
 #include "protocols/message.hpp"
 #include "protocols/wire/message.hpp"

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "actors/net/socket_options.hpp"
+#include "actors/sockets/socket_options.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {

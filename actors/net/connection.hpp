@@ -15,7 +15,7 @@
 #include "actors/net/frame_reader.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/net/send_queue.hpp"
-#include "actors/net/tls.hpp"
+#include "actors/sockets/tls.hpp"
 
 namespace troupe::actors::net {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/net/socket_options.hpp"
+#include "actors/sockets/socket_options.hpp"
 
 namespace troupe::actors::net {
 namespace {

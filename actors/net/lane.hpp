@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/net/security.hpp"
+#include "actors/sockets/security.hpp"
 #include "kernels/buffer.hpp"
 #include "protocols/ids.hpp"
 #include "protocols/wire/message.hpp"

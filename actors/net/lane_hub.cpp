@@ -17,7 +17,7 @@
 #include "actors/net/connection.hpp"
 #include "actors/net/dialer.hpp"
 #include "actors/net/lane.hpp"
-#include "actors/net/socket_options.hpp"
+#include "actors/sockets/socket_options.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/certificate.hpp"
+#include "apps/certs/certificate.hpp"
 #include "apps/config/read_table.hpp"
 
 namespace troupe::config {

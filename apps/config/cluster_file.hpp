@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/net/security.hpp"
+#include "actors/sockets/security.hpp"
 #include "apps/config/problem.hpp"
 
 namespace troupe::config {

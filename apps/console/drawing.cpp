@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/plot_axis.hpp"
+#include "apps/plot/plot_axis.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps::console {

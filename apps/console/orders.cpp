@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
-#include "actors/trace_file.hpp"
+#include "actors/monitoring/trace_file.hpp"
 #include "apps/report.hpp"
 #include "apps/trace_pieces.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/history.hpp"
+#include "actors/cluster/history.hpp"
 #include "apps/console/answer.hpp"
 #include "apps/console/terminal.hpp"
 

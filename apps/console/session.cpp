@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "actors/cluster_inspection.hpp"
+#include "actors/cluster/cluster_inspection.hpp"
 #include "apps/console/line.hpp"
 
 namespace troupe::apps::console {

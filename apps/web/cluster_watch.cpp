@@ -9,7 +9,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/cluster_inspection.hpp"
+#include "actors/cluster/cluster_inspection.hpp"
 #include "actors/errors.hpp"
 #include "actors/messages/cluster.hpp"
 

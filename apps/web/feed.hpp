@@ -15,7 +15,7 @@
 
 #include <boost/json.hpp>
 
-#include "actors/net/web_server.hpp"
+#include "actors/http/web_server.hpp"
 #include "actors/run_observer.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/console/snapshot.hpp"

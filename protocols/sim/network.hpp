@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocols/duration.hpp"
-#include "protocols/shared_link.hpp"
+#include "protocols/emulate/shared_link.hpp"
 
 namespace troupe::protocols::sim {
 

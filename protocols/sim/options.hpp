@@ -8,7 +8,7 @@
 
 #include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
-#include "protocols/inject.hpp"
+#include "protocols/emulate/inject.hpp"
 
 namespace troupe::protocols::sim {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Partitions become tensors: right whatever the order, without a copy where they lie side by side, refused where they cannot be.
-#include "actors/assembler.hpp"
+#include "actors/roles/assembler.hpp"
 
 #include <algorithm>
 #include <cstdint>

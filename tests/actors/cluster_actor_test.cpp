@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cluster and those that use it: its queue and its nodes, under CAF's testing scheduler.
-#include "actors/cluster_actor.hpp"
+#include "actors/cluster/cluster_actor.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>

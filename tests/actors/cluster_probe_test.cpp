@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/cluster_actor.hpp"
+#include "actors/cluster/cluster_actor.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
 #include "tests/actors/scheduler_of_two.hpp"

@@ -6,7 +6,7 @@
 
 #include <caf/event_based_actor.hpp>
 
-#include "actors/cluster_actor.hpp"
+#include "actors/cluster/cluster_actor.hpp"
 #include "actors/version.hpp"
 
 namespace troupe::actors {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocks that are written again once nobody else holds them.
-#include "actors/device.hpp"
+#include "actors/roles/device.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which nodes a job gets.
-#include "actors/gang.hpp"
+#include "actors/cluster/gang.hpp"
 
 #include <bit>
 #include <random>
@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/coordinator_actor.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
 
 namespace troupe::actors {
 namespace {

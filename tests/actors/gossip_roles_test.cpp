@@ -10,9 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/evaluator_actor.hpp"
-#include "actors/lane_router.hpp"
-#include "actors/worker_actor.hpp"
+#include "actors/roles/holder/evaluator_actor.hpp"
+#include "actors/roles/lane_router.hpp"
+#include "actors/roles/worker/worker_actor.hpp"
 #include "tests/actors/testing_scheduler.hpp"
 
 namespace troupe::actors {

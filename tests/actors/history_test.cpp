@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a cluster remembers, and that it forgets in time.
-#include "actors/history.hpp"
+#include "actors/cluster/history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/errors.hpp"
-#include "actors/node_actor.hpp"
+#include "actors/node/node_actor.hpp"
 #include "actors/system.hpp"
 #include "tests/actors/testing_scheduler.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The metrics server, as Prometheus and strangers speak to it, plainly and with certificates.
-#include "actors/net/metrics_server.hpp"
+#include "actors/http/metrics_server.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -19,7 +19,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "actors/net/tls.hpp"
+#include "actors/sockets/tls.hpp"
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/sockets.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a board says in Prometheus' text format: any name, any number, no more jobs than it keeps.
-#include "actors/metrics.hpp"
+#include "actors/monitoring/metrics.hpp"
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A real node from job to job, under CAF's testing scheduler; data is loaded when a test lets it.
-#include "actors/node_actor.hpp"
+#include "actors/node/node_actor.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 #include <caf/event_based_actor.hpp>
 #include <unistd.h>
 
-#include "actors/lane_router.hpp"
+#include "actors/roles/lane_router.hpp"
 #include "tests/actors/scripted_nodes.hpp"
 
 namespace troupe::actors {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a node finds at the paths of a job's data, whatever is there.
-#include "actors/probe.hpp"
+#include "actors/node/probe.hpp"
 
 #include <cstdlib>
 #include <filesystem>

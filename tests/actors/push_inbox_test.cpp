@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A push is complete at its trailer and its last part, whichever comes last, and counts once.
-#include "actors/push_inbox.hpp"
+#include "actors/roles/holder/push_inbox.hpp"
 
 #include <cstdint>
 #include <memory>

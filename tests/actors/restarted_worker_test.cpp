@@ -8,7 +8,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <gtest/gtest.h>
 
-#include "actors/worker_actor.hpp"
+#include "actors/roles/worker/worker_actor.hpp"
 #include "protocols/catalog.hpp"
 #include "tests/actors/testing_scheduler.hpp"
 

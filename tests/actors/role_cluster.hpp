@@ -20,12 +20,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "actors/aggregator_actor.hpp"
-#include "actors/compute_actor.hpp"
 #include "actors/errors.hpp"
-#include "actors/loader_actor.hpp"
-#include "actors/shard_actor.hpp"
-#include "actors/worker_actor.hpp"
+#include "actors/roles/holder/aggregator_actor.hpp"
+#include "actors/roles/holder/shard_actor.hpp"
+#include "actors/roles/worker/compute_actor.hpp"
+#include "actors/roles/worker/loader_actor.hpp"
+#include "actors/roles/worker/worker_actor.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/tree.hpp"
 #include "tests/actors/simulated_device.hpp"

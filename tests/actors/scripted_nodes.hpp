@@ -3,7 +3,7 @@
 // test says so.
 #pragma once
 
-#include "actors/coordinator_actor.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
 
 #include <cstdint>
 #include <memory>

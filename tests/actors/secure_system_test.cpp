@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "actors/errors.hpp"
-#include "actors/net/strangers.hpp"
-#include "actors/seldom.hpp"
+#include "actors/roles/seldom.hpp"
+#include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
 #include "tests/actors/certificates.hpp"
 

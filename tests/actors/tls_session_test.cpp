@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TLS over a pair of sockets, step by step: partial writes, renewed keys, the end of a stream.
-#include "actors/net/tls.hpp"
+#include "actors/sockets/tls.hpp"
 
 #include <array>
 #include <random>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arrows between spans of a trace.
-#include "actors/trace_flows.hpp"
+#include "actors/monitoring/trace_flows.hpp"
 
 #include <set>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Traces: what is recorded of roles, and the file that becomes of it.
-#include "actors/trace_file.hpp"
+#include "actors/monitoring/trace_file.hpp"
 
 #include <csignal>
 #include <filesystem>

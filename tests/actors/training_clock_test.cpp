@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training time stands still while the job is held, and timers run in training time. The wall's clock is a number here.
-#include "actors/training_clock.hpp"
+#include "actors/roles/training_clock.hpp"
 
 #include <optional>
 #include <utility>
@@ -71,6 +71,34 @@ TEST_F(TrainingTimers, FireWhenTheirTimeHasComeAndOnce) {
   wall += 100;
   EXPECT_EQ(timers.fire(deadline), (expired{deadline, 100}));
   EXPECT_EQ(timers.fire(deadline), std::nullopt);
+}
+
+TEST_F(TrainingTimers, AnActorsOwnCallItAndNoMachineHearsOfThem) {
+  int first = 0, second = 0;
+  own_timer one{timers, [&] { ++first; }};
+  own_timer two{timers, [&] {
+                  ++second;
+                  one.arm(7); // from its own callback
+                }};
+  clock.resume();
+  timers.arm({deadline, 100}); // the machine's have ids of their own
+  two.arm(50);
+  const auto messages_for_both = asked_for();
+  ASSERT_EQ(messages_for_both.size(), 2U);
+  const auto of_two = messages_for_both[1].timer;
+  EXPECT_NE(of_two, deadline);
+  EXPECT_EQ(timers.fire(of_two), std::nullopt);
+  EXPECT_EQ(second, 0) << "before its time";
+  wall += 50;
+  EXPECT_EQ(timers.fire(of_two), std::nullopt);
+  EXPECT_EQ(std::pair(first, second), std::pair(0, 1));
+  const auto again = asked_for();
+  ASSERT_EQ(again.size(), 1U);
+  wall += 7;
+  EXPECT_EQ(timers.fire(again[0].timer), std::nullopt);
+  EXPECT_EQ(std::pair(first, second), std::pair(1, 1));
+  wall += 43;
+  EXPECT_EQ(timers.fire(deadline), (expired{deadline, 100}));
 }
 
 TEST_F(TrainingTimers, ATimerArmedWhilePausedIsScheduledAtResume) {

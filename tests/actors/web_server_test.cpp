@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The web server, as browsers and strangers speak to it.
-#include "actors/net/web_server.hpp"
+#include "actors/http/web_server.hpp"
 
 #include <chrono>
 #include <cstdlib>

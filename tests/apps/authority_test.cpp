@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authorities and what they sign, at times of the test's choosing; what is wrong with a node's files.
-#include "apps/authority.hpp"
+#include "apps/certs/authority.hpp"
 
 #include <filesystem>
 #include <stdexcept>

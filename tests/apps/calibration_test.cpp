@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "actors/trace_file.hpp"
+#include "actors/monitoring/trace_file.hpp"
 #include "protocols/sim/null_numerics.hpp"
 #include "protocols/sim/simulate.hpp"
 #include "tests/apps/corpus.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "apps/authority.hpp"
+#include "apps/certs/authority.hpp"
 #include "tests/apps/corpus.hpp"
 
 namespace troupe::config {

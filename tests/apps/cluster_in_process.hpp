@@ -16,8 +16,8 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include "actors/cluster_actor.hpp"
-#include "actors/cluster_inspection.hpp"
+#include "actors/cluster/cluster_actor.hpp"
+#include "actors/cluster/cluster_inspection.hpp"
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"

@@ -235,6 +235,9 @@ class Terminal(OutputTest):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         before = termios.tcgetattr(0)
         code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+        left = fcntl.ioctl(0, termios.FIONREAD, bytes(4))
+        if any(left):
+            sys.exit("the shell would read what was typed before Ctrl-C")
         sys.exit(code if termios.tcgetattr(0) == before else "the terminal has changed")"""
 
     def on_terminal(self, columns, kind, job=SMALL, typed=b""):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plots: what stands in the SVG, axes with round ticks, labels that do not cover each other.
-#include "apps/plot.hpp"
+#include "apps/plot/plot.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/plot_axis.hpp"
-#include "apps/plot_labels.hpp"
-#include "apps/plot_text.hpp"
+#include "apps/plot/plot_axis.hpp"
+#include "apps/plot/plot_labels.hpp"
+#include "apps/plot/plot_text.hpp"
 
 namespace troupe::apps {
 namespace {

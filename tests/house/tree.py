@@ -23,7 +23,7 @@ OWNERS = {
     "caf": (r"caf/", ["actors", "apps"]),
     "cuda": (r"cuda|cublas|cudnn|nccl|cooperative_groups", ["kernels/cuda"]),
     "capnp": (r"capnp/|kj/|.*\.capnp\.h$", ["protocols/wire"]),
-    "asio": (r"boost/(asio|beast)", ["actors/net"]),
+    "asio": (r"boost/(asio|beast)", ["actors/net", "actors/http", "actors/sockets"]),
 }
 # Headers that cost seconds in every file that includes them: one source each.
 COSTLY = {"toml++": r"toml\+\+/|toml\.hpp", "CLI11": r"CLI/"}

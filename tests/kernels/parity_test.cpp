@@ -46,7 +46,9 @@ public:
   float* result(std::int64_t count) {
     return upload(std::vector<float>(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN()));
   }
-  std::int32_t* integer_result(std::int64_t count) { return upload(std::vector<std::int32_t>(static_cast<std::size_t>(count), -7)); }
+  std::int32_t* integer_result(std::int64_t count) {
+    return upload(std::vector<std::int32_t>(static_cast<std::size_t>(count), -7));
+  }
   random_key* key() { return upload(std::vector{random_key{.seed = draw(), .stream = 3, .step = draw()}}); }
   /// Learning rate and corrections, see optimizer_scalar.
   float* step_scalars() { return upload(std::vector<float>{0.01F, 0.1F, 0.02F}); }
@@ -181,8 +183,11 @@ unary_backward sample(operands& m, const unary_backward*) {
 binary sample(operands& m, const binary*) {
   using enum binary_op;
   const auto n = length(m);
-  return {
-      .op = m.one_of({add, subtract, multiply, divide}), .a = m.floats(n), .b = m.floats(n, 0.5F, 2), .y = m.result(n), .count = n};
+  return {.op = m.one_of({add, subtract, multiply, divide}),
+          .a = m.floats(n),
+          .b = m.floats(n, 0.5F, 2),
+          .y = m.result(n),
+          .count = n};
 }
 
 axpby sample(operands& m, const axpby*) {
@@ -269,10 +274,8 @@ max_pool_backward sample(operands& m, const max_pool_backward*) {
   w.stride = w.kernel_h; // any index inside the image's first window lies under every window there is
   w.padding = 0;
   w.h = w.w = w.kernel_h;
-  return {.window = w,
-          .argmax = m.integers(w.outputs(w.c), w.h * w.w),
-          .dy = m.floats(w.outputs(w.c)),
-          .dx = m.result(w.pixels())};
+  return {
+      .window = w, .argmax = m.integers(w.outputs(w.c), w.h * w.w), .dy = m.floats(w.outputs(w.c)), .dx = m.result(w.pixels())};
 }
 
 avg_pool sample(operands& m, const avg_pool*) {
@@ -373,7 +376,8 @@ std::vector<float> as_floats(const std::vector<std::byte>& bytes) {
 
 constexpr std::uint64_t samples = 12;
 
-/// Compares what `run(op, its arrays)` writes in the device's memory with what the reference writes, and looks for writes elsewhere.
+/// Compares what `run(op, its arrays)` writes in the device's memory with what the reference writes, and looks for writes
+/// elsewhere.
 template <class Run>
 void compare_with_reference(backend& device, Run run) {
   const auto host = open_backend({});
@@ -471,7 +475,8 @@ TEST(Operations, CountWhatTheyCost) {
   const window2d w{.n = 2, .c = 3, .h = 4, .w = 4, .kernel_h = 3, .kernel_w = 3};
   EXPECT_EQ(flops(conv2d{.window = w, .out_channels = 5}), 2.0 * 5 * 3 * 9 * 2 * 2 * 2);
   EXPECT_EQ(flops(conv2d_backward{.window = w, .out_channels = 5}), flops(conv2d{.window = w, .out_channels = 5}));
-  EXPECT_EQ(flops(conv2d_backward{.window = w, .out_channels = 5, .dx = &some}), 2 * flops(conv2d{.window = w, .out_channels = 5}));
+  EXPECT_EQ(flops(conv2d_backward{.window = w, .out_channels = 5, .dx = &some}),
+            2 * flops(conv2d{.window = w, .out_channels = 5}));
   EXPECT_EQ(bytes_moved(axpby{.x = &some, .y = &some, .count = 10}), 80);
   EXPECT_EQ(bytes_moved(axpby{.x = &some, .beta = 1, .y = &some, .count = 10}), 120);
   EXPECT_STREQ(name_of(layernorm_backward{}), "layernorm_backward");

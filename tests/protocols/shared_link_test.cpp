@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A link shared fairly, by hand: at 8 Mbit/s a byte takes a microsecond.
-#include "protocols/shared_link.hpp"
+#include "protocols/emulate/shared_link.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The cluster's handlers.
+#include "actors/cluster/cluster_actor.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <ranges>
+#include <utility>
+#include <variant>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "actors/errors.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/roles/overloaded.hpp"
+#include "actors/roles/training_clock.hpp"
+#include "actors/version.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// A job that lost a node before it began waits so long, until that has been noticed here too.
+constexpr std::chrono::seconds rest{1};
+/// So long a node may take to answer whether it is there.
+constexpr std::chrono::seconds sign_of_life{2};
+/// Longer than the coordinator gathers what its nodes have recorded.
+constexpr std::chrono::seconds record_deadline{30};
+
+/// Of a job that was still waiting.
+job_result unstarted(const std::string& reason) {
+  job_result out;
+  out.interrupted = true;
+  out.reason = reason;
+  return out;
+}
+
+/// For good where the first one of that name lives. One that is gone will be missed soon, and then its place is free.
+caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<cluster_state> self, const node_actor& first,
+                                         const std::string& who) {
+  auto promise = self->make_response_promise<std::uint32_t>();
+  self->request(first, sign_of_life, wall_clock_query{})
+      .then(
+          [promise, who](const clock_reading&) mutable {
+            promise.deliver(failure(who + "; end that one, or start this with another name"));
+          },
+          [promise, who](const caf::error&) mutable {
+            promise.deliver(caf::make_error(caf::sec::request_timeout, who + ", which does not answer"));
+          });
+  return promise;
+}
+
+std::int64_t wall_ms() {
+  return wall_clock_ns() / 1'000'000;
+}
+
+} // namespace
+
+cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
+    : self_(self), setup_(std::move(setup)), idle_since_ns_(steady_ns()) {
+  end_with_reason(*self);
+  for (const auto& what : setup_.nodes)
+    seats_.push_back({.what = what});
+  seats_.front().pid = static_cast<std::int32_t>(getpid());
+  self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
+  self->set_exit_handler([this](const caf::exit_msg& msg) {
+    for (auto& [number, job] : jobs_)
+      cancel(number, "the cluster ends");
+    for (auto& [number, job] : jobs_)
+      if (job.own)
+        self_->send_exit(job.own, caf::exit_reason::user_shutdown);
+    self_->quit(msg.reason);
+  });
+}
+
+cluster_control::behavior_type cluster_state::make_behavior() {
+  return {
+      [this](const node_hello& hello, const node_actor& node) { return join(hello, node); },
+      [this](const leave_cluster& msg) { return leave(msg); },
+      [this](const undrain_node& msg) { return undrain(msg.name); },
+      [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
+      [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
+      [this](const cancel_job& msg) {
+        const auto* job = find(msg.number);
+        const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
+        cancel(msg.number, own ? "interrupted" : "stopped at the console");
+      },
+      [this](const actor_order& msg) { return pass_on(msg); },
+      [this](const change_order& msg) { return pass_on(msg); },
+      [this](const record_order& msg) { return record(msg); },
+      [this](const weights_query& msg) { return weights_of(msg); },
+      [this](const node_trace_query& msg) { return trace_of(msg); },
+      [this](const release_job& msg) { forget(msg.number); },
+      [this](cluster_query) { return view(); },
+      [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
+      [this](const history_query& query) { return history_of(query.job); },
+      [this](const shards_query& msg) { return shards_of(msg.job); },
+      [this](const probe_query& what) { return probe(what); },
+      [this](const job_finished& msg) { finished(msg); },
+      [this](const job_news& msg) { hear(msg); },
+  };
+}
+
+/// Of a detached job whoever has attached to it is told from here: when it began there may have been nobody.
+void cluster_state::hear(const job_news& msg) {
+  auto* job = find(msg.number);
+  std::visit(overloaded{[&](const job_says& said) { history_.say(msg.number, said.text, wall_ms()); },
+                        [&](const job_begins& begins) {
+                          if (job != nullptr)
+                            job->begun = begins;
+                        },
+                        [&](const auto& point) { history_.add(msg.number, point); }},
+             msg.what);
+  if (job != nullptr && job->what.detached)
+    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.what);
+}
+
+caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
+  if (hello.version != version)
+    return failure(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
+  for (const auto& name : names_of(setup_.own.added))
+    if (std::ranges::find(hello.added, name) == hello.added.end())
+      return failure(
+          fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name,
+                      hello.name));
+  const auto at = std::find_if(seats_.begin() + 1, seats_.end(), [&](const seat& s) { return s.what.name == hello.name; });
+  if (at == seats_.end())
+    return failure(
+        fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
+  if (at->actor)
+    return refuse_second(self_, at->actor,
+                         fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, at->pid, at->what.host));
+  const auto number = static_cast<std::uint32_t>(at - seats_.begin());
+  at->actor = node;
+  at->pid = hello.pid;
+  at->leaving = false;
+  self_->monitor(node);
+  say(fmt::format("node {} has joined", hello.name));
+  come_back(number);
+  start_what_fits();
+  return number;
+}
+
+/// It was lost, or drained, and what it had of a job is still wanted.
+void cluster_state::come_back(std::uint32_t number) {
+  for (auto& [id, job] : jobs_)
+    if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
+      seats_[number].job = id;
+      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()),
+                                             caf::actor_cast<caf::actor>(seats_[number].actor)});
+    }
+}
+
+caf::result<void> cluster_state::leave(const leave_cluster& msg) {
+  const auto& node = msg.name;
+  const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
+  if (at == seats_.begin())
+    return failure(fmt::format(
+        "node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process",
+        node));
+  if (at == seats_.end() || !at->actor)
+    return failure(fmt::format("no node \"{}\" is here", node));
+  at->leaving_ns = at->leaving ? at->leaving_ns : steady_ns();
+  at->leaving = true;
+  at->ends = at->ends || msg.ends;
+  auto promise = at->may_leave.emplace_back(self_->make_response_promise<void>());
+  say(fmt::format("node {} {}", node, msg.ends ? "wants to leave" : "is drained"));
+  start_what_fits(); // those in the queue say for what they wait now
+  auto* job = find(at->job);
+  if (job == nullptr) {
+    let_go(*at);
+    return promise;
+  }
+  const auto number = static_cast<std::uint32_t>(at - seats_.begin());
+  const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
+  self_->request(job->coordinator, std::chrono::seconds{10}, node_leaves{place})
+      .then(
+          [this, number, of = job->number](bool gone) {
+            auto& seat = seats_[number];
+            if (seat.job != of)
+              return; // that job has ended meanwhile
+            if (!gone && !seat.leaving)
+              return;    // a person has thought better of it
+            if (!gone) { // at the job's end
+              const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
+              say(fmt::format("node {} {}", seat.what.name, why));
+              return self_->send(seat.actor, node_notice{why});
+            }
+            seat.job = 0;
+            let_go(seat);
+            if (!seat.leaving)
+              come_back(number);
+          },
+          [](const caf::error&) {}); // its end comes soon
+  return promise;
+}
+
+/// Of a node that was drained, not of one whose process wants to end.
+caf::result<void> cluster_state::undrain(const std::string& node) {
+  const auto at = std::ranges::find_if(seats_, [&](const seat& s) { return s.what.name == node; });
+  if (at == seats_.end() || !at->leaving)
+    return failure(at == seats_.end() || (at != seats_.begin() && !at->actor) ? fmt::format("no node \"{}\" is here", node)
+                                                                              : fmt::format("node {} is not drained", node));
+  if (at->ends)
+    return failure(fmt::format("node {} leaves because its process ends; start it again", node));
+  at->leaving = false;
+  for (auto& promise : std::exchange(at->may_leave, {}))
+    promise.deliver(failure(fmt::format("node {} stays: it was undrained", node)));
+  say(fmt::format("node {} is undrained", node));
+  self_->send(at->actor, node_notice{"is undrained: the cluster places jobs here again"});
+  if (at->job == 0)
+    come_back(static_cast<std::uint32_t>(at - seats_.begin()));
+  start_what_fits();
+  return caf::unit;
+}
+
+void cluster_state::let_go(seat& at) {
+  if (at.leaving && !at.ends && at.actor)
+    self_->send(at.actor, node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console",
+                                                  at.what.name)});
+  for (auto& promise : std::exchange(at.may_leave, {}))
+    promise.deliver();
+}
+
+caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
+  if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
+    return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
+                               fmt::join(missing, ", no ")));
+  const auto fits = choose_gang(what.what, members());
+  if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
+    return failure(none->reason);
+  const auto number = ++last_number_;
+  jobs_.emplace(
+      number,
+      entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
+  if (!what.detached)
+    self_->monitor(client);
+  history_.open(number, what.what.name, what.what.protocol.name);
+  say(number, fmt::format("is submitted, as {}", what.what.name));
+  start_what_fits();
+  return number;
+}
+
+caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client_actor& client) {
+  auto* job = find(number);
+  if (job == nullptr)
+    return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
+  if (!job->what.detached)
+    return failure(fmt::format("job {} was submitted without --detach, and belongs to its submitter", number));
+  if (job->client)
+    return failure(fmt::format("another client is attached to job {}", number));
+  job->client = client;
+  self_->monitor(client);
+  if (job->ended)
+    report_to_client(*job);
+  else if (job->begun)
+    self_->send(client, *job->begun);
+  else
+    self_->send(client, job_waits{job->waits_for});
+  return job->what;
+}
+
+/// What a person asks of a running job is its coordinator's to do.
+template <class Order>
+caf::result<std::string> cluster_state::pass_on(const Order& msg) {
+  const auto* job = find(msg.number);
+  if (job == nullptr || job->ended || !job->coordinator)
+    return failure(fmt::format("there is no job {} that runs", msg.number));
+  return self_->delegate(job->coordinator, msg);
+}
+
+caf::result<recording> cluster_state::record(const record_order& msg) {
+  auto* job = find(msg.number);
+  if (job == nullptr || job->ended || !job->coordinator)
+    return failure(fmt::format("there is no job {} that runs", msg.number));
+  auto promise = self_->make_response_promise<recording>();
+  self_->request(job->coordinator, record_deadline, msg)
+      .then(
+          [this, promise, msg](const traces_ptr& recorded) mutable {
+            auto* of = find(msg.number);
+            if (of == nullptr)
+              return promise.deliver(failure("the job has ended"));
+            of->recorded = recorded;
+            if (msg.on)
+              of->record_to = msg.file;
+            promise.deliver(recording{of->what.what, of->record_to});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+void cluster_state::cancel(std::uint64_t number, const std::string& reason) {
+  auto* job = find(number);
+  if (job == nullptr || job->ended)
+    return;
+  if (job->coordinator)
+    self_->send(job->coordinator, stop_job{false, reason});
+  else
+    finished({number, std::make_shared<job_result>(unstarted(reason))});
+}
+
+/// In the order of coming.
+void cluster_state::start_what_fits() {
+  std::map<std::uint64_t, std::string> reasons;
+  for (bool started = true; started;) { // what starts is what others wait for
+    started = false;
+    reasons.clear();
+    kept_nodes kept;
+    for (auto& [number, job] : jobs_) {
+      if (job.ended || job.coordinator)
+        continue;
+      const auto seats = members();
+      auto fits = choose_gang(job.what.what, seats, kept);
+      if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
+        start(job, std::move(*gang));
+        started = true;
+        continue;
+      }
+      for (const auto node : nodes_to_keep(job.what.what, seats, kept))
+        kept.try_emplace(node, number);
+      reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
+    }
+  }
+  for (const auto& [number, reason] : reasons)
+    wait(jobs_.at(number), reason);
+}
+
+void cluster_state::wait(entry& job, const std::string& reason) {
+  if (std::exchange(job.waits_for, reason) == reason)
+    return;
+  self_->send(job.client, job_waits{reason});
+  say(job.number, "waits: " + reason);
+}
+
+void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
+  job.gang = std::move(gang);
+  job.since = self_->clock().now();
+  job.own = self_->spawn<node_impl>(setup_.own);
+  job.meter = std::make_shared<job_meter>();
+  std::vector<member_node> nodes;
+  std::vector<std::string> names;
+  const auto seats = members();
+  for (auto number : job.gang) {
+    nodes.push_back(member_of(job.what.what, seats[number]));
+    names.push_back(nodes.back().name);
+  }
+  nodes.front().actor = job.own;
+  for (const auto& worker : place_roles(job.what.what, nodes).workers)
+    seats_[job.gang[worker.node]].job = job.number;
+  for (std::size_t i = 1; i < job.gang.size(); ++i)
+    seats_[job.gang[i]].job = job.number;
+  say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
+  if (!std::exchange(job.waits_for, {}).empty())
+    self_->send(job.client, job_waits{});
+  auto observer =
+      std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
+                                      job_metrics{setup_.own.metrics, job.number, job.what.what.name}, cluster_control{self_});
+  job.coordinator = self_->spawn<coordinator_impl>(
+      coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
+}
+
+void cluster_state::finished(const job_finished& msg) {
+  auto* job = find(msg.number);
+  if (job == nullptr)
+    return;
+  if (msg.result->lost_before_start && (job->client || job->what.detached)) { // nothing is lost but time
+    say(msg.number, "starts again: " + msg.result->reason);
+    self_->send(job->client, job_says{"the job starts again: " + msg.result->reason});
+    free_nodes_of(msg.number);
+    job->coordinator = nullptr;
+    job->gang.clear();
+    job->since = self_->clock().now();
+    job->rests = true;
+    self_->run_delayed(rest, [this, number = msg.number] {
+      if (auto* waiting = find(number))
+        waiting->rests = false;
+      start_what_fits();
+    });
+    start_what_fits();
+    return;
+  }
+  job->ended = true;
+  job->result = std::move(*msg.result);
+  const auto how = job->result.reason.empty() ? "has ended" : "has ended: " + job->result.reason;
+  say(msg.number, how);
+  history_.close(msg.number, how);
+  free_nodes_of(msg.number);
+  if (job->client)
+    report_to_client(*job);
+  else if (!job->what.detached)
+    forget(msg.number);
+  forget_the_detached();
+  start_what_fits();
+}
+
+/// Across hosts parameters and trace are fetched piece by piece; a client of this process has the same memory.
+void cluster_state::report_to_client(entry& job) {
+  if (job.client.node() == self_->node()) {
+    self_->send(job.client, std::exchange(job.result, {}));
+    return;
+  }
+  auto report = job.result;
+  report.parameters = {};
+  report.trace.clear();
+  self_->send(job.client, std::move(report));
+}
+
+void cluster_state::free_nodes_of(std::uint64_t number) {
+  if (auto& own = find(number)->own) {
+    self_->send_exit(own, caf::exit_reason::user_shutdown);
+    own = nullptr;
+    idle_since_ns_ = steady_ns();
+  }
+  for (auto& at : seats_)
+    if (at.job == number) {
+      at.job = 0;
+      let_go(at);
+    }
+}
+
+void cluster_state::forget(std::uint64_t number) {
+  const auto at = jobs_.find(number);
+  if (at == jobs_.end() || !at->second.ended)
+    return;
+  if (at->second.client)
+    self_->demonitor(at->second.client);
+  jobs_.erase(at);
+}
+
+/// The result of a detached job is kept for as long as its history is.
+void cluster_state::forget_the_detached() {
+  std::erase_if(jobs_,
+                [this](const auto& each) { return each.second.ended && !each.second.client && !history_.knows(each.first); });
+}
+
+void cluster_state::on_down(const caf::down_msg& msg) {
+  for (auto& at : seats_)
+    if (at.actor && at.actor.address() == msg.source) {
+      const auto how = at.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);
+      say(fmt::format("node {} {}", at.what.name, how));
+      let_go(at);
+      at = seat{.what = at.what, .last = fmt::format("{}, at {:%H:%M:%S}", how, fmt::localtime(std::time(nullptr)))};
+    }
+  std::vector<std::uint64_t> orphans;
+  for (auto& [number, job] : jobs_)
+    if (job.client && job.client.address() == msg.source) {
+      job.client = nullptr;
+      if (!job.what.detached)
+        orphans.push_back(number);
+    }
+  // The last first: with one that still waits gone none of the others begins.
+  for (auto number : std::views::reverse(orphans)) {
+    cancel(number, "its submitter is gone");
+    forget(number);
+  }
+  start_what_fits();
+}
+
+void cluster_state::say(const std::string& text) {
+  history_.say(0, text, wall_ms());
+  setup_.say(text);
+}
+
+void cluster_state::say(std::uint64_t job, const std::string& text) {
+  history_.say(job, text, wall_ms());
+  setup_.say(fmt::format("job {} {}", job, text));
+}
+
+std::vector<member_view> cluster_state::members() const {
+  std::vector<member_view> out;
+  for (const auto& at : seats_)
+    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor, at.last,
+                   at.leaving ? static_cast<double>(steady_ns() - at.leaving_ns) * 1e-9 : 0.0});
+  return out;
+}
+
+cluster_state::entry* cluster_state::find(std::uint64_t number) {
+  const auto at = jobs_.find(number);
+  return at == jobs_.end() ? nullptr : &at->second;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cluster that outlives its jobs: its nodes, its queue, and the jobs that run on it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/cluster/gang.hpp"
+#include "actors/cluster/history.hpp"
+#include "actors/messages/cluster.hpp"
+#include "actors/node/job_forwarder.hpp"
+#include "actors/node/node_actor.hpp"
+
+namespace troupe::actors {
+
+struct cluster_setup {
+  std::string name;
+  std::vector<node_description> nodes;                                     ///< the coordinator's, which is this process, first
+  node_options own;                                                        ///< of this node's lanes
+  std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
+};
+
+/// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
+/// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that
+/// would not start though all that are here were free keeps none. This process takes part in every job as its first node, with a
+/// node actor and a coordinator for each; what they do goes to the client that submitted the job, whose death ends it, but for a
+/// detached job. A node that is lost and comes back joins its job again.
+class cluster_state {
+public:
+  static inline const char* name = "troupe.cluster";
+
+  cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup);
+  cluster_control::behavior_type make_behavior();
+
+private:
+  struct seat {
+    node_description what;
+    node_actor actor{}; ///< null: not here
+    std::int32_t pid = 0;
+    std::uint64_t job = 0;
+    bool leaving = false;
+    bool ends = false;                                          ///< it leaves because its process ends
+    std::int64_t leaving_ns = 0;                                ///< since when
+    std::vector<caf::typed_response_promise<void>> may_leave{}; ///< of all who asked
+    std::string
+        last{}; ///< what became of it when it was here, and when: "is gone: connection lost, at 12:03:05"; empty: it never was
+  };
+  struct entry {
+    std::uint64_t number = 0;
+    submit_job what;
+    client_actor client;               ///< null: it is gone; of a detached job, nobody has attached to it
+    std::vector<std::uint32_t> gang{}; ///< empty: it waits
+    std::string waits_for{};
+    caf::actor_clock::time_point since{}; ///< it waits, or runs
+    node_actor own{};
+    coordinator_control coordinator{};
+    std::optional<job_begins> begun{};
+    job_result result{};     ///< once it has ended, until the client has taken what it wants
+    traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
+    std::string record_to{}; ///< the file that was named
+    bool ended = false;
+    bool rests = false; ///< shall not start before those that are gone have been missed
+    std::shared_ptr<job_meter> meter{};
+  };
+
+  caf::result<std::uint32_t> join(const node_hello& hello, const node_actor& node);
+  caf::result<void> leave(const leave_cluster& msg);
+  caf::result<void> undrain(const std::string& node);
+  void come_back(std::uint32_t number);
+  void let_go(seat& at);
+  caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
+  caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);
+  void hear(const job_news& msg);
+  template <class Order>
+  caf::result<std::string> pass_on(const Order& msg);
+  caf::result<recording> record(const record_order& msg);
+  void cancel(std::uint64_t number, const std::string& reason);
+  void start_what_fits();
+  void wait(entry& job, const std::string& reason);
+  void start(entry& job, std::vector<std::uint32_t> gang);
+  void finished(const job_finished& msg);
+  void report_to_client(entry& job);
+  void free_nodes_of(std::uint64_t number);
+  void forget(std::uint64_t number);
+  void forget_the_detached();
+  void on_down(const caf::down_msg& msg);
+  /// To the log and to whoever asks later.
+  void say(const std::string& text);
+  void say(std::uint64_t job, const std::string& text);
+  entry* find(std::uint64_t number);
+  std::vector<member_view> members() const;
+
+  // cluster_answers.cpp
+  cluster_view view() const;
+  caf::result<history> history_of(std::uint64_t job) const;
+  caf::result<weights_piece> weights_of(const weights_query& msg);
+  caf::result<node_trace_piece> trace_of(const node_trace_query& msg);
+  caf::result<shards_view> shards_of(std::uint64_t number);
+  static std::string state_of(const entry& job);
+
+  // cluster_inspection.cpp
+  caf::result<cluster_report> inspect_all();
+  node_report idle_here() const;
+  caf::result<cluster_report> inspect_page(const inspect_query& query);
+
+  // cluster_probe.cpp
+  struct probing;
+  caf::result<cluster_probe> probe(const probe_query& what);
+
+  cluster_control::stateful_pointer<cluster_state> self_;
+  cluster_setup setup_;
+  std::vector<seat> seats_;
+  std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
+  std::uint64_t last_number_ = 0;
+  history_book history_;
+  std::int64_t idle_since_ns_ = 0; ///< this process has had no job since
+};
+
+using cluster_impl = cluster_control::stateful_impl<cluster_state>;
+
+} // namespace troupe::actors

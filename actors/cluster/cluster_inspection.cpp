@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a cluster gathers what its nodes say, and how that is asked for.
+#include "actors/cluster/cluster_inspection.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/cluster/cluster_actor.hpp"
+#include "actors/errors.hpp"
+#include "actors/messages/cluster.hpp"
+#include "actors/monitoring/process.hpp"
+#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/training_clock.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Longer than a node waits for its actors: one that is late is late because of itself.
+constexpr std::chrono::milliseconds deadline{1500};
+
+/// A node does not know what the cluster calls it.
+void put_names(node_report& said, std::uint64_t job, const std::string& node) {
+  said.job = job;
+  said.node = node;
+  for (auto& actor : said.actors) {
+    actor.job = job;
+    actor.node = node;
+    if (actor.role == "node")
+      actor.id = "node " + node;
+    else if (actor.parent.empty())
+      actor.parent = "node " + node;
+  }
+}
+
+} // namespace
+
+/// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
+caf::result<cluster_report> cluster_state::inspect_all() {
+  auto promise = self_->make_response_promise<cluster_report>();
+  const gathering<cluster_report> all([promise](cluster_report whole) mutable { promise.deliver(std::move(whole)); });
+  auto add = [all](node_report&& said, std::uint64_t job, const std::string& node) {
+    put_names(said, job, node);
+    all->nodes.push_back(std::move(said));
+    all.one_less();
+  };
+  auto ask = [&](const node_actor& actor, std::uint64_t job, const std::string& name) {
+    all.one_more();
+    if (!actor)
+      return add({.silent = "it is gone"}, job, name);
+    self_->request(actor, deadline, inspect_query{})
+        .then([add, job, name](node_report& said) { add(std::move(said), job, name); },
+              [add, job, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
+  };
+  std::set<std::uint32_t> asked;
+  for (const auto& [number, job] : jobs_) {
+    if (job.ended || !job.coordinator)
+      continue;
+    for (auto member : job.gang) {
+      ask(member == 0 ? job.own : seats_[member].actor, number, seats_[member].what.name);
+      asked.insert(member);
+    }
+    all.one_more();
+    const auto& here = seats_.front().what.name;
+    self_->request(job.coordinator, deadline, inspect_query{})
+        .then(
+            [add, job = number, here](actor_report& said) {
+              said.id = "coordinator 0";
+              said.role = "coordinator";
+              said.parent = "cluster";
+              add({.actors = {std::move(said)}}, job, here);
+            },
+            [all](const caf::error&) { all.one_less(); }); // it has just ended
+  }
+  for (std::uint32_t i = 1; i < seats_.size(); ++i)
+    if (seats_[i].actor && !asked.contains(i))
+      ask(seats_[i].actor, 0, seats_[i].what.name);
+  if (std::ranges::none_of(jobs_, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
+    all.one_more();
+    add(idle_here(), 0, seats_.front().what.name);
+  }
+  all.one_less();
+  return promise;
+}
+
+/// This process has a node's actor only while a job runs.
+node_report cluster_state::idle_here() const {
+  actor_report node{.role = "node", .state = "idle", .since_s = static_cast<double>(steady_ns() - idle_since_ns_) * 1e-9};
+  node.mailbox = self_->mailbox().size();
+  return {.pid = seats_.front().pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
+}
+
+/// The rest of what a node said, handed on.
+caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& query) {
+  node_actor of;
+  for (const auto& seat : seats_)
+    if (seat.what.name == query.node)
+      of = seat.actor;
+  if (const auto* job = find(query.job); !of && job != nullptr && query.node == seats_.front().what.name)
+    of = job->own;
+  if (!of)
+    return failure("it is gone");
+  auto promise = self_->make_response_promise<cluster_report>();
+  self_->request(of, deadline, query)
+      .then(
+          [promise, query](node_report& said) mutable {
+            put_names(said, query.job, query.node);
+            promise.deliver(cluster_report{{std::move(said)}});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+namespace {
+
+class onlooker_state {
+public:
+  static inline const char* name = "troupe.onlooker";
+
+  onlooker_state(onlooker_actor::stateful_pointer<onlooker_state> self, cluster_actor cluster, std::chrono::milliseconds patience)
+      : self_(self), cluster_(std::move(cluster)), patience_(patience) {}
+
+  onlooker_actor::behavior_type make_behavior() {
+    return {[this](caf::get_atom) { return look(); }};
+  }
+
+private:
+  struct sight {
+    cluster_view cluster;
+    cluster_report reports;
+    caf::error why = {};
+  };
+
+  caf::result<cluster_view, cluster_report> look() {
+    auto promise = self_->make_response_promise<cluster_view, cluster_report>();
+    const gathering<sight> all([promise](sight whole) mutable {
+      if (whole.why)
+        promise.deliver(std::move(whole.why));
+      else
+        promise.deliver(std::move(whole.cluster), std::move(whole.reports));
+    });
+    auto failed = [all](const caf::error& e) {
+      all->why = e;
+      all.one_less();
+    };
+    all.one_more();
+    self_->request(cluster_, patience_, cluster_query{})
+        .then(
+            [all](cluster_view& said) {
+              all->cluster = std::move(said);
+              all.one_less();
+            },
+            failed);
+    self_->request(cluster_, patience_, inspect_query{})
+        .then(
+            [this, all](cluster_report& said) {
+              all->reports = std::move(said);
+              ask_for_the_rest(all);
+              all.one_less();
+            },
+            failed);
+    return promise;
+  }
+
+  /// All pages at once: while one is packed, another is unpacked.
+  void ask_for_the_rest(const gathering<sight>& all) {
+    const auto& nodes = all->reports.nodes;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      for (std::uint32_t page = 1; page < nodes[i].pages; ++page) {
+        all.one_more();
+        self_->request(cluster_, patience_, inspect_query{page, nodes[i].gathering, nodes[i].job, nodes[i].node})
+            .then(
+                [all, i](cluster_report& said) {
+                  std::ranges::move(said.nodes.front().actors, std::back_inserter(all->reports.nodes[i].actors));
+                  all.one_less();
+                },
+                [all, i](const caf::error& e) {
+                  all->reports.nodes[i].silent = explain(e);
+                  all.one_less();
+                });
+      }
+  }
+
+  onlooker_actor::stateful_pointer<onlooker_state> self_;
+  cluster_actor cluster_;
+  std::chrono::milliseconds patience_;
+};
+
+} // namespace
+
+onlooker_actor spawn_onlooker(caf::actor_system& system, cluster_actor cluster, std::chrono::milliseconds patience) {
+  return system.spawn<onlooker_actor::stateful_impl<onlooker_state>>(std::move(cluster), patience);
+}
+
+caf::expected<cluster_look> inspect_cluster(caf::scoped_actor& asker, const cluster_actor& cluster,
+                                            std::chrono::milliseconds patience) {
+  caf::expected<cluster_look> out{caf::error{caf::sec::runtime_error}};
+  const auto onlooker = spawn_onlooker(asker->home_system(), cluster, patience);
+  asker->request(onlooker, caf::infinite, caf::get_atom_v)
+      .receive(
+          [&](cluster_view& of, cluster_report& all) {
+            out = cluster_look{std::move(of), std::move(all)};
+          },
+          [&](caf::error& e) { out = std::move(e); });
+  caf::anon_send_exit(onlooker, caf::exit_reason::user_shutdown);
+  return out;
+}
+
+} // namespace troupe::actors

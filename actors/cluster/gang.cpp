@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gang placement.
+#include "actors/cluster/gang.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/node/node_devices.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+using gang = std::vector<std::uint32_t>;
+
+std::string why_not(const member_view& seat, std::uint32_t number, const kept_nodes& kept) {
+  if (!seat.here)
+    return fmt::format("node {} {}", seat.what.name, seat.last.empty() ? "has not joined" : seat.last);
+  if (seat.leaving)
+    return seat.job == 0 ? fmt::format("node {} is drained", seat.what.name)
+                         : fmt::format("node {} leaves when job {} ends", seat.what.name, seat.job);
+  if (seat.job != 0)
+    return fmt::format("node {} runs job {}", seat.what.name, seat.job);
+  return fmt::format("node {} is reserved for job {}", seat.what.name, kept.at(number));
+}
+
+/// Whether this gang's first node, which other jobs share, holds workers of the job.
+bool first_node_works(const job& what, const std::vector<member_view>& seats, const gang& all) {
+  std::vector<member_node> nodes;
+  for (auto number : all)
+    nodes.push_back(member_of(what, seats[number]));
+  return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
+}
+
+bool stays(const member_view& seat) {
+  return seat.here && !seat.leaving;
+}
+
+/// All but the first that `may` be taken; those before that share their host with most others.
+template <class Predicate>
+gang seats_that(const job& what, const std::vector<member_view>& seats, Predicate may) {
+  gang found;
+  std::map<std::string, int> on_host;
+  for (std::uint32_t i = 1; i < seats.size(); ++i)
+    if (may(i)) {
+      found.push_back(i);
+      ++on_host[seats[i].what.host];
+    }
+  std::ranges::stable_sort(found, {}, [&](std::uint32_t i) {
+    return std::pair{-on_host[seats[i].what.host], seats[i].what.host};
+  });
+  if (what.compute.device != "cpu")
+    std::ranges::stable_partition(found, [&](std::uint32_t i) { return !seats[i].what.devices.empty(); });
+  return found;
+}
+
+/// How many nodes a job needs beside the first: for workers, and to fill up the number.
+struct demand {
+  std::size_t workers = 0, others = 0;
+};
+
+demand demand_of(const job& what, const std::vector<member_view>& seats) {
+  const std::size_t beside = what.cluster.nodes - 1;
+  const auto may_work =
+      static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
+  const auto workers = std::min<std::size_t>({beside, what.cluster.workers, may_work});
+  return {workers, beside - workers};
+}
+
+/// The first node, and of `from` those that come first; `left`: what it lacks then.
+gang pick(const std::vector<member_view>& seats, const gang& from, demand& left) {
+  gang out{0};
+  for (auto number : from)
+    if (auto& of = seats[number].what.worker && left.workers > 0 ? left.workers : left.others; of > 0) {
+      --of;
+      out.push_back(number);
+    }
+  return out;
+}
+
+/// With what they may hold of this job.
+std::vector<member_view> seats_for(const job& what, std::vector<member_view> seats) {
+  for (auto& seat : seats) {
+    const auto as_member = member_of(what, seat);
+    seat.what.shard = as_member.shard;
+    seat.what.worker = as_member.worker;
+  }
+  return seats;
+}
+
+/// Why no state of this cluster could serve the job; empty: some could.
+std::string why_never(const job& what, const std::vector<member_view>& seats) {
+  const auto& first = seats.front().what;
+  const auto on = what.compute.device == "cpu" ? std::string{} : fmt::format(" on {}", what.compute.device);
+  if (const auto& device = what.compute.shard_device; !takes_shards(first.devices, device))
+    return fmt::format(
+        "the first shard is on the coordinator's node, {}, whose devices are {}; compute.shard_device = \"{}\" is none of them",
+        first.name, fmt::join(first.devices, ", "), device);
+  if (what.cluster.nodes > seats.size())
+    return fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size());
+  if (std::ranges::none_of(seats, [](const auto& seat) { return seat.what.worker; }))
+    return fmt::format("no node of this cluster may hold workers{}", on);
+  if (what.cluster.nodes == 1 && !first.worker)
+    return fmt::format("a job of one node runs on the coordinator's, and {} may hold no workers{}", first.name, on);
+  return {};
+}
+
+} // namespace
+
+member_node member_of(const job& what, const member_view& seat) {
+  const auto& has = seat.what.devices;
+  const bool shards = takes_shards(has, what.compute.shard_device);
+  const bool aggregators = what.protocol.fan_in == 0 || shards; // they live beside workers
+  return {seat.actor,
+          seat.what.name,
+          seat.what.host,
+          seat.what.shard && shards,
+          seat.what.worker && aggregators && !matching_devices(has, what.compute.device).empty(),
+          has};
+}
+
+std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<member_view>& all, const kept_nodes& kept) {
+  const auto seats = seats_for(what, all);
+  if (auto why = why_never(what, seats); !why.empty())
+    return no_gang{std::move(why), true};
+  const auto is_free = [&](std::uint32_t i) { return stays(seats[i]) && seats[i].job == 0 && !kept.contains(i); };
+  const auto needs = demand_of(what, seats);
+  const auto asks = fmt::format("it needs {} nodes{}", what.cluster.nodes,
+                                needs.others == 0 ? "" : fmt::format(", {} of them for workers", needs.workers));
+  auto left = needs;
+  auto chosen = pick(seats, seats_that(what, seats, is_free), left);
+  if (left.workers + left.others > 0) {
+    std::vector<std::string> missing;
+    for (std::uint32_t i = 1; i < seats.size(); ++i)
+      if (!is_free(i) && (left.others > 0 || seats[i].what.worker))
+        missing.push_back(why_not(seats[i], i, kept));
+    return no_gang{fmt::format("{}: {}", asks, fmt::join(missing, ", "))};
+  }
+  if (!is_free(0) && first_node_works(what, seats, chosen))
+    return no_gang{fmt::format("{}: {}", asks, why_not(seats.front(), 0, kept))};
+  return chosen;
+}
+
+gang nodes_to_keep(const job& what, const std::vector<member_view>& all, const kept_nodes& kept) {
+  const auto seats = seats_for(what, all);
+  auto candidates = seats_that(what, seats, [&](std::uint32_t i) { return stays(seats[i]); });
+  std::ranges::stable_partition(candidates, [&](std::uint32_t i) { return seats[i].job == 0 && !kept.contains(i); });
+  auto left = demand_of(what, seats);
+  auto keeps = pick(seats, candidates, left);
+  if (left.workers + left.others > 0)
+    return {};
+  if (!first_node_works(what, seats, keeps))
+    keeps.erase(keeps.begin());
+  return keeps;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Progress a few times a second, everything else at once.
+#include "actors/node/job_forwarder.hpp"
+
+#include <utility>
+
+#include <caf/send.hpp>
+
+#include "actors/roles/training_clock.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// A person looks at a few a second, and a message across hosts costs more than a step of a small model.
+constexpr std::int64_t between_progress_ns = 50'000'000;
+
+} // namespace
+
+job_forwarder::job_forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes,
+                             std::shared_ptr<job_meter> meter, job_metrics metrics, cluster_control owner)
+    : metrics_(metrics), number_(number), client_(std::move(client)), nodes_(std::move(nodes)), meter_(std::move(meter)),
+      owner_(std::move(owner)) {}
+
+void job_forwarder::on_started(std::int64_t data_size) {
+  meter_->data_size = data_size;
+  caf::anon_send(client_, job_begins{nodes_, data_size});
+  caf::anon_send(owner_, job_news{number_, job_begins{nodes_, data_size}});
+}
+
+void job_forwarder::on_progress(const progress& p) {
+  meter_->steps = p.step;
+  meter_->samples = p.samples;
+  metrics_.on_progress(p);
+  untold_ = p;
+  if (steady_ns() - told_ns_ >= between_progress_ns)
+    tell_progress();
+}
+
+void job_forwarder::on_evaluation(const evaluation_point& e) {
+  metrics_.on_evaluation(e);
+  caf::anon_send(client_, e);
+  caf::anon_send(owner_, job_news{number_, e});
+}
+
+void job_forwarder::on_event(const std::string& text) {
+  caf::anon_send(client_, job_says{text});
+  caf::anon_send(owner_, job_news{number_, job_says{text}});
+}
+
+void job_forwarder::on_finished(job_result result) {
+  if (untold_)
+    tell_progress(); // how far it has come
+  caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
+}
+
+void job_forwarder::tell_progress() {
+  told_ns_ = steady_ns();
+  caf::anon_send(client_, *untold_);
+  caf::anon_send(owner_, job_news{number_, *untold_});
+  untold_.reset();
+}
+
+} // namespace troupe::actors

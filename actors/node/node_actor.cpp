@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node's handlers: from job to job.
+#include "actors/node/node_actor.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/errors.hpp"
+#include "actors/monitoring/process.hpp"
+#include "actors/sockets/ports.hpp"
+
+namespace troupe::actors {
+
+node_state::node_state(measured_pointer<node_control> self, node_options where) : self_(self), where_(std::move(where)) {
+  end_with_reason(*self);
+  self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
+  self->set_exit_handler([this](const caf::exit_msg& msg) {
+    stop();
+    self_->quit(msg.reason);
+  });
+  if (where_.metrics) {
+    metrics_.emplace(where_.metrics);
+    measure_every_second();
+  }
+}
+
+node_control::behavior_type node_state::make_behavior() {
+  return {
+      [this](const prepare_job& msg) { return prepare(msg); },
+      [this](const job_places& msg) -> caf::result<void> {
+        return job_ ? job_->start(msg) : failure("a job must be prepared before it is started");
+      },
+      [this](const node_place& msg) {
+        if (job_)
+          job_->on_back(msg);
+      },
+      [this](const protocols::plan& msg) {
+        tell_all(msg);
+        if (job_)
+          job_->tell_evaluator(msg);
+      },
+      [this](const protocols::worker_down& msg) { tell_holders(msg); },
+      [this](const protocols::holder_down& msg) { tell_holders(msg); },
+      [this](const protocols::hold_order& msg) {
+        if (job_)
+          caf::anon_send(job_->lead(), msg);
+      },
+      [this](pause_order msg) { tell_all(msg); },
+      [this](const protocols::resume_order& msg) { tell_all(msg); },
+      [this](const protocols::fetch_order& msg) { fetch(msg); },
+      [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
+        const auto lead = job_ ? job_->lead() : holder_control{};
+        return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
+      },
+      [this](totals_query) { return totals(); },
+      [this](const inspect_query& query) { return inspect_roles(query); },
+      [this](const role_order& msg) -> caf::result<void> { return job_ ? job_->carry_out(msg) : failure("no job runs here"); },
+      [this](const record_order& msg) {
+        if (job_ && msg.on)
+          job_->trace().begin();
+      },
+      [](clock_query) { return steady_ns(); },
+      [this](trace_query) { return job_ ? job_->trace().take() : trace_chunk{}; },
+      [this](shards_query) { return job_ ? job_->shards() : shards_view{}; },
+      [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
+      [this](const probe_query& what) { return probe(what); },
+      [this](const node_notice& msg) { where_.say(msg.text); },
+      [this](const stop_job&) { stop(); },
+      [this](const data_loaded& msg) {
+        if (job_)
+          job_->on_data(msg);
+      },
+      [this](const lane_event& msg) {
+        if (job_)
+          job_->on_lane(msg);
+      },
+      [this](const shown_actor& what) {
+        self_->monitor(what.actor);
+        guests_.push_back(what);
+      },
+  };
+}
+
+caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
+  stop(); // whatever ran here before
+  if (const auto missing = missing_names(msg.what, where_.added); !missing.empty())
+    return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
+  self_->doing.enter("loads data");
+  try {
+    return job_.emplace(self_, where_, msg).prepared();
+  } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
+    stop();
+    return failure(e.what());
+  }
+}
+
+void node_state::fetch(const protocols::fetch_order& msg) {
+  if (!job_)
+    return;
+  if (!job_->centreless())
+    return caf::anon_send(job_->lead(), msg);
+  job_->tell_evaluator(msg);
+  job_->tell_workers(msg);
+}
+
+node_totals node_state::totals() const {
+  auto out = job_ ? job_->totals() : node_totals{};
+  out.resident_bytes = resident_bytes();
+  return out;
+}
+
+/// Looking takes seconds: not on this actor's thread, but on one of its own, where one look follows the other.
+caf::result<node_probe> node_state::probe(const probe_query& what) {
+  if (!looker_)
+    looker_ = self_->spawn<caf::detached>([ends = ends_.get_token()](looker_actor::pointer) -> looker_actor::behavior_type {
+      return {[=](const probe_query& query) { return look_around(query, ends); }};
+    });
+  auto promise = self_->make_response_promise<node_probe>();
+  self_->request(looker_, caf::infinite, what)
+      .then(
+          [this, promise](node_probe& seen) mutable {
+            seen.lane_port = where_.lane_port;
+            if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // else this job has the port
+              seen.lane_port_wrong = net::cannot_listen(where_.host, where_.lane_port);
+            promise.deliver(std::move(seen));
+          },
+          [this, promise](const caf::error& e) mutable {
+            looker_ = nullptr; // it has ended
+            promise.deliver(e);
+          });
+  return promise;
+}
+
+void node_state::measure() {
+  if (!metrics_)
+    return;
+  std::map<std::string, net::lane_stats> lanes;
+  if (job_)
+    for (const auto& lane : job_->lanes())
+      lanes.emplace(job_->name_of(lane.peer.value), lane);
+  metrics_->on_lanes(std::move(lanes));
+}
+
+/// A node that nobody knows any more is not kept for being measured.
+void node_state::measure_every_second() {
+  measure();
+  auto& clock = self_->clock();
+  auto again = caf::make_action([this] { measure_every_second(); }, caf::action::state::waiting); // one that is not is never run
+  clock.schedule(clock.now() + std::chrono::seconds{1}, std::move(again), caf::weak_actor_ptr{self_->ctrl()});
+}
+
+void node_state::on_down(const caf::down_msg& msg) {
+  std::erase_if(guests_, [&](const shown_actor& guest) { return guest.actor.address() == msg.source; });
+  if (!job_)
+    return;
+  if (job_->is_led_by(msg.source))
+    stop(); // nobody is left who would say it
+  else
+    job_->on_down(msg);
+}
+
+void node_state::stop() {
+  measure();
+  job_.reset();
+  self_->doing.enter("idle");
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node: one process of a cluster, for one job after the other.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/node.hpp"
+#include "actors/monitoring/metrics.hpp"
+#include "actors/node/node_job.hpp"
+
+namespace troupe::actors {
+
+/// One per process, or per job where a process is of several. Prepares a job, starts it, passes the control plane's messages to
+/// its roles, reports every role that dies to the coordinator, and stops when that has died itself. Looks around, and at its
+/// actors, for whoever asks, with a job and without.
+class node_state {
+public:
+  static inline const char* name = "troupe.node";
+
+  node_state(measured_pointer<node_control> self, node_options where);
+  node_state(const node_state&) = delete;
+  node_state& operator=(const node_state&) = delete;
+  ~node_state() { ends_.request_stop(); }
+  node_control::behavior_type make_behavior();
+
+private:
+  using looker_actor = caf::typed_actor<caf::result<node_probe>(probe_query)>;
+
+  caf::result<node_prepared> prepare(const prepare_job& msg);
+  void fetch(const protocols::fetch_order& msg);
+  node_totals totals() const;
+  caf::result<node_probe> probe(const probe_query& what);
+  void measure();
+  void measure_every_second();
+  void on_down(const caf::down_msg& msg);
+  void stop();
+
+  // node_inspection.cpp
+  caf::result<node_report> inspect_roles(const inspect_query& query);
+  void gathered(caf::typed_response_promise<node_report> promise, std::vector<actor_report> all);
+  actor_report report() const;
+
+  /// To those roles of the job that live here.
+  template <class Message>
+  void tell_holders(const Message& msg) {
+    if (job_)
+      job_->tell_holders(msg);
+  }
+  template <class Message>
+  void tell_all(const Message& msg) {
+    if (job_) {
+      job_->tell_holders(msg);
+      job_->tell_workers(msg);
+    }
+  }
+
+  measured_pointer<node_control> self_;
+  node_options where_;
+  std::optional<node_job> job_;                  ///< none: it is idle
+  std::vector<shown_actor> guests_;              ///< an application's actors
+  std::deque<std::vector<node_report>> answers_; ///< the last ones that did not fit a message, by page
+  std::uint64_t last_gathering_ = 0;
+  std::optional<lane_metrics> metrics_;
+  looker_actor looker_;   ///< reads the data that a probe asks for; null: nobody has asked
+  std::stop_source ends_; ///< of what it reads
+};
+
+using node_impl = measured_impl<node_control, node_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job's life in one process: prepared, started, watched, ended.
+#include "actors/node/node_job.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <caf/event_based_actor.hpp>
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+constexpr std::chrono::seconds lane_deadline{20};
+
+/// Whatever goes wrong is said: the node waits for the answer.
+data_loaded load(job_life of, const job& what, const extensions& added) {
+  try {
+    auto loaded = load_data(what, added);
+    if (!loaded)
+      return {of, {}, loaded.error().what};
+    const bool shared = what.cluster.nodes > 1 && what.own_data.name.empty(); // nodes that train together read the same
+    return {of, *loaded, {}, shared ? look_at_data(what.data) : std::vector<file_probe>{}};
+  } catch (const std::exception& e) {
+    return {of, {}, e.what()};
+  }
+}
+
+protocols::protocol protocol_of(const job& what, const extensions& added) {
+  auto found = protocols::find_protocol(what.protocol.name, added.protocols);
+  TROUPE_ASSERT(found); // the node has looked whether there is one
+  return *std::move(found);
+}
+
+} // namespace
+
+node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order)
+    : self_(self), where_(where), what_(order.what), number_(order.self), of_{order.job_key, order.life},
+      coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(what_, where.added)),
+      tree_(protocols::holder_tree(what_.cluster.workers, what_.cluster.shards, what_.protocol.fan_in)),
+      traces_devices_(order.trace), trace_(std::make_shared<tracer>(order.trace)) {
+  if (what_.cluster.nodes > 1)
+    open_lanes();
+  if (coordinator_)
+    self_->monitor(coordinator_);
+  // Reading or drawing the data takes seconds: not on this actor's thread.
+  self_->spawn<caf::detached>([me = node_control{self_}, of = of_, what = what_, added = where_.added](caf::event_based_actor*) {
+    caf::anon_send(me, load(of, what, added));
+  });
+}
+
+node_job::~node_job() {
+  auto end = [this](const auto& actor) {
+    self_->demonitor(actor);
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  };
+  for (const auto& [number, worker] : roles_.workers)
+    end(worker);
+  for (const auto& [number, holder] : roles_.holders)
+    end(holder);
+  if (roles_.evaluator)
+    end(roles_.evaluator);
+  if (coordinator_)
+    self_->demonitor(coordinator_);
+  if (router_)
+    router_->clear();
+  if (hub_)
+    hub_->leave(); // proxies that have not ended yet have it too
+  const auto stopped = failure("the job has been stopped");
+  if (preparing_.pending())
+    preparing_.deliver(stopped);
+  if (starting_.pending())
+    starting_.deliver(stopped);
+}
+
+void node_job::open_lanes() {
+  router_ = std::make_shared<lane_router>(node_control{self_}, of_, where_.refused);
+  net::lane_options options;
+  options.self = net::node_id{number_};
+  options.job_key = of_.job_key;
+  options.host = where_.host;
+  options.port = where_.lane_port;
+  options.listens = number_ != 0; // of two nodes the one with the lower number connects
+  options.security = where_.security;
+  options.names = names_;
+  options.credit_bytes = where_.credit_bytes;
+  options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
+  hub_ = net::lane_hub::open(options, router_);
+}
+
+caf::result<node_prepared> node_job::prepared() {
+  preparing_ = self_->make_response_promise<node_prepared>();
+  return preparing_;
+}
+
+void node_job::on_data(const data_loaded& msg) {
+  if (msg.of != of_ || !preparing_.pending())
+    return;
+  if (!msg.error.empty()) {
+    self_->doing.failed(msg.error);
+    preparing_.deliver(failure(msg.error));
+    return;
+  }
+  data_ = msg.data;
+  auto built = build_model(what_, data_.train->sample(), data_.train->classes(), where_.added);
+  if (!built) {
+    preparing_.deliver(to_caf(built.error()));
+    return;
+  }
+  net_ = std::make_shared<const model>(std::move(*built));
+  shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(what_.cluster.shards));
+  self_->doing.enter("is prepared");
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files,
+                                   number_ == 0 ? data_.scaling : data_scaling{}});
+}
+
+caf::result<void> node_job::start(const job_places& places) {
+  if (!net_)
+    return failure("a job must be prepared before it is started");
+  places_ = places;
+  try {
+    spawn_roles();
+  } catch (const std::exception& e) {
+    return failure(e.what());
+  }
+  for (const auto& node : places_.nodes)
+    dial(node.node);
+  starting_ = self_->make_response_promise<void>();
+  self_->doing.enter("opens lanes");
+  if (lanes_ready())
+    started();
+  return starting_;
+}
+
+void node_job::started() {
+  self_->doing.enter("runs");
+  starting_.deliver();
+}
+
+std::set<std::uint32_t> node_job::lanes_needed() const {
+  std::set<std::uint32_t> with_holders;
+  for (const auto& place : places_.holders)
+    with_holders.insert(place.node);
+  std::set<std::uint32_t> needed;
+  for (const auto& node : places_.nodes)
+    if (node.node != number_ && (centreless() || with_holders.contains(node.node) || with_holders.contains(number_)))
+      needed.insert(node.node);
+  return needed;
+}
+
+bool node_job::lanes_ready() const {
+  auto needed = lanes_needed();
+  return std::includes(lanes_up_.begin(), lanes_up_.end(), needed.begin(), needed.end());
+}
+
+void node_job::on_lane(const lane_event& msg) {
+  if (msg.of != of_)
+    return;
+  if (msg.up)
+    lanes_up_.insert(msg.peer);
+  else
+    lanes_up_.erase(msg.peer);
+  if (!msg.up && renewed_.erase(msg.peer) != 0)
+    return dial(msg.peer);
+  if (!msg.up)
+    self_->doing.failed(fmt::format("the lane to node {} closed: {}", name_of(msg.peer), msg.reason));
+  if (starting_.pending()) {
+    if (!msg.up)
+      starting_.deliver(failure(fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
+    else if (lanes_ready())
+      started();
+    return;
+  }
+  if (!msg.up) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
+    for (const auto& worker : places_.workers)
+      if (worker.node == msg.peer && !roles_.holders.empty())
+        self_->send(coordinator_,
+                    role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+    for (const auto& holder : places_.holders)
+      if (holder.node == msg.peer)
+        self_->send(coordinator_,
+                    role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+  }
+}
+
+void node_job::on_back(const node_place& msg) {
+  if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
+    return;
+  places_.nodes[msg.node] = msg;
+  if (lanes_up_.contains(msg.node)) { // its end has not been noticed here
+    renewed_.insert(msg.node);
+    hub_->close(net::node_id{msg.node}, "its node was restarted");
+  } else {
+    dial(msg.node);
+  }
+}
+
+/// Of two nodes the one with the lower number connects.
+void node_job::dial(std::uint32_t peer) {
+  const auto& to = places_.nodes[peer];
+  if (number_ < peer && lanes_needed().contains(peer))
+    hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline);
+}
+
+void node_job::on_down(const caf::down_msg& msg) {
+  const auto is_it = [&](const auto& actor) { return actor && actor.address() == msg.source; };
+  if (const auto at = std::ranges::find_if(shown_, is_it, &shown_actor::actor); at != shown_.end())
+    note_end(std::string{at->id}, explain(msg.reason));
+  auto report = [&](bool is_worker, std::uint32_t index) {
+    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), of_.life});
+  };
+  for (const auto& [number, worker] : roles_.workers)
+    if (is_it(worker))
+      report(true, number);
+  for (const auto& [number, holder] : roles_.holders)
+    if (is_it(holder))
+      report(false, number);
+  if (is_it(roles_.evaluator))
+    self_->send(coordinator_, stop_job{true, "the evaluator failed: " + explain(msg.reason)});
+}
+
+void node_job::note_end(const std::string& id, const std::string& why) {
+  for (auto& each : shown_)
+    if (each.id == id || each.watched_by == id)
+      each.ended = why;
+}
+
+caf::result<void> node_job::carry_out(const role_order& msg) {
+  const auto refuse = [&](const std::string& why) { return failure(fmt::format("{} {} {}", msg.role, msg.index, why)); };
+  if (msg.what == role_verb::restart) {
+    if (msg.role != "worker")
+      return refuse("cannot be restarted");
+    try {
+      restart_worker(msg.index, msg.life);
+    } catch (const std::exception& e) {
+      return failure(e.what());
+    }
+    return caf::unit;
+  }
+  auto obeys = [&](const auto& role) {
+    if (msg.what == role_verb::kill)
+      self_->send_exit(role, failure("killed by the operator"));
+    else
+      self_->send(role, stand_still{msg.what == role_verb::pause});
+    return caf::unit;
+  };
+  if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
+    return obeys(worker->second);
+  if (const auto holder = roles_.holders.find(msg.index);
+      (msg.role == "shard" || msg.role == "aggregator") && holder != roles_.holders.end())
+    return obeys(holder->second);
+  if (msg.role == "evaluator" && roles_.evaluator)
+    return obeys(roles_.evaluator);
+  return refuse("is not here");
+}
+
+holder_control node_job::lead() const {
+  const auto lead = roles_.holders.find(0);
+  return lead == roles_.holders.end() ? holder_control{} : lead->second;
+}
+
+std::string node_job::name_of(std::uint32_t node) const {
+  return node < names_.size() ? names_[node] : std::to_string(node);
+}
+
+void node_job::describe(actor_report& out) const {
+  out.watched_by = "coordinator 0";
+  if (starting_.pending()) {
+    for (auto peer : lanes_needed())
+      if (!lanes_up_.contains(peer))
+        out.waits_for.push_back("node " + name_of(peer));
+    out.waits_on = "a lane";
+  }
+  out.fields = {
+      {"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
+}
+
+node_totals node_job::totals() const {
+  node_totals out{.computed_ns = meter_->computed_ns, .emulated_ns = meter_->emulated_ns};
+  for (const auto& lane : lanes()) {
+    out.bytes_sent += lane.bytes_sent;
+    out.bytes_received += lane.bytes_received;
+  }
+  return out;
+}
+
+/// Those that live here, and what the model is made of.
+shards_view node_job::shards() const {
+  shards_view out;
+  if (!net_)
+    return out;
+  for (const auto& slot : net_->layout().slots)
+    out.parameters.push_back(
+        {slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+  for (const auto& [index, shard] : roles_.shards) {
+    const auto range = shard_ranges_[index];
+    out.shards.push_back(
+        {index, static_cast<std::uint64_t>(range.begin), static_cast<std::uint64_t>(range.end), name_of(number_), shard});
+  }
+  return out;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a job's roles go.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "actors/node/node_devices.hpp"
+#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "kernels/assert.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Each node as often as it has devices for workers, as far as there are workers: so that none of them is left out.
+std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, const std::vector<std::vector<std::string>>& devices,
+                                    std::size_t workers) {
+  std::vector<std::size_t> times;
+  for (auto node : nodes)
+    times.push_back(std::max<std::size_t>(devices[node].size(), 1));
+  for (auto all = std::reduce(times.begin(), times.end()); all > std::max(nodes.size(), workers); --all)
+    --*std::ranges::max_element(times);
+  std::vector<std::uint32_t> turns;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    turns.insert(turns.end(), times[i], nodes[i]);
+  return turns;
+}
+
+/// Of a node's devices one for each of its roles, in turn; empty: the job's.
+class device_turns {
+public:
+  device_turns(const std::vector<member_node>& nodes, const std::string& wanted) : wanted_(wanted), given_(nodes.size()) {
+    for (const auto& node : nodes)
+      devices.push_back(matching_devices(node.devices, wanted));
+  }
+  std::string next(std::uint32_t node) {
+    const auto& of = devices[node];
+    return of.empty() || of.front() == wanted_ ? std::string{} : of[given_[node]++ % of.size()];
+  }
+  std::vector<std::vector<std::string>> devices{}; ///< by node
+
+private:
+  const std::string wanted_;
+  std::vector<std::size_t> given_;
+};
+
+} // namespace
+
+job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
+  job_places places;
+  auto count = static_cast<std::uint32_t>(nodes.size());
+  for (std::uint32_t i = 0; i < count; ++i)
+    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
+  const auto all_with = [&nodes](bool member_node::*role) {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].*role)
+        found.push_back(i);
+    return found;
+  };
+  auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
+  const bool apart = what.cluster.where == placement::separate && count > 1;
+  if (apart)
+    if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
+      shards = {0};
+  if (shards.empty() || shards.front() != 0)
+    shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
+  if (apart) {
+    auto rest = workers;
+    std::erase_if(rest, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
+    if (!rest.empty())
+      workers = std::move(rest);
+  }
+  TROUPE_ASSERT(!workers.empty()); // `choose_gang` sees to it
+  // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
+  device_turns for_workers{nodes, what.compute.device}, for_holders{nodes, what.compute.shard_device};
+  const auto turns = turns_of(workers, for_workers.devices, what.cluster.workers);
+  for (std::uint32_t w = 0; w < what.cluster.workers; ++w) {
+    const auto node = turns[std::uint64_t{w} * turns.size() / what.cluster.workers];
+    places.workers.push_back({w, node, for_workers.next(node)});
+  }
+  for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
+    auto number = holder.self.value;
+    std::uint32_t node = 0;
+    if (holder.is_shard)
+      node = shards[number % shards.size()];
+    else if (!holder.workers.empty())
+      node = places.workers[holder.workers.begin()->value].node;
+    else
+      node = places.holders[holder.children.front().value].node;
+    places.holders.push_back({number, node, for_holders.next(node)});
+  }
+  return places;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a node sees around itself.
+#include "actors/node/probe.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include "actors/version.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/wire/codec.hpp"
+#include "tensor/data/byte_source.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+/// Reads the whole file; a disk is slower than the digest. Others name the path: neither a device without an end nor a pipe that
+/// nobody writes to may hold the reader.
+file_probe look_at(const std::filesystem::path& path, const std::stop_token& ends) {
+  file_probe seen{.path = path.string()};
+  const auto refuse = [&seen](std::string why) {
+    seen.bytes = 0;
+    seen.wrong = std::move(why);
+    return seen;
+  };
+  const auto too_large = fmt::format("has more than {} bytes, the most that is read", max_data_bytes);
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (is_directory(status))
+    return refuse("is a folder");
+  if (exists(status) && !is_regular_file(status))
+    return refuse("is no regular file");
+  if (is_regular_file(status) && std::filesystem::file_size(path, ignored) > max_data_bytes && !ignored)
+    return refuse(too_large);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
+  std::vector<char> block(1U << 20U);
+  while (in && seen.bytes <= max_data_bytes && !ends.stop_requested()) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    EVP_DigestUpdate(digest.get(), block.data(), static_cast<std::size_t>(in.gcount()));
+    seen.bytes += static_cast<std::uint64_t>(in.gcount());
+  }
+  if (ends.stop_requested())
+    return refuse("was not read to its end: the node ends");
+  if (seen.bytes > max_data_bytes) // it grows
+    return refuse(too_large);
+  if (!in.eof())
+    return refuse(errno == 0 ? "cannot be read" : std::strerror(errno));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned int count = 0;
+  EVP_DigestFinal_ex(digest.get(), bytes.data(), &count);
+  seen.sha256 = fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + count, ""));
+  return seen;
+}
+
+} // namespace
+
+std::string difference(const file_probe& file, const file_probe& there, const std::string& node) {
+  return fmt::format("{} differs from node {}'s ({} bytes, SHA-256 {}..., there {} bytes, {}...); copy one of them to all nodes",
+                     file.path, node, file.bytes, file.sha256.substr(0, 8), there.bytes, there.sha256.substr(0, 8));
+}
+
+std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends) {
+  std::vector<file_probe> seen;
+  for (const auto& path : data_files(data))
+    seen.push_back(look_at(path, ends));
+  return seen;
+}
+
+std::int64_t wall_clock_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+node_probe look_around(const probe_query& what, const std::stop_token& ends) {
+  node_probe seen{
+      .version = version, .lane_version = protocols::wire::protocol_version, .pid = static_cast<std::int32_t>(getpid())};
+  for (const auto& device : kernels::list_devices(what.accelerators))
+    seen.devices.push_back({device.name, device.usable, device.reason, device.memory_bytes, device.free_bytes});
+  seen.files = look_at_data(what.data, ends);
+  return seen;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an actor is doing, and how much: kept by its base, for the report that it gives and for those who wait for one.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <caf/actor_cast.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/inspection.hpp"
+#include "actors/roles/training_clock.hpp"
+
+namespace troupe::actors {
+
+/// State and figures of one actor. The actor's own thread writes; `glimpse` may be called on any, for an actor that is in a
+/// handler cannot answer. Entering a state that it is in changes nothing.
+class activity {
+public:
+  explicit activity(const char* state = "idle") { enter(state); }
+
+  /// `state`: a literal.
+  void enter(const char* state) {
+    if (std::string_view{state} != state_.load(std::memory_order_relaxed))
+      again(state);
+  }
+  /// The same state, begun anew.
+  void again(const char* state) {
+    state_.store(state, std::memory_order_relaxed);
+    since_ns_.store(steady_ns(), std::memory_order_relaxed);
+  }
+  /// What went wrong and did not end the actor.
+  void failed(std::string why) { last_error_ = std::move(why); }
+
+  /// What it says of itself, but for what its role adds. `waiting`: messages in its mailbox.
+  actor_report report(std::size_t waiting) const {
+    auto out = glimpse();
+    const auto now = steady_ns();
+    const auto seconds = static_cast<double>(std::max<std::int64_t>(1, now - recent_.at_ns)) * 1e-9;
+    const auto here = now - running_since_ns_.load(std::memory_order_relaxed); // of the run that asks
+    out.mailbox = waiting;
+    out.messages -= std::min(out.messages, out.mailbox);
+    out.messages_per_s = static_cast<double>(received_.load(std::memory_order_relaxed) - recent_.messages) / seconds;
+    out.busy = std::clamp(static_cast<double>(busy_ns_.load(std::memory_order_relaxed) + here - recent_.busy_ns) * 1e-9 / seconds,
+                          0.0, 1.0);
+    out.last_error = last_error_;
+    return out;
+  }
+
+  /// What can be seen of it on any thread.
+  actor_report glimpse() const {
+    actor_report out;
+    const auto now = steady_ns();
+    const auto running_since = running_since_ns_.load(std::memory_order_relaxed);
+    out.state = state_.load(std::memory_order_relaxed);
+    out.since_s = static_cast<double>(now - since_ns_.load(std::memory_order_relaxed)) * 1e-9;
+    out.messages = received_.load(std::memory_order_relaxed);
+    out.handler_s = running_since == 0 ? 0 : static_cast<double>(now - running_since) * 1e-9;
+    return out;
+  }
+
+  // By the actor's base. A run handles what is in the mailbox, so many messages at most: one that is never empty does not hide
+  // for how long a handler takes.
+  static constexpr std::size_t messages_per_run = 32;
+
+  void received() { received_.fetch_add(1, std::memory_order_relaxed); }
+  /// The time, to be handed to `ended`.
+  std::int64_t begins() {
+    const auto now = steady_ns();
+    if (now - last_.at_ns >= window_ns) {
+      recent_ = last_;
+      last_ = {now, busy_ns_.load(std::memory_order_relaxed), received_.load(std::memory_order_relaxed)};
+    }
+    running_since_ns_.store(now, std::memory_order_relaxed);
+    return now;
+  }
+  /// Another thread may have begun the next run already: it is the actor's own no more.
+  void ended(std::int64_t began) {
+    busy_ns_.fetch_add(steady_ns() - began, std::memory_order_relaxed);
+    running_since_ns_.compare_exchange_strong(began, 0, std::memory_order_relaxed);
+  }
+
+private:
+  /// Figures at some time.
+  struct mark {
+    std::int64_t at_ns = steady_ns(), busy_ns = 0;
+    std::uint64_t messages = 0;
+  };
+  static constexpr std::int64_t window_ns = 1'000'000'000; ///< rates are of this last time, or a little more
+
+  std::atomic<const char*> state_{""};
+  std::atomic<std::int64_t> since_ns_{0}, running_since_ns_{0}, busy_ns_{0};
+  std::atomic<std::uint64_t> received_{0};
+  mark recent_, last_;
+  std::string last_error_;
+};
+
+/// Part of every actor that answers inspect_query.
+struct measured {
+  virtual ~measured() = default;
+  activity doing;
+};
+
+/// The base of an actor with interface `Handle`: counts its messages and the time in its handlers, one clock reading before a run
+/// and one behind it.
+template <class Handle>
+class measured_actor : public Handle::impl, public measured {
+public:
+  using Handle::impl::enqueue;
+  explicit measured_actor(caf::actor_config& config) : Handle::impl(config) {}
+
+  bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit* on) override {
+    doing.received();
+    return Handle::impl::enqueue(std::move(what), on);
+  }
+  caf::resumable::resume_result resume(caf::execution_unit* on, std::size_t most) override {
+    const auto began = doing.begins();
+    const auto how = Handle::impl::resume(on, std::min<std::size_t>(most, activity::messages_per_run));
+    doing.ended(began);
+    return how;
+  }
+  actor_report report() { return doing.report(this->mailbox().size()); }
+};
+
+/// For a state: what it is constructed with, and what is spawned.
+template <class Handle>
+using measured_pointer = measured_actor<Handle>*;
+template <class Handle, class State>
+using measured_impl = caf::stateful_actor<State, measured_actor<Handle>>;
+
+/// What can be seen from outside of an actor of this process that does not answer; false: nothing.
+template <class Actor>
+bool glimpse(const Actor& actor, actor_report& out) {
+  const auto* seen = dynamic_cast<const measured*>(caf::actor_cast<caf::abstract_actor*>(actor));
+  if (seen != nullptr)
+    out = seen->doing.glimpse();
+  return seen != nullptr;
+}
+
+} // namespace troupe::actors

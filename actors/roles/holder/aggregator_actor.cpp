@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The aggregator's handlers.
+#include "actors/roles/holder/aggregator_actor.hpp"
+
+#include "actors/errors.hpp"
+#include "actors/roles/standing_still.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
+    : self_(self), setup_(std::move(setup)), core_(setup_.landing, setup_.queue), bound_(*this, setup_.place),
+      clock_(setup_.wall), timers_(clock_,
+                                   [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                                     self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+                                   }),
+      incoming_(setup_.link, clock_, timers_) {
+  end_with_reason(*self, std::string{setup_.queue->name()});
+  self->doing.enter("collects");
+}
+
+holder_control::behavior_type aggregator_state::make_behavior() {
+  return {
+      [this](const wire::push_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::push_end& end) { arrive(core_.add(end)); },
+      [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
+      [](const protocols::arrival&) {}, // the lead's
+      [this](const protocols::close& msg) { bound_.on(msg); },
+      [this](const protocols::send_order& msg) { bound_.on(msg); },
+      [this](const protocols::drop_order& msg) { bound_.on(msg); },
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const protocols::plan& msg) {
+        if (msg.epoch == protocols::plan_epoch{1})
+          run(clock_, timers_, true);
+        bound_.on(msg);
+      },
+      [this](const protocols::worker_down& msg) {
+        core_.forget(msg);
+        bound_.on(msg);
+      },
+      [this](const protocols::holder_down& msg) { bound_.on(msg); },
+      [this](pause_order) { run(clock_, timers_, false); },
+      [this](const protocols::resume_order&) { run(clock_, timers_, true); },
+      [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
+      [](const protocols::fetch_order&) {},
+      [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const protocols::expired& msg) { timers_.fire(msg.timer); },
+      [this](protocols::version ver) { summed(ver); },
+      [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
+      [this](const wire::push_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+      [this](const wire::partial_part& head, const device_tensor& payload) { arrive(core_.add(head, payload)); },
+  };
+}
+
+/// Once it has all that its round can be made of, the lead is who closes that.
+actor_report aggregator_state::report() const {
+  auto out = self_->report();
+  const auto round = bound_.machine().current().value + 1;
+  const auto children = bound_.machine().children_missing();
+  const auto workers = bound_.machine().workers_missing();
+  if (!pending_.empty()) {
+    out.state = "sums";
+  } else if (incoming_.carries()) {
+    out.state = "is behind a slow link";
+    out.waits_on = "what is under way on its emulated link";
+  } else if (!children.empty()) {
+    for (auto child : children)
+      out.waits_for.push_back(fmt::format("aggregator {}", child.value));
+    out.waits_on = fmt::format("sums of round {}", round);
+  } else if (!workers.empty()) {
+    for (auto worker : workers)
+      out.waits_for.push_back(fmt::format("worker {}", worker.value));
+    out.waits_on = fmt::format("gradients of round {}", round);
+  } else {
+    out.waits_for.emplace_back("shard 0");
+    out.waits_on = fmt::format("the end of round {}", round);
+  }
+  out.fields = {{"pushes", std::to_string(core_.came.pushes)}, {"bytes_received", std::to_string(core_.came.bytes)}};
+  return out;
+}
+
+/// A push, or a child's sum, has arrived when the emulated link, if there is one, has let it through.
+template <class Message>
+void aggregator_state::arrive(std::optional<complete<Message>> what) {
+  if (!what)
+    return;
+  const auto bytes = what->bytes();
+  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
+  if (incoming_.delays())
+    incoming_.send(bytes, std::move(hear));
+  else
+    hear();
+}
+
+void aggregator_state::apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&) {
+  throw std::logic_error("an aggregator was asked to apply");
+}
+
+void aggregator_state::broken(const std::string& what) {
+  self_->doing.failed(what);
+}
+
+void aggregator_state::forward(const protocols::close& round, const protocols::operands<tensor>& sum) {
+  auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(round.ver), std::ssize(sum)}};
+  gathered_terms terms(sum);
+  pending_sum next;
+  next.ver = round.ver;
+  if (!terms.terms.empty()) {
+    next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
+    setup_.queue->enqueue(kernels::weighted_sum{.terms = terms.terms, .y = next.sum.as<float>(), .count = setup_.floats});
+  }
+  next.terms = std::move(terms.tensors);
+  next.mark = core_.held.mark();
+  pending_.push_back(std::move(next));
+  watch_.begin(&*self_, *setup_.queue);
+  setup_.queue->notify([me = holder_control{self_}, ver = round.ver, span = std::move(span)] {
+    span.end();
+    caf::anon_send(me, ver);
+  });
+}
+
+void aggregator_state::summed(protocols::version ver) {
+  if (pending_.empty() || pending_.front().ver != ver)
+    return;
+  auto done = std::move(pending_.front());
+  pending_.pop_front();
+  self_->doing.again("collects");
+  core_.held.passed(done.mark);
+  for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
+    const auto& parent = peers_->holders[setup_.place.parents[i].value];
+    wire::partial_part head{setup_.place.parents[i], setup_.place.self, ver, {}, done.sum.empty()};
+    if (head.empty) {
+      caf::anon_send(parent, head, kernels::buffer{});
+      continue;
+    }
+    for (auto part : setup_.partitions[i]) {
+      head.where = {part.begin, part.end};
+      send_part(head, done.sum.slice(static_cast<std::size_t>(part.begin) * sizeof(float),
+                                     static_cast<std::size_t>(part.size()) * sizeof(float)));
+    }
+  }
+}
+
+void aggregator_state::send_part(const wire::partial_part& head, const kernels::buffer& part) {
+  const auto& parent = peers_->holders[head.to.value];
+  if (setup_.queue->on_host())
+    caf::anon_send(parent, head, part);
+  else if (auto near = peers_->near_holders.find(head.to); near != peers_->near_holders.end())
+    caf::anon_send(near->second, head, device_tensor{part, std::string{setup_.queue->name()}});
+  else
+    core_.fetch(part, [parent, head](const kernels::buffer& landed) { caf::anon_send(parent, head, landed); });
+}
+
+} // namespace troupe::actors

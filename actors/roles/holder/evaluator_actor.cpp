@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The evaluator's handlers.
+#include "actors/roles/holder/evaluator_actor.hpp"
+
+#include <algorithm>
+
+#include "actors/errors.hpp"
+#include "actors/roles/standing_still.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+constexpr std::int64_t rows_at_once = 500;
+
+}
+
+evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
+    : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
+      test_(setup_.data.test, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }),
+      train_(setup_.data.train, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }) {
+  end_with_reason(*self, std::string{setup_.queue->name()});
+  plan_ = value_or_throw(plan::compile(*setup_.net, *setup_.queue,
+                                       {.max_rows = rows_at_once, .training = false, .capture = !setup_.queue->on_host()}));
+  setup_.train_samples = std::min(setup_.train_samples, setup_.data.train->size());
+}
+
+evaluator_actor::behavior_type evaluator_state::make_behavior() {
+  return {
+      [this](const wire::params_part& head, const kernels::buffer& payload) {
+        setup_.landing->add(head.what.key, {head.where.begin, head.where.end}, payload);
+        auto whole = setup_.landing->take(head.what.key);
+        if (head.from == protocols::holder_id{0})
+          ver_ = head.what.ver; // the lead shard's
+        if (!whole)
+          return;
+        setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
+        evaluate(ver_, std::move(*whole));
+      },
+      [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
+      [this](const peers_ptr& peers) { peers_ = peers; },
+      [this](const inspect_query&) { return report(); },
+      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const protocols::plan& msg) {
+        setup_.from_workers->drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
+        evaluate(collection_.on(msg));
+      },
+      [this](const protocols::fetch_order& msg) { evaluate(collection_.on(msg)); },
+      [this](compute_finished) {
+        const auto& outcome = plan_->outcome();
+        auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
+        sum.loss_sum += outcome.loss_sum;
+        sum.rows += outcome.rows;
+        sum.correct += outcome.correct;
+        next_batch();
+      },
+  };
+}
+
+actor_report evaluator_state::report() const {
+  auto out = self_->report();
+  out.fields = {{"version", std::to_string(ver_.value)}};
+  if (!collection_.collects())
+    return out;
+  for (const auto& who : collection_.missing())
+    out.waits_for.push_back("worker " + std::to_string(who.worker.value));
+  out.waits_on = "replicas of version " + std::to_string(collection_.collected().value);
+  return out;
+}
+
+void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
+  std::optional<kernels::buffer> replica;
+  if (head.where.begin < head.where.end) {
+    const peer_key key{head.what.from, head.what.round};
+    setup_.from_workers->add(key, {head.where.begin, head.where.end}, payload);
+    replica = setup_.from_workers->take(key);
+    if (!replica)
+      return;
+  }
+  evaluate(collection_.on(head.what, std::move(replica)));
+}
+
+/// None yet: nothing to do.
+void evaluator_state::evaluate(std::optional<collection::average> whole) {
+  if (!whole)
+    return;
+  kernels::buffer mean;
+  if (!whole->terms.empty()) {
+    std::vector<kernels::term> terms;
+    for (const auto& part : whole->terms)
+      terms.push_back({part.what.as<const float>(), part.weight});
+    const auto bytes = whole->terms.front().what.bytes();
+    mean = setup_.queue->allocate_host(bytes);
+    host_queue_->enqueue(
+        kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});
+  }
+  made_ = std::move(whole->made);
+  evaluate(whole->ver, std::move(mean));
+}
+
+void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameters) {
+  self_->doing.again("evaluates");
+  ver_ = ver;
+  span_ = open_span{setup_.trace, span_kind::evaluate, 0, {signed_of(ver)}};
+  parameters_ = std::move(parameters);
+  caf::anon_send(peers_->coordinator, collected{ver, parameters_, made_});
+  on_queue_ = parameters_;
+  if (!setup_.queue->on_host()) {
+    on_queue_ = setup_.queue->allocate(parameters_.bytes());
+    setup_.queue->stage(on_queue_.data(), parameters_.data(), parameters_.bytes());
+  }
+  done_ = 0;
+  of_test_ = of_train_ = {};
+  next_batch();
+}
+
+void evaluator_state::next_batch() {
+  auto tests = test_.data().size();
+  if (done_ == tests + setup_.train_samples) {
+    finish();
+    return;
+  }
+  bool testing = done_ < tests;
+  auto begin = testing ? done_ : done_ - tests;
+  auto end = std::min(begin + rows_at_once, testing ? tests : setup_.train_samples);
+  rows_ = (testing ? test_ : train_).load_in_order(begin, end);
+  done_ += rows_.rows;
+  step_args args;
+  args.parameters = on_queue_.as<const float>();
+  args.x = rows_.x.as<const float>();
+  args.labels = rows_.labels.as<const std::int32_t>();
+  args.rows = rows_.rows;
+  args.done = [me = evaluator_actor{self_}] { caf::anon_send(me, compute_finished{}); };
+  plan_->enqueue_evaluation(args);
+}
+
+void evaluator_state::finish() {
+  self_->doing.enter("idle");
+  std::exchange(span_, {}).end();
+  auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
+  caf::anon_send(peers_->coordinator,
+                 evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
+                            mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_, made_});
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The evaluator: takes one version of the parameters and measures loss and accuracy.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/role.hpp"
+#include "actors/roles/outliving.hpp"
+#include "actors/roles/worker/worker_actor.hpp"
+#include "protocols/binding/replica_collection.hpp"
+#include "tensor/plan.hpp"
+
+namespace troupe::actors {
+
+struct evaluator_setup {
+  data_pair data;
+  std::int64_t train_samples = 5000; ///< the first so many of the training set give train_loss
+  std::shared_ptr<const model> net;
+  std::shared_ptr<kernels::backend> queue;
+  std::shared_ptr<params_assembler> landing;
+  std::shared_ptr<peer_assembler> from_workers;
+  tracer_ptr trace{};
+};
+
+/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
+/// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a
+/// time is enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU. What comes, and
+/// what it reports, is in host memory, on a device too.
+class evaluator_state {
+public:
+  static inline const char* name = "troupe.evaluator";
+
+  evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup);
+  evaluator_actor::behavior_type make_behavior();
+  const std::shared_ptr<kernels::backend>& queue() const { return setup_.queue; }
+
+private:
+  struct tally {
+    double loss_sum = 0;
+    std::int64_t rows = 0, correct = 0;
+  };
+
+  using collection = protocols::replica_collection<kernels::buffer>;
+
+  actor_report report() const;
+  void on_peer(const wire::peer_part& head, const kernels::buffer& payload);
+  void evaluate(std::optional<collection::average> whole);
+  void evaluate(protocols::version ver, kernels::buffer parameters);
+  void next_batch();
+  void finish();
+
+  measured_pointer<evaluator_actor> self_;
+  evaluator_setup setup_;
+  std::unique_ptr<plan> plan_;
+  std::shared_ptr<kernels::backend> host_queue_; ///< for averages
+  batch_loader test_, train_;
+  peers_ptr peers_;
+  collection collection_;
+  // the evaluation under way
+  protocols::version ver_;
+  std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< by those whose replicas it is the average of
+  open_span span_;                                                        ///< of the evaluation under way
+  kernels::buffer parameters_;                                            ///< on the host
+  kernels::buffer on_queue_;                                              ///< the same, in the queue's memory
+  batch rows_;
+  std::int64_t done_ = 0; ///< of the test set, then of the training samples
+  tally of_test_, of_train_;
+};
+
+using evaluator_impl = measured_impl<evaluator_actor, outliving<evaluator_actor, evaluator_state, evaluator_setup>>;
+
+} // namespace troupe::actors

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pushes that are coming in.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "actors/roles/tensor_inbox.hpp"
+#include "protocols/message.hpp"
+#include "protocols/wire/message.hpp"
+
+namespace troupe::actors {
+
+/// A message of which the last part has come, with the tensor that came along; none where it brings none.
+template <class Message>
+struct complete {
+  Message what;
+  std::optional<kernels::buffer> tensor{};
+
+  std::size_t bytes() const { return tensor ? tensor->bytes() : 0; }
+};
+
+using push_assembler = assembler<protocols::push_id>;
+
+/// Joins the partitions and the trailer of each push, in whatever order they come (lanes send small messages first).
+/// A push whose clock is not newer than the newest complete one of the same life is refused: it has been counted.
+class push_inbox {
+public:
+  explicit push_inbox(tensor_inbox<protocols::push_id> parts) : parts_(std::move(parts)) {}
+
+  /// The push if it is complete now.
+  template <class Payload> ///< a buffer in host memory, or a device_tensor
+  std::optional<complete<protocols::push>> add(const protocols::wire::push_part& head, const Payload& payload) {
+    if (is_old(head.id)) { // what a lane has placed for it goes
+      parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
+      return std::nullopt;
+    }
+    if (!parts_.add(head.id, {head.where.begin, head.where.end}, payload))
+      return std::nullopt;
+    return take(head.id);
+  }
+  std::optional<complete<protocols::push>> add(const protocols::wire::push_end& end) {
+    if (is_old(end.what.id))
+      return std::nullopt;
+    trailers_.insert_or_assign(end.what.id, end);
+    return take(end.what.id);
+  }
+  /// Forgets what this worker had begun to send, and refuses what is still to come of this life.
+  void drop(protocols::worker_id worker, protocols::incarnation life) {
+    auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.life <= life; };
+    std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
+    parts_.drop_if(of_the_dead);
+    auto& newest = newest_[worker];
+    newest = std::max(newest, {life, last_clock});
+  }
+
+private:
+  static constexpr protocols::clock_tick last_clock{std::numeric_limits<std::uint64_t>::max()};
+
+  bool is_old(const protocols::push_id& id) const {
+    auto found = newest_.find(id.worker);
+    return found != newest_.end() && std::pair{id.life, id.clock} <= found->second;
+  }
+
+  std::optional<complete<protocols::push>> take(const protocols::push_id& id) {
+    auto trailer = trailers_.find(id);
+    if (trailer == trailers_.end())
+      return std::nullopt;
+    complete<protocols::push> done{trailer->second.what};
+    if (trailer->second.parts > 0) {
+      done.tensor = parts_.take(id);
+      if (!done.tensor)
+        return std::nullopt;
+    }
+    trailers_.erase(trailer);
+    newest_.insert_or_assign(id.worker, std::pair{id.life, id.clock});
+    return done;
+  }
+
+  tensor_inbox<protocols::push_id> parts_;
+  std::map<protocols::push_id, protocols::wire::push_end> trailers_;
+  std::map<protocols::worker_id, std::pair<protocols::incarnation, protocols::clock_tick>> newest_;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The router's and the proxies' translations.
+#include "actors/roles/lane_router.hpp"
+
+#include "actors/roles/overloaded.hpp"
+
+#include <limits>
+
+namespace troupe::actors {
+
+namespace {
+
+flat_range flat(const wire::range& r) {
+  return {r.begin, r.end};
+}
+
+/// Small messages first; then partitions in layer order, for the first layers are needed first (ByteScheduler, SOSP 2019).
+constexpr int small_message = 0;
+int priority_of(const wire::range& where) {
+  return 1 + static_cast<int>(where.begin >> 16);
+}
+/// One for all partitions of a replica: of one sender's replicas one at a time comes in.
+constexpr int replica_priority = std::numeric_limits<int>::max();
+constexpr std::int64_t replica_partition_bytes = 1 << 20;
+
+} // namespace
+
+void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+                      std::shared_ptr<peer_assembler> peers) {
+  std::lock_guard guard{mutex_};
+  workers_[id] = {std::move(actor), std::move(landing), std::move(peers)};
+}
+
+void lane_router::add(protocols::holder_id id, holder_actor actor, holder_landing landing) {
+  std::lock_guard guard{mutex_};
+  holders_[id] = {std::move(actor), std::move(landing)};
+}
+
+void lane_router::clear() {
+  std::lock_guard guard{mutex_};
+  workers_.clear();
+  holders_.clear();
+  owner_ = nullptr;
+}
+
+lane_router::params_role lane_router::find(protocols::worker_id id) const {
+  std::lock_guard guard{mutex_};
+  auto found = workers_.find(id);
+  return found == workers_.end() ? params_role{} : found->second;
+}
+
+lane_router::holder_role lane_router::find(protocols::holder_id id) const {
+  std::lock_guard guard{mutex_};
+  auto found = holders_.find(id);
+  return found == holders_.end() ? holder_role{} : found->second;
+}
+
+void lane_router::on_up(net::node_id peer) {
+  std::lock_guard guard{mutex_};
+  if (owner_)
+    caf::anon_send(owner_, lane_event{of_, peer.value, true, {}});
+}
+
+void lane_router::on_down(net::node_id peer, const std::string& reason) {
+  std::lock_guard guard{mutex_};
+  if (owner_)
+    caf::anon_send(owner_, lane_event{of_, peer.value, false, reason});
+}
+
+kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {
+  return std::visit(overloaded{
+                        [this](const wire::params_part& m) -> kernels::buffer {
+                          auto role = find(m.to);
+                          return role.landing ? role.landing->place(m.what.key, flat(m.where)) : kernels::buffer{};
+                        },
+                        [this](const wire::push_part& m) -> kernels::buffer {
+                          auto role = find(m.to);
+                          return role.landing.pushes ? role.landing.pushes->place(m.id, flat(m.where)) : kernels::buffer{};
+                        },
+                        [this](const wire::partial_part& m) -> kernels::buffer {
+                          auto role = find(m.to);
+                          return role.landing.partials && !m.empty ? role.landing.partials->place({m.from, m.ver}, flat(m.where))
+                                                                   : kernels::buffer{};
+                        },
+                        [this](const wire::peer_part& m) -> kernels::buffer {
+                          auto role = find(m.to);
+                          return role.peers ? role.peers->place({m.what.from, m.what.round}, flat(m.where)) : kernels::buffer{};
+                        },
+                        [](const auto&) -> kernels::buffer { return {}; },
+                    },
+                    head);
+}
+
+void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer payload) {
+  std::visit(overloaded{
+                 [&](const wire::params_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::push_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
+                 [&](const wire::peer_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const auto& m) { caf::anon_send(find(m.to).actor, m.what); },
+             },
+             std::move(msg));
+}
+
+holder_actor::behavior_type holder_proxy_state::make_behavior() {
+  return {
+      [this](wire::push_part& head, const kernels::buffer& payload) {
+        head.to = remote_;
+        auto priority = priority_of(head.where);
+        target_.hub->send(target_.node, head, payload, priority);
+      },
+      [this](wire::push_end& end) {
+        end.to = remote_;
+        target_.hub->send(target_.node, end, {}, small_message);
+      },
+      [this](wire::partial_part& head, const kernels::buffer& payload) {
+        head.to = remote_;
+        target_.hub->send(target_.node, head, payload, priority_of(head.where));
+      },
+      [this](const protocols::arrival& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::arrival>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::close& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::close>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::send_order& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::send_order>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::drop_order& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::drop_order>{remote_, msg}, {}, small_message);
+      },
+  };
+}
+
+params_actor::behavior_type params_proxy_state::make_behavior() {
+  return {
+      [this](const wire::params_part& head, const kernels::buffer& payload) {
+        target_.hub->send(target_.node, head, payload, priority_of(head.where));
+      },
+      [this](wire::peer_part& head, const kernels::buffer& payload) {
+        const auto whole = flat(head.where);
+        if (whole.size() == 0)
+          target_.hub->send(target_.node, head, {}, replica_priority);
+        for (auto part : cut_into_partitions(whole, replica_partition_bytes)) {
+          head.where = {part.begin, part.end};
+          target_.hub->send(target_.node, head,
+                            payload.slice(static_cast<std::size_t>(part.begin - whole.begin) * sizeof(float),
+                                          static_cast<std::size_t>(part.size()) * sizeof(float)),
+                            replica_priority);
+        }
+      },
+  };
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Between lanes and actors: the router hands what comes in to local actors; proxies send what goes out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/node.hpp"
+#include "actors/net/lane.hpp"
+#include "actors/roles/holder/holder_core.hpp"
+#include "actors/roles/worker/worker_actor.hpp"
+
+namespace troupe::actors {
+
+/// Knows the local roles. A message to a role that is not here is dropped: its job is over, or its sender is wrong.
+class lane_router final : public net::lane_handler {
+public:
+  /// `refused`: as on_refused.
+  explicit lane_router(
+      node_control owner, job_life of = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
+      : owner_(std::move(owner)), of_(of), refused_(std::move(refused)) {}
+
+  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+           std::shared_ptr<peer_assembler> peers);
+  void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
+  /// Lets go of every actor.
+  void clear();
+
+  void on_up(net::node_id peer) override;
+  void on_down(net::node_id peer, const std::string& reason) override;
+  kernels::buffer place(net::node_id from, const wire::message& head, std::size_t bytes) override;
+  void on_message(net::node_id from, wire::message msg, kernels::buffer payload) override;
+  void on_refused(const std::string& reason) override { refused_(reason); }
+
+private:
+  struct params_role {
+    params_actor actor;
+    std::shared_ptr<params_assembler> landing;
+    std::shared_ptr<peer_assembler> peers;
+  };
+  struct holder_role {
+    holder_actor actor;
+    holder_landing landing;
+  };
+
+  params_role find(protocols::worker_id id) const;
+  holder_role find(protocols::holder_id id) const;
+
+  mutable std::mutex mutex_;
+  node_control owner_;
+  job_life of_;
+  const std::function<void(const std::string&)> refused_;
+  std::map<protocols::worker_id, params_role> workers_;
+  std::map<protocols::holder_id, holder_role> holders_;
+};
+
+/// Where a proxy sends.
+struct proxy_target {
+  std::shared_ptr<net::lane_hub> hub;
+  net::node_id node;
+};
+
+/// A remote shard or aggregator as a local actor.
+class holder_proxy_state {
+public:
+  static inline const char* name = "troupe.holder-proxy";
+  holder_proxy_state(holder_actor::stateful_pointer<holder_proxy_state>, proxy_target target, protocols::holder_id remote)
+      : target_(std::move(target)), remote_(remote) {}
+  holder_actor::behavior_type make_behavior();
+
+private:
+  proxy_target target_;
+  protocols::holder_id remote_;
+};
+using holder_proxy_impl = holder_actor::stateful_impl<holder_proxy_state>;
+
+/// A remote worker (or the evaluator) as a local actor. A replica is given to it whole and goes in partitions, after everything
+/// that somebody waits for.
+class params_proxy_state {
+public:
+  static inline const char* name = "troupe.worker-proxy";
+  params_proxy_state(params_actor::stateful_pointer<params_proxy_state>, proxy_target target) : target_(std::move(target)) {}
+  params_actor::behavior_type make_behavior();
+
+private:
+  proxy_target target_;
+};
+using params_proxy_impl = params_actor::stateful_impl<params_proxy_state>;
+
+} // namespace troupe::actors

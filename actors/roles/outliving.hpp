@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end of an actor whose queue is still at work.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+
+#include "actors/roles/activity.hpp"
+#include "kernels/backend.hpp"
+
+namespace troupe::actors {
+
+/// Keeps `state` alive until `queue` has run what is enqueued now, or is lost. No thread waits: an actor of its own holds it.
+inline void outlive(caf::actor_system& system, kernels::backend& queue, std::shared_ptr<void> state) {
+  constexpr std::chrono::seconds deadline{10}; // a device that is lost says nothing any more
+  auto keeper = system.spawn([state = std::move(state), deadline](caf::event_based_actor* self) mutable -> caf::behavior {
+    self->delayed_send(self, deadline, std::uint64_t{0});
+    return {[self, state = std::move(state)](std::uint64_t) { self->quit(); }};
+  });
+  try {
+    queue.notify([keeper] { caf::anon_send(keeper, std::uint64_t{0}); });
+  } catch (const kernels::device_error&) {
+    caf::anon_send(keeper, std::uint64_t{0});
+  }
+}
+
+/// The state of an actor that feeds a queue. What its actor enqueued refers to it, so it stays until that has run, even where the
+/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and
+/// has `queue()`.
+template <class Handle, class State, class Setup>
+class outliving {
+public:
+  static inline const char* name = State::name;
+
+  outliving(measured_pointer<Handle> self, Setup setup)
+      : system_(self->home_system()), state_(std::make_shared<State>(self, std::move(setup))) {}
+  outliving(const outliving&) = delete;
+  outliving& operator=(const outliving&) = delete;
+  ~outliving() {
+    if (auto queue = state_->queue(); !queue->on_host())
+      outlive(system_, *queue, std::move(state_));
+  }
+
+  typename Handle::behavior_type make_behavior() { return state_->make_behavior(); }
+
+private:
+  caf::actor_system& system_;
+  std::shared_ptr<State> state_;
+};
+
+} // namespace troupe::actors

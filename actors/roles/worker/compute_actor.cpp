@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The compute actor's handlers.
+#include "actors/roles/worker/compute_actor.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/roles/training_clock.hpp"
+
+namespace troupe::actors {
+
+compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
+    : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
+      replica_(*queue_, setup.local_optimizer, floats_, &held_),
+      gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
+  end_with_reason(*self, std::string{queue_->name()});
+  const bool device = !queue_->on_host();
+  plan_ = value_or_throw(plan::compile(
+      *setup.net, *queue_,
+      {.max_rows = setup.max_rows, .training = true, .capture = device, .report_bytes = device ? setup.report_bytes : 0}));
+  end_with_reason(*self, std::string{queue_->name()},
+                  fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
+                              plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));
+  if (device)
+    inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements());
+}
+
+device_compute_actor::behavior_type compute_state::make_behavior() {
+  return {
+      [this](const compute_request& request) { return begin(request); },
+      [this](const step_request& msg) { replica_.step(msg.gradient, msg.how); },
+      [this](const mix_request& msg) { replica_.mix(msg.terms); },
+      [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
+      [this](const sum_request& msg) { return sum(msg); },
+      [this](compute_finished msg) {
+        held_.passed(msg.mark);
+        if (msg.step == no_step)
+          sum_done();
+        else if (msg.summed)
+          finish();
+        else
+          part_done();
+      },
+      // a device's
+      [this](const bring_request& msg) {
+        if (msg.from_host)
+          queue_->stage(msg.to.data(), msg.from.data(), msg.from.bytes());
+        else
+          queue_->copy(msg.to.data(), msg.from.data(), msg.from.bytes());
+        held_.keep(msg.to);
+        held_.keep(msg.from);
+      },
+      [this](const stage_request& msg) { inputs_->bring(msg.data); },
+      [this](const fetch_request& msg) {
+        queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
+      },
+      [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
+      [this](const inspect_query&) { return report(); },
+  };
+}
+
+caf::result<compute_result> compute_state::begin(const compute_request& request) {
+  promise_ = self_->make_response_promise<compute_result>();
+  request_ = request;
+  asker_ = caf::actor_cast<worker_actor>(self_->current_sender());
+  if (request_.own)
+    request_.parameters = replica_.parameters_for(*request_.own);
+  else
+    replica_.forget_momentum();
+  done_ = {};
+  done_.step = request.step;
+  parts_done_ = 0;
+  started_ns_ = steady_ns();
+  self_->doing.again("computes");
+  enqueue_part();
+  watch_.begin(&*self_, *queue_);
+  return promise_;
+}
+
+caf::result<sum_result> compute_state::sum(const sum_request& msg) {
+  pending_sum next{self_->make_response_promise<sum_result>(), replica_.sum(msg.terms), queue_->allocate(kernels::alignment),
+                   queue_->allocate_host(sizeof(std::int32_t))};
+  queue_->enqueue(kernels::all_finite{.x = next.sum.as<const float>(), .count = floats_, .flag = next.flag.as<std::int32_t>()});
+  queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
+  // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
+  notify({no_step}, true);
+  sums_.push_back(std::move(next));
+  watch_.begin(&*self_, *queue_);
+  return sums_.back().promise;
+}
+
+/// Hears of it once everything enqueued has run.
+void compute_state::notify(compute_finished what, bool first) {
+  what.mark = held_.mark();
+  queue_->notify([me = compute_actor{self_}, what, first] {
+    if (first)
+      caf::anon_send<caf::message_priority::high>(me, what);
+    else
+      caf::anon_send(me, what);
+  });
+}
+
+void compute_state::enqueue_part() {
+  const auto& part = request_.parts[parts_done_];
+  bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.own;
+  const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
+  gradient_ = inputs_ ? gradient_blocks_.take(bytes) : queue_->allocate(bytes);
+  // The callbacks may come on a thread of the device: they only send messages.
+  auto me = compute_actor{self_};
+  auto step = request_.step;
+  step_args args;
+  args.parameters = request_.parameters.as<const float>();
+  args.gradients = gradient_.as<float>();
+  const auto* x = &part.data.x;
+  const auto* labels = &part.data.labels;
+  if (inputs_) {
+    const auto& place = inputs_->use(part.data);
+    x = &place.x;
+    labels = &place.labels;
+    args.staged = true;
+  }
+  args.x = x->as<const float>();
+  args.labels = labels->as<const std::int32_t>();
+  args.rows = part.data.rows;
+  args.key = {.seed = request_.seed, .step = part.data.place};
+  if (alone)
+    args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
+      caf::anon_send(asker, gradient_ready{step, slot, gradients});
+    };
+  args.done = [me, step, mark = held_.mark()] { caf::anon_send(me, compute_finished{step, mark}); };
+  plan_->enqueue_step(args);
+  if (inputs_ && parts_done_ + 1 < request_.parts.size())
+    inputs_->bring(request_.parts[parts_done_ + 1].data);
+}
+
+void compute_state::sum_done() {
+  auto done = std::move(sums_.front());
+  sums_.pop_front();
+  done.promise.deliver(sum_result{std::move(done.sum), *done.finite.as<std::int32_t>() != 0});
+}
+
+/// Adds the part to the sum, in the order of the parts.
+void compute_state::part_done() {
+  const auto& outcome = plan_->outcome();
+  auto weight = request_.parts[parts_done_].weight;
+  done_.loss += outcome.loss_sum; // a sum until the end
+  done_.rows += outcome.rows;
+  done_.finite = done_.finite && outcome.finite;
+  const bool summing = parts_done_ > 0 || weight != 1;
+  if (!summing) {
+    done_.gradients = std::move(gradient_);
+  } else {
+    std::vector<kernels::term> terms;
+    if (parts_done_ == 0)
+      done_.gradients = queue_->allocate(gradient_.bytes());
+    else
+      terms.push_back({done_.gradients.as<const float>(), 1});
+    terms.push_back({gradient_.as<const float>(), weight});
+    queue_->enqueue(kernels::weighted_sum{.terms = terms, .y = done_.gradients.as<float>(), .count = floats_});
+    held_.keep(gradient_);
+  }
+  if (++parts_done_ < request_.parts.size())
+    enqueue_part();
+  else if (inputs_ && summing && !request_.own) // whoever gets the sum reads it at once; the replica's step comes behind it
+    notify({.step = request_.step, .summed = true});
+  else
+    finish();
+}
+
+actor_report compute_state::report() const {
+  auto out = self_->report();
+  out.fields = {{"step", std::to_string(done_.step)}, {"device", std::string{queue_->name()}}};
+  return out;
+}
+
+void compute_state::finish() {
+  if (done_.rows > 0)
+    done_.loss /= static_cast<double>(done_.rows);
+  gradient_ = {};
+  done_.compute_ns = steady_ns() - started_ns_;
+  self_->doing.enter("idle");
+  request_ = {};
+  asker_ = nullptr;
+  promise_.deliver(std::move(done_));
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The compute actor: one queue of one device, and the plan that runs on it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/role.hpp"
+#include "actors/roles/outliving.hpp"
+#include "actors/roles/worker/batch_stage.hpp"
+#include "actors/roles/worker/device_watch.hpp"
+#include "tensor/plan.hpp"
+
+namespace troupe::actors {
+
+struct compute_setup {
+  std::shared_ptr<kernels::backend> queue;
+  std::shared_ptr<const model> net;
+  optimizer_spec local_optimizer;
+  std::int64_t max_rows = 1; ///< of one part
+  /// How much of a gradient is complete before a device halts to say so: a partition, as it is sent.
+  std::int64_t report_bytes = 1 << 20;
+};
+
+/// Enqueues one step at a time, part by part, and answers when the device says that it has run; no thread waits. During the
+/// backward of a step's only part it sends `gradient_ready` to whoever asked. What it is asked about the worker's replica it
+/// enqueues in the order of asking. Spawn it detached on a CPU, whose queue runs work inside the call. A device failure ends the
+/// actor with the reason; whoever monitors it decides.
+///
+/// On a device tensors are brought and fetched as the worker asks, beside what is computed; a step is recorded once for each
+/// batch size and pair of blocks, and replayed.
+class compute_state {
+public:
+  static inline const char* name = "troupe.compute";
+
+  compute_state(measured_pointer<device_compute_actor> self, compute_setup setup);
+  device_compute_actor::behavior_type make_behavior();
+  const std::shared_ptr<kernels::backend>& queue() const { return queue_; }
+
+private:
+  /// A sum that the device has not finished.
+  struct pending_sum {
+    caf::typed_response_promise<sum_result> promise;
+    kernels::buffer sum;
+    kernels::buffer flag, finite; ///< on the device, on the host
+  };
+  static constexpr std::uint64_t no_step = 0; ///< `compute_finished` of a sum: steps count from 1
+
+  caf::result<compute_result> begin(const compute_request& request);
+  caf::result<sum_result> sum(const sum_request& msg);
+  void enqueue_part();
+  void part_done();
+  void finish();
+  void sum_done();
+  actor_report report() const;
+  void notify(compute_finished what, bool first = false);
+
+  measured_pointer<device_compute_actor> self_;
+  std::shared_ptr<kernels::backend> queue_;
+  std::int64_t floats_;
+  std::unique_ptr<plan> plan_;
+  in_flight held_;
+  replica replica_;
+  std::optional<batch_stage> inputs_; ///< of a device
+  recurring_blocks gradient_blocks_;  ///< of a device
+  // the step under way; what it computes with stays alive until it has run
+  compute_request request_;
+  worker_actor asker_;
+  std::size_t parts_done_ = 0;
+  compute_result done_;      ///< its gradients: the sum of the parts that have run
+  kernels::buffer gradient_; ///< of the part that runs
+  std::int64_t started_ns_ = 0;
+  caf::typed_response_promise<compute_result> promise_;
+  std::deque<pending_sum> sums_;
+  device_watch watch_;
+};
+
+using compute_impl = measured_impl<device_compute_actor, outliving<device_compute_actor, compute_state, compute_setup>>;
+
+} // namespace troupe::actors

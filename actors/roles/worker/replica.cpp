@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arithmetic on a worker's own parameters.
+#include "actors/roles/worker/replica.hpp"
+
+namespace troupe::actors {
+
+replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held)
+    : queue_(queue), held_(held), spec_(spec), count_(count) {}
+
+void replica::mix(const std::vector<replica_term>& terms) {
+  replace(own_, sum(terms));
+}
+
+void replica::dual_step(const kernels::buffer& anchor, double rho) {
+  auto rate = static_cast<double>(rho);
+  replace(dual_, sum({{replica_term::source::dual, {}, 1},
+                      {replica_term::source::own, {}, rate},
+                      {replica_term::source::given, anchor, -rate}}));
+}
+
+kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
+  if (terms.size() == 1 && terms.front().weight == 1)
+    return source_of(terms.front());
+  std::vector<kernels::term> parts;
+  for (const auto& term : terms) {
+    parts.push_back({source_of(term).as<const float>(), term.weight});
+    keep(term.what);
+  }
+  auto out = fresh();
+  queue_.enqueue(kernels::weighted_sum{.terms = parts, .y = out.as<float>(), .count = count_});
+  return out;
+}
+
+const kernels::buffer& replica::parameters_for(const local_update& how) {
+  if (how.momentum < 0 || !velocity_)
+    replace(ahead_, {});
+  else
+    replace(ahead_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, how.momentum}}));
+  return ahead_ ? ahead_ : own_;
+}
+
+void replica::step(const kernels::buffer& gradient, const local_update& how) {
+  const auto& at = ahead_ ? ahead_ : own_;
+  std::vector<kernels::term> terms{{gradient.as<const float>(), 1}};
+  if (how.proximal != 0) {
+    terms.push_back({at.as<const float>(), how.proximal});
+    terms.push_back({how.anchor.as<const float>(), -how.proximal});
+  }
+  if (how.dual != 0)
+    terms.push_back({source_of({replica_term::source::dual, {}, 1}).as<const float>(), how.dual});
+  keep(gradient);
+  keep(how.anchor);
+  if (how.momentum >= 0) {
+    if (spec_.weight_decay != 0)
+      terms.push_back({at.as<const float>(), spec_.weight_decay});
+    return step_with_velocity(std::move(terms), how);
+  }
+  if (!optimizer_)
+    optimizer_.emplace(spec_, queue_, count_);
+  // In place where nobody else reads w, and no term is w itself.
+  auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
+  optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
+  replace(own_, out);
+}
+
+/// v = momentum v - lr slope; w += v.
+void replica::step_with_velocity(std::vector<kernels::term> slope, const local_update& how) {
+  for (auto& term : slope)
+    term.weight *= -how.lr;
+  if (velocity_)
+    slope.push_back({velocity_.as<const float>(), how.momentum});
+  auto moved = fresh();
+  queue_.enqueue(kernels::weighted_sum{.terms = slope, .y = moved.as<float>(), .count = count_});
+  replace(velocity_, moved);
+  replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, 1}}));
+  replace(ahead_, {});
+}
+
+void replica::forget_momentum() {
+  if (optimizer_)
+    optimizer_->reset();
+  replace(velocity_, {});
+}
+
+const kernels::buffer& replica::source_of(const replica_term& term) {
+  switch (term.from) {
+  case replica_term::source::own:
+    return own_;
+  case replica_term::source::dual:
+    if (!dual_) {
+      dual_ = fresh();
+      queue_.enqueue(kernels::fill{.y = dual_.as<float>(), .count = count_});
+    }
+    return dual_;
+  case replica_term::source::given:
+    break;
+  }
+  return term.what;
+}
+
+void replica::keep(const kernels::buffer& block) {
+  if (held_)
+    held_->keep(block);
+}
+
+/// What was there is read by what has been enqueued.
+void replica::replace(kernels::buffer& old, kernels::buffer by) {
+  if (!old.shares_block_with(by))
+    keep(old);
+  old = std::move(by);
+}
+
+kernels::buffer replica::fresh() {
+  return queue_.allocate(static_cast<std::size_t>(count_) * sizeof(float));
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker's own parameters, for protocols whose workers take steps themselves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/roles/device.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/binding/operand.hpp"
+#include "tensor/optimizer.hpp"
+
+namespace troupe::actors {
+
+/// A tensor in a sum: somebody else's, the replica's parameters or its dual variable.
+using replica_term = protocols::operand<kernels::buffer>;
+
+/// A step on the replica: at the gradient plus proximal (w - anchor) + dual l. See protocols::local_step.
+struct local_update {
+  kernels::buffer anchor;
+  double proximal = 0, dual = 0;
+  double momentum = -1; ///< Nesterov's, with a velocity of its own, instead of the job's optimizer; -1: the job's
+  double lr = 0;
+};
+
+/// Parameters w, optimizer state and, where a protocol has one, the dual variable l (zero at first), flat, in one queue's
+/// memory. Everything is enqueued. A block that somebody else holds is never written: what was handed out stays as it was.
+class replica {
+public:
+  /// `count` floats. `spec` is the job's optimizer. `held` keeps what is enqueued and not this replica's any more; a queue
+  /// on the host needs none.
+  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held = nullptr);
+
+  const kernels::buffer& parameters() const { return own_; }
+  /// w = sum of terms. A single term of weight 1 is shared, not copied.
+  void mix(const std::vector<replica_term>& terms);
+  /// l += rho (w - anchor).
+  void dual_step(const kernels::buffer& anchor, double rho);
+  /// The sum of terms; a single one of weight 1 is shared.
+  kernels::buffer sum(const std::vector<replica_term>& terms);
+  /// Where the gradient of the next step is to be taken: at w or, with momentum, ahead of it. `step` is next.
+  const kernels::buffer& parameters_for(const local_update& how);
+  /// w = optimizer(w, gradient + ...), at the gradient there.
+  void step(const kernels::buffer& gradient, const local_update& how);
+  /// The optimizer's state back to zero: the steps were taken elsewhere meanwhile.
+  void forget_momentum();
+
+private:
+  const kernels::buffer& source_of(const replica_term& term);
+  void step_with_velocity(std::vector<kernels::term> slope, const local_update& how);
+  kernels::buffer fresh();
+  void keep(const kernels::buffer& block);
+  void replace(kernels::buffer& old, kernels::buffer by);
+
+  kernels::backend& queue_;
+  in_flight* held_;
+  optimizer_spec spec_;
+  std::int64_t count_;
+  kernels::buffer own_, dual_;
+  kernels::buffer velocity_; ///< of steps with a momentum of their own; none: zero
+  kernels::buffer ahead_;    ///< w + momentum v; none: w
+  std::optional<optimizer> optimizer_;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The worker: parameters in, pushes out, as its protocol machine says.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages/role.hpp"
+#include "actors/roles/activity.hpp"
+#include "actors/roles/assembler.hpp"
+#include "actors/roles/emulated_link.hpp"
+#include "actors/roles/holder/push_inbox.hpp"
+#include "actors/roles/training_clock.hpp"
+#include "kernels/assert.hpp"
+#include "protocols/binding/worker_binding.hpp"
+#include "tensor/model.hpp"
+
+namespace troupe::actors {
+
+/// One holder that takes this worker's pushes: its number and the partitions that it takes.
+struct push_target {
+  protocols::holder_id holder;
+  std::vector<flat_range> partitions;
+};
+
+/// What the workers of a process computed for, and what that was made to take.
+struct emulation_meter {
+  std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
+};
+
+struct worker_setup {
+  protocols::worker_id self;
+  protocols::incarnation life{};
+  bool keeps_own = false; ///< the protocol has no centre: the parameters are the workers' own
+  std::uint64_t seed = 1;
+  std::int64_t batch = 1, data_size = 1;
+  optimizer_spec optimizer; ///< of local steps
+  dealing dealt;
+  protocols::inject_spec inject;
+  std::shared_ptr<emulation_meter> meter;
+  std::shared_ptr<const model> net;
+  std::vector<push_target> targets;
+  std::shared_ptr<params_assembler> landing;  ///< the lane's thread reads parameters into it
+  std::shared_ptr<peer_assembler> from_peers; ///< and what other workers send
+  std::shared_ptr<protocols::worker> machine;
+  compute_actor compute;
+  loader_actor loader;
+  tracer_ptr trace;
+  /// Where its compute actor's memory is not the host's: its queue, for memory alone, and the same actor's other half.
+  std::shared_ptr<kernels::backend> device = nullptr;
+  device_compute_actor device_compute = {};
+  wall_clock wall = steady_ns;
+};
+
+/// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
+/// double-buffered by their sendings: the next ones are read from the lane while a step still computes with the last.
+///
+/// Where it computes on a device, parameters go there partition by partition as they come, the next batch while a step computes,
+/// and gradients come back partition by partition; what is for a role beside it on a device goes there from memory to memory.
+///
+/// Where step times are emulated, what a step found out is kept back until its time has passed, in training time; waiting for
+/// its data is part of it. While the job is held nothing that was computed reaches the machine, nor the replica: what is asked
+/// for its parameters then has them as they were before the step.
+class worker_state {
+public:
+  static inline const char* name = "troupe.worker";
+
+  worker_state(measured_pointer<worker_actor> self, worker_setup setup);
+  worker_actor::behavior_type make_behavior();
+
+  // The World of its binding (worker_binding.hpp).
+  using tensor = kernels::buffer;
+  /// A part of a tensor, and where it belongs. Payload: a buffer in host memory, or a device_tensor.
+  template <class Payload>
+  struct piece {
+    flat_range where;
+    Payload data;
+  };
+  template <class Payload>
+  std::optional<tensor> join(const protocols::params& head, const piece<Payload>& part);
+  template <class Payload>
+  std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
+  void adopt(protocols::version ver, const tensor& parameters);
+  void begin(const protocols::compute& what, const protocols::plan& with, const protocols::local_step* own);
+  void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
+  void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
+  void send(const protocols::push& what, std::optional<tensor> gradient);
+  void send(const protocols::push& what, protocols::operands<tensor> sum, bool keep);
+  bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
+  void send(const protocols::send_peer& what);
+  void broken(const std::string& what) { activity_.failed(what); }
+  static constexpr bool checks() { return debug_build; }
+
+private:
+  actor_report report() const;
+  /// At most so many rows at once go through the plan: a longer part is computed in chunks.
+  struct chunk {
+    slice rows;
+    double weight = 1;
+    std::optional<batch> data{};
+  };
+  /// The step under way.
+  struct step_state {
+    protocols::compute what;
+    std::optional<local_update> update;
+    std::vector<chunk> chunks;
+    bool computing = false;
+    protocols::nanoseconds begun = 0;            ///< training time
+    kernels::buffer gradient;                    ///< of a step on the replica
+    std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
+  };
+
+  void start_clock();
+  void on(const protocols::plan& msg);
+  void on_batch(loaded_batch& loaded);
+  void load();
+  void prefetch();
+  void compute();
+  void on_gradient(const gradient_ready& msg);
+  void on_computed(compute_result& result);
+  void compute_failed(const caf::error& e);
+  void finish_step();
+  void send_own(const protocols::send_peer& what, const kernels::buffer& own);
+  void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
+  void fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
+  void send_push(const protocols::push& what, const kernels::buffer& gradient);
+  void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
+  template <class Key>
+  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
+  slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
+
+  measured_pointer<worker_actor> self_;
+  worker_setup setup_;
+  peers_ptr peers_;
+  std::shared_ptr<recurring_blocks> blocks_; ///< of a device: where parameters come in
+  tensor_inbox<std::uint64_t> parameters_in_;
+  tensor_inbox<peer_key> replicas_in_;
+  protocols::worker_binding<worker_state> bound_;
+  kernels::buffer anchor_; ///< adopted last; none once they are pushed
+  step_state step_;
+  std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
+  std::optional<tensor> gradient_;              ///< what that found, where it is to be pushed as it is
+  activity& activity_;
+  protocols::version adopted_;   ///< the parameters' it computes with
+  protocols::clock_tick pushed_; ///< the clock of its newest push
+  std::uint64_t bytes_pushed_ = 0;
+  std::int64_t computed_ns_ = 0;              ///< what the last step took, emulated time counted
+  std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when it was asked for, and for how long its batch was not there then
+  training_clock clock_;
+  training_timers timers_;
+  own_timer step_over_; ///< its emulated time has passed
+  own_timer crash_;
+  emulated_link to_peers_;
+  worker_track track_;
+  std::vector<std::vector<int>> slots_per_partition_;
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
+  std::optional<loaded_batch> next_batch_;
+  std::optional<slice> asked_for_;
+  /// A push that leaves a device, and the host memory that it leaves through.
+  struct {
+    protocols::push_id id;
+    kernels::buffer through;
+  } leaving_;
+};
+
+using worker_impl = measured_impl<worker_actor, worker_state>;
+
+} // namespace troupe::actors

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ports, tried out.
+#include "actors/sockets/ports.hpp"
+
+#include <system_error>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "actors/sockets/socket_options.hpp"
+
+namespace troupe::actors::net {
+
+using boost::asio::ip::tcp;
+
+std::string cannot_listen(const std::string& host, std::uint16_t port) try {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io);
+  listen_at(acceptor, host, port);
+  return {};
+} catch (const std::system_error& e) {
+  return e.what();
+}
+
+bool somebody_listens(const std::string& host, std::uint16_t port) {
+  boost::asio::io_context io;
+  boost::system::error_code failed;
+  const auto ends = tcp::resolver(io).resolve(host, std::to_string(port), failed);
+  tcp::socket socket(io);
+  if (!failed)
+    boost::asio::connect(socket, ends, failed);
+  return !failed;
+}
+
+} // namespace troupe::actors::net

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OpenSSL over a non-blocking socket, without signals, and its errors as words.
+#include "actors/sockets/tls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <sys/socket.h>
+
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+// Until the handshake is done, when whoever it is costs little.
+constexpr std::size_t stranger_bytes = 4U << 10U;
+// The first byte of a TLS connection: a handshake record. No lane begins with it: it would be a frame of over 20 segments.
+constexpr unsigned char handshake_record = 0x16;
+
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+/// A call of the kernel, again when a signal came in between.
+template <class Call>
+ssize_t uninterrupted(const Call& call) {
+  for (;;)
+    if (const ssize_t count = call(); count >= 0 || errno != EINTR)
+      return count;
+}
+
+// -- words
+
+std::string openssl_words() {
+  const unsigned long error = ERR_peek_error();
+  const char* const reason = ERR_reason_error_string(error);
+  if (ERR_SYSTEM_ERROR(error))
+    return std::strerror(ERR_GET_REASON(error));
+  return reason != nullptr ? reason : "an error without a name";
+}
+
+void require(bool good, const std::string& file, const char* what) {
+  if (good)
+    return;
+  const std::string why = openssl_words();
+  ERR_clear_error();
+  throw std::runtime_error(fmt::format("{} is no {} that TLS takes: {}", file, what, why));
+}
+
+} // namespace
+
+/// Sealed bytes on their way. OpenSSL's own sockets raise SIGPIPE and take two calls of the kernel for each record.
+struct tls_session::buffered_socket {
+  explicit buffered_socket(int number) : descriptor(number), come(stranger_bytes) {}
+
+  static buffered_socket& of(BIO* bio) { return *static_cast<buffered_socket*>(BIO_get_data(bio)); }
+
+  static int write(BIO* bio, const char* data, int bytes) {
+    const auto* const from = reinterpret_cast<const std::byte*>(data);
+    auto& waiting = of(bio).waiting;
+    waiting.insert(waiting.end(), from, from + bytes);
+    return bytes;
+  }
+
+  static int read(BIO* bio, char* data, int wanted) {
+    auto& self = of(bio);
+    BIO_clear_retry_flags(bio);
+    if (self.begin == self.end) {
+      const ssize_t count =
+          uninterrupted([&] { return ::recv(self.descriptor, self.come.data(), self.come.size(), MSG_DONTWAIT); });
+      if (count < 0 && would_block())
+        BIO_set_retry_read(bio);
+      if (count == 0)
+        errno = 0; // the end of the stream is no error of the system
+      if (count <= 0)
+        return static_cast<int>(count);
+      self.begin = 0;
+      self.end = static_cast<std::size_t>(count);
+    }
+    const std::size_t bytes = std::min(self.end - self.begin, static_cast<std::size_t>(wanted));
+    std::memcpy(data, self.come.data() + self.begin, bytes);
+    self.begin += bytes;
+    return static_cast<int>(bytes);
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  /// False with errno when the socket did not take everything.
+  bool flush() {
+    while (sent < waiting.size()) {
+      const ssize_t count = uninterrupted(
+          [&] { return ::send(descriptor, waiting.data() + sent, waiting.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT); });
+      if (count < 0)
+        return false;
+      sent += static_cast<std::size_t>(count);
+    }
+    waiting.clear();
+    sent = 0;
+    return true;
+  }
+
+  const int descriptor;
+  std::vector<std::byte> come, waiting;
+  std::size_t begin = 0, end = 0; // of `come`: what OpenSSL has not asked for
+  std::size_t sent = 0;           // of `waiting`
+};
+
+tls_context::tls_context() : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
+  TROUPE_ASSERT(socket_ && context_);
+  BIO_meth_set_write(socket_.get(), tls_session::buffered_socket::write);
+  BIO_meth_set_read(socket_.get(), tls_session::buffered_socket::read);
+  BIO_meth_set_ctrl(socket_.get(), tls_session::buffered_socket::control);
+  SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
+}
+
+tls_context::tls_context(const security& files) : tls_context() {
+  SSL_CTX* const c = context_.get();
+  ERR_clear_error();
+  require(SSL_CTX_load_verify_locations(c, files.ca.c_str(), nullptr) == 1, files.ca, "authority's certificate");
+  require(SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) == 1, files.certificate, "certificate");
+  require(SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) == 1, files.key, "key");
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  // 128 bits are as safe as the P-256 keys that agree on them, and a third faster than 256.
+  SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
+  // A lane is opened once: nothing is resumed.
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(c, 0);
+}
+
+SSL* tls_context::new_connection() const {
+  SSL* const made = SSL_new(context_.get());
+  TROUPE_ASSERT(made != nullptr);
+  return made;
+}
+
+tls_session::tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key)
+    : as_(as), records_per_key_(records_per_key), socket_(std::make_unique<buffered_socket>(descriptor)),
+      ssl_(context.new_connection()) {
+  BIO* const bio = BIO_new(context.socket_.get());
+  TROUPE_ASSERT(bio != nullptr);
+  BIO_set_data(bio, socket_.get());
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_.get(), bio, bio);
+  if (as == role::dials)
+    SSL_set_connect_state(ssl_.get());
+  else
+    SSL_set_accept_state(ssl_.get());
+}
+
+tls_session::~tls_session() = default;
+
+tls_session::outcome tls_session::shake_hands() {
+  const std::lock_guard lock(mutex_);
+  if (as_ == role::accepts && !peeked_)
+    if (const outcome first = peek(); first != outcome::done)
+      return first;
+  ERR_clear_error();
+  const int returned = SSL_do_handshake(ssl_.get());
+  const outcome how = returned == 1 ? outcome::done : judge(returned);
+  // Also when it failed: what is waiting says why.
+  const outcome flushed = flush();
+  if (how == outcome::refused || how == outcome::ended)
+    return how;
+  if (flushed != outcome::done)
+    return flushed;
+  if (how == outcome::done) {
+    socket_->come.resize(batch_bytes);
+    record_.resize(record_bytes);
+    established_ = true;
+  }
+  return how;
+}
+
+/// Looks at the first byte without taking it.
+tls_session::outcome tls_session::peek() {
+  unsigned char first = 0;
+  const ssize_t count = uninterrupted([&] { return ::recv(socket_->descriptor, &first, 1, MSG_PEEK | MSG_DONTWAIT); });
+  if (count < 0 && would_block())
+    return outcome::wants_read;
+  over_ = count <= 0 || first != handshake_record;
+  peeked_ = true;
+  if (count <= 0) {
+    fault_ = count == 0 ? "the peer closed the connection" : std::strerror(errno);
+    return outcome::ended;
+  }
+  if (!over_)
+    return outcome::done;
+  met_plain_peer_ = true;
+  fault_ = "it speaks no TLS; this node takes certificates of its cluster's authority only";
+  return outcome::refused;
+}
+
+tls_session::result tls_session::read(std::span<std::byte> into) {
+  const std::lock_guard lock(mutex_);
+  if (over_)
+    return {outcome::ended, 0};
+  ERR_clear_error();
+  std::size_t bytes = 0;
+  const int returned = SSL_read_ex(ssl_.get(), into.data(), into.size(), &bytes);
+  if (returned == 1)
+    return {outcome::done, bytes};
+  const outcome how = judge(returned);
+  (void)flush(); // an alert
+  return {how, 0};
+}
+
+tls_session::result tls_session::write(std::span<const std::span<const std::byte>> parts) {
+  const std::lock_guard lock(mutex_);
+  if (over_)
+    return {outcome::ended, 0};
+  if (const outcome before = flush(); before != outcome::done)
+    return {before, 0};
+  std::size_t taken = 0;
+  while (socket_->waiting.size() < batch_bytes - record_bytes) {
+    const auto record = next_record(parts, taken);
+    if (record.empty())
+      break;
+    ERR_clear_error();
+    if (records_ >= records_per_key_ && SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+      records_ = 0;
+    std::size_t bytes = 0;
+    if (const int returned = SSL_write_ex(ssl_.get(), record.data(), record.size(), &bytes); returned != 1)
+      return {judge(returned), 0};
+    ++records_;
+    taken += bytes;
+  }
+  const outcome after = flush();
+  return {after == outcome::wants_write ? outcome::done : after, taken};
+}
+
+/// What follows the first `skip` bytes of the parts, in one piece: where it lies, or gathered.
+std::span<const std::byte> tls_session::next_record(std::span<const std::span<const std::byte>> parts, std::size_t skip) {
+  while (!parts.empty() && skip >= parts.front().size()) {
+    skip -= parts.front().size();
+    parts = parts.subspan(1);
+  }
+  if (parts.empty())
+    return {};
+  const auto first = parts.front().subspan(skip);
+  if (first.size() >= record_bytes || parts.size() == 1)
+    return first.first(std::min(first.size(), record_bytes));
+  std::size_t gathered = 0;
+  for (auto part : parts) {
+    part = part.subspan(std::exchange(skip, 0));
+    const std::size_t bytes = std::min(part.size(), record_bytes - gathered);
+    std::memcpy(record_.data() + gathered, part.data(), bytes);
+    gathered += bytes;
+  }
+  return std::span(record_).first(gathered);
+}
+
+bool tls_session::holds_back() const {
+  const std::lock_guard lock(mutex_);
+  return !over_ && !socket_->waiting.empty();
+}
+
+tls_session::outcome tls_session::flush() {
+  if (socket_->flush())
+    return outcome::done;
+  if (would_block())
+    return outcome::wants_write;
+  if (!over_)
+    fault_ = std::strerror(errno);
+  over_ = true;
+  return outcome::ended;
+}
+
+std::string tls_session::peer_name() const {
+  const std::lock_guard lock(mutex_);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
+  if (!certificate)
+    return {};
+  std::array<char, 256> name{};
+  const int length =
+      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
+  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // whole: a NUL in it ends no comparison
+}
+
+std::string tls_session::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+/// After a call that did not succeed; the errors are this thread's latest.
+tls_session::outcome tls_session::judge(int returned) {
+  const int why = errno;
+  switch (SSL_get_error(ssl_.get(), returned)) {
+  case SSL_ERROR_WANT_READ:
+    return outcome::wants_read;
+  case SSL_ERROR_ZERO_RETURN:
+    over_ = true;
+    fault_ = "the peer closed the connection";
+    return outcome::ended;
+  case SSL_ERROR_SYSCALL:
+    over_ = true;
+    fault_ = why != 0 ? std::strerror(why) : "the peer closed the connection";
+    return outcome::ended;
+  default:
+    over_ = true;
+    const bool hung_up = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    fault_ = hung_up ? "the peer closed the connection" : refusal_text(ssl_.get());
+    ERR_clear_error();
+    return hung_up ? outcome::ended : outcome::refused;
+  }
+}
+
+std::string refusal_text(const SSL* connection) {
+  const int reason = ERR_GET_REASON(ERR_peek_error());
+  if (reason > SSL_AD_REASON_OFFSET) // the peer's alert
+    return fmt::format("the peer refuses this node's certificate: {}", SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
+  switch (reason) {
+  case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+    return "it shows no certificate; `troupe certs issue` makes one";
+  case SSL_R_CERTIFICATE_VERIFY_FAILED:
+    switch (const long verdict = SSL_get_verify_result(connection)) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "its certificate is not of this cluster's authority";
+    default:
+      return fmt::format("its certificate is refused: {}", X509_verify_cert_error_string(verdict));
+    }
+  case SSL_R_WRONG_VERSION_NUMBER:
+  case SSL_R_HTTP_REQUEST:
+    return SSL_is_server(connection) == 1
+               ? "it speaks no TLS; this node takes certificates of its cluster's authority only"
+               : "it speaks no TLS: that end has no certificates, or says insecure = true, and this one has";
+  default:
+    return fmt::format("TLS failed: {}", openssl_words());
+  }
+}
+
+} // namespace troupe::actors::net

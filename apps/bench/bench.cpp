@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe bench`: every figure beside what it is measured against.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include <boost/json.hpp>
+#include <caf/actor_system.hpp>
+#include <fmt/format.h>
+
+#include "actors/system.hpp"
+#include "apps/bench/caf.hpp"
+#include "apps/bench/inspect.hpp"
+#include "apps/bench/kernels.hpp"
+#include "apps/bench/lanes.hpp"
+#include "apps/bench/median.hpp"
+#include "apps/bench/step.hpp"
+#include "apps/bench/training.hpp"
+#include "apps/certs/authority.hpp"
+#include "apps/commands.hpp"
+#include "apps/report.hpp"
+#include "kernels/backend.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+std::vector<kernels::kernel_row> measure_kernels(const bench_options& options) {
+  std::vector<kernels::kernel_row> rows;
+  kernels::bench_options how;
+  if (options.tiny)
+    how = {.elements = 1 << 14, .sizes = {64}, .rounds = 5, .round_seconds = 0};
+  const auto queue = kernels::open_backend({.device = options.backend, .threads = 1});
+  if (!queue->on_host())
+    rows = kernels::bench_products(options.backend, how);
+  for (kernels::kernel_row& row : kernels::bench_kernels(*queue, how))
+    rows.push_back(std::move(row));
+  return rows;
+}
+
+int bench_kernels(const bench_options& options) {
+  std::vector<std::vector<std::string>> rows{{"operation", "shape", "arithmetic", "GFLOP/s", "GB/s", "of its reference"}};
+  boost::json::array ops;
+  for (const kernels::kernel_row& row : measure_kernels(options)) {
+    rows.push_back({row.op, row.shape, row.arithmetic, row.gflops > 0 ? fmt::format("{:.1f}", row.gflops) : "",
+                    fmt::format("{:.1f}", row.gbps), row.reference_ratio > 0 ? fmt::format("{:.2f}", row.reference_ratio) : ""});
+    ops.push_back({{"op", row.op},
+                   {"shape", row.shape},
+                   {"arithmetic", row.arithmetic},
+                   {"gflops", row.gflops},
+                   {"gbps", row.gbps},
+                   {"reference_ratio", row.reference_ratio}});
+  }
+  if (options.json)
+    print_json({{"ops", std::move(ops)}});
+  else
+    fmt::print("{}\nThe reference of gemm and conv2d is the bare library (BLAS with one thread; cuBLASLt), of the rest the "
+               "backend's own "
+               "copy.\n",
+               table(rows));
+  return exit_done;
+}
+
+/// One model in training: by the plan alone and through the actors.
+struct step_row {
+  std::string model;
+  std::int64_t batch = 0;
+  double gflops = 0;             ///< of `prepared`, in 10^9 a second
+  double prepared = 0;           ///< samples/s; the median of all rounds
+  double direct = 0, actors = 0; ///< of one round, that with the median `ratio`
+  double ratio = 0;
+};
+
+kernels::backend_options device_of(const bench_options& options) {
+  kernels::backend_options device{.device = options.backend, .threads = 1};
+  if (options.precision == "tf32")
+    device.products = kernels::precision::tf32;
+  else if (options.precision == "bf16")
+    device.products = kernels::precision::bf16;
+  return device;
+}
+
+/// All sides take turns, so that what else the machine does hits each.
+result<step_row> measure_step(const bench_options& options, const std::string& model, std::int64_t batch,
+                              caf::actor_system& system) {
+  constexpr int rounds = 5;
+  const auto device = device_of(options);
+  const auto queue = kernels::open_backend(device), beside = kernels::open_backend(device);
+  const auto direct = direct_step_bench::open(*queue, {.model = model, .batch = batch});
+  if (!direct)
+    return direct.error();
+  const auto prepared = direct_step_bench::open(*beside, {.model = model, .batch = batch, .prepared = true});
+  if (!prepared)
+    return prepared.error();
+  step_row row{.model = model, .batch = (*direct)->batch()};
+  const auto through_actors = actors::step_bench::open(system, device, model, row.batch);
+  if (!through_actors)
+    return through_actors.error();
+  const double seconds = options.tiny ? 0.05 : 1;
+  (*through_actors)->measure(seconds);
+  struct pair {
+    double direct = 0, actors = 0;
+    double ratio() const { return actors / direct; }
+  };
+  std::vector<double> of_prepared;
+  std::vector<pair> pairs;
+  for (int round = 0; round < rounds; ++round) {
+    of_prepared.push_back((*prepared)->measure(seconds));
+    const double of_direct = (*direct)->measure(seconds);
+    pairs.push_back({of_direct, (*through_actors)->measure(seconds)});
+  }
+  row.prepared = median(of_prepared);
+  row.gflops = row.prepared * (*direct)->flops_per_sample() * 1e-9;
+  std::ranges::sort(pairs, {}, &pair::ratio);
+  const pair& middle = pairs[pairs.size() / 2];
+  row.direct = middle.direct;
+  row.actors = middle.actors;
+  row.ratio = middle.ratio();
+  return row;
+}
+
+boost::json::object row_json(const step_row& row, const bench_options& options) {
+  return {{"model", row.model},
+          {"batch", row.batch},
+          {"precision", options.precision},
+          {"gflops", row.gflops},
+          {"prepared_samples_per_s", row.prepared},
+          {"direct_samples_per_s", row.direct},
+          {"actors_samples_per_s", row.actors},
+          {"ratio", row.ratio}};
+}
+
+actors::inspect_figures measure_inspection(const bench_options& options) {
+  if (options.tiny)
+    return actors::bench_inspection({.nodes = 2, .actors_per_node = 1500, .turns = 5, .seconds = 0.1});
+  return actors::bench_inspection({});
+}
+
+boost::json::object look_json(const actors::inspect_figures& looked, boost::json::array models) {
+  return {{"spawn_per_s", looked.spawn_per_s},   {"snapshot_ms", looked.snapshot_ms},     {"actors", looked.actors},
+          {"inspect_overhead", looked.overhead}, {"job_steps_per_s", looked.steps_per_s}, {"models", std::move(models)}};
+}
+
+std::string text_of_look(const actors::inspect_figures& looked) {
+  return fmt::format(
+      "{}\nActors that only exist, on 4 nodes that are processes of this machine, and all of them on a console; a job of a "
+      "worker on each,\n"
+      "with a snapshot every second and without, in turns. Medians.\n\n",
+      table({{"spawned a second", "actors", "snapshot ms", "steps a second", "lost to inspection"},
+             {fmt::format("{:.0f}", looked.spawn_per_s), std::to_string(looked.actors), fmt::format("{:.0f}", looked.snapshot_ms),
+              fmt::format("{:.1f}", looked.steps_per_s), fmt::format("{:.2f} %", 100 * looked.overhead)}}));
+}
+
+/// `step`: one model. `actors`: those that a release is judged by; of the widest only on a GPU.
+int bench_steps(const bench_options& options) {
+  std::vector<std::pair<std::string, std::int64_t>> models{{options.model.empty() ? "mlp" : options.model, options.batch}};
+  if (options.what == "actors" && options.model.empty()) {
+    models = {{"mlp", 128}, {"mlp", 4096}, {"mnist-cnn", 256}};
+    if (options.backend != "cpu")
+      models.emplace_back("wide", 4096);
+    if (options.tiny)
+      models = {{"mlp", 8}, {"mnist-cnn", 8}};
+  }
+  actors::init_message_types();
+  std::optional<actors::inspect_figures> looked; // it forks: before any thread
+  if (options.what == "actors")
+    looked = measure_inspection(options);
+  actors::system_config config{{}};
+  caf::actor_system system{config};
+  std::vector<std::vector<std::string>> rows{
+      {"model", "batch", "GFLOP/s", "prepared", "direct", "through actors", "actors of direct"}};
+  boost::json::array all;
+  for (const auto& [model, batch] : models) {
+    const auto row = measure_step(options, model, batch, system);
+    if (!row)
+      return refuse({{{"troupe bench " + options.what, row.error().what}}});
+    all.push_back(row_json(*row, options));
+    rows.push_back({row->model, fmt::format("{}", row->batch), fmt::format("{:.1f}", row->gflops),
+                    fmt::format("{:.0f}", row->prepared), fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors),
+                    fmt::format("{:.3f}", row->ratio)});
+  }
+  if (options.json)
+    print_json(looked ? look_json(*looked, std::move(all)) : all.front().as_object());
+  else
+    fmt::print("{}", looked ? text_of_look(*looked) : "");
+  if (!options.json)
+    fmt::print("{}\nSamples/s; {}, {}, 5 rounds in turns. Prepared: minibatches gathered beforehand, the median; direct: "
+               "gathered in the "
+               "same loop;\nthrough actors: by the loader's, with the shard's step and messages between. These two are of one "
+               "round, that "
+               "with the median ratio.\n",
+               table(rows), options.backend, options.backend == "cpu" ? "one thread" : options.precision);
+  return exit_done;
+}
+
+/// A lane, a bare socket and CAF's own messages side by side: each cell is a figure, the head says of what.
+void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
+  std::vector<std::vector<std::string>> rows{
+      {"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "CAF GB/s", "lane us", "bare us", "ratio", "TLS us", "CAF us"}};
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const actors::net::lane_row& lane = lanes[i];
+    rows.push_back({fmt::format("{}", lane.bytes), fmt::format("{:.3f}", lane.lane_gbps), fmt::format("{:.3f}", lane.bare_gbps),
+                    fmt::format("{:.2f}", lane.lane_gbps / lane.bare_gbps), fmt::format("{:.3f}", lane.tls_gbps),
+                    fmt::format("{:.3f}", caf[i].gbps), fmt::format("{:.1f}", lane.lane_rtt_us),
+                    fmt::format("{:.1f}", lane.bare_rtt_us), fmt::format("{:.2f}", lane.lane_rtt_us / lane.bare_rtt_us),
+                    fmt::format("{:.1f}", lane.tls_rtt_us), fmt::format("{:.1f}", caf[i].rtt_us)});
+  }
+  fmt::print(
+      "{}\nOne way with many in flight, then there and back one at a time; a large message goes over a lane as partitions of "
+      "4 MiB,\nover CAF as one string. TLS: a lane with certificates.\n",
+      table(rows));
+}
+
+/// A node's files by an authority that lasts as long as this object.
+class passing_authority {
+public:
+  passing_authority() {
+    auto pattern = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("no temporary folder " + pattern);
+    folder_ = pattern;
+  }
+  passing_authority(const passing_authority&) = delete;
+  passing_authority& operator=(const passing_authority&) = delete;
+  ~passing_authority() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  actors::net::security issue() const {
+    const std::time_t now = std::time(nullptr);
+    make_authority({folder_, "bench", 1}, now).value();
+    const issued node = issue_certificate({folder_, "bench", {}, "", 1}, now).value();
+    return {node.ca, node.certificate, node.key};
+  }
+
+private:
+  std::string folder_;
+};
+
+int bench_lanes(const bench_options& options) {
+  const passing_authority authority;
+  actors::net::lane_bench_options measured;
+  measured.files = authority.issue();
+  // Both fork their peer, so nothing may have started a thread before, and each has ended its own when it returns.
+  const auto lanes = actors::net::bench_lanes(measured);
+  const auto caf = bench_caf(measured.sizes, measured.repeats);
+  if (!options.json) {
+    print_lanes(lanes, caf);
+    return exit_done;
+  }
+  boost::json::array sizes;
+  for (std::size_t i = 0; i < lanes.size(); ++i)
+    sizes.push_back({{"bytes", lanes[i].bytes},
+                     {"lane_gbps", lanes[i].lane_gbps},
+                     {"bare_gbps", lanes[i].bare_gbps},
+                     {"tls_gbps", lanes[i].tls_gbps},
+                     {"caf_gbps", caf[i].gbps},
+                     {"lane_rtt_us", lanes[i].lane_rtt_us},
+                     {"bare_rtt_us", lanes[i].bare_rtt_us},
+                     {"tls_rtt_us", lanes[i].tls_rtt_us},
+                     {"caf_rtt_us", caf[i].rtt_us}});
+  print_json({{"sizes", std::move(sizes)}});
+  return exit_done;
+}
+
+} // namespace
+
+int bench_command(const bench_options& options) try {
+  if (options.what == "kernels")
+    return bench_kernels(options);
+  if (options.what == "lanes")
+    return bench_lanes(options);
+  return bench_steps(options);
+} catch (const kernels::device_error& e) {
+  return refuse({{{"--backend " + options.backend, e.what()}}});
+}
+
+} // namespace troupe::apps

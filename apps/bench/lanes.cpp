@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The measuring process (node 0) and its forked peer (node 1), which answers.
+#include "apps/bench/lanes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/net/lane.hpp"
+#include "actors/sockets/socket_options.hpp"
+#include "apps/bench/median.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+constexpr std::size_t partition_bytes = 4U << 20U;
+
+/// Over what a trial goes.
+enum class way : std::uint8_t { bare, lane, tls };
+
+/// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
+struct trial {
+  std::size_t bytes = 0, messages = 0;
+  bool echo = false;
+  way over = way::bare;
+  std::size_t parts() const { return std::max<std::size_t>(1, bytes / partition_bytes); }
+};
+
+kernels::buffer touched(std::size_t bytes) {
+  void* const data = std::aligned_alloc(kernels::alignment, bytes);
+  TROUPE_ASSERT(data != nullptr);
+  std::fill_n(static_cast<char*>(data), bytes, '\1');
+  return {std::shared_ptr<void>(data, &std::free), data, bytes};
+}
+
+// -- bare blocking sockets
+
+class bare_socket {
+public:
+  explicit bare_socket(int descriptor) : descriptor_(descriptor) {
+    if (descriptor < 0)
+      throw std::system_error(errno, std::generic_category(), "a socket for the benchmark");
+  }
+  ~bare_socket() { ::close(descriptor_); }
+  bare_socket(const bare_socket&) = delete;
+  bare_socket& operator=(const bare_socket&) = delete;
+
+  int get() const { return descriptor_; }
+  void write(const void* data, std::size_t bytes) const {
+    for (const auto* at = static_cast<const char*>(data); bytes > 0;) {
+      const ssize_t count = ::send(descriptor_, at, bytes, MSG_NOSIGNAL);
+      if (count <= 0)
+        throw std::system_error(errno, std::generic_category(), "the benchmark's peer is gone");
+      at += count;
+      bytes -= static_cast<std::size_t>(count);
+    }
+  }
+  /// False at the end of the stream.
+  bool read(void* data, std::size_t bytes) const {
+    for (auto* at = static_cast<char*>(data); bytes > 0;) {
+      const ssize_t count = ::recv(descriptor_, at, bytes, 0);
+      if (count <= 0)
+        return false;
+      at += count;
+      bytes -= static_cast<std::size_t>(count);
+    }
+    return true;
+  }
+
+private:
+  int descriptor_;
+};
+
+/// Two ends of one TCP connection on loopback, tuned as a lane's.
+std::array<int, 2> tcp_pair(const std::string& congestion) {
+  const bare_socket listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const int dialed = ::socket(AF_INET, SOCK_STREAM, 0);
+  set_congestion(listener.get(), congestion);
+  set_congestion(dialed, congestion);
+  if (::bind(listener.get(), generic, length) != 0 || ::listen(listener.get(), 1) != 0
+      || ::getsockname(listener.get(), generic, &length) != 0 || ::connect(dialed, generic, length) != 0)
+    throw std::system_error(errno, std::generic_category(), "loopback for the benchmark");
+  const int accepted = ::accept(listener.get(), nullptr, nullptr);
+  for (const int end : {dialed, accepted}) {
+    const int on = 1;
+    (void)::setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  return {dialed, accepted};
+}
+
+// -- lanes
+
+/// Either end of the lane. What comes is placed at its range in one buffer; answers are sent from the hub's thread, as the
+/// bare peer answers from the thread that read.
+class lane_end final : public lane_handler {
+public:
+  explicit lane_end(kernels::buffer memory) : memory_(std::move(memory)) {}
+
+  void begin(const trial& next) {
+    const std::lock_guard lock(mutex_);
+    trial_ = next;
+    parts_come_ = 0;
+    done_ = false;
+  }
+  void send_message() {
+    for (std::size_t i = 0; i < trial_.parts(); ++i) {
+      const std::size_t bytes = trial_.bytes / trial_.parts();
+      const auto begin = static_cast<std::int64_t>(i * bytes / sizeof(float));
+      const wire::range where{begin, begin + static_cast<std::int64_t>(bytes / sizeof(float))};
+      hub->send(other, wire::push_part{{}, {}, {}, where}, memory_.slice(i * bytes, bytes), 0);
+    }
+  }
+  void wait_up() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return up_; });
+  }
+  void wait_done() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_; });
+  }
+
+  void on_up(node_id) override { set(up_); }
+  void on_down(node_id, const std::string&) override {
+    if (!answers)
+      set(done_);
+  }
+  kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {
+    return memory_.slice(static_cast<std::size_t>(std::get<wire::push_part>(head).where.begin) * sizeof(float), bytes);
+  }
+  void on_message(node_id, wire::message msg, kernels::buffer) override {
+    if (!std::holds_alternative<wire::push_part>(msg)) // the peer has everything
+      return set(done_);
+    ++parts_come_;
+    const bool message_complete = parts_come_ % trial_.parts() == 0;
+    const bool all = parts_come_ == trial_.parts() * trial_.messages;
+    if (trial_.echo && message_complete && (answers || !all))
+      send_message();
+    else if (trial_.echo && all)
+      set(done_);
+    else if (all)
+      hub->send(other, wire::addressed<protocols::drop_order>{}, {}, 0);
+  }
+
+  std::unique_ptr<lane_hub> hub;
+  node_id other;
+  bool answers = false; ///< the forked peer
+
+private:
+  void set(bool& flag) {
+    const std::lock_guard lock(mutex_);
+    flag = true;
+    changed_.notify_all();
+  }
+
+  const kernels::buffer memory_;
+  trial trial_;
+  std::size_t parts_come_ = 0; // on the hub's thread, but for `begin`, when nothing is under way
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool up_ = false, done_ = false;
+};
+
+std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memory, const std::string& congestion,
+                                   const security& files) {
+  auto end = std::make_shared<lane_end>(memory);
+  end->other = node_id{1 - id};
+  end->answers = id == 1;
+  lane_options options;
+  options.self = node_id{id};
+  options.congestion = congestion;
+  options.security = files;
+  end->hub = lane_hub::open(options, end);
+  return end;
+}
+
+/// One process's ends of the plain lane and, with certificates, of the other one.
+class lane_ends {
+public:
+  lane_ends(std::uint32_t id, const kernels::buffer& memory, const lane_bench_options& options)
+      : plain_(open_end(id, memory, options.congestion, {})),
+        tls_(options.files.enabled() ? open_end(id, memory, options.congestion, options.files) : nullptr) {}
+
+  lane_end& of(const trial& next) const { return next.over == way::tls ? *tls_ : *plain_; }
+  /// Both ports; 0 for a lane that there is not.
+  std::array<std::uint16_t, 2> ports() const { return {plain_->hub->port(), tls_ ? tls_->hub->port() : std::uint16_t{0}}; }
+  void connect(const std::array<std::uint16_t, 2>& ports) const {
+    for (std::size_t i = 0; i < ports.size(); ++i)
+      if (lane_end* const end = i == 0 ? plain_.get() : tls_.get()) {
+        end->hub->connect(node_id{1}, "127.0.0.1", ports[i], std::chrono::seconds(10));
+        end->wait_up();
+      }
+  }
+  void close() const {
+    plain_->hub.reset();
+    if (tls_)
+      tls_->hub.reset();
+  }
+
+private:
+  const std::shared_ptr<lane_end> plain_, tls_;
+};
+
+// -- the two processes
+
+/// The forked one: answers until the other end of `control` closes.
+[[noreturn]] void answer(const bare_socket& control, const bare_socket& bare, std::size_t most,
+                         const lane_bench_options& options) try {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto memory = touched(most);
+  const lane_ends lanes(1, memory, options);
+  const auto ports = lanes.ports();
+  control.write(ports.data(), sizeof ports);
+  for (trial next; control.read(&next, sizeof next);) {
+    lanes.of(next).begin(next);
+    control.write("r", 1);
+    for (std::size_t i = 0; next.over == way::bare && i < next.messages; ++i) {
+      bare.read(memory.data(), next.bytes);
+      if (next.echo)
+        bare.write(memory.data(), next.bytes);
+    }
+    if (next.over == way::bare && !next.echo)
+      bare.write("d", 1);
+  }
+  ::_exit(0);
+} catch (const std::exception&) {
+  ::_exit(1);
+}
+
+/// Seconds.
+double measure(const trial& next, const bare_socket& control, const bare_socket& bare, lane_end& lane,
+               const kernels::buffer& memory) {
+  char byte = 0;
+  lane.begin(next);
+  control.write(&next, sizeof next);
+  control.read(&byte, 1);
+  const auto start = std::chrono::steady_clock::now();
+  if (next.over != way::bare) {
+    for (std::size_t i = 0; i < (next.echo ? 1 : next.messages); ++i)
+      lane.send_message();
+    lane.wait_done();
+  } else {
+    for (std::size_t i = 0; i < next.messages; ++i) {
+      bare.write(memory.data(), next.bytes);
+      if (next.echo)
+        bare.read(memory.data(), next.bytes);
+    }
+    if (!next.echo)
+      bare.read(&byte, 1);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace
+
+std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
+  const std::size_t most = std::ranges::max(options.sizes);
+  const std::size_t ways = options.files.enabled() ? 3 : 2;
+  const std::array<int, 2> bare_ends = tcp_pair(options.congestion);
+  std::array<int, 2> control_ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, control_ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "a socket pair for the benchmark");
+  const pid_t peer = ::fork();
+  if (peer == 0) {
+    ::close(bare_ends[0]);
+    ::close(control_ends[0]);
+    answer(bare_socket(control_ends[1]), bare_socket(bare_ends[1]), most, options);
+  }
+  ::close(bare_ends[1]);
+  ::close(control_ends[1]);
+
+  std::vector<lane_row> rows;
+  {
+    const bare_socket control(control_ends[0]), bare(bare_ends[0]);
+    const auto memory = touched(most);
+    const lane_ends lanes(0, memory, options);
+    std::array<std::uint16_t, 2> ports{};
+    control.read(ports.data(), sizeof ports);
+    lanes.connect(ports);
+    for (const std::size_t bytes : options.sizes) {
+      // A small message costs microseconds whatever its size.
+      const std::size_t messages = std::clamp<std::size_t>(options.bytes_per_trial / bytes, 3, 20'000);
+      std::array<std::vector<double>, 3> gbps, rtt_us; // by way
+      for (int i = 0; i <= options.repeats; ++i)
+        for (const bool echo : {false, true})
+          for (std::size_t over = 0; over < ways; ++over) {
+            const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo,
+                             static_cast<way>(over)};
+            const double took = measure(next, control, bare, lanes.of(next), memory);
+            const auto count = static_cast<double>(next.messages);
+            if (i > 0) // the first warms up
+              (echo ? rtt_us : gbps)[over].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);
+          }
+      rows.push_back(
+          {bytes, median(gbps[1]), median(gbps[0]), median(rtt_us[1]), median(rtt_us[0]), median(gbps[2]), median(rtt_us[2])});
+    }
+    lanes.close();
+  }
+  ::waitpid(peer, nullptr, 0);
+  return rows;
+}
+
+} // namespace troupe::actors::net

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bare training loop.
+#include "apps/bench/training.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/random.hpp"
+#include "tensor/data/batch_loader.hpp"
+#include "tensor/data/memory_set.hpp"
+#include "tensor/optimizer.hpp"
+#include "tensor/plan.hpp"
+
+namespace troupe {
+
+namespace {
+
+using seconds = std::chrono::duration<double>;
+using steady = std::chrono::steady_clock;
+
+constexpr std::int64_t mnist_bytes = 60000 * 28 * 28;
+constexpr std::uint64_t seed = 1;
+
+labelled_images random_images(const shape& sample, int classes, std::int64_t count, std::uint32_t stream) {
+  labelled_images images{sample, classes, {}, {}};
+  const auto pixels = count * sample.elements();
+  images.pixels.reserve(static_cast<std::size_t>(pixels + 4));
+  for (std::uint32_t block = 0; std::ssize(images.pixels) < pixels; ++block)
+    for (auto word : kernels::random_block({seed, stream, 0}, block))
+      images.pixels.push_back(static_cast<std::uint8_t>(word));
+  images.pixels.resize(static_cast<std::size_t>(pixels));
+  for (std::int64_t i = 0; i < count; ++i)
+    images.labels.push_back(static_cast<std::uint8_t>(kernels::random_below(
+        kernels::random_word({seed, stream, 1}, static_cast<std::uint64_t>(i)), static_cast<std::uint32_t>(classes))));
+  return images;
+}
+
+class bare_loop final : public direct_step_bench {
+public:
+  bare_loop(kernels::backend& queue, const bench_model& what, model source, std::int64_t batch_rows, bool prepared)
+      : queue_(queue), rows_(batch_rows), source_(std::move(source)),
+        plan_(plan::compile(source_, queue, {.max_rows = batch_rows, .capture = !queue.on_host()}).value()),
+        optimizer_({.lr = 0.05, .momentum = 0.9}, queue, source_.layout().floats()), data_(bench_data(what)),
+        loader_(data_.train, seed, [&queue](std::size_t bytes) { return queue.allocate_host(bytes); }) {
+    const auto bytes = static_cast<std::size_t>(source_.layout().floats()) * sizeof(float);
+    parameters_ = queue.allocate(bytes);
+    gradients_ = queue.allocate(bytes);
+    auto initial = queue.allocate_host(bytes);
+    initialize_parameters(source_.layout(), seed, initial.as<float>());
+    queue.copy_from_host(parameters_.data(), initial.data(), bytes);
+    queue.synchronize();
+    constexpr int most_prepared = 8;
+    for (int i = 0; prepared && i < most_prepared; ++i)
+      prepared_.push_back(gather());
+    for (int i = 0; i < warm_up_steps; ++i)
+      step();
+  }
+
+  std::int64_t batch() const override { return rows_; }
+  double flops_per_sample() const override { return plan_->cost().flops_per_row; }
+
+  double measure(double length) override {
+    trained_ = 0;
+    const auto begin = steady::now();
+    do
+      step();
+    while (seconds(steady::now() - begin).count() < length);
+    return static_cast<double>(trained_) / seconds(steady::now() - begin).count();
+  }
+
+private:
+  static constexpr int warm_up_steps = 5;
+
+  troupe::batch gather() {
+    auto rows = global_batch(position_, rows_, data_.train->size());
+    position_ += static_cast<std::uint64_t>(rows.size());
+    return loader_.load(rows);
+  }
+
+  troupe::batch next_batch() {
+    if (prepared_.empty())
+      return gather();
+    turn_ = (turn_ + 1) % prepared_.size();
+    return prepared_[turn_];
+  }
+
+  /// A minibatch, and on a device its copy there.
+  struct input {
+    troupe::batch host;
+    kernels::buffer x, labels;
+  };
+
+  /// Brings the next minibatch, while the device computes; into the place of the last but one, which has been used.
+  void bring() {
+    std::swap(now_, next_);
+    next_.host = next_batch();
+    if (queue_.on_host())
+      return;
+    for (auto [device, host] : {std::pair{&next_.x, &next_.host.x}, {&next_.labels, &next_.host.labels}}) {
+      if (device->bytes() < host->bytes())
+        *device = queue_.allocate(host->bytes());
+      queue_.stage(device->data(), host->data(), host->bytes());
+    }
+  }
+
+  void step() {
+    if (!next_.host.x)
+      bring();
+    const bool staged = !queue_.on_host();
+    const auto rows = next_.host.rows;
+    plan_->enqueue_step({.parameters = parameters_.as<float>(),
+                         .gradients = gradients_.as<float>(),
+                         .x = (staged ? next_.x : next_.host.x).as<float>(),
+                         .labels = (staged ? next_.labels : next_.host.labels).as<std::int32_t>(),
+                         .rows = rows,
+                         .staged = staged});
+    const kernels::term gradient{gradients_.as<float>(), 1};
+    optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
+    bring();
+    queue_.synchronize();
+    trained_ += rows;
+  }
+
+  kernels::backend& queue_;
+  std::int64_t rows_;
+  model source_;
+  std::unique_ptr<plan> plan_;
+  optimizer optimizer_;
+  data_pair data_;
+  batch_loader loader_;
+  kernels::buffer parameters_, gradients_;
+  std::vector<troupe::batch> prepared_;
+  std::size_t turn_ = 0;
+  input now_, next_; ///< what the device computes with, and what comes after it
+  std::uint64_t position_ = 0;
+  std::int64_t trained_ = 0;
+};
+
+} // namespace
+
+result<bench_model> find_bench_model(const std::string& name) {
+  if (name == "mlp")
+    return bench_model{{mlp_layers({1024, 1024}, 10)}, {1, 28, 28}, 10, 128};
+  if (name == "cnn")
+    return bench_model{
+        {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {1, 28, 28}, 10, 64};
+  if (name == "mnist-cnn")
+    return bench_model{
+        {{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
+        {1, 28, 28},
+        10,
+        256};
+  if (name == "wide") {
+    std::vector<std::string> layers{"flatten"};
+    layers.insert(layers.end(), 12, "linear 4096 gelu");
+    layers.emplace_back("linear 10");
+    return bench_model{{layers}, {1, 64, 64}, 10, 4096};
+  }
+  return error{errc::bad_option,
+               fmt::format("there is no benchmark model \"{}\"; \"mlp\", \"cnn\", \"mnist-cnn\" or \"wide\"", name)};
+}
+
+data_pair bench_data(const bench_model& m) {
+  return make_image_pair(
+      {random_images(m.sample, m.classes, mnist_bytes / m.sample.elements(), 0), random_images(m.sample, m.classes, 1000, 1)},
+      pixel_scale::standard);
+}
+
+result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::backend& queue, const options& opts) {
+  auto what = find_bench_model(opts.model);
+  if (!what)
+    return what.error();
+  const auto rows = opts.batch == 0 ? what->batch : opts.batch;
+  if (rows < 1)
+    return error{errc::bad_option, fmt::format("a benchmark needs a batch from 1 on, got {}", rows)};
+  auto source = model::build(what->spec, what->sample, what->classes);
+  if (!source)
+    return source.error();
+  return std::unique_ptr<direct_step_bench>(std::make_unique<bare_loop>(queue, *what, std::move(*source), rows, opts.prepared));
+}
+
+} // namespace troupe

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `troupe certs`: a private authority and a certificate for each node.
+#include <cstdio>
+#include <ctime>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "apps/certs/authority.hpp"
+#include "apps/report.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// A path as a TOML text.
+std::string quoted(const std::string& path) {
+  return boost::json::serialize(boost::json::value(path)); // TOML's basic strings take JSON's escapes
+}
+
+void print_authority(const issued& made, const certs_options& options) {
+  fmt::print("authority \"{}\", good until {}\n", made.name, date_text(made.until));
+  fmt::print("{}", table({{"  " + made.ca, "every node needs a copy"}, {"  " + made.key, "signs nodes; keep it off them"}}));
+  fmt::print("\nNext, once a node: troupe certs issue {} --node NAME --host HOST\n", options.folder);
+}
+
+void print_node(const issued& made) {
+  fmt::print("node \"{}\", good until {}; in its cluster file:\n\n", made.name, date_text(made.until));
+  fmt::print("[security]\nca = {}\ncertificate = {}\nkey = {}\n", quoted(made.ca), quoted(made.certificate), quoted(made.key));
+}
+
+} // namespace
+
+int certs_command(const certs_options& options) {
+  const std::time_t now = std::time(nullptr);
+  const auto made = options.issue
+                        ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
+                        : make_authority({options.folder, options.name, options.init_days}, now);
+  if (!made)
+    return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().what}}});
+  for (const std::string& warning : made->warnings)
+    fmt::print(stderr, "troupe: warning: {}\n", warning);
+  if (options.json)
+    print_json({{"name", made->name},
+                {"ca", made->ca},
+                {"certificate", made->certificate},
+                {"key", made->key},
+                {"until", date_text(made->until)},
+                {"warnings", boost::json::value_from(made->warnings)}});
+  else if (options.issue)
+    print_node(*made);
+  else
+    print_authority(*made, options);
+  return exit_done;
+}
+
+} // namespace troupe::apps
