@@ -54,8 +54,7 @@ public:
 
   bool collects() const { return collecting_.has_value(); }
   version collected() const { return collecting_.value_or(averaged_); } ///< now or last
-  bool knows(member who) const { return members_.has(who); }
-  const std::set<member>& missing() const { return missing_; } ///< whose replicas it waits for
+  const std::set<member>& missing() const { return missing_; }          ///< whose replicas it waits for
 
 private:
   struct replica {

@@ -31,7 +31,6 @@ public:
     auto found = kept_.extract(name);
     return found ? std::optional{std::move(found.mapped())} : std::nullopt;
   }
-  std::size_t size() const { return kept_.size(); }
 
 private:
   ticket last_;

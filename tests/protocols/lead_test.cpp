@@ -286,6 +286,18 @@ TEST(Lead, WhatFollowsAVersionThatWaitsForTheResumeWaitsToo) {
   EXPECT_EQ(only<send_order>(out).to, (std::vector{w(2)}));
 }
 
+TEST(Lead, ResumeSendsNothingToWhoeverDiedAfterAVersionThatWaitedForIt) {
+  lead subject{
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+  subject.on(plan_of(1, {0, 1}, 1, 3));
+  subject.on(hold_order{.at_version = 1});
+  subject.on(arrived(0));
+  subject.on(plan_of(2, {0, 1, 2, 3}, 1, 3)); // whom the round after that begins with
+  subject.on(worker_down{w(0), {}});
+  subject.on(worker_down{w(2), {}});
+  EXPECT_EQ(only<close>(subject.on(resume_order{})).send_to, (std::vector{w(3)}));
+}
+
 TEST(Lead, RoundThatBeganAnewWhileHeldIsSentAtTheResume) {
   lead subject = sync_lead(1);
   subject.on(hold_order{.now = true});
