@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/local_sgd.hpp"
 
@@ -52,6 +53,7 @@ public:
     const auto wanted = static_cast<std::uint32_t>(std::clamp(formula, 1.0, 1e9));
     const std::uint32_t before = tau_;
     tau_ = wanted < before || follows ? wanted : (before + 1) / 2;
+    TROUPE_ASSERT(tau_ > 0 && (follows || tau_ <= before));
     if (tau_ == before)
       return std::nullopt;
     return decision{.period = tau_,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
@@ -29,6 +30,7 @@ public:
   }
 
   std::optional<nanoseconds> patience(const open_round& round) const override {
+    TROUPE_ASSERT(!round.live.empty());
     std::vector<nanoseconds> arrivals;
     for (const member& who : round.live)
       if (const auto own = past_.find(who.worker); own != past_.end())
@@ -54,6 +56,7 @@ public:
 
 private:
   static nanoseconds median(std::vector<nanoseconds>& of) {
+    TROUPE_ASSERT(!of.empty());
     const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
     std::ranges::nth_element(of, middle);
     return *middle;

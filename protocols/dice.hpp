@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 /// A stream of random numbers; a value, cheap to make for each thing that is drawn.
@@ -23,7 +25,10 @@ public:
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  std::uint64_t below(std::uint64_t n) { return next() % n; }
+  std::uint64_t below(std::uint64_t n) {
+    TROUPE_ASSERT(n > 0);
+    return next() % n;
+  }
   /// In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   bool hit(double probability) { return uniform() < probability; }

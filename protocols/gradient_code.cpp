@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/dice.hpp"
 
 namespace troupe::protocols {
@@ -43,6 +43,7 @@ struct matrix {
 class qr {
 public:
   explicit qr(matrix a) : a_(std::move(a)), diagonal_(a_.columns) {
+    TROUPE_ASSERT(a_.rows >= a_.columns);
     for (std::size_t k = 0; k < a_.columns; ++k) {
       double squares = 0;
       for (std::size_t i = k; i < a_.rows; ++i)
@@ -56,6 +57,7 @@ public:
 
   /// The smallest x with A^T x = b: x = Q R^-T b.
   std::vector<double> smallest(std::vector<double> b) const {
+    TROUPE_ASSERT(b.size() == a_.columns);
     for (std::size_t i = 0; i < b.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j)
         b[i] -= a_(j, i) * b[j];
@@ -105,6 +107,7 @@ struct gradient_code::cyclic_code {
   /// The smallest a with a^T B = 1^T and a_i = 0 for each missing i. It is all_present + null c, and the two are orthogonal, so
   /// that the smallest c that makes the missing elements zero will do: s numbers are sought, not n.
   std::vector<double> weights(const ranks& missing) const {
+    TROUPE_ASSERT(missing.size() <= null.columns);
     matrix rows{null.columns, missing.size()};
     std::vector<double> remove;
     for (std::size_t i = 0; i < missing.size(); ++i) {
@@ -122,6 +125,7 @@ struct gradient_code::cyclic_code {
 
   /// What a^T B - 1 is at its largest element.
   double residual(const std::vector<double>& a) const {
+    TROUPE_ASSERT(a.size() == coefficients.columns);
     std::vector<double> sum(a.size(), -1.0);
     for (std::size_t i = 0; i < a.size(); ++i)
       for (std::size_t k = 0; k < coefficients.rows; ++k)
@@ -187,6 +191,7 @@ bool advance(ranks& set, std::uint32_t n) {
 }
 
 ranks draw_set(std::uint32_t s, std::uint32_t n, dice& random) {
+  TROUPE_ASSERT(s <= n);
   std::set<std::uint32_t> drawn;
   while (drawn.size() < s)
     drawn.insert(static_cast<std::uint32_t>(random.below(n)));
@@ -313,8 +318,7 @@ std::string gradient_code::check(const code_options& options) {
 }
 
 gradient_code::gradient_code(const code_options& options) : workers_(options.workers), stragglers_(options.stragglers) {
-  if (!check_sizes(options).empty())
-    std::abort();
+  TROUPE_ASSERT(check_sizes(options).empty());
   if (options.scheme == code_scheme::cyclic && stragglers_ > 0) {
     auto [code, amplification] = cyclic_code::search(options);
     cyclic_ = std::make_shared<const cyclic_code>(std::move(code));
@@ -323,6 +327,7 @@ gradient_code::gradient_code(const code_options& options) : workers_(options.wor
 }
 
 std::uint32_t gradient_code::cuts(std::uint32_t worker) const {
+  TROUPE_ASSERT(worker < workers_);
   if (cyclic_)
     return workers_;
   const std::uint32_t groups = stragglers_ + 1, group = worker % groups;
@@ -330,6 +335,7 @@ std::uint32_t gradient_code::cuts(std::uint32_t worker) const {
 }
 
 std::vector<gradient_code::part> gradient_code::parts(std::uint32_t worker) const {
+  TROUPE_ASSERT(worker < workers_);
   if (!cyclic_)
     return {{worker / (stragglers_ + 1), 1.0}};
   std::vector<part> out;
@@ -339,6 +345,7 @@ std::vector<gradient_code::part> gradient_code::parts(std::uint32_t worker) cons
 }
 
 std::optional<gradient_code::decoding> gradient_code::decode(const ranks& present) const {
+  TROUPE_ASSERT(std::ranges::is_sorted(present) && (present.empty() || present.back() < workers_));
   return cyclic_ ? decode_cyclic(present) : decode_groups(present);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/assert.hpp"
 #include "protocols/dice.hpp"
 #include "protocols/protocol.hpp"
 
@@ -26,6 +27,7 @@ public:
   /// Draws who takes part in each round: ceil(fraction * n) workers, at least one, those with samples in it first. 1e-9 absorbs
   /// the rounding of a product that is a whole number.
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
+    TROUPE_ASSERT(!alive.empty());
     std::set<member> left, without_samples, chosen;
     for (const member& who : alive)
       (round.has_samples(who) ? left : without_samples).insert(who);
@@ -56,6 +58,7 @@ private:
 class local_task final : public task {
 public:
   worker_effects begin(const plan& with, const params& what, const push& as) override {
+    TROUPE_ASSERT(what.period > 0 && with.has({as.id.worker, as.id.life}));
     plan_ = with;
     open_ = as;
     left_ = what.period;
@@ -65,6 +68,7 @@ public:
   }
 
   worker_effects on(const computed& msg) override {
+    TROUPE_ASSERT(left_ > 0);
     accumulate(open_, msg);
     position_ = plan_.after(position_);
     if (--left_ > 0)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 namespace {
@@ -41,6 +43,7 @@ std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shard
       tree[above.back().value].children.push_back(level[i]);
       tree[level[i].value].parents = {above.back()};
     }
+    TROUPE_ASSERT(!above.empty() && above.size() < level.size());
     level = std::move(above);
   }
   for (std::uint32_t i = 0; i < shards; ++i) {

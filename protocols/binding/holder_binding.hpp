@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "kernels/assert.hpp"
 #include "protocols/binding/operand.hpp"
 #include "protocols/binding/ticket_store.hpp"
 #include "protocols/holder.hpp"
@@ -117,6 +118,8 @@ private:
     if (world_.checks())
       machine_.check();
     perform(effects);
+    if (world_.checks())
+      check();
   }
   template <class Message>
   void ask_lead(const Message& msg) {
@@ -126,6 +129,13 @@ private:
     if (world_.checks())
       lead_->check();
     perform_as_lead(effects);
+  }
+
+  void check() const {
+    for (const auto& [name, id] : pushes_)
+      TROUPE_ASSERT(store_.has(name) && id.worker != evaluator);
+    TROUPE_ASSERT(retained_.empty() || lead_); // only it asks for that
+    TROUPE_ASSERT(decided_at_ <= world_.now());
   }
 
   // -- the holder's effects

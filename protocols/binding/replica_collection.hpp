@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/binding/operand.hpp"
 #include "protocols/message.hpp"
 
@@ -36,6 +37,7 @@ public:
   std::optional<average> on(const fetch_order& msg) {
     if (collecting_ || msg.ver <= averaged_)
       return std::nullopt;
+    TROUPE_ASSERT(missing_.empty());
     collecting_ = msg.ver;
     for (const member& who : members_.workers)
       if (const auto sent = replicas_.find(who); sent == replicas_.end() || version{sent->second.head.round} != msg.ver)
@@ -65,6 +67,7 @@ private:
   std::optional<average> complete() {
     if (!collecting_ || !missing_.empty())
       return std::nullopt;
+    TROUPE_ASSERT(*collecting_ > averaged_);
     averaged_ = *std::exchange(collecting_, std::nullopt);
     average out{.ver = averaged_};
     double total = 0, count = 0;
@@ -74,6 +77,7 @@ private:
         ++count;
       }
     for (auto& [who, each] : std::exchange(replicas_, {})) {
+      TROUPE_ASSERT(members_.has(who));
       out.made.emplace_back(each.head.from, each.head.made);
       // By weights. If nobody has one each has diverged, and the average shows it.
       if (each.what && (each.head.weight > 0 || total == 0))

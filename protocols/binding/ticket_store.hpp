@@ -6,7 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "protocols/ids.hpp"
+#include "kernels/assert.hpp"
+#include "protocols/effect.hpp"
 
 namespace troupe::protocols {
 
@@ -16,6 +17,7 @@ class ticket_store {
 public:
   ticket keep(Tensor what) {
     last_ = {last_.value + 1};
+    TROUPE_ASSERT(last_ < pushed_sum); // and the other names that stand for no ticket
     kept_.emplace(last_, std::move(what));
     return last_;
   }

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/binding/operand.hpp"
 #include "protocols/binding/ticket_store.hpp"
 #include "protocols/worker.hpp"
@@ -133,6 +134,17 @@ private:
     if (world_.checks())
       machine_->check();
     perform(effects);
+    if (world_.checks())
+      check();
+  }
+
+  void check() const {
+    TROUPE_ASSERT(parked_.size() <= max_parked);
+    TROUPE_ASSERT(first_plan_ == plan_epoch{} || (newest_ && first_plan_ <= newest_->epoch));
+    TROUPE_ASSERT(plans_.empty() || plans_.rbegin()->first == newest_->epoch);
+    TROUPE_ASSERT(in_use_ == ticket{} || store_.has(in_use_));
+    for (const auto& [key, set] : sets_) // one that nobody has begun with is kept until it is
+      TROUPE_ASSERT(set.parameters != ticket{} && set.epoch >= first_plan_);
   }
 
   void perform(const worker_effects& effects) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/emulate/inject.hpp"
 
@@ -30,7 +31,8 @@ public:
   std::optional<nanoseconds> next() const {
     if (waiting_.empty())
       return std::nullopt;
-    const service left = (waiting_.begin()->first - served_) * static_cast<std::int64_t>(waiting_.size());
+    // One that is through, and that nobody has looked at yet, is through now: not before.
+    const service left = std::max<service>(waiting_.begin()->first - served_, 0) * static_cast<std::int64_t>(waiting_.size());
     return now_
            + static_cast<nanoseconds>(
                std::min<service>((left + (1 << fraction_bits) - 1) / (1 << fraction_bits), longest_duration));
@@ -53,6 +55,7 @@ private:
   __extension__ typedef __int128 service;
 
   void advance(nanoseconds now) {
+    TROUPE_ASSERT(now >= now_);
     if (!waiting_.empty())
       served_ += (service{now - now_} << fraction_bits) / static_cast<std::int64_t>(waiting_.size());
     now_ = now;

@@ -132,6 +132,7 @@ result cluster::run() {
 
 void cluster::step() {
   auto [at, next] = queue_.pop();
+  TROUPE_ASSERT(at >= now_);
   now_ = at;
   if (auto* fault = std::get_if<happening>(&next)) {
     if (!ended_)

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/assert.hpp"
 #include "protocols/sim/seats.hpp"
 
 namespace troupe::protocols::sim {
@@ -114,8 +115,10 @@ void cluster::transmit(parcel&& what) {
 
 /// What is through a link has its latency before it.
 void cluster::look_at(host_link which) {
-  for (const std::uint64_t id : network_.through(which, now_))
+  for (const std::uint64_t id : network_.through(which, now_)) {
+    TROUPE_ASSERT(transmitted_.contains(id));
     queue_.push(now_ + network_.latency(), std::move(transmitted_.extract(id).mapped()));
+  }
   if (const auto next = network_.next_look(which))
     queue_.push(*next, which);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/ids.hpp"
 
 namespace troupe::protocols::sim {
@@ -35,6 +36,7 @@ public:
 
   /// The earliest; of several the first planned.
   std::pair<nanoseconds, Event> pop() {
+    TROUPE_ASSERT(!heap_.empty());
     std::ranges::pop_heap(heap_, later);
     const key next = heap_.back();
     heap_.pop_back();

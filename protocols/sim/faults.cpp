@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/sim/seats.hpp"
 #include "protocols/sim/text.hpp"
@@ -95,7 +96,7 @@ void cluster::pause(worker_id who, nanoseconds duration) {
     return;
   worker_seat& at = seat(who);
   const nanoseconds until = std::max(at.paused_until, now_ + duration);
-  if (at.done_at > 0) {
+  if (at.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
     at.done_at += until - std::max(at.paused_until, now_);
     const endpoint self{role::worker, who.value};
     queue_.push(at.done_at,
@@ -113,6 +114,7 @@ void cluster::cut_off(worker_id who, nanoseconds duration) {
   ++at.partitions;
   note(fmt::format("worker {} is cut off for {} s", text_of(at.self), static_cast<double>(duration) * 1e-9));
   happens(now_ + duration, [this, &at] {
+    TROUPE_ASSERT(at.partitions > 0);
     --at.partitions;
     unpark(at);
   });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/emulate/shared_link.hpp"
 
@@ -42,11 +43,14 @@ public:
     if (one.awaited && *one.awaited <= now)
       one.awaited.reset();
     std::vector<std::uint64_t> out;
-    for (const std::uint64_t id : one.link.through(now))
-      if (const auto left = links_left_.find(id); --left->second == 0) {
+    for (const std::uint64_t id : one.link.through(now)) {
+      const auto left = links_left_.find(id);
+      TROUPE_ASSERT(left != links_left_.end());
+      if (--left->second == 0) {
         links_left_.erase(left);
         out.push_back(id);
       }
+    }
     return out;
   }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "kernels/assert.hpp"
 #include "protocols/sim/message.hpp"
 
 namespace troupe::protocols::sim {
@@ -16,10 +17,12 @@ public:
   nanoseconds at(nanoseconds now) const { return passed_ + (running_ ? now - since_ : 0); }
   bool running() const { return running_; }
   void stand_still(nanoseconds now) {
+    TROUPE_ASSERT(!running_ || now >= since_);
     passed_ = at(now);
     running_ = false;
   }
   void go_on(nanoseconds now) {
+    TROUPE_ASSERT(!running_); // what has passed would be lost
     since_ = now;
     running_ = true;
   }
@@ -47,8 +50,10 @@ public:
   /// Call when the clock goes on.
   void resume(nanoseconds now) {
     for (auto& [name, own] : timers_)
-      if (own.armed)
+      if (own.armed) {
+        TROUPE_ASSERT(own.deadline >= clock_.at(now));
         plan_(own.deadline - clock_.at(now), name.first, name.second, ++own.generation);
+      }
   }
   /// Whether it has run out; it is disarmed then.
   bool fire(endpoint of, timer_id name, std::uint64_t generation) {

@@ -64,6 +64,15 @@ TEST(SharedLink, NothingIsLostInRounding) {
   EXPECT_NEAR(static_cast<double>(last), 21e3 + 1, 2); // three times seven microseconds, from the first begin on
 }
 
+TEST(SharedLink, WhatNobodyHasLookedAtIsThroughNowAndNotBefore) {
+  shared_link link{one_us_a_byte};
+  link.start(0, 1, 1);
+  link.start(5'000, 2, 1); // the first was through at 1,000
+  EXPECT_EQ(link.next(), 5'000);
+  EXPECT_EQ(link.through(5'000), ids{1});
+  EXPECT_EQ(link.next(), 6'000);
+}
+
 TEST(SharedLink, DaysAndCenturiesAreTimesToo) {
   constexpr nanoseconds day = 86'400'000'000'000;
   shared_link busy{{.mbit = 8}}; // a byte in a microsecond
