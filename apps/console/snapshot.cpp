@@ -174,7 +174,7 @@ public:
       open.pop_back();
       if (!seen.insert(actor->id).second)
         continue;
-      chain_.push_back(actor);
+      note(*actor);
       if (actor->stuck || actor->ended || actor->waits_for.empty())
         causes_.push_back(cause_of(*actor));
       else
@@ -191,6 +191,7 @@ public:
 private:
   /// How long data wait for a peer before it is worth a word: far longer than a round trip.
   static constexpr double stalled_s = 0.5;
+  static constexpr std::string_view idle = "idle"; ///< of who has nothing to do
 
   void follow(const actors::actor_report& actor, const std::string& next, std::vector<const actors::actor_report*>& open) {
     const auto known = std::ranges::find_if(all_, [&](const auto& a) { return a.job == actor.job && a.id == next; });
@@ -198,15 +199,32 @@ private:
       causes_.push_back(unseen(actor.job, next));
     else if (const auto lane = stalled(actor.job, known->node, actor.node); !lane.empty())
       causes_.push_back(lane); // what it waits for is on its way
+    else if (known->state == idle && !known->stuck && !known->ended)
+      rests(actor, *known);
     else
       open.push_back(&*known);
+  }
+
+  /// What somebody who is idle is asked for is under way between the two, unless that lasts: they are not looked at in one
+  /// moment.
+  void rests(const actors::actor_report& actor, const actors::actor_report& awaited) {
+    note(awaited);
+    if (const auto waited_s = std::min(actor.since_s, awaited.since_s); waited_s >= stalled_s)
+      causes_.push_back(fmt::format("{} on node {}: it is idle, and {} has waited for it for {}", name_of(awaited, at_),
+                                    awaited.node, name_of(actor, at_), seconds_text(waited_s)));
+  }
+
+  void note(const actors::actor_report& actor) {
+    if (std::ranges::find(chain_, &actor) == chain_.end())
+      chain_.push_back(&actor);
   }
 
   std::string cause_of(const actors::actor_report& actor) const {
     const auto who = fmt::format("{} on node {}", name_of(actor, at_), actor.node);
     if (actor.ended)
       return fmt::format("{}: it has ended: {}", who, actor.last_error);
-    const auto what = fmt::format("{}: it {} for {}", who, actor.state, seconds_text(actor.since_s));
+    const auto what =
+        fmt::format("{}: it {} for {}", who, actor.state == idle ? "has been idle" : actor.state, seconds_text(actor.since_s));
     if (actor.stuck && actor.handler_s > 0)
       return fmt::format("{}, and has answered nobody for {}", what, seconds_text(actor.handler_s));
     if (actor.stuck)

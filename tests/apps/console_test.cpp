@@ -120,6 +120,22 @@ TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
             "worker 1 on node b: it has ended: out of memory");
 }
 
+/// The actors of a job are not looked at in one moment: this one was asked before it got what it is to compute.
+TEST(Why, WhoeverIsIdleIsTheCauseOnlyOfAWaitThatLasts) {
+  const auto at = [](double waits_s, double idle_s) {
+    return of({actor("shard 0", "collects", {"worker 0", "worker 1"}), actor("worker 0", "computes", {"compute 0"}, waits_s),
+               actor("compute 0", "idle", {}, idle_s), actor("worker 1", "computes", {}, 2)});
+  };
+  for (const auto& moment : {at(0.1, 900), at(900, 0.1)}) {
+    EXPECT_EQ(cause(why(moment, "shard 0")), "worker 1 on node b: it computes for 2.0 s");
+    EXPECT_EQ(cause(why(moment, "worker 0")), "0 causes");
+    EXPECT_THAT(why(moment, "worker 0").text, HasSubstr("compute 0 (b) idle for")) << "it is shown";
+  }
+  for (const auto& moment : {at(3, 900), at(900, 3)})
+    EXPECT_EQ(cause(why(moment, "worker 0")), "compute 0 on node b: it is idle, and worker 0 has waited for it for 3.0 s");
+  EXPECT_EQ(cause(why(at(3, 900), "compute 0")), "compute 0 on node b: it has been idle for 900 s");
+}
+
 TEST(Why, AShardThatOnlyOthersWaitBesideIsFound) {
   auto behind = actor("shard 1", "is behind a slow link");
   behind.waits_on = "what is under way";

@@ -86,12 +86,12 @@ stall draw(int kind, std::mt19937_64& random) {
     break;
   case 4:
   case 5:
-    // More than the system's socket buffers take: the rest waits in the node, and the lane refuses more.
+    // Whatever waits is more than that, also where most of a version had gone when the lane was held.
     out.what = fmt::format("the credit of the lane {} {} is used up", kind == 4 ? "to" : "from", node);
     out.job.model.layers = {"flatten", "linear 2048 relu", "linear 10"};
-    out.credit_bytes = 256U << 10U;
+    out.credit_bytes = 4U << 10U;
     hold_lane(out, node, kind == 4);
-    out.cause.push_back("over its credit of 262.1 kB");
+    out.cause.push_back("over its credit of 4.1 kB");
     break;
   default:
     out.what = fmt::format("node {} reads its data slowly", node);
