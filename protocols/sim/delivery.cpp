@@ -106,6 +106,7 @@ void cluster::arrive(parcel&& what) {
 }
 
 void cluster::transmit(parcel&& what) {
+  TROUPE_ASSERT(what.bytes > 0);
   const host_id from = host_of(what.from), to = host_of(what.to);
   network_.start(++last_transmission_, from, to, what.bytes, now_);
   transmitted_.emplace(last_transmission_, std::move(what));

@@ -18,7 +18,10 @@ class event_queue {
 public:
   bool empty() const { return heap_.empty(); }
   /// When the next one happens; there must be one.
-  nanoseconds next_time() const { return heap_.front().at; }
+  nanoseconds next_time() const {
+    TROUPE_ASSERT(!heap_.empty());
+    return heap_.front().at;
+  }
 
   void push(nanoseconds at, Event what) {
     std::uint32_t slot = 0;
