@@ -80,7 +80,7 @@ class BootstrapTest(ClusterTest):
         arguments = [word for command in commands for word in ("-c", command)]
         done = subprocess.run([cluster_test.TROUPE, "console", "--cluster", self.file, "--json", *arguments], capture_output=True,
                               text=True, timeout=DEADLINE_S, check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 

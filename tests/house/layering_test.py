@@ -125,6 +125,7 @@ BAD = {
         "kernels/x.hpp": source("#pragma once", "/// What tests/tensor/graph.hpp would be."),
         "tests/x.sh": f"#!/bin/sh\n# {SPDX}\n# Runs none.py.\n",
     },
+    "rooms_of_actors_stay_small": {f"actors/net/part{i}.cpp": source() for i in range(tree.MAX_FILES_IN_A_ROOM + 1)},
     "the_root_holds_only_the_house": {"notes.txt": "", "scratch": ""},
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The house rules of CONTRIBUTING.md as functions from a tree (path -> text) to what breaks them. Standard library only.
+import collections
 import fnmatch
 import re
 import subprocess
@@ -35,6 +36,7 @@ HEADERS = {".hpp", ".cuh", ".h"}
 CPP = {".cpp", ".cu"} | HEADERS
 CODE = {".capnp", ".py", ".sh"} | CPP
 MAX_LINES = 600
+MAX_FILES_IN_A_ROOM = 15
 
 # Functions of <algorithm>. Which other header brings them along differs between compilers, but for std::min and its like; and
 # std::remove is another one in <cstdio>.
@@ -262,6 +264,17 @@ def files_that_pages_and_comments_name_exist(files):
                     yield f"{path}:{number} names {name}, which is no file of ours"
 
 
+def rooms_of_actors_stay_small(files):
+    """Whoever opens a room sees at once what is in it."""
+    rooms = collections.defaultdict(list)
+    for path in sorted(files):
+        if inside(path, "actors") and suffix(path) in CPP:
+            rooms[PurePosixPath(path).parent].append(path)
+    for room, inhabitants in rooms.items():
+        if len(inhabitants) > MAX_FILES_IN_A_ROOM:
+            yield f"{room} has more than {MAX_FILES_IN_A_ROOM} headers and sources, give some a room of their own: {', '.join(inhabitants)}"
+
+
 def the_root_holds_only_the_house(files):
     for entry in sorted({path.split("/")[0] for path in files}):
         if entry not in AT_THE_ROOT and not entry.startswith("."):
@@ -288,5 +301,6 @@ RULES = {
     "files_stay_within_one_head": files_stay_within_one_head,
     "files_name_no_machine": files_name_no_machine,
     "files_that_pages_and_comments_name_exist": files_that_pages_and_comments_name_exist,
+    "rooms_of_actors_stay_small": rooms_of_actors_stay_small,
     "the_root_holds_only_the_house": the_root_holds_only_the_house,
 }
