@@ -346,8 +346,9 @@ TEST_F(HolderBinding, WhatTheMachineRefusesIsGone) {
 
 TEST_F(HolderBinding, WithoutATensorAPushOrASumIsNoTerm) {
   shard_that_leads({h(2)});
-  subject->on(partial{.from = h(2), .ver = v(1)}, std::nullopt);
-  subject->on(push_of(0), std::nullopt);
+  const std::optional<tensor> none;
+  subject->on(partial{.from = h(2), .ver = v(1)}, none);
+  subject->on(push_of(0), none);
   subject->on(close{.ver = v(1), .contributions = {{push_of(0).id, 1}}});
   EXPECT_EQ(world.log.back(), "1 = nothing");
   EXPECT_THAT(subject->pushes(), IsEmpty());
