@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Breaks the protocol machines in small ways, one at a time, and sees whether the tests notice.
 
-usage: mutants.py [--only WORD]... [--write] [--check] [--jobs N]
+usage: mutants.py [--only WORD]... [--share K/N] [--write] [--check] [--jobs N]
 
 Each mutant is one textual change in protocols/: protocols_test is built with it and run until a test fails. One that none notices
 has survived. That is an error, as is one whose text is not found any more, unless the mutant gives a reason: a change that alters
-nothing which a caller could see. --only takes mutants whose file or note has the word. --write puts what became of each into
-mutants.md; --check builds nothing: it finds each text in its file, and the same mutants in the table.
+nothing which a caller could see. --only takes mutants whose file or note has the word; --share takes every Nth of them, from the Kth
+on (1 to N): all take ten hours of two cores. --write puts what became of each into mutants.md; --check builds nothing: it finds each
+text in its file, and the same mutants in the table.
 """
 
 import argparse
@@ -214,9 +215,18 @@ def judge(runner, mutant, last_killer):
     return killer or SURVIVES + reason, True
 
 
+def share(text):
+    """The slice that K/N names."""
+    first, of = map(int, text.split("/"))
+    if not 1 <= first <= of:
+        raise ValueError
+    return slice(first - 1, None, of)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", action="append", default=[], metavar="WORD")
+    arguments.add_argument("--share", type=share, default=slice(None), metavar="K/N")
     arguments.add_argument("--check", action="store_true")
     arguments.add_argument("--write", action="store_true")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -224,6 +234,7 @@ def main():
     if options.check:
         return check()
     chosen = [mutant for mutant in MUTANTS if not options.only or any(word in mutant[0] or word in mutant[3] for word in options.only)]
+    chosen = chosen[options.share]
     began = time.monotonic()
     folder = ROOT / "build" / "mutants"
     folder.mkdir(parents=True, exist_ok=True)
