@@ -96,9 +96,9 @@ public:
     const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(of.workers));
     const actors::local_update update{anchor_, how.proximal, how.dual, how.momentum, lr};
     sim::gradient out = compute(replica_.parameters_for(update), of);
-    if (out.what && out.finite)
-      replica_.step(data_of(out.what), update);
-    out.what = nullptr;
+    if (out.value && out.finite)
+      replica_.step(data_of(out.value), update);
+    out.value = nullptr;
     return out;
   }
 
@@ -160,7 +160,7 @@ private:
     if (rows > 0)
       out.loss /= rows;
     if (total)
-      out.what = wrap(total);
+      out.value = wrap(total);
     return out;
   }
 

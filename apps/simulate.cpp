@@ -28,10 +28,10 @@ void print_simulation(const simulation& how, const std::string& numerics) {
   fmt::print("{} steps, {} gradients, {} discarded, {} samples; staleness in versions: mean {:.2f}, maximum {}\n", r.steps,
              r.gradients, r.discarded, r.samples, r.staleness_mean(), r.staleness_max());
   if (!r.curve.empty() && numerics == "model")
-    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.curve.back().what.test_accuracy,
-               r.curve.back().what.test_loss, r.curve.back().what.train_loss);
+    fmt::print("test accuracy {:.4f}, test loss {:.4f}, train loss {:.4f}\n", r.curve.back().found.test_accuracy,
+               r.curve.back().found.test_loss, r.curve.back().found.train_loss);
   else if (!r.curve.empty())
-    fmt::print("train loss {:.6g}\n", r.curve.back().what.train_loss);
+    fmt::print("train loss {:.6g}\n", r.curve.back().found.train_loss);
   if (r.target_reached)
     fmt::print("target reached after {:.3f} s\n", static_cast<double>(r.time_to_target) * 1e-9);
   fmt::print("digest {:016x}\n", r.digest);

@@ -69,7 +69,7 @@ simulation play(const sim::options& options, sim::numerics& maths) {
   out.result = sim::simulate(options, maths);
   out.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (const sim::curve_point& point : out.result.curve)
-    out.evaluations.push_back({static_cast<double>(point.at) * 1e-9, point.what.train_loss, point.what.test_accuracy});
+    out.evaluations.push_back({static_cast<double>(point.at) * 1e-9, point.found.train_loss, point.found.test_accuracy});
   return out;
 }
 
@@ -96,7 +96,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   const actors::job& job = loaded.job;
   const sim::result& r = how.result;
   const bool evaluated = !r.curve.empty();
-  const sim::evaluation last = evaluated ? r.curve.back().what : sim::evaluation{};
+  const sim::evaluation last = evaluated ? r.curve.back().found : sim::evaluation{};
   boost::json::object out;
   out["job"] = job.name;
   out["protocol"] = job.protocol.name;

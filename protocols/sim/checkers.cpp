@@ -34,19 +34,19 @@ std::set<std::string> decoded_protocols(const options& job) {
 
 // -- each push ends once
 
-void each_push_ends_once::heard(nanoseconds, endpoint, endpoint to, const message& what) {
-  if (to.what != role::holder)
+void each_push_ends_once::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+  if (to.kind != role::holder)
     return;
   one_lead& own = leads_[{to.index}];
-  if (const auto* gone = std::get_if<worker_down>(&what))
+  if (const auto* gone = std::get_if<worker_down>(&msg))
     own.dead.insert({gone->worker, gone->life});
-  if (const auto* now = std::get_if<plan_parcel>(&what))
+  if (const auto* now = std::get_if<plan_envelope>(&msg))
     own.members = (*now)->workers.size();
 }
 
-void each_push_ends_once::pushed(nanoseconds, const push& what) {
-  if (!pushed_.emplace(what.id, what).second)
-    wrong(fmt::format("{} is sent twice by its worker", text_of(what.id)));
+void each_push_ends_once::pushed(nanoseconds, const push& head) {
+  if (!pushed_.emplace(head.id, head).second)
+    wrong(fmt::format("{} is sent twice by its worker", text_of(head.id)));
 }
 
 void each_push_ends_once::decided(nanoseconds, holder_id shard, const lead&, const lead_effects& effects) {
@@ -87,14 +87,14 @@ void each_push_ends_once::retaining(holder_id shard, std::size_t count) {
     wrong(fmt::format("shard {} retains {} sets of parameters for {} workers", shard.value, count, leads_[shard].members));
 }
 
-void each_push_ends_once::finished(const aftermath& what) {
-  if (!what.drained)
+void each_push_ends_once::finished(const aftermath& all) {
+  if (!all.drained)
     return;
-  for (const aftermath::holder_left& left : what.holders) {
+  for (const aftermath::holder_left& left : all.holders) {
     if (!left.alive)
       continue;
     // What aggregators and other shards keep, the lead of the job decides about.
-    const auto own_lead = left.self.value < what.open.size() ? left.self : holder_id{0};
+    const auto own_lead = left.self.value < all.open.size() ? left.self : holder_id{0};
     const one_lead& decided = leads_[own_lead];
     std::size_t pushes = 0;
     for (const push_id& id : left.kept) {
@@ -104,7 +104,7 @@ void each_push_ends_once::finished(const aftermath& what) {
       const bool named_again = decided.kept.contains(id);
       if (decided.dropped.contains(id) || (decided.used.contains(id) && !named_again))
         wrong(fmt::format("holder {} keeps {}, which is decided", left.self.value, text_of(id)));
-      else if (decided.dead.contains(author(id)) && !what.parked.contains(id))
+      else if (decided.dead.contains(author(id)) && !all.parked.contains(id))
         wrong(fmt::format("holder {} keeps {} of the dead for ever", left.self.value, text_of(id)));
     }
     if (pushes > left.machine_keeps)
@@ -122,17 +122,17 @@ rounds_are_sound::rounds_are_sound(const options& job) : decoded_(decoded_protoc
     per_push_ = entry->per_push;
 }
 
-void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& what) {
-  if (const auto* now = std::get_if<plan_parcel>(&what))
+void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& msg) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (std::holds_alternative<holder_down>(what))
+  if (std::holds_alternative<holder_down>(msg))
     aggregator_died_ = true;
 }
 
 void rounds_are_sound::computing(nanoseconds, nanoseconds, member, const batch&) {}
 
-void rounds_are_sound::pushed(nanoseconds, const push& what) {
-  pushed_.emplace(what.id, what);
+void rounds_are_sound::pushed(nanoseconds, const push& head) {
+  pushed_.emplace(head.id, head);
 }
 
 void rounds_are_sound::decided(nanoseconds, holder_id, const lead&, const lead_effects& effects) {
@@ -151,8 +151,8 @@ void rounds_are_sound::check(const close& round) {
   const contribution* before = nullptr;
   for (const contribution& part : round.contributions) {
     sum += part.weight;
-    const push& what = pushed_.at(part.id);
-    if (!per_push_ && !round.keep && (what.base.value + 1 != round.ver.value || what.epoch != round.epoch))
+    const push& head = pushed_.at(part.id);
+    if (!per_push_ && !round.keep && (head.base.value + 1 != round.ver.value || head.epoch != round.epoch))
       wrong(fmt::format("{} belongs to another round than version {}", text_of(part.id), round.ver.value));
     if (before != nullptr && !(before->id.worker < part.id.worker))
       wrong(fmt::format("version {} is not summed in worker order", round.ver.value));
@@ -167,23 +167,23 @@ void rounds_are_sound::check(const close& round) {
 void rounds_are_sound::applying(nanoseconds, nanoseconds, holder_id shard, const close& round, std::span<const operand> sum) {
   if (round.ver.value != ++made_[shard])
     wrong(fmt::format("shard {} skips to version {}", shard.value, round.ver.value));
-  const tally what = tally_of(sum);
+  const tally terms = tally_of(sum);
   const bool first = shard.value == 0;
   if (!per_push_ && !aggregator_died_) {
     if (first)
-      versions_[round.ver.value] = what;
+      versions_[round.ver.value] = terms;
     const auto known = versions_.find(round.ver.value);
-    if (known != versions_.end() && known->second != what)
+    if (known != versions_.end() && known->second != terms)
       wrong(fmt::format("shard {} makes version {} from something else than shard 0", shard.value, round.ver.value));
     std::set<worker_id> authors;
-    for (const auto& [key, weight] : what)
+    for (const auto& [key, weight] : terms)
       authors.insert(key.worker.worker);
     if (authors.size() != round.contributions.size())
       wrong(fmt::format("version {} of shard {} is made of the gradients of {} workers instead of {}", round.ver.value,
                         shard.value, authors.size(), round.contributions.size()));
   }
   if (round.step.what != step_rule::kind::linear)
-    check_samples(round, what, first);
+    check_samples(round, terms, first);
 }
 
 /// A step on gradients of one batch gives every sample that it uses the same weight; all of them sum to 1.
@@ -211,19 +211,19 @@ limits_are_exact::limits_are_exact(const options& job) : decoded_(decoded_protoc
   centreless_ = entry && entry->centreless;
 }
 
-void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& what) {
-  if (const auto* now = std::get_if<plan_parcel>(&what))
+void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (const auto* part = std::get_if<params_parcel>(&what);
-      part != nullptr && to.what == role::evaluator && part->from.value == 0 && part->what.ver != held_at_)
-    wrong(fmt::format("version {} is evaluated, and {} held", part->what.ver.value, held_at_.value));
-  if (const auto* found = std::get_if<evaluated>(&what); found != nullptr && found->ver != held_at_)
+  if (const auto* part = std::get_if<params_envelope>(&msg);
+      part != nullptr && to.kind == role::evaluator && part->from.value == 0 && part->head.ver != held_at_)
+    wrong(fmt::format("version {} is evaluated, and {} held", part->head.ver.value, held_at_.value));
+  if (const auto* found = std::get_if<evaluated>(&msg); found != nullptr && found->ver != held_at_)
     wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));
   if (to != endpoint{role::lead, 0})
     return;
-  if (const auto* order = std::get_if<hold_order>(&what))
+  if (const auto* order = std::get_if<hold_order>(&msg))
     limit_ = *order;
-  if (std::holds_alternative<resume_order>(what))
+  if (std::holds_alternative<resume_order>(msg))
     holds_ = false;
 }
 
@@ -231,9 +231,9 @@ void limits_are_exact::computing(nanoseconds, nanoseconds, member who, const bat
   last_batch_.insert_or_assign(who, of);
 }
 
-void limits_are_exact::pushed(nanoseconds, const push& what) {
-  pushed_.emplace(what.id, what);
-  global_batch_[what.id] = last_batch_[author(what.id)].samples;
+void limits_are_exact::pushed(nanoseconds, const push& head) {
+  pushed_.emplace(head.id, head);
+  global_batch_[head.id] = last_batch_[author(head.id)].samples;
 }
 
 /// Pushes of a coded round repeat samples: what counts is the batch that they decode to.
@@ -294,9 +294,9 @@ sets_are_of_one_sending::sets_are_of_one_sending(const options& job) {
   per_push_ = entry && entry->per_push;
 }
 
-void sets_are_of_one_sending::heard(nanoseconds, endpoint, endpoint to, const message& what) {
-  const auto* now = std::get_if<plan_parcel>(&what);
-  if (now == nullptr || to.what != role::worker)
+void sets_are_of_one_sending::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+  const auto* now = std::get_if<plan_envelope>(&msg);
+  if (now == nullptr || to.kind != role::worker)
     return;
   newest_[{to.index}] = **now;
   for (const member& who : (*now)->workers)
@@ -319,15 +319,15 @@ void sets_are_of_one_sending::joining(member who, std::span<const params> parts)
 
 // -- the bound is kept
 
-void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& what) {
-  if (to.what != role::holder)
+void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+  if (to.kind != role::holder)
     return;
   one_shard& own = shards_[{to.index}];
-  if (const auto* gone = std::get_if<worker_down>(&what)) {
+  if (const auto* gone = std::get_if<worker_down>(&msg)) {
     own.clocks.erase({gone->worker, gone->life});
     own.dead.insert({gone->worker, gone->life});
   }
-  if (const auto* now = std::get_if<plan_parcel>(&what)) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg)) {
     std::erase_if(own.clocks, [&](const auto& entry) { return !(*now)->has(entry.first); });
     std::uint64_t slowest = 0;
     for (bool first = true; const auto& [who, clock] : own.clocks) {
@@ -371,12 +371,12 @@ void bound_is_kept::decided(nanoseconds, holder_id shard, const lead&, const lea
 
 // -- nobody is left behind
 
-void nobody_is_left_behind::heard(nanoseconds, endpoint, endpoint to, const message& what) {
-  if (const auto* now = std::get_if<plan_parcel>(&what))
+void nobody_is_left_behind::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (const auto* gone = std::get_if<worker_down>(&what); gone != nullptr && to == endpoint{role::holder, 0})
+  if (const auto* gone = std::get_if<worker_down>(&msg); gone != nullptr && to == endpoint{role::holder, 0})
     dead_.insert({gone->worker, gone->life});
-  if (const auto* come = std::get_if<arrival>(&what)) {
+  if (const auto* come = std::get_if<arrival>(&msg)) {
     version& newest = newest_[author(come->what.id)];
     newest = std::max(newest, come->what.base);
   }

@@ -19,9 +19,9 @@ public:
   const std::vector<std::string>& found() const { return found_; }
 
 protected:
-  void wrong(std::string what) {
+  void wrong(std::string text) {
     if (found_.size() < 10)
-      found_.push_back(std::move(what));
+      found_.push_back(std::move(text));
   }
 
 private:
@@ -32,12 +32,12 @@ private:
 /// lead knows to be dead, and none is kept for ever. A protocol that keeps pushes (ADMM) names them until it drops them.
 class each_push_ends_once final : public checker {
 public:
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
-  void pushed(nanoseconds at, const push& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
+  void pushed(nanoseconds at, const push& head) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
   void retaining(holder_id shard, std::size_t count) override;
-  void broken(const std::string& what) override { wrong(what); }
-  void finished(const aftermath& what) override;
+  void broken(const std::string& text) override { wrong(text); }
+  void finished(const aftermath& all) override;
 
 private:
   struct one_lead {
@@ -56,9 +56,9 @@ private:
 class rounds_are_sound final : public checker {
 public:
   explicit rounds_are_sound(const options& job);
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
-  void pushed(nanoseconds at, const push& what) override;
+  void pushed(nanoseconds at, const push& head) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
   void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
 
@@ -83,9 +83,9 @@ private:
 class limits_are_exact final : public checker {
 public:
   explicit limits_are_exact(const options& job);
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
-  void pushed(nanoseconds at, const push& what) override;
+  void pushed(nanoseconds at, const push& head) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
 
 private:
@@ -109,7 +109,7 @@ private:
 class sets_are_of_one_sending final : public checker {
 public:
   explicit sets_are_of_one_sending(const options& job);
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void joining(member who, std::span<const params> parts) override;
 
 private:
@@ -122,7 +122,7 @@ private:
 class bound_is_kept final : public checker {
 public:
   explicit bound_is_kept(std::uint64_t bound) : bound_(bound) {}
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
 
 private:
@@ -142,7 +142,7 @@ private:
 class nobody_is_left_behind final : public checker {
 public:
   explicit nobody_is_left_behind(std::uint64_t most) : most_(most) {}
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
 
 private:

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "kernels/assert.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols::sim {
@@ -51,9 +51,11 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
       dice_(dice::keyed(job.seed, 0x5157)),
       timers_(clock_,
               [this](nanoseconds delay, endpoint of, timer_id timer, std::uint64_t generation) {
-                queue_.push(now_ + delay, parcel{.from = of, .to = of, .what = expired{timer, 0}, .generation = generation});
+                queue_.push(now_ + delay, envelope{.from = of, .to = of, .content = expired{timer, 0}, .generation = generation});
               }),
-      coordinator_(first_plan_of(job), protocol_.make_controller ? protocol_.make_controller(job.protocol) : nullptr) {
+      coordinator_(std::make_unique<coordinator_role>(
+          *this, coordinator{first_plan_of(job), protocol_.make_controller ? protocol_.make_controller(job.protocol) : nullptr})),
+      evaluator_(std::make_unique<evaluator_role>(*this)) {
   place_roles();
   plan_faults();
 }
@@ -77,7 +79,7 @@ void cluster::place_roles() {
     std::shared_ptr<lead> decides;
     if (number == 0 || (protocol_.per_push && place.is_shard))
       decides = std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed), arrivals, protocol_.per_push);
-    auto at = std::make_unique<holder_seat>(*this, place, host, std::move(decides));
+    auto at = std::make_unique<holder_role>(*this, place, host, std::move(decides));
     if (place.is_shard)
       at->maths = maths_.make_shard(number, options_.job.shards);
     holders_.push_back(std::move(at));
@@ -86,7 +88,7 @@ void cluster::place_roles() {
   for (const late_join& late : options_.late_joins)
     count = std::max(count, late.worker.value + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
-    auto at = std::make_unique<worker_seat>(*this, member{{i}, {}}, host_of_worker(i));
+    auto at = std::make_unique<worker_role>(*this, member{{i}, {}}, host_of_worker(i));
     for (const holder_place& place : tree_)
       if (flat || place.workers.contains({i}))
         at->targets.push_back(place.self);
@@ -114,11 +116,11 @@ result cluster::run() {
   }
   result_.virtual_time = clock_.at(now_);
   const lead& counts = *holders_.front()->bound.decides();
-  result_.steps = std::max(counts.current(), coordinator_.held_version()).value;
-  result_.samples = std::max(counts.samples_applied(), coordinator_.held_samples());
+  result_.steps = std::max(counts.current(), coordinator_->machine.held_version()).value;
+  result_.samples = std::max(counts.samples_applied(), coordinator_->machine.held_samples());
   result_.gradients += result_.steps - counts.current().value; // of which the lead has not heard
-  result_.period = coordinator_.current().period;
-  result_.target_reached = coordinator_.target_reached();
+  result_.period = coordinator_->machine.current().period;
+  result_.target_reached = coordinator_->machine.target_reached();
   result_.time_to_target = result_.target_reached ? result_.virtual_time : 0;
   result_.digest = digest_.value();
   result out = result_;
@@ -134,19 +136,19 @@ void cluster::step() {
   auto [at, next] = queue_.pop();
   TROUPE_ASSERT(at >= now_);
   now_ = at;
-  if (auto* fault = std::get_if<happening>(&next)) {
+  if (auto* event = std::get_if<scheduled_event>(&next)) {
     if (!ended_)
-      fault->what();
+      event->action();
     return;
   }
   if (const auto* link = std::get_if<host_link>(&next))
     look_at(*link);
   else
-    arrive(std::move(std::get<parcel>(next)));
+    arrive(std::move(std::get<envelope>(next)));
 }
 
-void cluster::happens(nanoseconds at, std::function<void()> what) {
-  queue_.push(std::max(at, now_), happening{std::move(what)});
+void cluster::schedule(nanoseconds at, std::function<void()> action) {
+  queue_.push(std::max(at, now_), scheduled_event{std::move(action)});
 }
 
 bool cluster::stalled() const {
@@ -155,7 +157,7 @@ bool cluster::stalled() const {
 
 std::string cluster::waited_for() const {
   std::vector<std::string> out;
-  if (!coordinator_.started())
+  if (!coordinator_->machine.started())
     out.emplace_back("workers to join");
   for (const auto& at : holders_) {
     if (const lead* decides = at->bound.decides())

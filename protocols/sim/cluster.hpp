@@ -11,9 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/binding/replica_collection.hpp"
 #include "protocols/catalog.hpp"
-#include "protocols/coordinator.hpp"
 #include "protocols/dice.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/sim/event_queue.hpp"
@@ -37,9 +35,9 @@ public:
 
 private:
   /// A message under way.
-  struct parcel {
+  struct envelope {
     endpoint from{}, to{};
-    message what{};
+    message content{};
     std::uint64_t bytes = 0;      ///< 0: takes the latency only
     incarnation life{};           ///< to a worker: of whom it was sent to
     std::uint64_t generation = 0; ///< of a timer or a computation
@@ -47,59 +45,49 @@ private:
     bool lost = false;
   };
   /// Something that happens to the cluster.
-  struct happening {
-    std::function<void()> what{};
+  struct scheduled_event {
+    std::function<void()> action{};
   };
   /// A link is looked at: something may be through.
-  using event = std::variant<parcel, happening, host_link>;
+  using event = std::variant<envelope, scheduled_event, host_link>;
 
-  struct worker_seat; // seats.hpp
-  struct holder_seat;
+  struct worker_role; // roles.hpp
+  struct holder_role;
+  struct coordinator_role;
+  struct evaluator_role;
 
   // -- time (cluster.cpp)
   void step();
-  void happens(nanoseconds at, std::function<void()> what);
+  void schedule(nanoseconds at, std::function<void()> action);
   bool stalled() const;
   std::string waited_for() const;
   aftermath clear_up();
 
   // -- the network (delivery.cpp)
   host_id host_of(endpoint who) const;
-  void send(endpoint from, endpoint to, message what, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {});
-  void arrive(parcel&& what);
-  void transmit(parcel&& what);
+  void send(endpoint from, endpoint to, message msg, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {});
+  void arrive(envelope&& mail);
+  void transmit(envelope&& mail);
   void look_at(host_link which);
-  bool waits_at_worker(const parcel& what);
-  void repeat(const parcel& what);
+  bool waits_at_worker(const envelope& mail);
+  void repeat(const envelope& mail);
   nanoseconds late() const;
-  void hear(const parcel& what);
-  void tell_listeners(endpoint from, endpoint to, const message& what);
+  void hear(const envelope& mail);
+  void tell_listeners(endpoint from, endpoint to, const message& msg);
   void lose(const std::function<bool(endpoint from)>& from, const std::function<bool(endpoint to)>& to);
 
   // -- faults and membership (faults.cpp)
   void place_roles();
   void plan_faults();
-  worker_seat& seat(worker_id who);
+  worker_role& role_of(worker_id who);
   void join(worker_id who, bool at_once);
   void kill(worker_id who);
   void kill_aggregator(holder_id who);
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
-  void unpark(worker_seat& at);
+  void unpark(worker_role& worker);
   void note(std::string text);
-
-  // -- coordinator, evaluator (coordinator.cpp)
-  void on_coordinator(const message& what);
-  void perform(const coordinator_effects& effects);
-  void tell_holders(const message& what);
-  void on_evaluator(const message& what);
-  void on_fetched(const params_parcel& what);
-  void evaluate_whole(version ver, const tensor& whole, std::vector<std::pair<member, step_count>> made = {});
-  void on_evaluated(const evaluated& what);
-
-  void collect_replicas(version ver);
-  void evaluate_average(const std::optional<replica_collection<tensor>::average>& whole);
-  void broken(const std::string& what);
+  void broken(const std::string& text);
 
   options options_;
   numerics& maths_;
@@ -108,7 +96,7 @@ private:
   protocol protocol_;
   std::vector<holder_place> tree_;
   network network_;
-  std::map<std::uint64_t, parcel> transmitted_; ///< what the network has under way
+  std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
   dice dice_;
@@ -120,16 +108,10 @@ private:
   training_timers timers_;
   std::map<std::pair<endpoint, endpoint>, nanoseconds> last_on_link_; ///< where messages are delayed at random
 
-  coordinator coordinator_;
-  std::vector<std::unique_ptr<holder_seat>> holders_;
-  std::vector<std::unique_ptr<worker_seat>> workers_; ///< by number
-  /// What has come of a set of parameters.
-  struct incoming {
-    std::map<holder_id, params_parcel> parts{};
-  };
-  std::map<std::uint64_t, incoming> fetched_; ///< by key
-  std::uint64_t evaluated_ = 0;               ///< key of the newest set
-  replica_collection<tensor> collection_;     ///< where there is no centre
+  std::unique_ptr<coordinator_role> coordinator_;
+  std::unique_ptr<evaluator_role> evaluator_;
+  std::vector<std::unique_ptr<holder_role>> holders_;
+  std::vector<std::unique_ptr<worker_role>> workers_; ///< by number
   std::set<push_id> parked_at_lead_;
 
   bool ended_ = false;

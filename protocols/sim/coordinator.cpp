@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "protocols/sim/cases.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -13,130 +13,124 @@ using role = endpoint::role;
 
 } // namespace
 
-void cluster::on_coordinator(const message& what) {
+void cluster::coordinator_role::hear(const message& msg) {
   std::visit(cases{
-                 [this](const joined& m) { perform(coordinator_.on(m)); },
-                 [this](const down& m) { perform(coordinator_.on(m)); },
-                 [this](const holder_down& m) { perform(coordinator_.on(m)); },
-                 [this](const held& m) { perform(coordinator_.on(m)); },
-                 [this](const evaluated& m) { on_evaluated(m); },
-                 [this](const report& m) { perform(coordinator_.on(m)); },
-                 [this](const expired& m) {
-                   perform(coordinator_.on(expired{m.timer, clock_.at(now_)}));
+                 [this](const evaluated& found) { on_evaluated(found); },
+                 [this](const expired& timer) {
+                   perform(machine.on(expired{timer.timer, in.clock_.at(in.now_)}));
                  },
-                 [](const auto&) {},
+                 [this](const auto& other) {
+                   if constexpr (requires { machine.on(other); })
+                     perform(machine.on(other));
+                 },
              },
-             what);
+             msg);
 }
 
-void cluster::tell_holders(const message& what) {
-  for (const auto& at : holders_)
-    send(the_coordinator, {role::holder, at->place.self.value}, what);
+void cluster::coordinator_role::on_evaluated(const evaluated& found) {
+  const coordinator_effects effects = machine.on(found);
+  if (!effects.empty() && !in.ended_)
+    in.result_.curve.push_back(
+        {found.at,
+         machine.held_version(),
+         machine.held_samples(),
+         {.train_loss = found.train_loss, .test_loss = found.test_loss, .test_accuracy = found.test_accuracy}});
+  perform(effects);
 }
 
-void cluster::perform(const coordinator_effects& effects) {
-  if (checks_)
-    coordinator_.check();
+void cluster::coordinator_role::tell_holders(const message& msg) {
+  for (const auto& holder : in.holders_)
+    in.send(the_coordinator, {role::holder, holder->place.self.value}, msg);
+}
+
+void cluster::coordinator_role::perform(const coordinator_effects& effects) {
+  if (in.checks_)
+    machine.check();
   const endpoint the_lead{role::lead, 0};
   for (const coordinator_effect& effect : effects)
     std::visit(cases{
                    [&](const send_plan& e) {
                      const auto shared = std::make_shared<const plan>(e.what);
                      tell_holders(shared);
-                     for (const auto& at : workers_)
-                       send(the_coordinator, {role::worker, at->self.worker.value}, shared);
-                     if (protocol_.centreless)
-                       evaluate_average(collection_.on(*shared));
+                     for (const auto& worker : in.workers_)
+                       in.send(the_coordinator, {role::worker, worker->self.worker.value}, shared);
+                     in.evaluator_->plan_changes(*shared);
                    },
                    [&](const send_worker_down& e) { tell_holders(e.what); },
                    [&](const send_holder_down& e) { tell_holders(e.what); },
-                   [&](const hold& e) { send(the_coordinator, the_lead, e.what); },
+                   [&](const hold& e) { in.send(the_coordinator, the_lead, e.what); },
                    [&](const evaluate& e) {
-                     if (protocol_.centreless)
-                       collect_replicas(e.ver);
+                     if (in.protocol_.centreless)
+                       in.evaluator_->collect_replicas(e.ver);
                      else
-                       send(the_coordinator, the_lead, fetch_order{e.ver});
+                       in.send(the_coordinator, the_lead, fetch_order{e.ver});
                    },
-                   [&](const resume&) { send(the_coordinator, the_lead, resume_order{}); },
-                   [&](const say& e) { note(e.text); },
+                   [&](const resume&) { in.send(the_coordinator, the_lead, resume_order{}); },
+                   [&](const say& e) { in.note(e.text); },
                    [&](const stop& e) {
-                     ended_ = true;
-                     result_.failed = e.failed;
-                     result_.reason = e.reason;
-                     for (listener* each : listeners_)
-                       each->stopped(now_, e);
+                     in.ended_ = true;
+                     in.result_.failed = e.failed;
+                     in.result_.reason = e.reason;
+                     for (listener* each : in.listeners_)
+                       each->stopped(in.now_, e);
                    },
-                   [&](const arm_timer& e) { timers_.arm(the_coordinator, e, now_); },
+                   [&](const arm_timer& e) { in.timers_.arm(the_coordinator, e, in.now_); },
                },
                effect);
 }
 
-void cluster::on_evaluator(const message& what) {
-  if (const auto* part = std::get_if<params_parcel>(&what))
-    on_fetched(*part);
-  else if (const auto* replica = std::get_if<peer_parcel>(&what))
-    evaluate_average(collection_.on(replica->what, replica->what.weight > 0 ? std::optional{replica->data} : std::nullopt));
+void cluster::evaluator_role::hear(const message& msg) {
+  if (const auto* part = std::get_if<params_envelope>(&msg))
+    on_part(*part);
+  else if (const auto* replica = std::get_if<peer_envelope>(&msg))
+    evaluate_average(replicas.on(replica->head, replica->head.weight > 0 ? std::optional{replica->data} : std::nullopt));
 }
 
-/// Puts together what all shards have sent.
-void cluster::on_fetched(const params_parcel& what) {
-  if (what.what.key <= evaluated_)
+void cluster::evaluator_role::on_part(const params_envelope& part) {
+  if (part.head.key <= newest)
     return;
-  incoming& set = fetched_[what.what.key];
-  set.parts.try_emplace(what.from, what);
-  if (set.parts.size() < options_.job.shards)
+  const auto parts = incoming.add(part, in.options_.job.shards);
+  if (!parts)
     return;
-  std::vector<tensor> ranges;
-  for (const auto& [shard, part] : set.parts)
-    ranges.push_back(part.range);
-  const tensor whole = maths_.join(ranges);
-  const version ver = set.parts.begin()->second.what.ver; // the lead shard's
-  evaluated_ = what.what.key;
-  fetched_.erase(fetched_.begin(), fetched_.upper_bound(evaluated_));
-  evaluate_whole(ver, whole);
+  newest = part.head.key;
+  evaluate(parts->front().head.ver, in.maths_.join(ranges_of(*parts))); // the lead shard's version
 }
 
-/// Where there is no centre. Asked again when somebody has died: who has answered need not.
-void cluster::collect_replicas(version ver) {
+void cluster::evaluator_role::plan_changes(const plan& next) {
+  if (in.protocol_.centreless)
+    evaluate_average(replicas.on(next));
+}
+
+void cluster::evaluator_role::collect_replicas(version ver) {
   const fetch_order order{ver};
-  const auto done = collection_.on(order);
-  for (const member who : collection_.missing())
-    send(the_coordinator, {role::worker, who.worker.value}, order);
+  const auto done = replicas.on(order);
+  for (const member who : replicas.missing())
+    in.send(the_coordinator, {role::worker, who.worker.value}, order);
   evaluate_average(done);
 }
 
-/// Where nobody has a replica yet, all are at the first parameters.
-void cluster::evaluate_average(const std::optional<replica_collection<tensor>::average>& whole) {
-  if (!whole)
+/// Before any worker has a replica, all are at the first parameters.
+void cluster::evaluator_role::evaluate_average(const std::optional<replica_collection<tensor>::average>& average) {
+  if (!average)
     return;
-  if (!whole->terms.empty())
-    return evaluate_whole(whole->ver, maths_.sum(whole->terms), whole->made);
+  if (!average->terms.empty())
+    return evaluate(average->ver, in.maths_.sum(average->terms), average->made);
   std::vector<tensor> ranges;
-  for (std::uint32_t shard = 0; shard < options_.job.shards; ++shard)
-    ranges.push_back(holders_.at(shard)->parameters());
-  evaluate_whole(whole->ver, maths_.join(ranges), whole->made);
+  for (std::uint32_t shard = 0; shard < in.options_.job.shards; ++shard)
+    ranges.push_back(in.holders_.at(shard)->parameters());
+  evaluate(average->ver, in.maths_.join(ranges), average->made);
 }
 
-/// In no time.
-void cluster::evaluate_whole(version ver, const tensor& whole, std::vector<std::pair<member, step_count>> made) {
-  const evaluation found = maths_.evaluate(whole);
-  send(the_evaluator, the_coordinator,
-       evaluated{.ver = ver,
-                 .train_loss = found.train_loss,
-                 .test_loss = found.test_loss,
-                 .test_accuracy = found.test_accuracy,
-                 .at = clock_.at(now_),
-                 .made = std::move(made)});
-}
-
-void cluster::on_evaluated(const evaluated& what) {
-  const coordinator_effects effects = coordinator_.on(what);
-  if (!effects.empty() && !ended_)
-    result_.curve.push_back({what.at,
-                             coordinator_.held_version(),
-                             coordinator_.held_samples(),
-                             {.train_loss = what.train_loss, .test_loss = what.test_loss, .test_accuracy = what.test_accuracy}});
-  perform(effects);
+/// Takes no time.
+void cluster::evaluator_role::evaluate(version ver, const tensor& parameters, std::vector<std::pair<member, step_count>> made) {
+  const evaluation found = in.maths_.evaluate(parameters);
+  in.send(the_evaluator, the_coordinator,
+          evaluated{.ver = ver,
+                    .train_loss = found.train_loss,
+                    .test_loss = found.test_loss,
+                    .test_accuracy = found.test_accuracy,
+                    .at = in.clock_.at(in.now_),
+                    .made = std::move(made)});
 }
 
 } // namespace troupe::protocols::sim

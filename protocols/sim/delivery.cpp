@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -15,26 +15,26 @@ using role = endpoint::role;
 
 /// A shard's lead and its holder are one actor: what they send, and are sent, comes in one order.
 endpoint actor_of(endpoint who) {
-  return who.what == role::lead ? endpoint{role::holder, who.index} : who;
+  return who.kind == role::lead ? endpoint{role::holder, who.index} : who;
 }
 
 /// Whether it is made to carry a tensor, even an empty one.
-bool carries_tensor(const message& what) {
-  return std::holds_alternative<push_parcel>(what) || std::holds_alternative<params_parcel>(what)
-         || std::holds_alternative<partial_parcel>(what);
+bool carries_tensor(const message& msg) {
+  return std::holds_alternative<push_envelope>(msg) || std::holds_alternative<params_envelope>(msg)
+         || std::holds_alternative<partial_envelope>(msg);
 }
 
 /// Part of an evaluation, which takes no training time: what travels for it must not let others go on meanwhile.
-bool evaluates(const message& what, endpoint to) {
-  if (const auto* order = std::get_if<send_order>(&what))
+bool evaluates(const message& msg, endpoint to) {
+  if (const auto* order = std::get_if<send_order>(&msg))
     return order->to == std::vector{evaluator};
-  return to.what == role::evaluator || std::holds_alternative<fetch_order>(what);
+  return to.kind == role::evaluator || std::holds_alternative<fetch_order>(msg);
 }
 
 } // namespace
 
 host_id cluster::host_of(endpoint who) const {
-  switch (who.what) {
+  switch (who.kind) {
   case role::coordinator:
   case role::evaluator:
     return holders_.front()->host;
@@ -48,18 +48,18 @@ host_id cluster::host_of(endpoint who) const {
 }
 
 /// `left`: when its sender sent it, where that is not now.
-void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes, std::optional<nanoseconds> left) {
-  parcel out{.from = from, .to = to, .what = std::move(what)};
-  if (to.what == role::worker) {
-    const worker_seat& at = seat({to.index});
-    if (!at.alive)
+void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes, std::optional<nanoseconds> left) {
+  envelope out{.from = from, .to = to, .content = std::move(msg)};
+  if (to.kind == role::worker) {
+    const worker_role& receiver = role_of({to.index});
+    if (!receiver.alive)
       return;
-    out.life = at.self.life;
+    out.life = receiver.self.life;
   }
   nanoseconds at = left.value_or(now_);
   const host_id here = host_of(from), there = host_of(to);
-  const bool control = from.what == role::coordinator || to.what == role::coordinator;
-  if (carries_tensor(out.what) && to.what != role::evaluator)
+  const bool control = from.kind == role::coordinator || to.kind == role::coordinator;
+  if (carries_tensor(out.content) && to.kind != role::evaluator)
     at += options_.measured.message;
   if (here != there && bytes > 0) {
     result_.bytes += bytes;
@@ -67,7 +67,7 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
     out.leaves = network_.limited();
     if (!out.leaves)
       at += network_.latency();
-  } else if (here != there && !evaluates(out.what, to)) {
+  } else if (here != there && !evaluates(out.content, to)) {
     at += control ? control_latency_ : network_.latency();
   }
   at = std::max(at, now_);
@@ -78,38 +78,38 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
       at += late();
   }
   // Of these two, not all that goes the same way takes the same time.
-  if (from != to && (disordered || from.what == role::lead || from.what == role::coordinator)) {
+  if (from != to && (disordered || from.kind == role::lead || from.kind == role::coordinator)) {
     nanoseconds& last = last_on_link_[{actor_of(from), actor_of(to)}];
     at = last = std::max(last, at);
   }
   queue_.push(at, std::move(out));
 }
 
-void cluster::arrive(parcel&& what) {
-  if (what.lost)
+void cluster::arrive(envelope&& mail) {
+  if (mail.lost)
     return;
-  if (std::exchange(what.leaves, false))
-    return transmit(std::move(what));
-  if (waits_at_worker(what))
+  if (std::exchange(mail.leaves, false))
+    return transmit(std::move(mail));
+  if (waits_at_worker(mail))
     return;
-  if (auto* done = std::get_if<computed>(&what.what))
-    if (worker_seat& at = *workers_.at(what.to.index); what.generation == at.computation)
+  if (auto* done = std::get_if<computed>(&mail.content))
+    if (worker_role& at = *workers_.at(mail.to.index); mail.generation == at.computation)
       at.end_step(*done);
-  if (loss_ > 0 && std::holds_alternative<peer_parcel>(what.what) && dice_.hit(loss_))
+  if (loss_ > 0 && std::holds_alternative<peer_envelope>(mail.content) && dice_.hit(loss_))
     return;
-  const bool on_a_lane = what.from != what.to && std::ranges::none_of(std::array{what.from, what.to}, [](endpoint end) {
-                           return end.what == role::coordinator || end.what == role::evaluator;
+  const bool on_a_lane = mail.from != mail.to && std::ranges::none_of(std::array{mail.from, mail.to}, [](endpoint end) {
+                           return end.kind == role::coordinator || end.kind == role::evaluator;
                          });
   if (on_a_lane && repeat_ > 0 && dice_.hit(repeat_))
-    repeat(what);
-  hear(what);
+    repeat(mail);
+  hear(mail);
 }
 
-void cluster::transmit(parcel&& what) {
-  TROUPE_ASSERT(what.bytes > 0);
-  const host_id from = host_of(what.from), to = host_of(what.to);
-  network_.start(++last_transmission_, from, to, what.bytes, now_);
-  transmitted_.emplace(last_transmission_, std::move(what));
+void cluster::transmit(envelope&& mail) {
+  TROUPE_ASSERT(mail.bytes > 0);
+  const host_id from = host_of(mail.from), to = host_of(mail.to);
+  network_.start(++last_transmission_, from, to, mail.bytes, now_);
+  transmitted_.emplace(last_transmission_, std::move(mail));
   look_at({from, true});
   look_at({to, false});
 }
@@ -126,19 +126,19 @@ void cluster::look_at(host_link which) {
 
 /// At a worker that is paused, or on one side or the other of a partition. Workers that wait for nobody stop while the job is
 /// held.
-bool cluster::waits_at_worker(const parcel& what) {
-  const auto park_at = [&what](worker_seat& at) {
-    at.parked.push_back(what);
+bool cluster::waits_at_worker(const envelope& mail) {
+  const auto park_at = [&mail](worker_role& worker) {
+    worker.parked.push_back(mail);
     return true;
   };
-  if (what.from != what.to)
-    for (const endpoint end : {what.from, what.to})
-      if (end.what == role::worker && workers_.at(end.index)->partitions > 0)
+  if (mail.from != mail.to)
+    for (const endpoint end : {mail.from, mail.to})
+      if (end.kind == role::worker && workers_.at(end.index)->partitions > 0)
         return park_at(*workers_.at(end.index));
-  if (what.to.what == role::worker && workers_.at(what.to.index)->paused_until > now_)
-    return park_at(*workers_.at(what.to.index));
-  if (protocol_.centreless && !clock_.running() && std::holds_alternative<computed>(what.what))
-    return park_at(*workers_.at(what.to.index));
+  if (mail.to.kind == role::worker && workers_.at(mail.to.index)->paused_until > now_)
+    return park_at(*workers_.at(mail.to.index));
+  if (protocol_.centreless && !clock_.running() && std::holds_alternative<computed>(mail.content))
+    return park_at(*workers_.at(mail.to.index));
   return false;
 }
 
@@ -148,71 +148,71 @@ nanoseconds cluster::late() const {
 }
 
 /// A lane that is opened anew may carry again what it had carried: at once, or later, behind what was sent since.
-void cluster::repeat(const parcel& what) {
-  const bool may_be_late = std::holds_alternative<push_parcel>(what.what) || std::holds_alternative<arrival>(what.what)
-                           || std::holds_alternative<params_parcel>(what.what);
+void cluster::repeat(const envelope& mail) {
+  const bool may_be_late = std::holds_alternative<push_envelope>(mail.content) || std::holds_alternative<arrival>(mail.content)
+                           || std::holds_alternative<params_envelope>(mail.content);
   if (may_be_late && dice_.hit(0.5))
-    queue_.push(now_ + static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(late()) + 1)), what);
+    queue_.push(now_ + static_cast<nanoseconds>(dice_.below(static_cast<std::uint64_t>(late()) + 1)), mail);
   else
-    hear(what);
+    hear(mail);
 }
 
-void cluster::tell_listeners(endpoint from, endpoint to, const message& what) {
+void cluster::tell_listeners(endpoint from, endpoint to, const message& msg) {
   for (listener* each : listeners_)
-    each->heard(now_, from, to, what);
+    each->heard(now_, from, to, msg);
 }
 
-void cluster::hear(const parcel& what) {
-  if (const auto* timer = std::get_if<expired>(&what.what)) {
-    if (!timers_.fire(what.to, timer->timer, what.generation))
+void cluster::hear(const envelope& mail) {
+  if (const auto* timer = std::get_if<expired>(&mail.content)) {
+    if (!timers_.fire(mail.to, timer->timer, mail.generation))
       return;
-  } else if (what.to.what == role::worker) {
-    const worker_seat& at = *workers_.at(what.to.index);
-    const bool stale = std::holds_alternative<computed>(what.what) && what.generation != at.computation;
-    if (!at.alive || at.self.life != what.life || stale)
+  } else if (mail.to.kind == role::worker) {
+    const worker_role& at = *workers_.at(mail.to.index);
+    const bool stale = std::holds_alternative<computed>(mail.content) && mail.generation != at.computation;
+    if (!at.alive || at.self.life != mail.life || stale)
       return;
-  } else if (what.to.what == role::holder && !holders_.at(what.to.index)->alive) {
+  } else if (mail.to.kind == role::holder && !holders_.at(mail.to.index)->alive) {
     return;
   }
   ++result_.events;
   digest_.add(static_cast<std::uint64_t>(now_));
-  digest_.add(static_cast<std::uint64_t>(what.from.what) << 56 | std::uint64_t{what.from.index} << 28 | what.to.index);
-  digest_.add(what.what);
-  tell_listeners(what.from, what.to, what.what);
-  switch (what.to.what) {
+  digest_.add(static_cast<std::uint64_t>(mail.from.kind) << 56 | std::uint64_t{mail.from.index} << 28 | mail.to.index);
+  digest_.add(mail.content);
+  tell_listeners(mail.from, mail.to, mail.content);
+  switch (mail.to.kind) {
   case role::coordinator:
-    return on_coordinator(what.what);
+    return coordinator_->hear(mail.content);
   case role::lead:
-    return holders_.at(what.to.index)->hear_as_lead(what.what);
+    return holders_.at(mail.to.index)->hear_as_lead(mail.content);
   case role::holder:
-    return holders_.at(what.to.index)->hear(what.what);
+    return holders_.at(mail.to.index)->hear(mail.content);
   case role::worker:
-    return workers_.at(what.to.index)->hear(what.what);
+    return workers_.at(mail.to.index)->hear(mail.content);
   case role::evaluator:
-    return on_evaluator(what.what);
+    return evaluator_->hear(mail.content);
   }
 }
 
 /// Of what was under way from a dead role: all arrives, or, in tests, all but a random tail of each link. What was under way to
 /// it is lost: who comes back has a new address.
 void cluster::lose(const std::function<bool(endpoint)>& from, const std::function<bool(endpoint)>& to) {
-  std::map<endpoint, std::vector<parcel*>> sent;
-  const auto concerns = [&](parcel& under_way) {
+  std::map<endpoint, std::vector<envelope*>> sent;
+  const auto concerns = [&](envelope& under_way) {
     if (to(under_way.to))
       under_way.lost = true;
     else if (from(under_way.from))
       sent[actor_of(under_way.to)].push_back(&under_way);
   };
   for (event* each : queue_.pending())
-    if (auto* under_way = std::get_if<parcel>(each))
+    if (auto* under_way = std::get_if<envelope>(each))
       concerns(*under_way);
   for (auto& [id, under_way] : transmitted_) // behind what has left the links already
     concerns(under_way);
   if (!options_.tests.tail_loss)
     return;
-  for (auto& [receiver, parcels] : sent)
-    for (std::size_t i = dice_.below(parcels.size() + 1); i < parcels.size(); ++i)
-      parcels[i]->lost = true;
+  for (auto& [receiver, envelopes] : sent)
+    for (std::size_t i = dice_.below(envelopes.size() + 1); i < envelopes.size(); ++i)
+      envelopes[i]->lost = true;
 }
 
 } // namespace troupe::protocols::sim

@@ -23,15 +23,15 @@ public:
     return heap_.front().at;
   }
 
-  void push(nanoseconds at, Event what) {
+  void push(nanoseconds at, Event event) {
     std::uint32_t slot = 0;
     if (free_.empty()) {
       slot = static_cast<std::uint32_t>(events_.size());
-      events_.push_back(std::move(what));
+      events_.push_back(std::move(event));
     } else {
       slot = free_.back();
       free_.pop_back();
-      events_[slot] = std::move(what);
+      events_[slot] = std::move(event);
     }
     heap_.push_back({at, ++planned_, slot});
     std::ranges::push_heap(heap_, later);

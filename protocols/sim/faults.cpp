@@ -8,7 +8,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 #include "protocols/sim/text.hpp"
 
 namespace troupe::protocols::sim {
@@ -23,15 +23,15 @@ void cluster::plan_faults() {
   for (const fault_spec& fault : options_.inject.faults)
     switch (fault.what) {
     case fault_spec::kind::crash:
-      happens(duration_of_s(fault.at_s), [this, who = fault.worker] { kill(who); });
+      schedule(duration_of_s(fault.at_s), [this, who = fault.worker] { kill(who); });
       if (fault.back_after_s)
-        happens(duration_of_s(fault.at_s + *fault.back_after_s), [this, who = fault.worker] { join(who, false); });
+        schedule(duration_of_s(fault.at_s + *fault.back_after_s), [this, who = fault.worker] { join(who, false); });
       break;
     case fault_spec::kind::pause:
-      happens(duration_of_s(fault.at_s), [this, fault] { pause(fault.worker, duration_of_s(fault.for_s)); });
+      schedule(duration_of_s(fault.at_s), [this, fault] { pause(fault.worker, duration_of_s(fault.for_s)); });
       break;
     case fault_spec::kind::partition:
-      happens(duration_of_s(fault.at_s), [this, fault] { cut_off(fault.worker, duration_of_s(fault.for_s)); });
+      schedule(duration_of_s(fault.at_s), [this, fault] { cut_off(fault.worker, duration_of_s(fault.for_s)); });
       break;
     case fault_spec::kind::reorder:
       reorder_ = fault.prob;
@@ -44,41 +44,41 @@ void cluster::plan_faults() {
       break;
     }
   for (const late_join& late : options_.late_joins)
-    happens(late.at, [this, who = late.worker] { join(who, false); });
+    schedule(late.at, [this, who = late.worker] { join(who, false); });
   for (const aggregator_death& death : options_.aggregator_deaths)
-    happens(death.at, [this, who = death.holder] { kill_aggregator(who); });
+    schedule(death.at, [this, who = death.holder] { kill_aggregator(who); });
 }
 
-cluster::worker_seat& cluster::seat(worker_id who) {
+cluster::worker_role& cluster::role_of(worker_id who) {
   return *workers_.at(who.value);
 }
 
 /// `at_once`: it was there before the job began.
 void cluster::join(worker_id who, bool at_once) {
-  if (who.value >= workers_.size() || seat(who).alive)
+  if (who.value >= workers_.size() || role_of(who).alive)
     return;
-  worker_seat& at = seat(who);
-  at.sit_down({at.self.life.value + (at.bound ? 1 : 0)});
+  worker_role& worker = role_of(who);
+  worker.begin_life({worker.self.life.value + (worker.bound ? 1 : 0)});
   last_progress_ = now_;
   if (at_once)
-    return on_coordinator(joined{at.self});
-  note(fmt::format("worker {} joins", text_of(at.self)));
-  send({role::worker, who.value}, the_coordinator, joined{at.self});
+    return coordinator_->hear(joined{worker.self});
+  note(fmt::format("worker {} joins", text_of(worker.self)));
+  send({role::worker, who.value}, the_coordinator, joined{worker.self});
 }
 
 void cluster::kill(worker_id who) {
-  if (who.value >= workers_.size() || !seat(who).alive)
+  if (who.value >= workers_.size() || !role_of(who).alive)
     return;
-  worker_seat& at = seat(who);
+  worker_role& worker = role_of(who);
   const endpoint self{role::worker, who.value};
-  at.alive = false;
-  at.done_at = 0;
-  ++at.computation;
+  worker.alive = false;
+  worker.done_at = 0;
+  ++worker.computation;
   lose([self](endpoint from) { return from == self; }, [self](endpoint to) { return to == self; });
-  std::erase_if(at.parked, [self](const parcel& what) { return what.to == self; });
+  std::erase_if(worker.parked, [self](const envelope& mail) { return mail.to == self; });
   last_progress_ = now_;
-  note(fmt::format("worker {} is gone", text_of(at.self)));
-  send(self, the_coordinator, down{at.self, "it was killed"});
+  note(fmt::format("worker {} is gone", text_of(worker.self)));
+  send(self, the_coordinator, down{worker.self, "it was killed"});
 }
 
 void cluster::kill_aggregator(holder_id who) {
@@ -94,35 +94,37 @@ void cluster::kill_aggregator(holder_id who) {
 void cluster::pause(worker_id who, nanoseconds duration) {
   if (who.value >= workers_.size())
     return;
-  worker_seat& at = seat(who);
-  const nanoseconds until = std::max(at.paused_until, now_ + duration);
-  if (at.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
-    at.done_at += until - std::max(at.paused_until, now_);
+  worker_role& worker = role_of(who);
+  const nanoseconds until = std::max(worker.paused_until, now_ + duration);
+  if (worker.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
+    worker.done_at += until - std::max(worker.paused_until, now_);
     const endpoint self{role::worker, who.value};
-    queue_.push(at.done_at,
-                parcel{.from = self, .to = self, .what = at.outcome, .life = at.self.life, .generation = ++at.computation});
+    queue_.push(
+        worker.done_at,
+        envelope{
+            .from = self, .to = self, .content = worker.outcome, .life = worker.self.life, .generation = ++worker.computation});
   }
-  at.paused_until = until;
-  note(fmt::format("worker {} stands still for {} s", text_of(at.self), static_cast<double>(duration) * 1e-9));
-  happens(until, [this, &at] { unpark(at); });
+  worker.paused_until = until;
+  note(fmt::format("worker {} stands still for {} s", text_of(worker.self), static_cast<double>(duration) * 1e-9));
+  schedule(until, [this, &worker] { unpark(worker); });
 }
 
 void cluster::cut_off(worker_id who, nanoseconds duration) {
   if (who.value >= workers_.size())
     return;
-  worker_seat& at = seat(who);
-  ++at.partitions;
-  note(fmt::format("worker {} is cut off for {} s", text_of(at.self), static_cast<double>(duration) * 1e-9));
-  happens(now_ + duration, [this, &at] {
-    TROUPE_ASSERT(at.partitions > 0);
-    --at.partitions;
-    unpark(at);
+  worker_role& worker = role_of(who);
+  ++worker.partitions;
+  note(fmt::format("worker {} is cut off for {} s", text_of(worker.self), static_cast<double>(duration) * 1e-9));
+  schedule(now_ + duration, [this, &worker] {
+    TROUPE_ASSERT(worker.partitions > 0);
+    --worker.partitions;
+    unpark(worker);
   });
 }
 
-void cluster::unpark(worker_seat& at) {
+void cluster::unpark(worker_role& worker) {
   last_progress_ = now_;
-  for (parcel& each : std::exchange(at.parked, {}))
+  for (envelope& each : std::exchange(worker.parked, {}))
     arrive(std::move(each));
 }
 
@@ -130,9 +132,9 @@ void cluster::note(std::string text) {
   result_.notes.push_back(fmt::format("{:.3f} s: {}", static_cast<double>(clock_.at(now_)) * 1e-9, text));
 }
 
-void cluster::broken(const std::string& what) {
+void cluster::broken(const std::string& text) {
   for (listener* each : listeners_)
-    each->broken(what);
+    each->broken(text);
 }
 
 } // namespace troupe::protocols::sim

@@ -32,8 +32,8 @@ class listener {
 public:
   virtual ~listener() = default;
   /// A message is about to be heard by `to`, or a machine's local call.
-  virtual void heard(nanoseconds at, endpoint from, endpoint to, const message& what) {
-    (void)at, (void)from, (void)to, (void)what;
+  virtual void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) {
+    (void)at, (void)from, (void)to, (void)msg;
   }
   /// A worker computes: `until` moves on where it is paused meanwhile.
   virtual void computing(nanoseconds at, nanoseconds until, member who, const batch& of) {
@@ -42,7 +42,7 @@ public:
   /// A worker has put these parts of all shards, in their order, together.
   virtual void joining(member who, std::span<const params> parts) { (void)who, (void)parts; }
   /// A worker sends a push.
-  virtual void pushed(nanoseconds at, const push& what) { (void)at, (void)what; }
+  virtual void pushed(nanoseconds at, const push& head) { (void)at, (void)head; }
   /// A lead has decided; its effects have not been performed yet.
   virtual void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) {
     (void)at, (void)shard, (void)by, (void)effects;
@@ -51,12 +51,12 @@ public:
   virtual void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) {
     (void)at, (void)until, (void)shard, (void)round, (void)sum;
   }
-  /// A shard keeps so many old parameters now.
+  /// A shard keeps this many old parameters now.
   virtual void retaining(holder_id shard, std::size_t count) { (void)shard, (void)count; }
   /// A role's driver was asked for what it cannot do: a ticket that it does not have.
-  virtual void broken(const std::string& what) { (void)what; }
+  virtual void broken(const std::string& text) { (void)text; }
   virtual void stopped(nanoseconds at, const stop& how) { (void)at, (void)how; }
-  virtual void finished(const aftermath& what) { (void)what; }
+  virtual void finished(const aftermath& left) { (void)left; }
 };
 
 } // namespace troupe::protocols::sim

@@ -19,7 +19,7 @@ std::uint64_t whole(std::int64_t number) {
 } // namespace
 
 std::string text_of(endpoint who) {
-  switch (who.what) {
+  switch (who.kind) {
   case endpoint::role::coordinator:
     return "coordinator";
   case endpoint::role::evaluator:
@@ -34,7 +34,7 @@ std::string text_of(endpoint who) {
   return {};
 }
 
-std::string text_of(const message& what) {
+std::string text_of(const message& msg) {
   return std::visit(
       cases{
           [](const joined& m) { return fmt::format("joined {}", text_of(m.who)); },
@@ -46,29 +46,31 @@ std::string text_of(const message& what) {
           [](const hold_order& m) { return text_of(m); },
           [](const resume_order&) { return std::string{"resume"}; },
           [](const fetch_order&) { return std::string{"fetch"}; },
-          [](const plan_parcel& m) { return text_of(*m); },
+          [](const plan_envelope& m) { return text_of(*m); },
           [](const worker_down& m) {
             return fmt::format("worker_down {}", text_of(member{m.worker, m.life}));
           },
-          [](const push_parcel& m) { return text_of(m.what); },
+          [](const push_envelope& m) { return text_of(m.head); },
           [](const arrival& m) { return fmt::format("arrival {}", text_of(m.what.id)); },
           [](const close& m) { return text_of(m); },
           [](const send_order& m) { return text_of(m); },
           [](const drop_order& m) { return fmt::format("drop {}", text_of(m.id)); },
-          [](const partial_parcel& m) { return fmt::format("partial sum for v{}{}", m.what.ver.value, m.sum ? "" : ", empty"); },
-          [](const params_parcel& m) { return text_of(m.what); },
-          [](const peer_parcel& m) { return fmt::format("exchange {} of {}", m.what.round, text_of(m.what.from)); },
+          [](const partial_envelope& m) {
+            return fmt::format("partial sum for v{}{}", m.head.ver.value, m.sum ? "" : ", empty");
+          },
+          [](const params_envelope& m) { return text_of(m.head); },
+          [](const peer_envelope& m) { return fmt::format("exchange {} of {}", m.head.round, text_of(m.head.from)); },
           [](const computed& m) {
             return fmt::format("computed step {}, {} samples{}", m.step, m.samples, m.finite ? "" : ", not finite");
           },
           [](const expired& m) { return fmt::format("timer {}", m.timer.value); },
       },
-      what);
+      msg);
 }
 
-void digest::add(const message& what) {
+void digest::add(const message& msg) {
   constexpr std::size_t retired = 19; // the number of a kind that is no more: those behind it keep theirs
-  add(what.index() + (what.index() >= retired ? 1 : 0));
+  add(msg.index() + (msg.index() >= retired ? 1 : 0));
   const auto id = [this](const push_id& of) {
     add(std::uint64_t{of.worker.value} << 32 | of.life.value);
     add(of.clock.value);
@@ -86,10 +88,10 @@ void digest::add(const message& what) {
                  [&](const hold_order& m) { add(m.at_samples), add(m.at_version), add(m.now ? 1 : 0); },
                  [](const resume_order&) {},
                  [](const fetch_order&) {},
-                 [&](const plan_parcel& m) { add(m->epoch.value), add(m->workers.size()), add(m->period); },
+                 [&](const plan_envelope& m) { add(m->epoch.value), add(m->workers.size()), add(m->period); },
                  [&](const worker_down& m) { add(std::uint64_t{m.worker.value} << 32 | m.life.value); },
-                 [&](const push_parcel& m) {
-                   id(m.what.id), add(m.what.base.value), add(whole(m.what.samples)), add(m.what.finite ? 1 : 0);
+                 [&](const push_envelope& m) {
+                   id(m.head.id), add(m.head.base.value), add(whole(m.head.samples)), add(m.head.finite ? 1 : 0);
                  },
                  [&](const arrival& m) { id(m.what.id), add(m.holder.value); },
                  [&](const close& m) {
@@ -105,15 +107,15 @@ void digest::add(const message& what) {
                      add(to.value);
                  },
                  [&](const drop_order& m) { id(m.id); },
-                 [&](const partial_parcel& m) { add(m.what.ver.value), add(m.what.from.value); },
-                 [&](const params_parcel& m) {
-                   add(m.what.ver.value), add(m.what.position), add(m.what.epoch.value), add(m.from.value);
+                 [&](const partial_envelope& m) { add(m.head.ver.value), add(m.head.from.value); },
+                 [&](const params_envelope& m) {
+                   add(m.head.ver.value), add(m.head.position), add(m.head.epoch.value), add(m.from.value);
                  },
-                 [&](const peer_parcel& m) { add(m.what.from.worker.value), add(m.what.round); },
+                 [&](const peer_envelope& m) { add(m.head.from.worker.value), add(m.head.round); },
                  [&](const computed& m) { add(m.step), add(whole(m.samples)), add(m.finite ? 1 : 0); },
                  [&](const expired& m) { add(m.timer.value); },
              },
-             what);
+             msg);
 }
 
 } // namespace troupe::protocols::sim

@@ -16,7 +16,7 @@ namespace troupe::protocols::sim {
 
 /// Somebody who hears messages.
 struct endpoint {
-  enum class role : std::uint8_t { coordinator, lead, holder, worker, evaluator } what = role::coordinator;
+  enum class role : std::uint8_t { coordinator, lead, holder, worker, evaluator } kind = role::coordinator;
   std::uint32_t index = 0;
   friend auto operator<=>(const endpoint&, const endpoint&) = default;
 };
@@ -25,33 +25,33 @@ inline constexpr endpoint the_coordinator{endpoint::role::coordinator};
 inline constexpr endpoint the_evaluator{endpoint::role::evaluator};
 
 /// A push on its way to one holder: the trailer, and what it takes of the tensor (all of it, or its range).
-struct push_parcel {
-  push what{};
+struct push_envelope {
+  push head{};
   std::optional<tensor> gradient{}; ///< none: the trailer alone
 };
-struct partial_parcel {
-  partial what{};
+struct partial_envelope {
+  partial head{};
   std::optional<tensor> sum{}; ///< none: nobody below counted
 };
 /// One shard's part of a set of parameters.
-struct params_parcel {
+struct params_envelope {
   holder_id from{};
-  params what{};
+  params head{};
   tensor range{};
 };
-struct peer_parcel {
-  peer_message what{};
+struct peer_envelope {
+  peer_message head{};
   tensor data{};
 };
 /// Shared: it goes to everybody.
-using plan_parcel = std::shared_ptr<const plan>;
+using plan_envelope = std::shared_ptr<const plan>;
 
 using message = std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order,
-                             plan_parcel, worker_down, push_parcel, arrival, close, send_order, drop_order, partial_parcel,
-                             params_parcel, peer_parcel, computed, expired>;
+                             plan_envelope, worker_down, push_envelope, arrival, close, send_order, drop_order, partial_envelope,
+                             params_envelope, peer_envelope, computed, expired>;
 
 std::string text_of(endpoint who); ///< "holder 2"
-std::string text_of(const message& what);
+std::string text_of(const message& msg);
 
 /// A 64-bit hash over integers: the same on every machine.
 class digest {
@@ -61,7 +61,7 @@ public:
     state_ ^= state_ >> 29;
   }
   /// Kind and ids; no number that arithmetic in floating point has made.
-  void add(const message& what);
+  void add(const message& msg);
   std::uint64_t value() const { return state_; }
 
 private:

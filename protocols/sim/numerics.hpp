@@ -38,7 +38,7 @@ struct batch {
 };
 
 struct gradient {
-  tensor what{};   ///< sum over the parts of weight times the mean gradient over the part's samples
+  tensor value{};  ///< sum over the parts of weight times the mean gradient over the part's samples
   double loss = 0; ///< mean over all samples
   bool finite = true;
 };
@@ -57,7 +57,7 @@ public:
   virtual gradient gradient_at(const tensor& parameters, const batch& of) = 0;
   /// From now on the anchor: what a proximal term pulls to, and what a dual step measures from.
   virtual void adopt(const tensor& parameters) = 0;
-  /// A step on its own parameters, at the gradient there or ahead of them; `what` of what is returned is null. The learning-rate
+  /// A step on its own parameters, at the gradient there or ahead of them; the returned `value` is null. The learning-rate
   /// schedule goes by `of.position`, the linear scaling rule by `of.workers`.
   virtual gradient local_step(const batch& of, const local_step_rule& how) = 0;
   /// Its own parameters = sum of terms.

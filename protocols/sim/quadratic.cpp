@@ -15,18 +15,18 @@ namespace {
 using numbers = std::vector<double>;
 
 struct vector_data final : tensor_data {
-  explicit vector_data(numbers what) : elements(std::move(what)) {}
+  explicit vector_data(numbers elements) : elements(std::move(elements)) {}
   numbers elements;
 };
 
-tensor make(numbers what) {
-  return std::make_shared<vector_data>(std::move(what));
+tensor make(numbers elements) {
+  return std::make_shared<vector_data>(std::move(elements));
 }
 
-void add(numbers& to, std::span<const double> what, double weight) {
-  to.resize(std::max(to.size(), what.size()));
-  for (std::size_t k = 0; k < what.size(); ++k)
-    to[k] += weight * what[k];
+void add(numbers& to, std::span<const double> from, double weight) {
+  to.resize(std::max(to.size(), from.size()));
+  for (std::size_t k = 0; k < from.size(); ++k)
+    to[k] += weight * from[k];
 }
 
 numbers sum_of(std::span<const operand> terms, const numbers& own, const numbers& dual) {
@@ -94,7 +94,7 @@ public:
   gradient gradient_at(const tensor& parameters, const batch& of) override {
     numbers out(options_.minimum.size());
     const double loss = evaluate(elements_of(parameters), of, out);
-    return {.what = make(std::move(out)), .loss = loss, .finite = std::isfinite(loss)};
+    return {.value = make(std::move(out)), .loss = loss, .finite = std::isfinite(loss)};
   }
   void adopt(const tensor& parameters) override { anchor_ = parameters; }
   gradient local_step(const batch& of, const local_step_rule& how) override {
@@ -115,7 +115,7 @@ public:
         velocity_[k] = how.momentum * velocity_[k] - lr * slope[k];
       add(own_, velocity_, 1);
     }
-    return {.what = {}, .loss = loss, .finite = std::isfinite(loss)};
+    return {.value = {}, .loss = loss, .finite = std::isfinite(loss)};
   }
   void mix(std::span<const operand> terms) override { own_ = sum_of(terms, own_, dual_); }
   void dual(double rho) override {
@@ -206,8 +206,8 @@ private:
 
 } // namespace
 
-std::span<const double> elements_of(const tensor& what) {
-  return what ? std::span<const double>{static_cast<const vector_data&>(*what).elements} : std::span<const double>{};
+std::span<const double> elements_of(const tensor& vector) {
+  return vector ? std::span<const double>{static_cast<const vector_data&>(*vector).elements} : std::span<const double>{};
 }
 
 std::unique_ptr<worker_numerics> quadratic::make_worker(member) {

@@ -31,7 +31,7 @@ struct quadratic_options {
 /// starts at 0, decays by 0.95 a step, and 1e-7 is added to it.
 class quadratic final : public numerics {
 public:
-  explicit quadratic(quadratic_options what) : options_(std::move(what)) {}
+  explicit quadratic(quadratic_options options) : options_(std::move(options)) {}
 
   std::unique_ptr<worker_numerics> make_worker(member self) override;
   std::unique_ptr<shard_numerics> make_shard(std::uint32_t index, std::uint32_t shards) override;
@@ -45,6 +45,6 @@ private:
 };
 
 /// The elements of a tensor of `quadratic`.
-std::span<const double> elements_of(const tensor& what);
+std::span<const double> elements_of(const tensor& vector);
 
 } // namespace troupe::protocols::sim

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "protocols/sim/cases.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -15,34 +15,34 @@ namespace {
 
 using role = endpoint::role;
 
-params head_of(const send_order& what) {
-  return {.epoch = what.epoch, .ver = what.ver, .key = what.key, .position = what.position, .period = what.period};
+params head_of(const send_order& order) {
+  return {.epoch = order.epoch, .ver = order.ver, .key = order.key, .position = order.position, .period = order.period};
 }
 
 } // namespace
 
-void cluster::holder_seat::hear(const message& what) {
+void cluster::holder_role::hear(const message& msg) {
   std::visit(cases{
-                 [&](const plan_parcel& m) { bound.on(*m); },
-                 [&](const push_parcel& m) { bound.on(m.what, m.gradient); },
-                 [&](const partial_parcel& m) { bound.on(m.what, m.sum); },
+                 [&](const plan_envelope& m) { bound.on(*m); },
+                 [&](const push_envelope& m) { bound.on(m.head, m.gradient); },
+                 [&](const partial_envelope& m) { bound.on(m.head, m.sum); },
                  [&](const auto& m) {
                    if constexpr (requires { bound.on(m); })
                      bound.on(m);
                  },
              },
-             what);
+             msg);
 }
 
-void cluster::holder_seat::hear_as_lead(const message& what) {
-  if (const auto* timer = std::get_if<expired>(&what))
+void cluster::holder_role::hear_as_lead(const message& msg) {
+  if (const auto* timer = std::get_if<expired>(&msg))
     return bound.on(expired{timer->timer, now()});
-  if (const auto* come = std::get_if<arrival>(&what); come != nullptr && bound.decides()->held())
+  if (const auto* come = std::get_if<arrival>(&msg); come != nullptr && bound.decides()->held())
     in.parked_at_lead_.insert(come->what.id);
-  hear(what);
+  hear(msg);
 }
 
-void cluster::holder_seat::go_on() {
+void cluster::holder_role::go_on() {
   if (in.clock_.running())
     return;
   in.last_progress_ = in.now_;
@@ -53,24 +53,24 @@ void cluster::holder_seat::go_on() {
       in.unpark(*each);
 }
 
-void cluster::holder_seat::arm(const arm_timer& what) {
-  in.timers_.arm(lead_here(), what, in.now_);
+void cluster::holder_role::arm(const arm_timer& timer) {
+  in.timers_.arm(lead_here(), timer, in.now_);
 }
 
-void cluster::holder_seat::tell_lead(const arrival& what) {
-  if (what.what.gradient != ticket{})
+void cluster::holder_role::tell_lead(const arrival& msg) {
+  if (msg.what.gradient != ticket{})
     broken("a ticket leaves its holder");
-  in.send(self(), {role::lead, 0}, what);
+  in.send(self(), {role::lead, 0}, msg);
 }
 
 template <class Order>
-void cluster::holder_seat::tell_others(const Order& what, nanoseconds head_start) {
+void cluster::holder_role::tell_others(const Order& order, nanoseconds head_start) {
   for (const auto& other : in.holders_)
     if (other.get() != this)
-      in.send(lead_here(), other->self(), what, 0, in.now_ - head_start);
+      in.send(lead_here(), other->self(), order, 0, in.now_ - head_start);
 }
 
-void cluster::holder_seat::apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup) {
+void cluster::holder_role::apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup) {
   free_at = std::max(free_at, in.now_) + (sum.empty() ? 0 : in.options_.measured.apply);
   for (listener* each : in.listeners_)
     each->applying(in.now_, free_at, place.self, round, sum);
@@ -82,27 +82,27 @@ void cluster::holder_seat::apply(const close& round, const operands<tensor>& sum
       {.epoch = round.send_epoch, .ver = round.ver, .key = round.key, .position = round.position, .period = round.period});
 }
 
-void cluster::holder_seat::forward(const close& round, const operands<tensor>& sum) {
+void cluster::holder_role::forward(const close& round, const operands<tensor>& sum) {
   const tensor whole = sum.empty() ? tensor{} : in.maths_.sum(sum);
   const std::uint32_t shards = in.options_.job.shards;
   for (const holder_id parent : place.parents) {
     const bool shard = in.holders_.at(parent.value)->place.is_shard;
     const std::uint64_t bytes = sum.empty() ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
-    partial_parcel out{{.from = place.self, .ver = round.ver}, {}};
+    partial_envelope out{{.from = place.self, .ver = round.ver}, {}};
     if (!sum.empty())
       out.sum = whole && shard ? in.maths_.slice(whole, parent.value, shards) : whole;
     in.send(self(), {role::holder, parent.value}, std::move(out), bytes);
   }
 }
 
-void cluster::holder_seat::serve(const send_order& what) {
-  send_parameters(what.to, head_of(what));
+void cluster::holder_role::serve(const send_order& order) {
+  send_parameters(order.to, head_of(order));
 }
 
-void cluster::holder_seat::send_parameters(const std::vector<worker_id>& to, const params& head) {
+void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, const params& head) {
   if (to.empty())
     return;
-  const params_parcel part{place.self, head, maths->parameters()};
+  const params_envelope part{place.self, head, maths->parameters()};
   const nanoseconds ready = std::max(in.now_, free_at);
   for (const worker_id who : to)
     if (who == evaluator)
@@ -111,19 +111,19 @@ void cluster::holder_seat::send_parameters(const std::vector<worker_id>& to, con
       in.send(self(), {role::worker, who.value}, part, in.options_.model_bytes / in.options_.job.shards, ready);
 }
 
-void cluster::holder_seat::tells_itself(const arrival& what) {
-  in.tell_listeners(self(), lead_here(), what);
+void cluster::holder_role::tells_itself(const arrival& msg) {
+  in.tell_listeners(self(), lead_here(), msg);
   if (bound.decides()->held())
-    in.parked_at_lead_.insert(what.what.id);
+    in.parked_at_lead_.insert(msg.what.id);
 }
 
 template <class Order>
-void cluster::holder_seat::tells_itself(const Order& what) {
-  in.tell_listeners(lead_here(), self(), what);
+void cluster::holder_role::tells_itself(const Order& order) {
+  in.tell_listeners(lead_here(), self(), order);
 }
 
 /// What came while the lead held is decided now, unless it holds again before it has come to that.
-void cluster::holder_seat::decided(const lead_effects& effects) {
+void cluster::holder_role::decided(const lead_effects& effects) {
   for (listener* each : in.listeners_)
     each->decided(in.now_, place.self, *bound.decides(), effects);
   if (!bound.leads_job())
@@ -140,21 +140,21 @@ void cluster::holder_seat::decided(const lead_effects& effects) {
     }
 }
 
-void cluster::holder_seat::retains(std::size_t count) const {
+void cluster::holder_role::retains(std::size_t count) const {
   for (listener* each : in.listeners_)
     each->retaining(place.self, count);
 }
 
-void cluster::holder_seat::tell_coordinator(const report& what) {
+void cluster::holder_role::tell_coordinator(const report& msg) {
   if (!bound.leads_job())
     return;
   using kind = report::kind;
   result& totals = in.result_;
-  switch (what.what) {
+  switch (msg.what) {
   case kind::round_closed:
-    totals.gradients += what.contributions;
-    if (what.contributions > 0)
-      totals.staleness[what.staleness] += what.contributions;
+    totals.gradients += msg.contributions;
+    if (msg.contributions > 0)
+      totals.staleness[msg.staleness] += msg.contributions;
     break;
   case kind::push_discarded:
   case kind::push_refused:
@@ -163,16 +163,16 @@ void cluster::holder_seat::tell_coordinator(const report& what) {
     ++totals.discarded;
     break;
   case kind::held:
-    return in.send(lead_here(), the_coordinator, protocols::held{.ver = what.ver, .samples = what.samples, .at = now()});
+    return in.send(lead_here(), the_coordinator, protocols::held{.ver = msg.ver, .samples = msg.samples, .at = now()});
   case kind::note:
-    in.note(what.text);
+    in.note(msg.text);
     break;
   }
-  in.send(lead_here(), the_coordinator, what);
+  in.send(lead_here(), the_coordinator, msg);
 }
 
-void cluster::holder_seat::broken(const std::string& what) const {
-  in.broken(fmt::format("holder {}: {}", place.self.value, what));
+void cluster::holder_role::broken(const std::string& text) const {
+  in.broken(fmt::format("holder {}: {}", place.self.value, text));
 }
 
 } // namespace troupe::protocols::sim

@@ -18,7 +18,7 @@ struct curve_point {
   nanoseconds at = 0; ///< training time
   version ver{};
   std::uint64_t samples = 0;
-  evaluation what{};
+  evaluation found{};
 };
 
 struct worker_totals {

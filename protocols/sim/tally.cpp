@@ -7,16 +7,16 @@ namespace troupe::protocols::sim {
 namespace {
 
 struct tally_data final : tensor_data {
-  explicit tally_data(tally what) : terms(std::move(what)) {}
+  explicit tally_data(tally sum) : terms(std::move(sum)) {}
   tally terms;
 };
 
-tensor tensor_of(tally what) {
-  return std::make_shared<tally_data>(std::move(what));
+tensor tensor_of(tally terms) {
+  return std::make_shared<tally_data>(std::move(terms));
 }
 
-void add_scaled(tally& to, const tally& what, double weight) {
-  for (const auto& [key, value] : what)
+void add_scaled(tally& to, const tally& from, double weight) {
+  for (const auto& [key, value] : from)
     to[key] += weight * value;
 }
 
@@ -33,12 +33,12 @@ public:
   explicit tally_worker(member self) : self_(self) {}
 
   gradient gradient_at(const tensor&, const batch& of) override {
-    return {.what = tensor_of(gradients_of(self_, of, 1)), .loss = 1};
+    return {.value = tensor_of(gradients_of(self_, of, 1)), .loss = 1};
   }
   void adopt(const tensor&) override {}
   gradient local_step(const batch& of, const local_step_rule&) override {
     add_scaled(own_, gradients_of(self_, of, -1), 1);
-    return {.what = {}, .loss = 1};
+    return {.value = {}, .loss = 1};
   }
   void mix(std::span<const operand> terms) override { own_ = sum_of(terms); }
   void dual(double) override {}
@@ -68,9 +68,9 @@ public:
 
 } // namespace
 
-const tally& tally_of(const tensor& what) {
+const tally& tally_of(const tensor& tensor) {
   static const tally nothing;
-  return what ? static_cast<const tally_data&>(*what).terms : nothing;
+  return tensor ? static_cast<const tally_data&>(*tensor).terms : nothing;
 }
 
 tally tally_of(std::span<const operand> sum) {

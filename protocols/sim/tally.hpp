@@ -18,7 +18,7 @@ struct tally_key {
 using tally = std::map<tally_key, double>;
 
 /// What a tensor of `tally_numerics` holds.
-const tally& tally_of(const tensor& what);
+const tally& tally_of(const tensor& tensor);
 /// The sum of terms that are given, not of a worker's own.
 tally tally_of(std::span<const operand> sum);
 

@@ -25,53 +25,53 @@ std::string text_of(const push_id& id) {
   return fmt::format("{}#{}", text_of(member{id.worker, id.life}), id.clock.value);
 }
 
-std::string text_of(const plan& what) {
-  std::string out = fmt::format("plan {}:", what.epoch.value);
-  for (const member who : what.workers)
+std::string text_of(const plan& next) {
+  std::string out = fmt::format("plan {}:", next.epoch.value);
+  for (const member who : next.workers)
     out += fmt::format(" {}", text_of(who));
   return out;
 }
 
-std::string text_of(const params& what) {
-  return fmt::format("params v{} at {} under plan {}", what.ver.value, what.position, what.epoch.value);
+std::string text_of(const params& head) {
+  return fmt::format("params v{} at {} under plan {}", head.ver.value, head.position, head.epoch.value);
 }
 
-std::string text_of(const push& what) {
-  return fmt::format("push {} on v{}, {} samples{}", text_of(what.id), what.base.value, what.samples,
-                     what.finite ? "" : ", not finite");
+std::string text_of(const push& head) {
+  return fmt::format("push {} on v{}, {} samples{}", text_of(head.id), head.base.value, head.samples,
+                     head.finite ? "" : ", not finite");
 }
 
-std::string text_of(const close& what) {
-  std::string out = fmt::format("close v{} =", what.ver.value);
-  for (const contribution& part : what.contributions)
+std::string text_of(const close& round) {
+  std::string out = fmt::format("close v{} =", round.ver.value);
+  for (const contribution& part : round.contributions)
     out += fmt::format(" {:.3f}*{}", part.weight, text_of(part.id));
-  return out + fmt::format(" to{} at {} under plan {}", text_of(what.send_to), what.position, what.send_epoch.value);
+  return out + fmt::format(" to{} at {} under plan {}", text_of(round.send_to), round.position, round.send_epoch.value);
 }
 
-std::string text_of(const send_order& what) {
-  return fmt::format("send v{} to{} at {} under plan {}", what.ver.value, text_of(what.to), what.position, what.epoch.value);
+std::string text_of(const send_order& order) {
+  return fmt::format("send v{} to{} at {} under plan {}", order.ver.value, text_of(order.to), order.position, order.epoch.value);
 }
 
-std::string text_of(const hold_order& what) {
-  return fmt::format("hold at {} samples, v{}{}", what.at_samples, what.at_version, what.now ? ", or now" : "");
+std::string text_of(const hold_order& order) {
+  return fmt::format("hold at {} samples, v{}{}", order.at_samples, order.at_version, order.now ? ", or now" : "");
 }
 
-std::string text_of(const report& what) {
-  switch (what.what) {
+std::string text_of(const report& msg) {
+  switch (msg.what) {
   case report::kind::round_closed:
-    return fmt::format("closed v{}: {} contributions, {} samples so far", what.ver.value, what.contributions, what.samples);
+    return fmt::format("closed v{}: {} contributions, {} samples so far", msg.ver.value, msg.contributions, msg.samples);
   case report::kind::push_discarded:
-    return fmt::format("discarded a push of {} on v{}", what.worker.value, what.ver.value);
+    return fmt::format("discarded a push of {} on v{}", msg.worker.value, msg.ver.value);
   case report::kind::push_not_finite:
-    return fmt::format("push of {} on v{} is not finite", what.worker.value, what.ver.value);
+    return fmt::format("push of {} on v{} is not finite", msg.worker.value, msg.ver.value);
   case report::kind::push_refused:
-    return fmt::format("refused a push of {} on v{}: {}", what.worker.value, what.ver.value, what.text);
+    return fmt::format("refused a push of {} on v{}: {}", msg.worker.value, msg.ver.value, msg.text);
   case report::kind::held:
-    return fmt::format("held v{}", what.ver.value);
+    return fmt::format("held v{}", msg.ver.value);
   case report::kind::note:
     break;
   }
-  return what.text;
+  return msg.text;
 }
 
 } // namespace troupe::protocols

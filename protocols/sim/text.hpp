@@ -10,12 +10,12 @@ namespace troupe::protocols {
 
 std::string text_of(member who);        ///< "0", or "0'1" in its second life
 std::string text_of(const push_id& id); ///< "0#3": worker 0's third push
-std::string text_of(const plan& what);
-std::string text_of(const params& what);
-std::string text_of(const push& what);
-std::string text_of(const close& what);
-std::string text_of(const send_order& what);
-std::string text_of(const hold_order& what);
-std::string text_of(const report& what);
+std::string text_of(const plan& next);
+std::string text_of(const params& head);
+std::string text_of(const push& head);
+std::string text_of(const close& round);
+std::string text_of(const send_order& order);
+std::string text_of(const hold_order& order);
+std::string text_of(const report& msg);
 
 } // namespace troupe::protocols

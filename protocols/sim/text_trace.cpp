@@ -16,9 +16,9 @@ void text_trace::add(nanoseconds at, const std::string& text) {
     lines_.pop_front();
 }
 
-void text_trace::heard(nanoseconds at, endpoint from, endpoint to, const message& what) {
-  add(at, from == to ? fmt::format("{}: {}", text_of(to), text_of(what))
-                     : fmt::format("{} <- {}: {}", text_of(to), text_of(from), text_of(what)));
+void text_trace::heard(nanoseconds at, endpoint from, endpoint to, const message& msg) {
+  add(at, from == to ? fmt::format("{}: {}", text_of(to), text_of(msg))
+                     : fmt::format("{} <- {}: {}", text_of(to), text_of(from), text_of(msg)));
 }
 
 void text_trace::computing(nanoseconds at, nanoseconds until, member who, const batch& of) {

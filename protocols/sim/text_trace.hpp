@@ -13,7 +13,7 @@ namespace troupe::protocols::sim {
 class text_trace final : public listener {
 public:
   explicit text_trace(std::size_t most = 100'000) : most_(most) {}
-  void heard(nanoseconds at, endpoint from, endpoint to, const message& what) override;
+  void heard(nanoseconds at, endpoint from, endpoint to, const message& msg) override;
   void computing(nanoseconds at, nanoseconds until, member who, const batch& of) override;
   void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
   void stopped(nanoseconds at, const stop& how) override;

@@ -16,7 +16,7 @@ class training_time {
 public:
   nanoseconds at(nanoseconds now) const { return passed_ + (running_ ? now - since_ : 0); }
   bool running() const { return running_; }
-  void stand_still(nanoseconds now) {
+  void pause(nanoseconds now) {
     TROUPE_ASSERT(!running_ || now >= since_);
     passed_ = at(now);
     running_ = false;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "protocols/sim/cases.hpp"
-#include "protocols/sim/seats.hpp"
+#include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -22,42 +22,42 @@ std::int64_t samples_in(const batch& of) {
 }
 
 /// Where the samples of a computation are.
-batch batch_of(const compute& what, const plan& with) {
-  const std::uint64_t end = with.after(what.position, what.batches);
-  batch out{.step = what.step,
-            .position = what.position,
-            .samples = end - what.position,
-            .cuts = what.cuts,
-            .workers = static_cast<std::uint32_t>(with.workers.size())};
-  for (const auto& [index, weight] : what.parts) {
+batch batch_of(const compute& order, const plan& current) {
+  const std::uint64_t end = current.after(order.position, order.batches);
+  batch out{.step = order.step,
+            .position = order.position,
+            .samples = end - order.position,
+            .cuts = order.cuts,
+            .workers = static_cast<std::uint32_t>(current.workers.size())};
+  for (const auto& [index, weight] : order.parts) {
     const std::uint64_t begin =
-        what.position + out.samples / what.cuts * index + std::min<std::uint64_t>(index, out.samples % what.cuts);
+        order.position + out.samples / order.cuts * index + std::min<std::uint64_t>(index, out.samples % order.cuts);
     out.parts.push_back(
-        {begin, begin + static_cast<std::uint64_t>(plan::cut_size(out.samples, what.cuts, index)), index, weight});
+        {begin, begin + static_cast<std::uint64_t>(plan::cut_size(out.samples, order.cuts, index)), index, weight});
   }
   return out;
 }
 
 } // namespace
 
-void cluster::worker_seat::sit_down(incarnation life) {
+void cluster::worker_role::begin_life(incarnation life) {
   self.life = life;
   alive = true;
-  bound = std::make_unique<worker_binding<worker_seat>>(
+  bound = std::make_unique<worker_binding<worker_role>>(
       *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.centreless);
   maths = in.maths_.make_worker(self);
-  incomplete.clear();
+  incoming.clear();
   anchor = nullptr;
   gradient.reset();
   own_step.reset();
   idle_since = -1;
 }
 
-void cluster::worker_seat::hear(const message& what) {
+void cluster::worker_role::hear(const message& msg) {
   std::visit(cases{
-                 [&](const plan_parcel& m) { bound->on(m); },
-                 [&](const params_parcel& m) { bound->on(m.what, m.from, m); },
-                 [&](const peer_parcel& m) { bound->on(m.what, m.data); },
+                 [&](const plan_envelope& m) { bound->on(m); },
+                 [&](const params_envelope& m) { bound->on(m.head, m.from, m); },
+                 [&](const peer_envelope& m) { bound->on(m.head, m.data); },
                  [&](const fetch_order& m) { bound->on(m); },
                  [&](const computed& m) {
                    done_at = 0;
@@ -66,32 +66,27 @@ void cluster::worker_seat::hear(const message& what) {
                  },
                  [](const auto&) {},
              },
-             what);
+             msg);
 }
 
-std::optional<tensor> cluster::worker_seat::join(const params& head, const params_parcel& part) {
-  incoming& set = incomplete[head.key];
-  set.parts.try_emplace(part.from, part);
-  if (set.parts.size() < in.options_.job.shards)
+std::optional<tensor> cluster::worker_role::join(const params&, const params_envelope& part) {
+  const auto parts = incoming.add(part, in.options_.job.shards);
+  if (!parts)
     return std::nullopt;
-  std::vector<tensor> ranges;
   std::vector<params> heads;
-  for (const auto& [shard, each] : set.parts) {
-    ranges.push_back(each.range);
-    heads.push_back(each.what);
-  }
+  for (const params_envelope& each : *parts)
+    heads.push_back(each.head);
   for (listener* each : in.listeners_)
     each->joining(self, heads);
-  incomplete.erase(incomplete.begin(), incomplete.upper_bound(head.key));
-  return in.maths_.join(ranges);
+  return in.maths_.join(ranges_of(*parts));
 }
 
-void cluster::worker_seat::adopt(version, const tensor& what) {
-  anchor = what;
-  maths->adopt(what);
+void cluster::worker_role::adopt(version, const tensor& parameters) {
+  anchor = parameters;
+  maths->adopt(parameters);
 }
 
-nanoseconds cluster::worker_seat::time_of(const batch& of) {
+nanoseconds cluster::worker_role::time_of(const batch& of) {
   const double share = static_cast<double>(samples_in(of)) / static_cast<double>(in.options_.job.batch);
   ++steps;
   const auto& measured = in.options_.measured.compute;
@@ -101,8 +96,8 @@ nanoseconds cluster::worker_seat::time_of(const batch& of) {
   return own.empty() ? 0 : static_cast<nanoseconds>(share * static_cast<double>(own[(steps - 1) % own.size()]) + 0.5);
 }
 
-void cluster::worker_seat::begin(const compute& what, const plan& with, const local_step* own) {
-  const batch of = batch_of(what, with);
+void cluster::worker_role::begin(const compute& order, const plan& current, const local_step* own) {
+  const batch of = batch_of(order, current);
   worker_totals& totals = in.result_.workers[self.worker];
   if (const nanoseconds since = std::exchange(idle_since, -1); since >= 0)
     totals.waiting += in.now_ - since;
@@ -117,7 +112,7 @@ void cluster::worker_seat::begin(const compute& what, const plan& with, const lo
       maths->forget_momentum();
       const sim::gradient found = maths->gradient_at(anchor, of);
       outcome_is(done, found);
-      gradient = found.what;
+      gradient = found.value;
     }
   }
   totals.computing += done.compute;
@@ -126,37 +121,37 @@ void cluster::worker_seat::begin(const compute& what, const plan& with, const lo
   for (listener* each : in.listeners_)
     each->computing(in.now_, done_at, self, of);
   const endpoint here{role::worker, self.worker.value};
-  in.queue_.push(done_at, parcel{.from = here, .to = here, .what = done, .life = self.life, .generation = ++computation});
+  in.queue_.push(done_at, envelope{.from = here, .to = here, .content = done, .life = self.life, .generation = ++computation});
 }
 
-void cluster::worker_seat::end_step(computed& done) {
+void cluster::worker_role::end_step(computed& done) {
   if (const auto own = std::exchange(own_step, std::nullopt))
     outcome_is(done, maths->local_step(own->first, own->second));
 }
 
-void cluster::worker_seat::outcome_is(computed& done, const sim::gradient& found) const {
+void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found) const {
   const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
   done.finite =
       found.finite && !(chance > 0 && dice::keyed(in.options_.seed, self.worker.value, self.life.value, done.step).hit(chance));
 }
 
-void cluster::worker_seat::send(const push& what, const operands<tensor>& sum, bool keep) {
+void cluster::worker_role::send(const push& head, const operands<tensor>& sum, bool keep) {
   const tensor whole = maths->sum(sum);
   if (keep)
     bound->pushed(whole);
-  send(what, std::optional{whole});
+  send(head, std::optional{whole});
 }
 
-void cluster::worker_seat::send(const push& what, std::optional<tensor> gradient) {
+void cluster::worker_role::send(const push& head, std::optional<tensor> gradient) {
   ++in.result_.workers[self.worker].pushes;
   for (listener* each : in.listeners_)
-    each->pushed(in.now_, what);
+    each->pushed(in.now_, head);
   const std::uint32_t shards = in.options_.job.shards;
   for (const holder_id target : targets) {
     const bool shard = in.holders_.at(target.value)->place.is_shard;
     const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
-    push_parcel out{what, gradient};
+    push_envelope out{head, gradient};
     if (gradient && *gradient && shard)
       out.gradient = in.maths_.slice(*gradient, target.value, shards);
     in.send({role::worker, self.worker.value}, {role::holder, target.value}, std::move(out), bytes);
@@ -164,24 +159,24 @@ void cluster::worker_seat::send(const push& what, std::optional<tensor> gradient
 }
 
 /// To who is gone, or while its own link still sends something else, nothing is sent.
-bool cluster::worker_seat::reaches(worker_id who) const {
-  return in.seat(who).alive && !in.network_.busy({host, true});
+bool cluster::worker_role::reaches(worker_id who) const {
+  return in.role_of(who).alive && !in.network_.busy({host, true});
 }
 
-void cluster::worker_seat::send(const send_peer& what) {
+void cluster::worker_role::send(const send_peer& order) {
   const endpoint here{role::worker, self.worker.value};
-  peer_parcel out{what.what, {}};
-  if (out.what.weight > 0)
+  peer_envelope out{order.what, {}};
+  if (out.head.weight > 0)
     out.data = maths->sum(operands<tensor>{{.from = operand::source::own}});
-  const std::uint64_t bytes = out.what.weight > 0 ? in.options_.model_bytes : 0;
-  if (what.to == evaluator)
+  const std::uint64_t bytes = out.head.weight > 0 ? in.options_.model_bytes : 0;
+  if (order.to == evaluator)
     in.send(here, the_evaluator, std::move(out));
   else
-    in.send(here, {role::worker, what.to.value}, std::move(out), bytes);
+    in.send(here, {role::worker, order.to.value}, std::move(out), bytes);
 }
 
-void cluster::worker_seat::broken(const std::string& what) const {
-  in.broken(fmt::format("worker {}: {}", self.worker.value, what));
+void cluster::worker_role::broken(const std::string& text) const {
+  in.broken(fmt::format("worker {}: {}", self.worker.value, text));
 }
 
 } // namespace troupe::protocols::sim

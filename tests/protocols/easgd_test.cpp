@@ -179,7 +179,7 @@ double distance_after(std::uint64_t exchanges, std::uint32_t workers, std::int64
   sim::quadratic maths{{.curvature = {1}, .minimum = {1}, .noise = 0, .data_size = 1000, .lr = 0.25}};
   const sim::result out = sim::simulate(job, maths);
   EXPECT_EQ(out.steps, exchanges);
-  return std::sqrt(2 * out.curve.back().what.test_loss);
+  return std::sqrt(2 * out.curve.back().found.test_loss);
 }
 
 /// The same by the paper's algorithms 1 and 2, with their letters; workers take their turns in order.

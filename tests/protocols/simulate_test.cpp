@@ -37,8 +37,8 @@ result run(const options& job) {
 std::vector<double> final_parameters(const options& job, const quadratic_options& what) {
   struct last_evaluated final : listener {
     void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
-      if (to.what == endpoint::role::evaluator)
-        ranges[std::get<params_parcel>(what).from.value] = std::get<params_parcel>(what).range;
+      if (to.kind == endpoint::role::evaluator)
+        ranges[std::get<params_envelope>(what).from.value] = std::get<params_envelope>(what).range;
     }
     std::map<std::uint32_t, tensor> ranges;
   } last;
@@ -203,8 +203,8 @@ TEST(Simulate, ComputingAndWaitingAddUp) {
 /// What the workers of a gossip job send when they are asked for their replicas.
 struct replicas_asked_for final : listener {
   void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
-    if (const auto* replica = std::get_if<peer_parcel>(&what); replica != nullptr && to == the_evaluator)
-      sent[replica->what.from.worker.value] = {elements_of(replica->data).begin(), elements_of(replica->data).end()};
+    if (const auto* replica = std::get_if<peer_envelope>(&what); replica != nullptr && to == the_evaluator)
+      sent[replica->head.from.worker.value] = {elements_of(replica->data).begin(), elements_of(replica->data).end()};
   }
   std::map<std::uint32_t, std::vector<double>> sent;
 };

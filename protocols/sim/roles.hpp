@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The drivers of simulated roles: what an actor does with devices and lanes, done with numerics and virtual time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "protocols/binding/holder_binding.hpp"
+#include "protocols/binding/replica_collection.hpp"
+#include "protocols/binding/worker_binding.hpp"
+#include "protocols/coordinator.hpp"
+#include "protocols/sim/cluster.hpp"
+
+namespace troupe::protocols::sim {
+
+/// Sets of parameters whose parts are still coming, by the key that the parts of one set share.
+class incoming_parameters {
+public:
+  /// The parts of the set that this one completes, by shard; sets before it are dropped.
+  std::optional<std::vector<params_envelope>> add(const params_envelope& part, std::size_t shards) {
+    std::map<holder_id, params_envelope>& parts = sets_[part.head.key];
+    parts.try_emplace(part.from, part);
+    if (parts.size() < shards)
+      return std::nullopt;
+    std::vector<params_envelope> complete;
+    for (auto& [shard, each] : parts)
+      complete.push_back(std::move(each));
+    sets_.erase(sets_.begin(), sets_.upper_bound(part.head.key));
+    return complete;
+  }
+  void clear() { sets_.clear(); }
+
+private:
+  std::map<std::uint64_t, std::map<holder_id, params_envelope>> sets_;
+};
+
+inline std::vector<tensor> ranges_of(const std::vector<params_envelope>& parts) {
+  std::vector<tensor> ranges;
+  for (const params_envelope& part : parts)
+    ranges.push_back(part.range);
+  return ranges;
+}
+
+/// The World of a worker's binding (worker_binding.hpp); a worker that comes back has a new binding.
+struct cluster::worker_role {
+  using tensor = sim::tensor;
+
+  worker_role(cluster& in, member self, host_id host) : in(in), self(self), host(host) {}
+  void begin_life(incarnation life);
+  void hear(const message& msg);
+  /// A step on the worker's own parameters is taken as it ends: who asks for them before gets them without it.
+  void end_step(computed& done);
+
+  std::optional<tensor> join(const params& head, const params_envelope& part);
+  std::optional<tensor> join(const peer_message&, const tensor& whole) { return whole; }
+  void adopt(version ver, const tensor& parameters);
+  void begin(const compute& order, const plan& current, const local_step* own);
+  void mix(const operands<tensor>& terms) { maths->mix(terms); }
+  void dual(double rho) { maths->dual(rho); }
+  void send(const push& head, std::optional<tensor> gradient);
+  void send(const push& head, const operands<tensor>& sum, bool keep);
+  bool reaches(worker_id who) const;
+  void send(const send_peer& order);
+  void broken(const std::string& text) const;
+  bool checks() const { return in.checks_; }
+
+  cluster& in;
+  member self;
+  host_id host;
+  bool alive = false;
+  std::vector<holder_id> targets{}; ///< who takes its pushes
+  std::unique_ptr<worker_binding<worker_role>> bound{};
+  std::unique_ptr<worker_numerics> maths{};
+  incoming_parameters incoming{};
+  tensor anchor{};
+  std::uint64_t computation = 0; ///< generation of the one under way
+  nanoseconds done_at = 0;       ///< when it ends; 0: none
+  computed outcome{};            ///< of it
+  std::optional<tensor> gradient{};
+  std::optional<std::pair<batch, local_step_rule>> own_step{};
+  std::uint64_t steps = 0;     ///< computed so far, over all lives: what measured times are drawn by
+  nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
+  nanoseconds paused_until = 0;
+  int partitions = 0;
+  std::vector<envelope> parked{}; ///< while it is paused or cut off, or the job is held
+
+private:
+  nanoseconds time_of(const batch& of);
+  void outcome_is(computed& done, const sim::gradient& found) const;
+};
+
+/// The World of a holder's binding (holder_binding.hpp).
+struct cluster::holder_role {
+  using tensor = sim::tensor;
+
+  holder_role(cluster& in, const holder_place& place, host_id host, std::shared_ptr<lead> decides)
+      : in(in), place(place), host(host), bound(*this, place, std::move(decides), in.protocol_.per_push) {}
+  void hear(const message& msg);
+  void hear_as_lead(const message& msg);
+
+  nanoseconds now() const { return in.clock_.at(in.now_); }
+  void pause() { in.clock_.pause(in.now_); }
+  void go_on();
+  void arm(const arm_timer& timer);
+  void tell_lead(const arrival& msg);
+  template <class Order>
+  void tell_others(const Order& order, nanoseconds head_start);
+  void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup);
+  void forward(const close& round, const operands<tensor>& sum);
+  void serve(const send_order& order);
+  tensor parameters() const { return maths->parameters(); }
+  void tell_coordinator(const report& msg);
+  void broken(const std::string& text) const;
+  void tells_itself(const arrival& msg);
+  template <class Order>
+  void tells_itself(const Order& order);
+  void decided(const lead_effects& effects);
+  void retains(std::size_t count) const;
+  bool checks() const { return in.checks_; }
+
+  cluster& in;
+  holder_place place;
+  host_id host;
+  bool alive = true;
+  holder_binding<holder_role> bound;
+  std::unique_ptr<shard_numerics> maths{};
+  nanoseconds free_at = 0; ///< when the last step that it began is made
+
+private:
+  endpoint self() const { return {endpoint::role::holder, place.self.value}; }
+  endpoint lead_here() const { return {endpoint::role::lead, place.self.value}; }
+  void send_parameters(const std::vector<worker_id>& to, const params& head);
+};
+
+/// Performs what the coordinator's machine decides.
+struct cluster::coordinator_role {
+  coordinator_role(cluster& in, coordinator machine) : in(in), machine(std::move(machine)) {}
+  void hear(const message& msg);
+
+  cluster& in;
+  coordinator machine;
+
+private:
+  void on_evaluated(const evaluated& found);
+  void perform(const coordinator_effects& effects);
+  void tell_holders(const message& msg);
+};
+
+/// Evaluates what the shards send or, where the workers hold the parameters, the average of their replicas.
+struct cluster::evaluator_role {
+  explicit evaluator_role(cluster& in) : in(in) {}
+  void hear(const message& msg);
+  void plan_changes(const plan& next);
+  /// Asked again after a death: a worker that has answered is not asked twice.
+  void collect_replicas(version ver);
+
+  cluster& in;
+
+private:
+  void on_part(const params_envelope& part);
+  void evaluate_average(const std::optional<replica_collection<tensor>::average>& average);
+  void evaluate(version ver, const tensor& parameters, std::vector<std::pair<member, step_count>> made = {});
+
+  incoming_parameters incoming;
+  std::uint64_t newest = 0; ///< key of the newest complete set
+  replica_collection<tensor> replicas;
+};
+
+} // namespace troupe::protocols::sim
