@@ -11,7 +11,7 @@
 
 #include "actors/cluster/gang.hpp"
 #include "actors/node/node_devices.hpp"
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/node/place_roles.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "actors/cluster/gang.hpp"
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/node/place_roles.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/report.hpp"
 #include "kernels/backend.hpp"

@@ -11,7 +11,7 @@
 #include <caf/actor_system.hpp>
 #include <fmt/format.h>
 
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/system.hpp"
 #include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"

@@ -9,7 +9,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/model_numerics.hpp"
 #include "apps/quadratic_options.hpp"

@@ -62,9 +62,9 @@ std::int64_t wall_ms() {
 cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
     : self_(self), setup_(std::move(setup)), idle_since_ns_(steady_ns()) {
   end_with_reason(*self);
-  for (const auto& what : setup_.nodes)
-    seats_.push_back({.what = what});
-  seats_.front().pid = static_cast<std::int32_t>(getpid());
+  for (const auto& node : setup_.nodes)
+    members_.push_back({.description = node});
+  members_.front().pid = static_cast<std::int32_t>(getpid());
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
     for (auto& [number, job] : jobs_)
@@ -114,7 +114,7 @@ void cluster_state::hear(const job_news& msg) {
                         },
                         [&](const auto& point) { history_.add(msg.number, point); }},
              msg.what);
-  if (job != nullptr && job->what.detached)
+  if (job != nullptr && job->submission.detached)
     std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.what);
 }
 
@@ -126,17 +126,18 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
       return failure(
           fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name,
                       hello.name));
-  const auto at = std::find_if(seats_.begin() + 1, seats_.end(), [&](const seat& s) { return s.what.name == hello.name; });
-  if (at == seats_.end())
-    return failure(
-        fmt::format("the cluster's file on {} names no node \"{}\" that may join", seats_.front().what.name, hello.name));
-  if (at->actor)
-    return refuse_second(self_, at->actor,
-                         fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, at->pid, at->what.host));
-  const auto number = static_cast<std::uint32_t>(at - seats_.begin());
-  at->actor = node;
-  at->pid = hello.pid;
-  at->leaving = false;
+  auto* member = find(hello.name);
+  if (member == nullptr || member == &members_.front())
+    return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", members_.front().description.name,
+                               hello.name));
+  if (member->actor)
+    return refuse_second(
+        self_, member->actor,
+        fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, member->pid, member->description.host));
+  const auto number = static_cast<std::uint32_t>(member - members_.data());
+  member->actor = node;
+  member->pid = hello.pid;
+  member->leaving = false;
   self_->monitor(node);
   say(fmt::format("node {} has joined", hello.name));
   come_back(number);
@@ -148,50 +149,50 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
 void cluster_state::come_back(std::uint32_t number) {
   for (auto& [id, job] : jobs_)
     if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
-      seats_[number].job = id;
+      members_[number].job = id;
       self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()),
-                                             caf::actor_cast<caf::actor>(seats_[number].actor)});
+                                             caf::actor_cast<caf::actor>(members_[number].actor)});
     }
 }
 
 caf::result<void> cluster_state::leave(const leave_cluster& msg) {
   const auto& node = msg.name;
-  const auto at = std::find_if(seats_.begin(), seats_.end(), [&](const seat& s) { return s.what.name == node; });
-  if (at == seats_.begin())
+  auto* member = find(node);
+  if (member == &members_.front())
     return failure(fmt::format(
         "node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process",
         node));
-  if (at == seats_.end() || !at->actor)
+  if (member == nullptr || !member->actor)
     return failure(fmt::format("no node \"{}\" is here", node));
-  at->leaving_ns = at->leaving ? at->leaving_ns : steady_ns();
-  at->leaving = true;
-  at->ends = at->ends || msg.ends;
-  auto promise = at->may_leave.emplace_back(self_->make_response_promise<void>());
+  member->leaving_ns = member->leaving ? member->leaving_ns : steady_ns();
+  member->leaving = true;
+  member->ends = member->ends || msg.ends;
+  auto promise = member->may_leave.emplace_back(self_->make_response_promise<void>());
   say(fmt::format("node {} {}", node, msg.ends ? "wants to leave" : "is drained"));
   start_what_fits(); // those in the queue say for what they wait now
-  auto* job = find(at->job);
+  auto* job = find(member->job);
   if (job == nullptr) {
-    let_go(*at);
+    let_go(*member);
     return promise;
   }
-  const auto number = static_cast<std::uint32_t>(at - seats_.begin());
+  const auto number = static_cast<std::uint32_t>(member - members_.data());
   const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
   self_->request(job->coordinator, std::chrono::seconds{10}, node_leaves{place})
       .then(
           [this, number, of = job->number](bool gone) {
-            auto& seat = seats_[number];
-            if (seat.job != of)
+            auto& left = members_[number];
+            if (left.job != of)
               return; // that job has ended meanwhile
-            if (!gone && !seat.leaving)
-              return;    // a person has thought better of it
+            if (!gone && !left.leaving)
+              return;    // it was undrained meanwhile
             if (!gone) { // at the job's end
               const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
-              say(fmt::format("node {} {}", seat.what.name, why));
-              return self_->send(seat.actor, node_notice{why});
+              say(fmt::format("node {} {}", left.description.name, why));
+              return self_->send(left.actor, node_notice{why});
             }
-            seat.job = 0;
-            let_go(seat);
-            if (!seat.leaving)
+            left.job = 0;
+            let_go(left);
+            if (!left.leaving)
               come_back(number);
           },
           [](const caf::error&) {}); // its end comes soon
@@ -200,28 +201,30 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
 
 /// Of a node that was drained, not of one whose process wants to end.
 caf::result<void> cluster_state::undrain(const std::string& node) {
-  const auto at = std::ranges::find_if(seats_, [&](const seat& s) { return s.what.name == node; });
-  if (at == seats_.end() || !at->leaving)
-    return failure(at == seats_.end() || (at != seats_.begin() && !at->actor) ? fmt::format("no node \"{}\" is here", node)
-                                                                              : fmt::format("node {} is not drained", node));
-  if (at->ends)
+  auto* member = find(node);
+  if (member == nullptr || (member != &members_.front() && !member->actor))
+    return failure(fmt::format("no node \"{}\" is here", node));
+  if (!member->leaving)
+    return failure(fmt::format("node {} is not drained", node));
+  if (member->ends)
     return failure(fmt::format("node {} leaves because its process ends; start it again", node));
-  at->leaving = false;
-  for (auto& promise : std::exchange(at->may_leave, {}))
+  member->leaving = false;
+  for (auto& promise : std::exchange(member->may_leave, {}))
     promise.deliver(failure(fmt::format("node {} stays: it was undrained", node)));
   say(fmt::format("node {} is undrained", node));
-  self_->send(at->actor, node_notice{"is undrained: the cluster places jobs here again"});
-  if (at->job == 0)
-    come_back(static_cast<std::uint32_t>(at - seats_.begin()));
+  self_->send(member->actor, node_notice{"is undrained: the cluster places jobs here again"});
+  if (member->job == 0)
+    come_back(static_cast<std::uint32_t>(member - members_.data()));
   start_what_fits();
   return caf::unit;
 }
 
-void cluster_state::let_go(seat& at) {
-  if (at.leaving && !at.ends && at.actor)
-    self_->send(at.actor, node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console",
-                                                  at.what.name)});
-  for (auto& promise : std::exchange(at.may_leave, {}))
+void cluster_state::let_go(cluster_member& member) {
+  if (member.leaving && !member.ends && member.actor)
+    self_->send(member.actor,
+                node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console",
+                                        member.description.name)});
+  for (auto& promise : std::exchange(member.may_leave, {}))
     promise.deliver();
 }
 
@@ -229,13 +232,14 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
     return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
                                fmt::join(missing, ", no ")));
-  const auto fits = choose_gang(what.what, members());
+  const auto fits = choose_gang(what.what, views());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
-  jobs_.emplace(
-      number,
-      entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
+  jobs_.emplace(number, cluster_job{.number = number,
+                                    .submission = what,
+                                    .client = what.detached ? client_actor{} : client,
+                                    .since = self_->clock().now()});
   if (!what.detached)
     self_->monitor(client);
   history_.open(number, what.what.name, what.what.protocol.name);
@@ -248,7 +252,7 @@ caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client
   auto* job = find(number);
   if (job == nullptr)
     return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
-  if (!job->what.detached)
+  if (!job->submission.detached)
     return failure(fmt::format("job {} was submitted without --detach, and belongs to its submitter", number));
   if (job->client)
     return failure(fmt::format("another client is attached to job {}", number));
@@ -260,7 +264,7 @@ caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client
     self_->send(client, *job->begun);
   else
     self_->send(client, job_waits{job->waits_for});
-  return job->what;
+  return job->submission;
 }
 
 /// What a person asks of a running job is its coordinator's to do.
@@ -286,7 +290,7 @@ caf::result<recording> cluster_state::record(const record_order& msg) {
             of->recorded = recorded;
             if (msg.on)
               of->record_to = msg.file;
-            promise.deliver(recording{of->what.what, of->record_to});
+            promise.deliver(recording{of->submission.what, of->record_to});
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
@@ -312,14 +316,14 @@ void cluster_state::start_what_fits() {
     for (auto& [number, job] : jobs_) {
       if (job.ended || job.coordinator)
         continue;
-      const auto seats = members();
-      auto fits = choose_gang(job.what.what, seats, kept);
+      const auto members = views();
+      auto fits = choose_gang(job.submission.what, members, kept);
       if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
         start(job, std::move(*gang));
         started = true;
         continue;
       }
-      for (const auto node : nodes_to_keep(job.what.what, seats, kept))
+      for (const auto node : nodes_to_keep(job.submission.what, members, kept))
         kept.try_emplace(node, number);
       reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
     }
@@ -328,45 +332,45 @@ void cluster_state::start_what_fits() {
     wait(jobs_.at(number), reason);
 }
 
-void cluster_state::wait(entry& job, const std::string& reason) {
+void cluster_state::wait(cluster_job& job, const std::string& reason) {
   if (std::exchange(job.waits_for, reason) == reason)
     return;
   self_->send(job.client, job_waits{reason});
   say(job.number, "waits: " + reason);
 }
 
-void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
+void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
   job.gang = std::move(gang);
   job.since = self_->clock().now();
   job.own = self_->spawn<node_impl>(setup_.own);
   job.meter = std::make_shared<job_meter>();
   std::vector<member_node> nodes;
   std::vector<std::string> names;
-  const auto seats = members();
+  const auto members = views();
   for (auto number : job.gang) {
-    nodes.push_back(member_of(job.what.what, seats[number]));
+    nodes.push_back(member_of(job.submission.what, members[number]));
     names.push_back(nodes.back().name);
   }
   nodes.front().actor = job.own;
-  for (const auto& worker : place_roles(job.what.what, nodes).workers)
-    seats_[job.gang[worker.node]].job = job.number;
+  for (const auto& worker : place_roles(job.submission.what, nodes).workers)
+    members_[job.gang[worker.node]].job = job.number;
   for (std::size_t i = 1; i < job.gang.size(); ++i)
-    seats_[job.gang[i]].job = job.number;
+    members_[job.gang[i]].job = job.number;
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
-  auto observer =
-      std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
-                                      job_metrics{setup_.own.metrics, job.number, job.what.what.name}, cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(
-      coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
+  auto observer = std::make_shared<job_forwarder>(
+      job.number, job.submission.detached ? client_actor{} : job.client, names, job.meter,
+      job_metrics{setup_.own.metrics, job.number, job.submission.what.name}, cluster_control{self_});
+  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.submission.what, random_job_key(), std::move(nodes),
+                                                                     observer, job.submission.trace, setup_.own.added.protocols});
 }
 
 void cluster_state::finished(const job_finished& msg) {
   auto* job = find(msg.number);
   if (job == nullptr)
     return;
-  if (msg.result->lost_before_start && (job->client || job->what.detached)) { // nothing is lost but time
+  if (msg.result->lost_before_start && (job->client || job->submission.detached)) { // nothing is lost but time
     say(msg.number, "starts again: " + msg.result->reason);
     self_->send(job->client, job_says{"the job starts again: " + msg.result->reason});
     free_nodes_of(msg.number);
@@ -390,14 +394,14 @@ void cluster_state::finished(const job_finished& msg) {
   free_nodes_of(msg.number);
   if (job->client)
     report_to_client(*job);
-  else if (!job->what.detached)
+  else if (!job->submission.detached)
     forget(msg.number);
   forget_the_detached();
   start_what_fits();
 }
 
 /// Across hosts parameters and trace are fetched piece by piece; a client of this process has the same memory.
-void cluster_state::report_to_client(entry& job) {
+void cluster_state::report_to_client(cluster_job& job) {
   if (job.client.node() == self_->node()) {
     self_->send(job.client, std::exchange(job.result, {}));
     return;
@@ -414,10 +418,10 @@ void cluster_state::free_nodes_of(std::uint64_t number) {
     own = nullptr;
     idle_since_ns_ = steady_ns();
   }
-  for (auto& at : seats_)
-    if (at.job == number) {
-      at.job = 0;
-      let_go(at);
+  for (auto& member : members_)
+    if (member.job == number) {
+      member.job = 0;
+      let_go(member);
     }
 }
 
@@ -437,18 +441,19 @@ void cluster_state::forget_the_detached() {
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {
-  for (auto& at : seats_)
-    if (at.actor && at.actor.address() == msg.source) {
-      const auto how = at.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);
-      say(fmt::format("node {} {}", at.what.name, how));
-      let_go(at);
-      at = seat{.what = at.what, .last = fmt::format("{}, at {:%H:%M:%S}", how, fmt::localtime(std::time(nullptr)))};
+  for (auto& member : members_)
+    if (member.actor && member.actor.address() == msg.source) {
+      const auto how = member.leaving ? std::string{"has left"} : "is gone: " + explain(msg.reason);
+      say(fmt::format("node {} {}", member.description.name, how));
+      let_go(member);
+      member = {.description = member.description,
+                .last = fmt::format("{}, at {:%H:%M:%S}", how, fmt::localtime(std::time(nullptr)))};
     }
   std::vector<std::uint64_t> orphans;
   for (auto& [number, job] : jobs_)
     if (job.client && job.client.address() == msg.source) {
       job.client = nullptr;
-      if (!job.what.detached)
+      if (!job.submission.detached)
         orphans.push_back(number);
     }
   // The last first: with one that still waits gone none of the others begins.
@@ -469,17 +474,21 @@ void cluster_state::say(std::uint64_t job, const std::string& text) {
   setup_.say(fmt::format("job {} {}", job, text));
 }
 
-std::vector<member_view> cluster_state::members() const {
+std::vector<member_view> cluster_state::views() const {
   std::vector<member_view> out;
-  for (const auto& at : seats_)
-    out.push_back({at.what, &at == &seats_.front() || at.actor, at.leaving, at.pid, at.job, at.actor, at.last,
-                   at.leaving ? static_cast<double>(steady_ns() - at.leaving_ns) * 1e-9 : 0.0});
+  for (const auto& member : members_)
+    out.push_back(member.view(&member == &members_.front()));
   return out;
 }
 
-cluster_state::entry* cluster_state::find(std::uint64_t number) {
-  const auto at = jobs_.find(number);
-  return at == jobs_.end() ? nullptr : &at->second;
+cluster_member* cluster_state::find(const std::string& node) {
+  const auto found = std::ranges::find(members_, node, [](const cluster_member& each) { return each.description.name; });
+  return found == members_.end() ? nullptr : &*found;
+}
+
+cluster_job* cluster_state::find(std::uint64_t number) {
+  const auto found = jobs_.find(number);
+  return found == jobs_.end() ? nullptr : &found->second;
 }
 
 } // namespace troupe::actors

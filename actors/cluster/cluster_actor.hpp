@@ -4,18 +4,16 @@
 
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/cluster/cluster_job.hpp"
+#include "actors/cluster/cluster_member.hpp"
 #include "actors/cluster/gang.hpp"
 #include "actors/cluster/history.hpp"
-#include "actors/messages/cluster.hpp"
-#include "actors/node/job_forwarder.hpp"
 #include "actors/node/node_actor.hpp"
 
 namespace troupe::actors {
@@ -40,41 +38,11 @@ public:
   cluster_control::behavior_type make_behavior();
 
 private:
-  struct seat {
-    node_description what;
-    node_actor actor{}; ///< null: not here
-    std::int32_t pid = 0;
-    std::uint64_t job = 0;
-    bool leaving = false;
-    bool ends = false;                                          ///< it leaves because its process ends
-    std::int64_t leaving_ns = 0;                                ///< since when
-    std::vector<caf::typed_response_promise<void>> may_leave{}; ///< of all who asked
-    std::string
-        last{}; ///< what became of it when it was here, and when: "is gone: connection lost, at 12:03:05"; empty: it never was
-  };
-  struct entry {
-    std::uint64_t number = 0;
-    submit_job what;
-    client_actor client;               ///< null: it is gone; of a detached job, nobody has attached to it
-    std::vector<std::uint32_t> gang{}; ///< empty: it waits
-    std::string waits_for{};
-    caf::actor_clock::time_point since{}; ///< it waits, or runs
-    node_actor own{};
-    coordinator_control coordinator{};
-    std::optional<job_begins> begun{};
-    job_result result{};     ///< once it has ended, until the client has taken what it wants
-    traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
-    std::string record_to{}; ///< the file that was named
-    bool ended = false;
-    bool rests = false; ///< shall not start before those that are gone have been missed
-    std::shared_ptr<job_meter> meter{};
-  };
-
   caf::result<std::uint32_t> join(const node_hello& hello, const node_actor& node);
   caf::result<void> leave(const leave_cluster& msg);
   caf::result<void> undrain(const std::string& node);
   void come_back(std::uint32_t number);
-  void let_go(seat& at);
+  void let_go(cluster_member& member);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
   caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);
   void hear(const job_news& msg);
@@ -83,10 +51,10 @@ private:
   caf::result<recording> record(const record_order& msg);
   void cancel(std::uint64_t number, const std::string& reason);
   void start_what_fits();
-  void wait(entry& job, const std::string& reason);
-  void start(entry& job, std::vector<std::uint32_t> gang);
+  void wait(cluster_job& job, const std::string& reason);
+  void start(cluster_job& job, std::vector<std::uint32_t> gang);
   void finished(const job_finished& msg);
-  void report_to_client(entry& job);
+  void report_to_client(cluster_job& job);
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void forget_the_detached();
@@ -94,8 +62,9 @@ private:
   /// To the log and to whoever asks later.
   void say(const std::string& text);
   void say(std::uint64_t job, const std::string& text);
-  entry* find(std::uint64_t number);
-  std::vector<member_view> members() const;
+  cluster_job* find(std::uint64_t number);
+  cluster_member* find(const std::string& node);
+  std::vector<member_view> views() const; ///< of the members
 
   // cluster_answers.cpp
   cluster_view view() const;
@@ -103,7 +72,7 @@ private:
   caf::result<weights_piece> weights_of(const weights_query& msg);
   caf::result<node_trace_piece> trace_of(const node_trace_query& msg);
   caf::result<shards_view> shards_of(std::uint64_t number);
-  static std::string state_of(const entry& job);
+  static std::string state_of(const cluster_job& job);
 
   // cluster_inspection.cpp
   caf::result<cluster_report> inspect_all();
@@ -116,8 +85,8 @@ private:
 
   cluster_control::stateful_pointer<cluster_state> self_;
   cluster_setup setup_;
-  std::vector<seat> seats_;
-  std::map<std::uint64_t, entry> jobs_; ///< by number: in the order of their coming
+  std::vector<cluster_member> members_;       ///< in the file's order, this process first
+  std::map<std::uint64_t, cluster_job> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;
   history_book history_;
   std::int64_t idle_since_ns_ = 0; ///< this process has had no job since

@@ -61,14 +61,14 @@ caf::result<cluster_report> cluster_state::inspect_all() {
   };
   std::set<std::uint32_t> asked;
   for (const auto& [number, job] : jobs_) {
-    if (job.ended || !job.coordinator)
+    if (!job.runs())
       continue;
     for (auto member : job.gang) {
-      ask(member == 0 ? job.own : seats_[member].actor, number, seats_[member].what.name);
+      ask(member == 0 ? job.own : members_[member].actor, number, members_[member].description.name);
       asked.insert(member);
     }
     all.one_more();
-    const auto& here = seats_.front().what.name;
+    const auto& here = members_.front().description.name;
     self_->request(job.coordinator, deadline, inspect_query{})
         .then(
             [add, job = number, here](actor_report& said) {
@@ -79,12 +79,12 @@ caf::result<cluster_report> cluster_state::inspect_all() {
             },
             [all](const caf::error&) { all.one_less(); }); // it has just ended
   }
-  for (std::uint32_t i = 1; i < seats_.size(); ++i)
-    if (seats_[i].actor && !asked.contains(i))
-      ask(seats_[i].actor, 0, seats_[i].what.name);
+  for (std::uint32_t i = 1; i < members_.size(); ++i)
+    if (members_[i].actor && !asked.contains(i))
+      ask(members_[i].actor, 0, members_[i].description.name);
   if (std::ranges::none_of(jobs_, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
     all.one_more();
-    add(idle_here(), 0, seats_.front().what.name);
+    add(idle_here(), 0, members_.front().description.name);
   }
   all.one_less();
   return promise;
@@ -94,16 +94,15 @@ caf::result<cluster_report> cluster_state::inspect_all() {
 node_report cluster_state::idle_here() const {
   actor_report node{.role = "node", .state = "idle", .since_s = static_cast<double>(steady_ns() - idle_since_ns_) * 1e-9};
   node.mailbox = self_->mailbox().size();
-  return {.pid = seats_.front().pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
+  return {.pid = members_.front().pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
 }
 
 /// The rest of what a node said, handed on.
 caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& query) {
   node_actor of;
-  for (const auto& seat : seats_)
-    if (seat.what.name == query.node)
-      of = seat.actor;
-  if (const auto* job = find(query.job); !of && job != nullptr && query.node == seats_.front().what.name)
+  if (const auto* member = find(query.node); member != nullptr)
+    of = member->actor;
+  if (const auto* job = find(query.job); !of && job != nullptr && query.node == members_.front().description.name)
     of = job->own;
   if (!of)
     return failure("it is gone");

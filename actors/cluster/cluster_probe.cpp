@@ -88,15 +88,16 @@ caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
       here = job.own;
   if (!here)
     here = self_->spawn<node_impl>(setup_.own);
-  for (const auto& seat : seats_) {
-    const bool own = &seat == &seats_.front();
-    all->nodes.push_back({.node = seat.what.name, .host = seat.what.host, .here = own || seat.actor, .job = seat.job});
-    if (!own && !seat.actor) {
-      all->nodes.back().silent = seat.last.empty() ? "has not joined" : seat.last;
+  for (const auto& member : members_) {
+    const bool own = &member == &members_.front();
+    all->nodes.push_back(
+        {.node = member.description.name, .host = member.description.host, .here = own || member.actor, .job = member.job});
+    if (!own && !member.actor) {
+      all->nodes.back().silent = member.last.empty() ? "has not joined" : member.last;
       continue;
     }
     all.one_more();
-    probing one{self_, all, all->nodes.size() - 1, own ? here : seat.actor, what};
+    probing one{self_, all, all->nodes.size() - 1, own ? here : member.actor, what};
     if (own)
       one.look();
     else

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/node/node_devices.hpp"
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/node/place_roles.hpp"
 
 namespace troupe::actors {
 

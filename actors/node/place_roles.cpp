@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where a job's roles go.
+#include "actors/node/place_roles.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "actors/node/node_devices.hpp"
-#include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/tree.hpp"
 

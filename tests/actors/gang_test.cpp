@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/node/place_roles.hpp"
 
 namespace troupe::actors {
 namespace {

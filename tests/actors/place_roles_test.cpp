@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where a job's roles go.
-#include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/node/place_roles.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -161,6 +161,25 @@ TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
   EXPECT_THAT(planned_workers(), ElementsAre(1, 2, 3));
 }
 
+TEST_F(Coordinator, AnAnswerOfAProcessThatWasReplacedStartsNobody) {
+  begin();
+  kill(nodes[1]);
+  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
+  for (const auto& process : processes) {
+    process->silent = true;
+    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
+    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  }
+  caf::anon_send(nodes[3], node_notice{});
+  run();
+  EXPECT_FALSE(processes[0]->places);
+  EXPECT_FALSE(processes[1]->places) << "it has not prepared the job";
+  caf::anon_send(nodes[4], node_notice{});
+  run();
+  EXPECT_TRUE(processes[1]->places);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
 TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {
   begin();
   auto again = std::make_shared<script>();

@@ -31,7 +31,7 @@ using control = std::variant<node_place, protocols::plan, protocols::worker_down
 /// What a scripted node does and what it has heard.
 struct script {
   std::string cannot_prepare, cannot_start, cannot_obey; ///< empty: it can
-  bool silent = false;                                   ///< never says that it is prepared
+  bool silent = false;                                   ///< says that it is prepared when it hears a node_notice
   bool never_obeys = false;                              ///< nor answers an order
   std::vector<file_probe> files;                         ///< that its data are read from
   std::optional<prepare_job> job;
@@ -69,7 +69,7 @@ public:
           if (!script_->cannot_prepare.empty())
             promise_.deliver(caf::make_error(caf::sec::runtime_error, script_->cannot_prepare));
           else if (!script_->silent)
-            promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + msg.self), 100, script_->files});
+            prepared();
           return promise_;
         },
         [this](const job_places& msg) -> caf::result<void> {
@@ -92,7 +92,7 @@ public:
         [](shards_query) { return shards_view{}; },
         [](wall_clock_query) { return clock_reading{}; },
         [](const probe_query&) { return node_probe{}; },
-        [](const node_notice&) {},
+        [this](const node_notice&) { prepared(); },
         [this](const role_order& msg) -> caf::result<void> {
           script_->orders.push_back(msg);
           if (script_->never_obeys)
@@ -116,6 +116,8 @@ public:
   }
 
 private:
+  void prepared() { promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + script_->job->self), 100, script_->files}); }
+
   node_actor::stateful_pointer<scripted_node_state> self_;
   std::shared_ptr<script> script_;
   caf::typed_response_promise<node_prepared> promise_;

@@ -3,15 +3,12 @@
 #include "actors/roles/coordinator/coordinator_actor.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
 #include "actors/roles/overloaded.hpp"
 #include "protocols/catalog.hpp"
-#include "protocols/duration.hpp"
 
 namespace troupe::actors {
 
@@ -21,40 +18,18 @@ using namespace std::chrono_literals;
 
 /// How long a round may take before the run says whom it waits for.
 constexpr auto stall_after = 5s;
-constexpr auto totals_deadline = 3s;
+/// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
+constexpr auto newest_deadline = 10s;
 
 } // namespace
 
-std::uint64_t random_job_key() {
-  std::random_device source;
-  return (std::uint64_t{source()} << 32U) | source();
-}
-
-protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
-                                                      std::span<const protocols::protocol> added) {
-  protocols::coordinator_options options;
-  options.workers = what.cluster.workers;
-  options.protocol = protocols::initial_protocol(what.protocol, added);
-  options.period = protocols::initial_period(options.protocol, added);
-  options.learning_rate = [spec = what.optimizer, data_size, workers = what.cluster.workers](std::uint64_t samples) {
-    return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
-  };
-  options.shards = what.cluster.shards;
-  options.batch = what.data.batch;
-  options.data_size = data_size;
-  options.evaluate_every_samples = what.evaluate.every_samples;
-  options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
-  options.stop_epochs = what.stop.epochs;
-  options.stop_steps = what.stop.steps;
-  options.stop_samples = what.stop.samples;
-  options.stop_ns = protocols::duration_of_s(what.stop.seconds);
-  options.target_accuracy = what.stop.target_accuracy;
-  return options;
-}
-
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
-    : self_(self), setup_(std::move(setup)), activity_(self->doing),
-      timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+    : self_(self), setup_(std::move(setup)), places_(place_roles(setup_.what, setup_.nodes)),
+      start_(
+          self, setup_, places_,
+          [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
+          [this](std::uint32_t node, const std::string& text) { data_differ(node, text); }),
+      activity_(self->doing), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
       }) {
   activity_.enter("prepares");
@@ -62,10 +37,10 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
     try {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {
-      result_.failed = true;
-      result_.reason = fmt::format("the coordinator failed: {}", e.what());
-      tell(stop_job{true, result_.reason});
-      setup_.observer->on_finished(result_);
+      record_.result.failed = true;
+      record_.result.reason = fmt::format("the coordinator failed: {}", e.what());
+      tell(stop_job{true, record_.result.reason});
+      setup_.observer->on_finished(record_.result);
       return failure(e.what());
     }
   });
@@ -80,7 +55,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   for (const auto& node : setup_.nodes)
     self_->monitor(node.actor);
   trace_ = std::make_shared<tracer>(setup_.trace);
-  prepare();
+  start_.begin([this] { activity_.enter("starts"); }, [this] { started(); });
   return {
       [this](const protocols::report& msg) { on_report(msg); },
       [this](const collected& msg) { on_collected(msg); },
@@ -105,88 +80,48 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
   };
 }
 
-std::vector<std::string> coordinator_state::names() const {
-  std::vector<std::string> all;
-  for (const auto& node : setup_.nodes)
-    all.push_back(node.name);
-  return all;
-}
-
-void coordinator_state::prepare() {
-  places_ = place_roles(setup_.what, setup_.nodes);
-  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    awaited_.insert(i);
-  answers_missing_ = setup_.nodes.size();
-  files_.resize(setup_.nodes.size());
-  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    self_
-        ->request(setup_.nodes[i].actor, coordinator_deadlines::prepare,
-                  prepare_job{setup_.job_key, i, setup_.what, coordinator_actor{self_}, 0, setup_.trace, names()})
-        .then(
-            [this, i](const node_prepared& ready) {
-              places_.nodes[i].lane_port = ready.lane_port;
-              files_[i] = ready.files;
-              awaited_.erase(i);
-              if (i == 0) {
-                data_size_ = ready.data_size;
-                result_.scaling = ready.scaling;
-              }
-              if (--answers_missing_ == 0)
-                start();
-            },
-            [this, i](const caf::error& e) { could_not(i, "prepare", e); });
-}
-
 /// A node that is gone may be known by its missing answer first; a job loses nothing by beginning anew without it. What a node
 /// that is here says would be so again.
-void coordinator_state::could_not(std::size_t node, std::string_view what, const caf::error& why) {
+void coordinator_state::could_not_start(std::uint32_t node, std::string_view step, const caf::error& why) {
   if (finishing_)
     return;
+  const auto& name = setup_.nodes[node].name;
+  if (machine_) {
+    returning_.erase(node);
+    return setup_.observer->on_event(fmt::format("node {} is back and could not {} the job: {}", name, step, explain(why)));
+  }
   const auto is = [&why](auto... codes) { return ((why == codes) || ...); };
-  result_.lost_before_start =
-      is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
-  finish({true, result_.lost_before_start
-                    ? fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, explain(why))
-                    : fmt::format("node {} could not {} the job: {}", setup_.nodes[node].name, what, explain(why))});
+  if (is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable))
+    return lost_before_start(fmt::format("node {} was lost before the job started: {}", name, explain(why)));
+  finish({true, fmt::format("node {} could not {} the job: {}", name, step, explain(why))});
 }
 
-/// Whatever of a node's data is not what the first node has; empty: nothing. Else all would train, and nobody could say on what.
-std::string coordinator_state::wrong_data(std::size_t node) const {
-  for (const auto& file : files_[node])
-    for (const auto& first : files_.front())
-      if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
-        return difference(file, first, setup_.nodes.front().name);
-  return {};
+/// A node that comes back with other data stays out of this job, and may serve the next.
+void coordinator_state::data_differ(std::uint32_t node, const std::string& text) {
+  const auto& member = setup_.nodes[node];
+  if (!machine_)
+    return finish({true, fmt::format("node {}: {}", member.name, text)});
+  returning_.erase(node);
+  self_->send(member.actor, stop_job{true, text});
+  setup_.observer->on_event(fmt::format("node {} is back and the job goes on without it: {}", member.name, text));
 }
 
-void coordinator_state::start() {
-  for (std::size_t i = 1; i < setup_.nodes.size(); ++i)
-    if (const auto wrong = wrong_data(i); !wrong.empty())
-      return finish({true, fmt::format("node {}: {}", setup_.nodes[i].name, wrong)});
-  activity_.enter("starts");
-  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    awaited_.insert(i);
-  answers_missing_ = setup_.nodes.size();
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    self_->request(setup_.nodes[i].actor, coordinator_deadlines::start, places_)
-        .then(
-            [this, i] {
-              awaited_.erase(static_cast<std::uint32_t>(i));
-              if (--answers_missing_ == 0)
-                started();
-            },
-            [this, i](const caf::error& e) { could_not(i, "start", e); });
+void coordinator_state::lost_before_start(const std::string& reason) {
+  record_.result.lost_before_start = true;
+  finish({true, reason});
 }
 
 void coordinator_state::started() {
   if (finishing_)
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, data_size_, setup_.added);
+  auto options = coordinator_options_of(setup_.what, start_.data_size(), setup_.added);
   options.centreless = centreless_ = entry && entry->centreless;
+  record_.start(start_.data_size(), centreless_);
+  record_.result.scaling = start_.scaling();
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
-  setup_.observer->on_started(data_size_);
+  setup_.observer->on_started(start_.data_size());
   resume_clock();
   last_progress_ = std::chrono::steady_clock::now();
   for (const auto& worker : places_.workers)
@@ -202,7 +137,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                        setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
                                                              e.what.epoch.value, e.what.workers.size(), e.what.protocol.name,
                                                              e.what.period, e.what.lr_scale));
-                     result_.period = e.what.period;
+                     record_.result.period = e.what.period;
                      tell(e.what);
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.what); },
@@ -216,7 +151,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    },
                    [this](const protocols::resume&) {
                      if (says_all_)
-                       setup_.observer->on_event(fmt::format("the job goes on at step {}", result_.steps));
+                       setup_.observer->on_event(fmt::format("the job goes on at step {}", record_.result.steps));
                      std::exchange(hold_, {}).end();
                      resume_clock();
                      tell(protocols::resume_order{});
@@ -247,12 +182,11 @@ void coordinator_state::on_report(const protocols::report& msg) {
   case kind::round_closed:
     last_progress_ = std::chrono::steady_clock::now();
     stall_said_ = false;
-    count(msg);
+    round_closed(msg);
     perform(machine_->on(msg));
     break;
   case kind::push_discarded:
-    ++result_.gradients;
-    ++result_.discarded;
+    record_.discarded();
     break;
   case kind::push_refused:
     leave_out(msg, fmt::format("a push of {} was refused: {}", describe(msg.worker.value), msg.text),
@@ -264,15 +198,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
     perform(machine_->on(msg));
     break;
   case kind::held:
-    if (says_all_)
-      setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
-    clock_.pause();
-    hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
-    tell(pause_order{});
-    activity_.enter("evaluates");
-    result_.samples = msg.samples;
-    result_.steps = reported_steps_ = msg.ver.value;
-    perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
+    job_held(msg);
     break;
   case kind::note:
     setup_.observer->on_event(msg.text);
@@ -282,23 +208,23 @@ void coordinator_state::on_report(const protocols::report& msg) {
 
 /// The first of a kind is said at once, `all` of them at the end.
 void coordinator_state::leave_out(const protocols::report& msg, const std::string& one, const std::string& all) {
-  ++result_.gradients;
-  ++result_.discarded;
-  auto& [count, last] = left_out_[all];
-  last = msg.ver.value;
-  if (++count == 1)
-    setup_.observer->on_event(fmt::format("step {}: {}", last, one));
+  if (record_.left_out(msg, all))
+    setup_.observer->on_event(fmt::format("step {}: {}", msg.ver.value, one));
 }
 
-/// A round.
-void coordinator_state::count(const protocols::report& msg) {
-  result_.steps = reported_steps_ = msg.ver.value;
-  result_.samples = msg.samples;
-  result_.gradients += msg.contributions;
-  result_.staleness[msg.staleness] += msg.contributions;
-  result_.residual_max = std::max(result_.residual_max, msg.residual);
-  setup_.observer->on_progress({msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
-                                msg.loss, seconds(), msg.worker.value, static_cast<double>(msg.compute) * 1e-6});
+void coordinator_state::round_closed(const protocols::report& msg) {
+  setup_.observer->on_progress(record_.round_closed(msg, seconds()));
+}
+
+void coordinator_state::job_held(const protocols::report& msg) {
+  if (says_all_)
+    setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
+  clock_.pause();
+  hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
+  tell(pause_order{});
+  activity_.enter("evaluates");
+  record_.held(msg);
+  perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
 }
 
 void coordinator_state::on_evaluation(const evaluation& msg) {
@@ -306,22 +232,13 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
     return;
   auto effects =
       machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
-  result_.parameters = msg.parameters;
-  if (centreless_) { // steps of which the lead has not heard are in it
-    result_.steps = machine_->held_version().value;
-    result_.samples = machine_->held_samples();
-  }
-  result_.weights_step = centreless_ ? result_.steps : msg.ver.value;
-  result_.last =
-      evaluation_point{*result_.weights_step, result_.samples, seconds(), msg.train_loss, msg.test_loss, msg.test_accuracy};
-  auto target = setup_.what.stop.target_accuracy;
-  if (target > 0 && msg.test_accuracy >= target && !result_.target_reached) {
-    result_.target_reached = true;
-    result_.time_to_target_s = seconds();
-  }
-  setup_.observer->on_evaluation(*result_.last);
-  if (result_.resident_bytes_first == 0)
-    ask_totals([this](const node_totals& all) { result_.resident_bytes_first = all.resident_bytes; });
+  std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
+  if (centreless_)
+    heard = {machine_->held_version().value, machine_->held_samples()};
+  setup_.observer->on_evaluation(record_.evaluated(msg, heard, setup_.what.stop.target_accuracy, seconds()));
+  if (record_.result.resident_bytes_first == 0)
+    ask_totals(self_, nodes_that_live(),
+               [this](const node_totals& all) { record_.result.resident_bytes_first = all.resident_bytes; });
   perform(effects);
 }
 
@@ -345,11 +262,8 @@ void coordinator_state::on_node_lost(std::size_t node, const std::string& reason
   if (finishing_ || !lost_.insert(node).second)
     return;
   auto why = fmt::format("its process is gone ({})", reason);
-  if (!machine_) {
-    result_.lost_before_start = true;
-    finish({true, fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, why)});
-    return;
-  }
+  if (!machine_)
+    return lost_before_start(fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, why));
   for (const auto& holder : places_.holders)
     if (holder.node == node)
       holder_lost(holder.index, why);
@@ -361,16 +275,14 @@ void coordinator_state::on_node_lost(std::size_t node, const std::string& reason
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
   if (finishing_ || !lost_workers_.insert(worker).second)
     return;
-  if (!machine_) {
-    result_.lost_before_start = true;
-    finish({true, fmt::format("{} was lost before the job started: {}", describe(worker), reason)});
-    return;
-  }
+  if (!machine_)
+    return lost_before_start(fmt::format("{} was lost before the job started: {}", describe(worker), reason));
   if (interrupt_ && !centreless_)
     return; // what is fetched needs no worker any more
   activity_.failed(fmt::format("{} is lost: {}", describe(worker), reason));
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
-  perform(machine_->on(protocols::down{{protocols::worker_id{worker}, protocols::incarnation{lives_[worker]}}, reason}));
+  perform(machine_->on(
+      protocols::down{{protocols::worker_id{worker}, protocols::incarnation{incarnations_.current(worker)}}, reason}));
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
@@ -378,11 +290,8 @@ void coordinator_state::holder_lost(std::uint32_t holder, const std::string& rea
     return;
   auto role = holder < setup_.what.cluster.shards ? "shard" : "aggregator";
   auto text = fmt::format("{} {} ({}) is lost: {}", role, holder, setup_.nodes[places_.holders[holder].node].name, reason);
-  if (!machine_) {
-    result_.lost_before_start = true;
-    finish({true, text});
-    return;
-  }
+  if (!machine_)
+    return lost_before_start(text);
   activity_.failed(text);
   setup_.observer->on_event(text);
   perform(machine_->on(protocols::holder_down{protocols::holder_id{holder}, reason}));
@@ -395,16 +304,16 @@ actor_report coordinator_state::report() const {
     out.waits_on = std::move(on);
   };
   if (out.state == "runs" && !centreless_)
-    waits("shard 0", fmt::format("round {}", result_.steps + 1));
+    waits("shard 0", fmt::format("round {}", record_.result.steps + 1));
   else if (out.state == "evaluates")
-    waits("evaluator 0", fmt::format("the loss of version {}", result_.steps));
+    waits("evaluator 0", fmt::format("the loss of version {}", record_.result.steps));
   else if (!finishing_ && !machine_)
-    for (auto node : awaited_)
+    for (auto node : start_.awaited())
       waits("node " + setup_.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
   out.fields = {
       {"protocol", setup_.what.protocol.name},
-      {"step", std::to_string(result_.steps)},
-      {"samples", std::to_string(result_.samples)},
+      {"step", std::to_string(record_.result.steps)},
+      {"samples", std::to_string(record_.result.samples)},
       {"no_step_for_s",
        fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
   return out;
@@ -432,67 +341,85 @@ void coordinator_state::watch_for_stalls() {
           [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
 }
 
+// A job that is cut short ends with its newest parameters.
+
+/// They are asked for as for an evaluation, but at once: a job whose round waits for somebody would not be held soon.
+void coordinator_state::interrupt(const std::string& reason) {
+  if (finishing_ || interrupt_)
+    return;
+  record_.result.interrupted = true;
+  if (record_.result.steps == 0 || record_.is_evaluated())
+    return finish({true, reason});
+  interrupt_ = reason;
+  if (collected_ && collected_->ver.value == record_.result.steps)
+    return on_collected(*std::exchange(collected_, std::nullopt));
+  self_->run_delayed(newest_deadline, [this] { newest_are_overdue(); });
+  if (clock_.running()) // else the job is held, and they are on their way
+    perform({protocols::evaluate{{record_.result.steps}}});
+  clock_.pause();
+  activity_.enter("ends");
+}
+
+/// What the lead has decided meanwhile belongs to the result as far as it is in the parameters.
+void coordinator_state::on_collected(const collected& msg) {
+  if (finishing_)
+    return;
+  collected_ = msg;
+  if (!interrupt_)
+    return;
+  for (const auto& late : std::exchange(late_, {}))
+    if (!centreless_ && late.ver <= msg.ver)
+      round_closed(late);
+  // Replicas say themselves which steps are in them.
+  record_.collected(msg, centreless_ ? machine_->unheard(msg.made) : protocols::step_count{});
+  finish({true, *interrupt_});
+}
+
+void coordinator_state::newest_are_overdue() {
+  if (finishing_)
+    return;
+  setup_.observer->on_event(fmt::format(
+      "the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(),
+      centreless_ ? "worker" : "shard",
+      record_.result.last ? fmt::format("the run leaves those of step {}, its last evaluation", record_.result.last->step)
+                          : "no others were evaluated"));
+  finish({true, *interrupt_});
+}
+
 void coordinator_state::finish(const protocols::stop& how) {
   if (finishing_)
     return;
   activity_.enter("ends");
   finishing_ = true;
-  for (const auto& [what, seen] : left_out_)
-    if (seen.count > 1)
-      setup_.observer->on_event(fmt::format("{} {}, the last at step {}", seen.count, what, seen.last_step));
+  for (const auto& text : record_.repeated_faults())
+    setup_.observer->on_event(text);
   clock_.pause();
-  result_.failed = how.failed;
-  result_.reason = interrupt_.value_or(how.reason);
-  result_.seconds = seconds();
-  if (centreless_) // each of a worker's steps is a gradient, also one of which the lead has not heard
-    result_.gradients += result_.steps - reported_steps_;
-  result_.epochs = static_cast<double>(result_.samples) / static_cast<double>(data_size_);
-  ask_totals([this](const node_totals& all) {
-    result_.bytes_sent = all.bytes_sent;
-    result_.bytes_received = all.bytes_received;
-    result_.resident_bytes = all.resident_bytes;
-    result_.computed_ns = all.computed_ns;
-    result_.emulated_ns = all.emulated_ns;
+  record_.ended({how.failed, interrupt_.value_or(how.reason)}, seconds());
+  ask_totals(self_, nodes_that_live(), [this](const node_totals& all) {
+    record_.add(all);
     if (!setup_.trace)
       return deliver();
     std::exchange(hold_, {}).end();
-    collect_traces([this](std::vector<node_trace> traces) {
-      result_.trace = std::move(traces);
-      deliver();
-    });
+    collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, caf::actor_clock::time_point::max(),
+                   [this](std::vector<node_trace> traces) {
+                     record_.result.trace = std::move(traces);
+                     deliver();
+                   });
   });
 }
 
-/// Asks every live node. The whole has the sums of what the others counted, and the largest process.
-void coordinator_state::ask_totals(std::function<void(node_totals)> take) {
-  const gathering<node_totals> all(std::move(take));
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
-    if (lost_.contains(i))
-      continue;
-    all.one_more();
-    self_->request(setup_.nodes[i].actor, totals_deadline, totals_query{})
-        .then(
-            [all](const node_totals& one) {
-              all->bytes_sent += one.bytes_sent;
-              all->bytes_received += one.bytes_received;
-              all->resident_bytes = std::max(all->resident_bytes, one.resident_bytes);
-              all->computed_ns += one.computed_ns;
-              all->emulated_ns += one.emulated_ns;
-              all.one_less();
-            },
-            [all](const caf::error&) { all.one_less(); });
-  }
-  all.one_less();
+std::vector<asked_node> coordinator_state::nodes_that_live() const {
+  std::vector<asked_node> nodes;
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+    nodes.push_back({setup_.nodes[i].name, lost_.contains(i) ? node_actor{} : setup_.nodes[i].actor});
+  return nodes;
 }
 
 void coordinator_state::deliver() {
-  if (result_.emulated_ns > 0 && result_.computed_ns > result_.emulated_ns / 4)
-    setup_.observer->on_event(
-        fmt::format("steps really took {:.0f} % of their emulated time: the times of this run measure this machine too; "
-                    "a larger inject.step_ms would not",
-                    100.0 * static_cast<double>(result_.computed_ns) / static_cast<double>(result_.emulated_ns)));
-  tell(stop_job{result_.failed, result_.reason});
-  setup_.observer->on_finished(std::move(result_));
+  if (const auto warning = record_.real_time_warning())
+    setup_.observer->on_event(*warning);
+  tell(stop_job{record_.result.failed, record_.result.reason});
+  setup_.observer->on_finished(std::move(record_.result));
   self_->quit();
 }
 

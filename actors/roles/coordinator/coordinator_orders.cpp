@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a person may ask of a running job: pauses, deaths and new lives of its roles, other settings, a trace.
-#include <charconv>
-#include <cmath>
-#include <optional>
-
+#include <caf/expected.hpp>
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
-#include "actors/job_check.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/roles/coordinator/requested_change.hpp"
+#include "tensor/number_in.hpp"
 
 namespace troupe::actors {
 
@@ -17,14 +15,6 @@ namespace {
 constexpr std::chrono::seconds order_deadline{20};
 /// Whoever asked for a trace waits longer (cluster_actor.cpp, the console).
 constexpr std::chrono::seconds recording_deadline{20};
-
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number value{};
-  const auto end = text.data() + text.size();
-  const auto [at, wrong] = std::from_chars(text.data(), end, value);
-  return wrong == std::errc{} && at == end ? std::optional{value} : std::nullopt;
-}
 
 /// What came of it, for whoever asked and for those who watch.
 std::string_view done(role_verb what) {
@@ -41,32 +31,46 @@ std::string_view done(role_verb what) {
   return "is restarted";
 }
 
+struct order_target {
+  std::string role;
+  std::uint32_t index = 0, node = 0;
+};
+
+/// Where the actor is that an order names, as "worker 3".
+caf::expected<order_target> target_of(const std::string& actor, const job_places& places, std::uint32_t shards) {
+  const auto blank = actor.find(' ');
+  const auto role = actor.substr(0, blank);
+  const auto index = number_in<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
+  if (index && role == "evaluator" && *index == 0)
+    return order_target{role, 0, 0};
+  const bool worker = role == "worker", shard = role == "shard", aggregator = role == "aggregator";
+  if (!index || (role != "evaluator" && !worker && !shard && !aggregator))
+    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", actor));
+  const auto& roles = worker ? places.workers : places.holders;
+  if (role == "evaluator" || *index >= roles.size() || (!worker && shard != (*index < shards)))
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", actor,
+                               places.workers.size(), shards, places.holders.size() - shards));
+  return order_target{role, *index, roles[*index].node};
+}
+
 } // namespace
 
 caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
-  const auto blank = msg.actor.find(' ');
-  const auto role = msg.actor.substr(0, blank);
-  const auto index = number_in<std::uint32_t>(blank == std::string::npos ? "" : msg.actor.substr(blank + 1));
   if (finishing_ || !machine_)
     return failure("the job does not run yet, or is about to end");
+  const auto target = target_of(msg.actor, places_, setup_.what.cluster.shards);
+  if (!target)
+    return target.error();
+  const auto& [role, index, node] = *target;
   const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
-  const auto& places = worker ? places_.workers : places_.holders;
-  if (!index || (role != "evaluator" && !worker && !holder))
-    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", msg.actor));
-  const bool shard = *index < setup_.what.cluster.shards;
-  if (role == "evaluator" ? *index != 0 : *index >= places.size() || (holder && shard != (role == "shard")))
-    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", msg.actor,
-                               places_.workers.size(), setup_.what.cluster.shards,
-                               places_.holders.size() - setup_.what.cluster.shards));
   if (msg.what == role_verb::restart)
-    return worker ? restart(*index)
+    return worker ? restart(index)
                   : caf::result<std::string>(
                       failure(fmt::format("{} cannot be restarted: no other actor holds its part of the job", msg.actor)));
-  if ((worker && lost_workers_.contains(*index)) || (holder && lost_holders_.contains(*index)))
+  if ((worker && lost_workers_.contains(index)) || (holder && lost_holders_.contains(index)))
     return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` starts it again" : ""));
-  const auto node = role == "evaluator" ? 0 : places[*index].node;
   auto promise = self_->make_response_promise<std::string>();
-  self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, *index, 0})
+  self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, index, 0})
       .then(
           [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
             setup_.observer->on_event(text + ", by operator request");
@@ -84,12 +88,12 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
   if (lost_.contains(node))
     return failure(
         fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
-  const auto life = begun_lives_[worker] = next_life_of(worker);
+  const auto life = incarnations_.order(worker);
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
       .then(
           [this, promise, worker, node, life]() mutable {
-            if (finishing_ || life <= lives_[worker])
+            if (finishing_ || life <= incarnations_.current(worker))
               return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
             setup_.observer->on_event(fmt::format("{} is restarted, by operator request", describe(worker)));
             if (!clock_.running())
@@ -98,9 +102,9 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
             promise.deliver(fmt::format("worker {} is restarted", worker));
           },
           [this, promise, worker, life](const caf::error& e) mutable {
-            if (!finishing_ && life > lives_[worker]) { // the old life has ended for the new one
+            if (!finishing_ && life > incarnations_.current(worker)) { // the old life has ended for the new one
               worker_lost(worker, "it could not be restarted: " + explain(e));
-              lives_[worker] = life; // it may have begun all the same, unheard of: the next is another
+              incarnations_.begin(worker, life); // it may have begun all the same, unheard of: the next is another
             }
             promise.deliver(e);
           });
@@ -116,35 +120,10 @@ caf::result<std::string> coordinator_state::change(const change_order& msg) {
     says_all_ = msg.value == "debug";
     return fmt::format("log.level is {}", msg.value);
   }
-  protocols::decision what{.why = fmt::format("{} = {}, by operator request", msg.key, msg.value)};
-  auto wanted = setup_.what; // the job as it would be, which is checked as the job was
-  wanted.protocol = machine_->current().protocol;
-  const auto runs = protocols::find_protocol(wanted.protocol.name, setup_.added);
-  const bool keeps_its_period = runs && runs->period && !runs->make_controller;
-  if (msg.key == "optimizer.lr") {
-    const auto lr = number_in<double>(msg.value);
-    if (!lr)
-      return failure(fmt::format("optimizer.lr = {} is no number", msg.value));
-    what.lr_scale = *lr / setup_.what.optimizer.lr;
-    if (!std::isfinite(*what.lr_scale))
-      return failure(fmt::format("optimizer.lr = {} is too far from the job's {}", msg.value, setup_.what.optimizer.lr));
-    wanted.optimizer.lr = *lr;
-    wanted.optimizer.min_lr *= *what.lr_scale; // the whole schedule is scaled
-  } else if (keeps_its_period && msg.key == "protocol." + runs->period->name) {
-    const auto steps = number_in<std::int64_t>(msg.value);
-    if (!steps)
-      return failure(fmt::format("{} = {} is no whole number", msg.key, msg.value));
-    wanted.protocol.parameters[runs->period->name] = *steps;
-    what.period = static_cast<std::uint32_t>(*steps);
-  } else if (msg.key == "protocol.steps") {
-    return failure(fmt::format("protocol {} has no protocol.steps that can be set", wanted.protocol.name));
-  } else {
-    return failure(fmt::format("{} cannot change while a job runs; optimizer.lr, protocol.steps and log.level can", msg.key));
-  }
-  for (const auto& problem : check_job(wanted, {.protocols = setup_.added}))
-    if (problem.key == msg.key)
-      return failure(problem.what);
-  perform(machine_->on(what));
+  const auto wanted = requested_change(msg, setup_.what, machine_->current().protocol, setup_.added);
+  if (!wanted)
+    return wanted.error();
+  perform(machine_->on(*wanted));
   return fmt::format("{} is {} from the next round on", msg.key, msg.value);
 }
 
@@ -161,11 +140,10 @@ caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
     return traces_ptr{};
   }
   auto promise = self_->make_response_promise<traces_ptr>();
-  collect_traces(
-      [promise](std::vector<node_trace> all) mutable {
-        promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
-      },
-      self_->clock().now() + recording_deadline);
+  collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, self_->clock().now() + recording_deadline,
+                 [promise](std::vector<node_trace> all) mutable {
+                   promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
+                 });
   return promise;
 }
 

@@ -17,6 +17,7 @@ public:
   /// `take` gets the whole, once.
   explicit gathering(std::function<void(Whole)> take) : shared_(std::make_shared<shared>(Whole{}, std::move(take))) {}
 
+  Whole& operator*() const { return shared_->whole; }
   Whole* operator->() const { return &shared_->whole; }
 
   void one_more() const { ++shared_->missing; }

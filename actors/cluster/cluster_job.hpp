@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job in a cluster's queue, from its submission until its result has been handed out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/actor_clock.hpp>
+
+#include "actors/messages/cluster.hpp"
+#include "actors/node/job_forwarder.hpp"
+#include "actors/run_observer.hpp"
+
+namespace troupe::actors {
+
+/// Kept by the cluster's actor, and used on its thread alone.
+struct cluster_job {
+  std::uint64_t number = 0;
+  submit_job submission;
+  client_actor client;               ///< null: it is gone; of a detached job, nobody has attached to it
+  std::vector<std::uint32_t> gang{}; ///< empty: it waits
+  std::string waits_for{};
+  caf::actor_clock::time_point since{}; ///< it waits, or runs
+  node_actor own{};
+  coordinator_control coordinator{};
+  std::optional<job_begins> begun{};
+  job_result result{};     ///< once it has ended, until the client has taken what it wants
+  traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
+  std::string record_to{}; ///< the file that was named
+  bool ended = false;
+  bool rests = false; ///< shall not start before those that are gone have been missed
+  std::shared_ptr<job_meter> meter{};
+
+  bool runs() const { return !ended && coordinator; }
+  std::string state() const { return coordinator ? "runs" : "waits: " + waits_for; }
+  /// Without the names of its nodes.
+  job_view view(caf::actor_clock::time_point now) const;
+  /// Once it has ended. `most`: floats that fit a message.
+  weights_piece weights(std::uint64_t offset, std::uint64_t most) const;
+  /// While it runs, of what was recorded last; once it has ended, of the whole.
+  node_trace_piece trace(const node_trace_query& query) const;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a job says to the machine that coordinates it.
+#include "actors/roles/coordinator/coordinator_setup.hpp"
+
+#include <random>
+
+#include "protocols/duration.hpp"
+
+namespace troupe::actors {
+
+std::uint64_t random_job_key() {
+  std::random_device source;
+  return (std::uint64_t{source()} << 32U) | source();
+}
+
+protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
+                                                      std::span<const protocols::protocol> added) {
+  protocols::coordinator_options options;
+  options.workers = what.cluster.workers;
+  options.protocol = protocols::initial_protocol(what.protocol, added);
+  options.period = protocols::initial_period(options.protocol, added);
+  options.learning_rate = [spec = what.optimizer, data_size, workers = what.cluster.workers](std::uint64_t samples) {
+    return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
+  };
+  options.shards = what.cluster.shards;
+  options.batch = what.data.batch;
+  options.data_size = data_size;
+  options.evaluate_every_samples = what.evaluate.every_samples;
+  options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
+  options.stop_epochs = what.stop.epochs;
+  options.stop_steps = what.stop.steps;
+  options.stop_samples = what.stop.samples;
+  options.stop_ns = protocols::duration_of_s(what.stop.seconds);
+  options.target_accuracy = what.stop.target_accuracy;
+  return options;
+}
+
+} // namespace troupe::actors

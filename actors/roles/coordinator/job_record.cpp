@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How reports and evaluations become a job's result.
+#include "actors/roles/coordinator/job_record.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+void job_record::start(std::int64_t data_size, bool decentralized) {
+  data_size_ = data_size;
+  decentralized_ = decentralized;
+}
+
+progress job_record::round_closed(const protocols::report& msg, double seconds) {
+  held(msg);
+  result.gradients += msg.contributions;
+  result.staleness[msg.staleness] += msg.contributions;
+  result.residual_max = std::max(result.residual_max, msg.residual);
+  return {msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
+          msg.loss,      seconds,     msg.worker.value,
+          static_cast<double>(msg.compute) * 1e-6};
+}
+
+void job_record::discarded() {
+  ++result.gradients;
+  ++result.discarded;
+}
+
+bool job_record::left_out(const protocols::report& msg, const std::string& fault) {
+  discarded();
+  auto& [count, last_step] = left_out_[fault];
+  last_step = msg.ver.value;
+  return ++count == 1;
+}
+
+void job_record::held(const protocols::report& msg) {
+  result.steps = reported_steps_ = msg.ver.value;
+  result.samples = msg.samples;
+}
+
+const evaluation_point& job_record::evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, double target,
+                                              double seconds) {
+  result.parameters = msg.parameters;
+  if (heard) {
+    result.steps = heard->steps;
+    result.samples = heard->samples;
+  }
+  result.weights_step = heard ? result.steps : msg.ver.value;
+  result.last = evaluation_point{*result.weights_step, result.samples, seconds, msg.train_loss, msg.test_loss, msg.test_accuracy};
+  if (target > 0 && msg.test_accuracy >= target && !result.target_reached) {
+    result.target_reached = true;
+    result.time_to_target_s = seconds;
+  }
+  return *result.last;
+}
+
+void job_record::collected(const actors::collected& msg, protocols::step_count unheard) {
+  result.steps += unheard.steps;
+  result.samples += unheard.samples;
+  result.parameters = msg.parameters;
+  result.weights_step = decentralized_ ? result.steps : msg.ver.value;
+}
+
+void job_record::ended(const protocols::stop& how, double seconds) {
+  result.failed = how.failed;
+  result.reason = how.reason;
+  result.seconds = seconds;
+  if (decentralized_) // each of a worker's steps is a gradient, also one of which the lead has not heard
+    result.gradients += result.steps - reported_steps_;
+  result.epochs = static_cast<double>(result.samples) / static_cast<double>(data_size_);
+}
+
+void job_record::add(const node_totals& all) {
+  result.bytes_sent = all.bytes_sent;
+  result.bytes_received = all.bytes_received;
+  result.resident_bytes = all.resident_bytes;
+  result.computed_ns = all.computed_ns;
+  result.emulated_ns = all.emulated_ns;
+}
+
+std::vector<std::string> job_record::repeated_faults() const {
+  std::vector<std::string> out;
+  for (const auto& [fault, seen] : left_out_)
+    if (seen.count > 1)
+      out.push_back(fmt::format("{} {}, the last at step {}", seen.count, fault, seen.last_step));
+  return out;
+}
+
+std::optional<std::string> job_record::real_time_warning() const {
+  if (result.emulated_ns <= 0 || result.computed_ns <= result.emulated_ns / 4)
+    return std::nullopt;
+  return fmt::format("steps really took {:.0f} % of their emulated time: the times of this run measure this machine too; "
+                     "a larger inject.step_ms would not",
+                     100.0 * static_cast<double>(result.computed_ns) / static_cast<double>(result.emulated_ns));
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a job has come to so far.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/messages/node.hpp"
+#include "actors/run_observer.hpp"
+
+namespace troupe::actors {
+
+/// Sums up what a job's lead reports and what its evaluations find. Used on the coordinator's thread alone.
+class job_record {
+public:
+  /// `data_size`: training samples. `decentralized`: the workers hold the parameters, so the lead hears of steps late.
+  void start(std::int64_t data_size, bool decentralized);
+
+  /// A round, as the observer is told. `seconds` of training so far.
+  progress round_closed(const protocols::report& msg, double seconds);
+  void discarded();
+  /// A push that cannot be used is counted by what was wrong with it. True: it is the first of them.
+  bool left_out(const protocols::report& msg, const std::string& fault);
+  void held(const protocols::report& msg);
+  /// `heard`: steps and samples in the evaluated version, where the coordinator's machine knows better than the lead.
+  const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, double target,
+                                    double seconds);
+  /// Parameters that were fetched without an evaluation; `unheard` is in them and in no report.
+  void collected(const actors::collected& msg, protocols::step_count unheard);
+  /// The newest parameters have been evaluated.
+  bool is_evaluated() const { return result.last && result.last->step == result.steps; }
+
+  void ended(const protocols::stop& how, double seconds);
+  void add(const node_totals& all);
+  /// Faults of which there was more than one, and a warning where steps took a good part of the time that they emulate.
+  std::vector<std::string> repeated_faults() const;
+  std::optional<std::string> real_time_warning() const;
+
+  job_result result;
+
+private:
+  struct repetition {
+    std::uint64_t count = 0, last_step = 0;
+  };
+  std::map<std::string, repetition> left_out_; ///< by fault
+  std::int64_t data_size_ = 1;
+  bool decentralized_ = false;
+  std::uint64_t reported_steps_ = 0; ///< by the lead
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requests that start a job on its nodes.
+#include "actors/roles/coordinator/job_start.hpp"
+
+#include <utility>
+
+#include "actors/roles/holder/gathering.hpp"
+
+namespace troupe::actors {
+
+job_start::job_start(measured_pointer<coordinator_control> self, const coordinator_setup& setup, job_places& places,
+                     failed_fn failed, differs_fn differs)
+    : self_(self), setup_(setup), places_(places), failed_(std::move(failed)), differs_(std::move(differs)),
+      files_(setup.nodes.size()) {}
+
+void job_start::begin(std::function<void()> prepared, std::function<void()> started) {
+  everywhere(&job_start::prepare, [this, prepared = std::move(prepared), started = std::move(started)] {
+    for (std::uint32_t node = 1; node < setup_.nodes.size(); ++node)
+      if (const auto text = difference_of(node); !text.empty())
+        return differs_(node, text);
+    prepared();
+    everywhere(&job_start::start, started);
+  });
+}
+
+void job_start::begin_again(std::uint32_t node, const std::vector<node_actor>& here, std::function<void()> started) {
+  prepare(node, [this, node, here, started = std::move(started)] {
+    if (const auto text = difference_of(node); !text.empty())
+      return differs_(node, text);
+    struct nothing {};
+    const gathering<nothing> let_go([this, node, started, process = setup_.nodes[node].actor](nothing) {
+      if (process == setup_.nodes[node].actor) // else the next one is on its way already
+        start(node, started);
+    });
+    for (const auto& other : here) {
+      let_go.one_more();
+      self_->request(other, start_deadline, places_.nodes[node])
+          .then([let_go] { let_go.one_less(); }, [let_go](const caf::error&) { let_go.one_less(); });
+    }
+    let_go.one_less();
+  });
+}
+
+void job_start::everywhere(void (job_start::*step)(std::uint32_t, std::function<void()>), std::function<void()> done) {
+  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+    awaited_.insert(node);
+  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+    (this->*step)(node, [this, node, done] {
+      awaited_.erase(node);
+      if (awaited_.empty())
+        done();
+    });
+}
+
+void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
+  std::vector<std::string> names;
+  for (const auto& each : setup_.nodes)
+    names.push_back(each.name);
+  self_
+      ->request(setup_.nodes[node].actor, prepare_deadline,
+                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace,
+                            std::move(names)})
+      .then(
+          [this, node, prepared = std::move(prepared), process = setup_.nodes[node].actor](const node_prepared& ready) {
+            if (process != setup_.nodes[node].actor)
+              return;
+            places_.nodes[node].lane_port = ready.lane_port;
+            files_[node] = ready.files;
+            if (node == 0) {
+              data_size_ = ready.data_size;
+              scaling_ = ready.scaling;
+            }
+            prepared();
+          },
+          [this, node](const caf::error& e) { failed_(node, "prepare", e); });
+}
+
+void job_start::start(std::uint32_t node, std::function<void()> started) {
+  self_->request(setup_.nodes[node].actor, start_deadline, places_)
+      .then([started = std::move(started)] { started(); }, [this, node](const caf::error& e) { failed_(node, "start", e); });
+}
+
+/// Between a node's data and the first node's; empty: none.
+std::string job_start::difference_of(std::uint32_t node) const {
+  for (const auto& file : files_[node])
+    for (const auto& first : files_.front())
+      if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
+        return difference(file, first, setup_.nodes.front().name);
+  return {};
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a job's nodes get from nothing to running roles, all at the beginning and one that comes back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/roles/coordinator/coordinator_setup.hpp"
+
+namespace troupe::actors {
+
+/// Each node prepares the job, which loads its data, and then starts its roles. In between its data are compared with those of the
+/// first node: nobody could say what a job was trained on whose nodes have different files.
+///
+/// Part of the coordinator, and used on its thread alone. It calls back at most once for each node that it was asked for.
+class job_start {
+public:
+  /// How long a node may take to load the data, and to spawn its roles and connect its lanes.
+  static constexpr std::chrono::seconds prepare_deadline{300}, start_deadline{60};
+
+  /// A node did not do a step, "prepare" or "start"; or its data differ, as `text` says.
+  using failed_fn = std::function<void(std::uint32_t node, std::string_view step, const caf::error& why)>;
+  using differs_fn = std::function<void(std::uint32_t node, const std::string& text)>;
+
+  job_start(measured_pointer<coordinator_control> self, const coordinator_setup& setup, job_places& places, failed_fn failed,
+            differs_fn differs);
+
+  /// All nodes at once. `prepared`: all have loaded their data, and begin to start.
+  void begin(std::function<void()> prepared, std::function<void()> started);
+  /// A new process of a node, as setup and places have it now; if another takes its place meanwhile, what this one answers is
+  /// ignored. The nodes that are `here` let go of their old lanes to it before it starts.
+  void begin_again(std::uint32_t node, const std::vector<node_actor>& here, std::function<void()> started);
+
+  /// Nodes that have not answered yet.
+  const std::set<std::uint32_t>& awaited() const { return awaited_; }
+  /// Of the first node, once it has prepared: training samples, and how they are scaled.
+  std::int64_t data_size() const { return data_size_; }
+  const data_scaling& scaling() const { return scaling_; }
+
+private:
+  void prepare(std::uint32_t node, std::function<void()> prepared);
+  void start(std::uint32_t node, std::function<void()> started);
+  std::string difference_of(std::uint32_t node) const;
+  /// `step` for every node; `done` when all have done it.
+  void everywhere(void (job_start::*step)(std::uint32_t, std::function<void()>), std::function<void()> done);
+
+  measured_pointer<coordinator_control> self_;
+  const coordinator_setup& setup_;
+  job_places& places_;
+  failed_fn failed_;
+  differs_fn differs_;
+  std::set<std::uint32_t> awaited_;
+  std::vector<std::vector<file_probe>> files_; ///< by node: what its data were read from
+  std::int64_t data_size_ = 1;
+  data_scaling scaling_;
+};
+
+} // namespace troupe::actors
