@@ -113,6 +113,10 @@ BAD = {
         "tests/x.py": f"#!/usr/bin/env python3\nimport os\n# {SPDX}\n",
     },
     "files_stay_within_one_head": {"tensor/x.cpp": source(*["int x;"] * tree.MAX_LINES)},
+    "classes_stay_within_one_head": {
+        "tensor/x.hpp": source("#pragma once", "class large {", *["  int x;"] * (tree.MAX_LINES // 2 - 2), "};"),
+        "tensor/x.cpp": source("int large::one() const {", *["  ++x;"] * (tree.MAX_LINES // 2), "}"),
+    },
     "files_name_no_machine": {
         "tensor/x.cpp": source(f"// see {HOME}"),
         "config/x.toml": f'path = "{HOME}"\n',

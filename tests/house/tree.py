@@ -223,6 +223,35 @@ def files_stay_within_one_head(files):
             yield f"{path} has {lines} lines; {MAX_LINES} at most"
 
 
+# At the left edge: a class with a body, and a member's definition outside of it.
+CLASS = re.compile(r"(?:class|struct) ([\w:]+)[^;()]*\{$")
+MEMBER = re.compile(r"(?!namespace |using |return |[#/} ]).*?((?:\w+::)*\w+)::~?(?:operator\W+|\w+)\(")
+
+
+def lines_of_classes(text):
+    """(class, line number, lines) of each class's body and of each member that is defined outside of it."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if begun := CLASS.match(line) or MEMBER.match(line):
+            end = next((i for i in range(number, len(lines)) if lines[i].startswith("}") or (i == number and line.endswith(("}", ";")))),
+                       len(lines) - 1)
+            yield begun[1], number + 1, end - number + 1
+
+
+def classes_stay_within_one_head(files):
+    """A class that is cut over several sources is no smaller."""
+    lines, where = collections.Counter(), collections.defaultdict(set)
+    for path, text in sorted(files.items()):
+        if suffix(path) not in CPP or inside(path, "tests"):
+            continue
+        for name, _, count in lines_of_classes(text):
+            lines[PurePosixPath(path).parent, name] += count
+            where[PurePosixPath(path).parent, name].add(path)
+    for (room, name), count in lines.items():
+        if count > MAX_LINES:
+            yield f"class {name} has {count} lines in {', '.join(sorted(where[room, name]))}; {MAX_LINES} at most"
+
+
 def files_name_no_machine(files):
     # Written so that this file does not break its own rule.
     patterns = [
@@ -299,6 +328,7 @@ RULES = {
     "headers_have_pragma_once": headers_have_pragma_once,
     "code_starts_with_licence_and_purpose": code_starts_with_licence_and_purpose,
     "files_stay_within_one_head": files_stay_within_one_head,
+    "classes_stay_within_one_head": classes_stay_within_one_head,
     "files_name_no_machine": files_name_no_machine,
     "files_that_pages_and_comments_name_exist": files_that_pages_and_comments_name_exist,
     "rooms_of_actors_stay_small": rooms_of_actors_stay_small,
