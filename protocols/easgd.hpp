@@ -40,7 +40,8 @@ public:
     if (fresh_) {
       out.emplace_back(mix{{{what.parameters, 1}}});
     } else {
-      out.emplace_back(mix{{{own_parameters, 1}, {pushed_sum, -alpha}, {what.parameters, alpha}}});
+      if (pushed_)
+        out.emplace_back(mix{{{own_parameters, 1}, {pushed_sum, -alpha}, {what.parameters, alpha}}});
       accumulate(open_, during_exchange_);
     }
     open_.weight = beta_ / static_cast<double>(with.workers.size());
@@ -69,6 +70,7 @@ private:
     exchanging_ = --left_ == 0;
     if (exchanging_) {
       fresh_ = !open_.finite; // a replica that has diverged begins again at the centre
+      pushed_ = open_.samples > 0;
       out.emplace_back(send_push{.what = open_, .sum = {{own_parameters, 1}}, .keep = true});
     }
     out.emplace_back(
@@ -81,7 +83,8 @@ private:
   push open_;
   computed during_exchange_; ///< the step since the push
   bool fresh_ = true;        ///< the next parameters are taken over whole
-  bool exchanging_ = false;  ///< has pushed
+  bool exchanging_ = false;  ///< computes the step of the exchange
+  bool pushed_ = false;      ///< its replica: one that has just begun again, and is the centre, is not sent
   std::uint32_t left_ = 0;   ///< slices
   std::uint64_t position_ = 0;
 };

@@ -1,152 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Training time: stands still while the job is held.
+// Training time by this process's monotonic clock.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <utility>
-#include <vector>
 
-#include "protocols/effect.hpp"
+#include "protocols/binding/training_clock.hpp"
 
 namespace troupe::actors {
 
-/// Where a training clock reads the wall's time; it never goes back.
-using wall_clock = std::function<protocols::nanoseconds()>;
+using protocols::own_timer;
+using protocols::training_clock;
+using protocols::training_timers;
+using protocols::wall_clock;
 
 inline protocols::nanoseconds steady_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Nanoseconds of training since the first `resume`. Starts paused.
-class training_clock {
-public:
-  explicit training_clock(wall_clock wall = steady_ns) : wall_(std::move(wall)) {}
-
-  protocols::nanoseconds now() const { return passed_ + (running_ ? wall_() - started_ : 0); }
-  protocols::nanoseconds wall() const { return wall_(); }
-  bool running() const { return running_; }
-  void pause() {
-    passed_ = now();
-    running_ = false;
-  }
-  void resume() {
-    pause();
-    started_ = wall_();
-    running_ = true;
-  }
-
-private:
-  wall_clock wall_;
-  bool running_ = false;
-  protocols::nanoseconds passed_ = 0, started_ = 0;
-};
-
-/// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it
-/// comes, `fire` says whether the time has really come, and schedules the rest where the clock stood still meanwhile.
-///
-/// However often a timer is armed, one message is pending for it: a rule that arms its deadline every round would otherwise leak
-/// a pending message a round.
-///
-/// An actor's own timers (`own_timer`) stand beside those of its machine, with ids that no machine counts to.
-class training_timers {
-public:
-  using schedule_fn = std::function<void(protocols::timer_id, protocols::nanoseconds delay)>;
-
-  training_timers(const training_clock& clock, schedule_fn schedule) : clock_(clock), schedule_(std::move(schedule)) {}
-
-  void arm(const protocols::arm_timer& what) {
-    auto& timer = timers_[what.timer];
-    timer.deadline.reset();
-    if (what.delay < 0)
-      return;
-    timer.deadline = clock_.now() + what.delay;
-    await(what.timer, timer);
-  }
-
-  /// Call when the clock runs again.
-  void resume() {
-    for (auto& [id, timer] : timers_)
-      await(id, timer);
-  }
-
-  std::optional<protocols::expired> fire(protocols::timer_id id) {
-    auto found = timers_.find(id);
-    if (found == timers_.end() || !found->second.awaited || clock_.wall() < *found->second.awaited)
-      return std::nullopt; // an earlier message took its place, or it has not been asked for
-    auto& timer = found->second;
-    timer.awaited.reset();
-    if (!timer.deadline || !clock_.running())
-      return std::nullopt; // disarmed, or resume() will schedule it again
-    if (clock_.now() < *timer.deadline) {
-      await(id, timer);
-      return std::nullopt;
-    }
-    timer.deadline.reset();
-    if (id.value < first_own)
-      return protocols::expired{id, clock_.now()};
-    own_[id.value - first_own]();
-    return std::nullopt;
-  }
-
-private:
-  friend class own_timer;
-  static constexpr std::uint32_t first_own = 0x8000'0000;
-
-  struct timer_state {
-    std::optional<protocols::nanoseconds> deadline; ///< in training time
-    std::optional<protocols::nanoseconds> awaited;  ///< wall time of the earliest message that is under way
-  };
-
-  /// A message that is under way and comes no later serves: `fire` then schedules the rest.
-  void await(protocols::timer_id id, timer_state& timer) {
-    if (!timer.deadline || !clock_.running())
-      return;
-    auto delay = std::max<protocols::nanoseconds>(0, *timer.deadline - clock_.now());
-    auto due = clock_.wall() + delay;
-    if (timer.awaited && *timer.awaited <= due)
-      return;
-    timer.awaited = due;
-    schedule_(id, delay);
-  }
-
-  const training_clock& clock_;
-  schedule_fn schedule_;
-  std::map<protocols::timer_id, timer_state> timers_;
-  std::vector<std::function<void()>> own_;
-};
-
-/// A timer of the actor itself, in training time like its machine's: `fire` calls back.
-class own_timer {
-public:
-  /// `timers` outlives it, and calls `due` from `fire`.
-  own_timer(training_timers& timers, std::function<void()> due)
-      : timers_(timers), id_{training_timers::first_own + static_cast<std::uint32_t>(timers.own_.size())} {
-    timers.own_.push_back(std::move(due));
-  }
-
-  /// In place of what it was armed for before.
-  void arm(protocols::nanoseconds delay) { timers_.arm({id_, std::max<protocols::nanoseconds>(0, delay)}); }
-
-private:
-  training_timers& timers_;
-  protocols::timer_id id_;
-};
-
-/// Lets a clock and its timers run, or stand still; nothing where they do already.
-inline void run(training_clock& clock, training_timers& timers, bool running) {
-  if (running == clock.running())
-    return;
-  if (running) {
-    clock.resume();
-    timers.resume();
-  } else {
-    clock.pause();
-  }
 }
 
 } // namespace troupe::actors

@@ -167,7 +167,7 @@ private:
   }
   void perform(const mix& what) {
     world_.mix(resolve(what.terms));
-    pushed_sum_ = {};
+    pushed_sum_.reset();
   }
   void perform(const dual& what) { world_.dual(what.rho); }
   void perform(const discard& what) {
@@ -204,8 +204,8 @@ private:
         out.push_back({source::own, {}, part.weight});
       } else if (part.what == dual_variable) {
         out.push_back({source::dual, {}, part.weight});
-      } else if (part.what == pushed_sum) {
-        out.push_back({source::given, pushed_sum_, part.weight});
+      } else if (part.what == pushed_sum && pushed_sum_) {
+        out.push_back({source::given, *pushed_sum_, part.weight});
       } else if (store_.has(part.what)) {
         out.push_back({source::given, store_.find(part.what), part.weight});
       } else {
@@ -227,7 +227,7 @@ private:
   ticket_store<tensor> store_;
   plan_epoch adopted_; ///< of the parameters that it works with
   ticket in_use_;      ///< these, until they are pushed
-  tensor pushed_sum_{};
+  std::optional<tensor> pushed_sum_{};
 };
 
 } // namespace troupe::protocols

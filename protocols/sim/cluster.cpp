@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "kernels/assert.hpp"
+#include "protocols/duration.hpp"
 #include "protocols/sim/roles.hpp"
 #include "protocols/tree.hpp"
 
@@ -49,10 +50,6 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
       protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)),
       network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(dice::keyed(job.seed, 0x5157)),
-      timers_(clock_,
-              [this](nanoseconds delay, endpoint of, timer_id timer, std::uint64_t generation) {
-                queue_.push(now_ + delay, envelope{.from = of, .to = of, .content = expired{timer, 0}, .generation = generation});
-              }),
       coordinator_(std::make_unique<coordinator_role>(
           *this, coordinator{first_plan_of(job), protocol_.make_controller ? protocol_.make_controller(job.protocol) : nullptr})),
       evaluator_(std::make_unique<evaluator_role>(*this)) {
@@ -61,6 +58,12 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
 }
 
 cluster::~cluster() = default;
+
+training_timers cluster::timers_of(endpoint who) {
+  return {clock_, [this, who](timer_id timer, nanoseconds delay) {
+            queue_.push(now_ + delay, envelope{.from = who, .to = who, .content = expired{timer, 0}});
+          }};
+}
 
 void cluster::place_roles() {
   const bool flat = tree_.size() == options_.job.shards;
@@ -99,6 +102,7 @@ void cluster::place_roles() {
 // -- time
 
 result cluster::run() {
+  clock_.resume();
   for (std::uint32_t i = 0; i < options_.job.workers; ++i)
     join({i}, true);
   while (!ended_) {
@@ -106,15 +110,14 @@ result cluster::run() {
       result_.interrupted = true;
       break;
     }
-    if (queue_.empty() || stalled() || (options_.max_events != 0 && result_.events >= options_.max_events)) {
+    if (auto reason = why_stuck(); !reason.empty()) {
       result_.stalled = result_.failed = true;
-      result_.reason =
-          fmt::format("no new version since {} s: waiting for {}", static_cast<double>(last_progress_) * 1e-9, waited_for());
+      result_.reason = std::move(reason);
       break;
     }
     step();
   }
-  result_.virtual_time = clock_.at(now_);
+  result_.virtual_time = clock_.now();
   const lead& counts = *holders_.front()->bound.decides();
   result_.steps = std::max(counts.current(), coordinator_->machine.held_version()).value;
   result_.samples = std::max(counts.samples_applied(), coordinator_->machine.held_samples());
@@ -135,6 +138,7 @@ result cluster::run() {
 void cluster::step() {
   auto [at, next] = queue_.pop();
   TROUPE_ASSERT(at >= now_);
+  events_at_rest_ = at > now_ ? 0 : events_at_rest_ + 1;
   now_ = at;
   if (auto* event = std::get_if<scheduled_event>(&next)) {
     if (!ended_)
@@ -151,8 +155,25 @@ void cluster::schedule(nanoseconds at, std::function<void()> action) {
   queue_.push(std::max(at, now_), scheduled_event{std::move(action)});
 }
 
-bool cluster::stalled() const {
-  return options_.stall_after != 0 && clock_.running() && queue_.next_time() - last_progress_ > options_.stall_after;
+bool cluster::ends_by_steps() const {
+  return options_.job.stop_epochs > 0 || options_.job.stop_steps > 0 || options_.job.stop_samples > 0;
+}
+
+/// Empty: it goes on.
+std::string cluster::why_stuck() const {
+  const auto seconds = [](nanoseconds time) { return static_cast<double>(time) * 1e-9; };
+  const bool stalled =
+      queue_.empty()
+      || (options_.stall_after != 0 && clock_.running() && queue_.next_time() - last_progress_ > options_.stall_after);
+  if (stalled || (options_.max_events != 0 && result_.events >= options_.max_events))
+    return fmt::format("no new version since {} s: waiting for {}", seconds(last_progress_), waited_for());
+  if (queue_.next_time() > longest_duration)
+    return fmt::format("no job lasts {} s: waiting for {}", seconds(queue_.next_time()), waited_for());
+  if (events_at_rest_ > options_.max_events_at_rest)
+    return fmt::format(
+        "virtual time stands still at {} s: steps take no time; give inject.step_ms, which counts whole nanoseconds",
+        seconds(now_));
+  return {};
 }
 
 std::string cluster::waited_for() const {

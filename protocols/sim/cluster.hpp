@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "protocols/binding/training_clock.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/dice.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/sim/event_queue.hpp"
 #include "protocols/sim/network.hpp"
 #include "protocols/sim/simulate.hpp"
-#include "protocols/sim/training_time.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -40,7 +40,7 @@ private:
     message content{};
     std::uint64_t bytes = 0;      ///< 0: takes the latency only
     incarnation life{};           ///< to a worker: of whom it was sent to
-    std::uint64_t generation = 0; ///< of a timer or a computation
+    std::uint64_t generation = 0; ///< of a computation
     bool leaves = false;          ///< its sender has it now, and its transmission begins
     bool lost = false;
   };
@@ -59,9 +59,11 @@ private:
   // -- time (cluster.cpp)
   void step();
   void schedule(nanoseconds at, std::function<void()> action);
-  bool stalled() const;
+  bool ends_by_steps() const;
+  std::string why_stuck() const;
   std::string waited_for() const;
   aftermath clear_up();
+  training_timers timers_of(endpoint who);
 
   // -- the network (delivery.cpp)
   host_id host_of(endpoint who) const;
@@ -104,8 +106,8 @@ private:
 
   event_queue<event> queue_;
   nanoseconds now_ = 0, last_progress_ = 0;
-  training_time clock_;
-  training_timers timers_;
+  std::uint64_t events_at_rest_ = 0; ///< see options
+  training_clock clock_{[this] { return now_; }};
   std::map<std::pair<endpoint, endpoint>, nanoseconds> last_on_link_; ///< where messages are delayed at random
 
   std::unique_ptr<coordinator_role> coordinator_;

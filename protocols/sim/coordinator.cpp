@@ -16,8 +16,8 @@ using role = endpoint::role;
 void cluster::coordinator_role::hear(const message& msg) {
   std::visit(cases{
                  [this](const evaluated& found) { on_evaluated(found); },
-                 [this](const expired& timer) {
-                   perform(machine.on(expired{timer.timer, in.clock_.at(in.now_)}));
+                 [this](const expired& msg) {
+                   perform(machine.on(expired{msg.timer, in.clock_.now()}));
                  },
                  [this](const auto& other) {
                    if constexpr (requires { machine.on(other); })
@@ -74,7 +74,7 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                      for (listener* each : in.listeners_)
                        each->stopped(in.now_, e);
                    },
-                   [&](const arm_timer& e) { in.timers_.arm(the_coordinator, e, in.now_); },
+                   [&](const arm_timer& e) { timers.arm(e); },
                },
                effect);
 }
@@ -129,7 +129,7 @@ void cluster::evaluator_role::evaluate(version ver, const tensor& parameters, st
                     .train_loss = found.train_loss,
                     .test_loss = found.test_loss,
                     .test_accuracy = found.test_accuracy,
-                    .at = in.clock_.at(in.now_),
+                    .at = in.clock_.now(),
                     .made = std::move(made)});
 }
 

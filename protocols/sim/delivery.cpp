@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/duration.hpp"
 #include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
@@ -144,7 +145,7 @@ bool cluster::waits_at_worker(const envelope& mail) {
 
 /// By how much what is late comes later.
 nanoseconds cluster::late() const {
-  return 10 * std::max(options_.tests.jitter, network_.latency());
+  return 10 * std::min(longest_duration / 10, std::max(options_.tests.jitter, network_.latency()));
 }
 
 /// A lane that is opened anew may carry again what it had carried: at once, or later, behind what was sent since.
@@ -164,7 +165,8 @@ void cluster::tell_listeners(endpoint from, endpoint to, const message& msg) {
 
 void cluster::hear(const envelope& mail) {
   if (const auto* timer = std::get_if<expired>(&mail.content)) {
-    if (!timers_.fire(mail.to, timer->timer, mail.generation))
+    auto& timers = mail.to == the_coordinator ? coordinator_->timers : holders_.at(mail.to.index)->timers;
+    if (!timers.fire(timer->timer))
       return;
   } else if (mail.to.kind == role::worker) {
     const worker_role& at = *workers_.at(mail.to.index);

@@ -129,7 +129,7 @@ void cluster::unpark(worker_role& worker) {
 }
 
 void cluster::note(std::string text) {
-  result_.notes.push_back(fmt::format("{:.3f} s: {}", static_cast<double>(clock_.at(now_)) * 1e-9, text));
+  result_.notes.push_back(fmt::format("{:.3f} s: {}", static_cast<double>(clock_.now()) * 1e-9, text));
 }
 
 void cluster::broken(const std::string& text) {

@@ -61,6 +61,9 @@ struct options {
   /// The run is given up after so many events, or after so long without a new version (0: no bound).
   std::uint64_t max_events = 0;
   nanoseconds stall_after = 0;
+  /// It is given up, too, after this many events at one instant that bring its end no nearer: steps take no time, and either the
+  /// job ends by time alone or what would make a version is still under way.
+  std::uint64_t max_events_at_rest = 10'000'000;
   /// Asked before each event; true ends the run where it is. Without it nothing does.
   std::function<bool()> interrupted{};
 };

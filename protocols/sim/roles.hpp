@@ -96,12 +96,13 @@ struct cluster::holder_role {
   using tensor = sim::tensor;
 
   holder_role(cluster& in, const holder_place& place, host_id host, std::shared_ptr<lead> decides)
-      : in(in), place(place), host(host), bound(*this, place, std::move(decides), in.protocol_.per_push) {}
+      : in(in), place(place), host(host), timers(in.timers_of(lead_here())),
+        bound(*this, place, std::move(decides), in.protocol_.per_push) {}
   void hear(const message& msg);
   void hear_as_lead(const message& msg);
 
-  nanoseconds now() const { return in.clock_.at(in.now_); }
-  void pause() { in.clock_.pause(in.now_); }
+  nanoseconds now() const { return in.clock_.now(); }
+  void pause() { in.clock_.pause(); }
   void go_on();
   void arm(const arm_timer& timer);
   void tell_lead(const arrival& msg);
@@ -124,6 +125,7 @@ struct cluster::holder_role {
   holder_place place;
   host_id host;
   bool alive = true;
+  training_timers timers; ///< the lead's
   holder_binding<holder_role> bound;
   std::unique_ptr<shard_numerics> maths{};
   nanoseconds free_at = 0; ///< when the last step that it began is made
@@ -136,11 +138,13 @@ private:
 
 /// Performs what the coordinator's machine decides.
 struct cluster::coordinator_role {
-  coordinator_role(cluster& in, coordinator machine) : in(in), machine(std::move(machine)) {}
+  coordinator_role(cluster& in, coordinator machine)
+      : in(in), machine(std::move(machine)), timers(in.timers_of(the_coordinator)) {}
   void hear(const message& msg);
 
   cluster& in;
   coordinator machine;
+  training_timers timers;
 
 private:
   void on_evaluated(const evaluated& found);

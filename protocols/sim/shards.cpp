@@ -46,15 +46,17 @@ void cluster::holder_role::go_on() {
   if (in.clock_.running())
     return;
   in.last_progress_ = in.now_;
-  in.clock_.go_on(in.now_);
-  in.timers_.resume(in.now_);
+  in.clock_.resume();
+  in.coordinator_->timers.resume();
+  for (const auto& holder : in.holders_)
+    holder->timers.resume();
   for (const auto& each : in.workers_)
     if (in.protocol_.centreless)
       in.unpark(*each);
 }
 
 void cluster::holder_role::arm(const arm_timer& timer) {
-  in.timers_.arm(lead_here(), timer, in.now_);
+  timers.arm(timer);
 }
 
 void cluster::holder_role::tell_lead(const arrival& msg) {
@@ -133,6 +135,8 @@ void cluster::holder_role::decided(const lead_effects& effects) {
   for (const lead_effect& effect : effects)
     if (const auto* round = std::get_if<close>(&effect)) {
       in.last_progress_ = in.now_;
+      if (in.ends_by_steps())
+        in.events_at_rest_ = 0;
       for (const contribution& part : round->contributions)
         in.parked_at_lead_.erase(part.id);
     } else if (const auto* drop = std::get_if<drop_order>(&effect)) {

@@ -234,8 +234,9 @@ class Nodes(BootstrapTest):
         self.wait_for_line(run, "^step ")
 
     def test_a_second_node_of_a_name_is_told_at_once_and_one_whose_forerunner_is_gone_joins(self):
-        self.cluster("ab")
-        run = self.submit(job=ENDLESS.replace("workers = 4", "workers = 1"))
+        self.cluster("abc")
+        run = self.submit(job=ENDLESS.replace("workers = 4", "workers = 2"))  # on b and c
+        self.wait_for_line(run, "^step ")
         first = self.nodes["b"]
         second = self.node("b")
         _, err = self.finish(second)
@@ -247,6 +248,7 @@ class Nodes(BootstrapTest):
         self.wait_for_line(third, f"process {first.pid} on 127.0.0.1, which does not answer; it tries again")
         first.kill()
         self.wait_for_line(third, "joined; the coordinator is")
+        self.wait_for_line(run, "node b is back")
         self.assertIsNone(run.poll())
 
     def other_version(self):

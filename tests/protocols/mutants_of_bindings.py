@@ -4,6 +4,7 @@
 WORKER = "binding/worker_binding.hpp"
 HOLDER = "binding/holder_binding.hpp"
 REPLICAS = "binding/replica_collection.hpp"
+CLOCK = "binding/training_clock.hpp"
 
 # file, text, replacement, what it breaks
 MUTANTS = [
@@ -57,4 +58,11 @@ MUTANTS = [
     (REPLICAS, " || version{head.round} <= averaged_)", ")", "a late replica replaces the new one"),
     (REPLICAS, "(each.head.weight > 0 || total == 0)", "each.head.weight > 0", "nobody has a weight, and nothing is shown"),
     (REPLICAS, "each.head.weight / total : 1 / count", "1 / count : 1 / count", "each replica weighs the same"),
+    (CLOCK, "    passed_ = now();\n    running_ = false;\n", "    running_ = false;\n", "a pause takes back what has passed"),
+    (CLOCK, "if (!timer.deadline || !clock_.running())\n      return std::nullopt;", "if (!timer.deadline)\n      return std::nullopt;",
+     "a timer runs out while the clock stands still"),
+    (CLOCK, "    if (clock_.now() < *timer.deadline) {\n      await(id, timer);\n      return std::nullopt;\n    }\n", "", "an earlier message is the deadline's"),
+    (CLOCK, "    for (auto& [id, timer] : timers_)\n      await(id, timer);\n", "", "timers that waited for the clock are forgotten"),
+    (CLOCK, "if (timer.awaited && *timer.awaited <= due)\n      return;", "if (timer.awaited)\n      return;", "a timer that is armed anew for earlier comes late"),
+    (CLOCK, "    timer.deadline.reset();\n    if (what.delay < 0)", "    if (what.delay < 0)", "a timer cannot be disarmed"),
 ]

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "protocols/sim/null_numerics.hpp"
@@ -231,6 +232,48 @@ TEST(Simulate, StepsThatTheLeadHasNotHeardOfCountWithWhatTheyAreIn) {
   EXPECT_EQ(out.samples, 12U);
   EXPECT_EQ(out.curve.back().ver.value, 6U);
   EXPECT_EQ(out.curve.back().samples, 12U);
+}
+
+// -- what would not end
+
+TEST(Simulate, JobThatEndsByTimeAloneIsGivenUpWhereStepsTakeNone) {
+  options job = job_of("deadline", 2, 0);
+  job.job.stop_ns = 50 * ms;
+  job.inject.step_ms = 1e-9;
+  job.inject.link = {};
+  job.max_events_at_rest = 1'000;
+  const result out = run(job);
+  EXPECT_TRUE(out.stalled);
+  EXPECT_THAT(out.reason, testing::HasSubstr("virtual time stands still at 0 s: steps take no time"));
+}
+
+TEST(Simulate, StepsThatTakeNoTimeAreEndlessBesideALinkThatDoes) {
+  options job = job_of("gossip", 2, 3);
+  job.inject.step_ms = 1e-300;
+  job.inject.link.latency_ms = 1e6;
+  job.stall_after = 0;
+  job.max_events_at_rest = 1'000;
+  EXPECT_THAT(run(job).reason, testing::HasSubstr("virtual time stands still"));
+}
+
+TEST(Simulate, JobThatEndsByItsStepsMayTakeNoTime) {
+  options job = job_of("sync", 2, 1'000);
+  job.inject.step_ms = 0;
+  job.inject.link = {};
+  job.max_events_at_rest = 1'000;
+  const result out = run(job);
+  EXPECT_FALSE(out.stalled) << out.reason;
+  EXPECT_EQ(out.steps, 1'000u);
+}
+
+TEST(Simulate, TimesThatNoNanosecondsHoldEndWithASentence) {
+  options job = job_of("sync", 2, 100);
+  job.inject.link = {.latency_ms = 5e299, .mbit = 1};
+  job.stall_after = 0;
+  job.inject.faults = {{.what = fault_spec::kind::reorder, .prob = 0.999}};
+  const result out = run(job);
+  EXPECT_TRUE(out.stalled);
+  EXPECT_THAT(out.reason, testing::HasSubstr("no job lasts"));
 }
 
 // -- faults

@@ -85,7 +85,7 @@ private:
   worker_incarnations incarnations_;
   std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
   activity& activity_;
-  training_clock clock_;
+  training_clock clock_{steady_ns};
   training_timers timers_;
   std::chrono::steady_clock::time_point last_progress_;
   tracer_ptr trace_;

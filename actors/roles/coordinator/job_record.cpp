@@ -18,8 +18,12 @@ progress job_record::round_closed(const protocols::report& msg, double seconds) 
   result.gradients += msg.contributions;
   result.staleness[msg.staleness] += msg.contributions;
   result.residual_max = std::max(result.residual_max, msg.residual);
-  return {msg.ver.value, msg.samples, static_cast<double>(msg.samples) / static_cast<double>(data_size_),
-          msg.loss,      seconds,     msg.worker.value,
+  return {msg.ver.value,
+          msg.samples,
+          static_cast<double>(msg.samples) / static_cast<double>(data_size_),
+          msg.loss,
+          seconds,
+          msg.worker.value,
           static_cast<double>(msg.compute) * 1e-6};
 }
 

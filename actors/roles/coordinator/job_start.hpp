@@ -14,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// Each node prepares the job, which loads its data, and then starts its roles. In between its data are compared with those of the
-/// first node: nobody could say what a job was trained on whose nodes have different files.
+/// Each node prepares the job, which loads its data, and then starts its roles. In between its data are compared with those of
+/// the first node: nobody could say what a job was trained on whose nodes have different files.
 ///
 /// Part of the coordinator, and used on its thread alone. It calls back at most once for each node that it was asked for.
 class job_start {

@@ -25,8 +25,8 @@ void ask_totals(measured_pointer<coordinator_control> self, const std::vector<as
                 std::function<void(node_totals)> take);
 
 /// Asks every node for its events, in chunks, and brings them to this process's clock by the quickest of a few readings of each
-/// node's clock. `take` gets a trace for each node, the first one with `own` events; the observer hears what a trace lacks. A node
-/// that has not answered `until` then, on the actor's clock, is missing. On the thread of `self`.
+/// node's clock. `take` gets a trace for each node, the first one with `own` events; the observer hears what a trace lacks. A
+/// node that has not answered `until` then, on the actor's clock, is missing. On the thread of `self`.
 void collect_traces(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes,
                     std::vector<trace_event> own, std::shared_ptr<run_observer> observer, caf::actor_clock::time_point until,
                     std::function<void(std::vector<node_trace>)> take);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training time stands still while the job is held, and timers run in training time. The wall's clock is a number here.
-#include "actors/roles/training_clock.hpp"
+#include "protocols/binding/training_clock.hpp"
 
 #include <optional>
 #include <utility>
@@ -8,28 +8,24 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::actors {
+namespace troupe::protocols {
 namespace {
-
-using protocols::arm_timer;
-using protocols::expired;
-using protocols::timer_id;
 
 constexpr timer_id deadline{1};
 constexpr timer_id other{2};
 
 struct asked {
   timer_id timer;
-  protocols::nanoseconds delay;
+  nanoseconds delay;
   friend bool operator==(const asked&, const asked&) = default;
 };
 
 class TrainingClock : public testing::Test {
 protected:
-  protocols::nanoseconds wall = 1'000;
+  nanoseconds wall = 1'000;
   training_clock clock{[this] { return wall; }};
   std::vector<asked> messages; ///< that the timers asked for since the last look
-  training_timers timers{clock, [this](timer_id timer, protocols::nanoseconds delay) { messages.push_back({timer, delay}); }};
+  training_timers timers{clock, [this](timer_id timer, nanoseconds delay) { messages.push_back({timer, delay}); }};
 
   std::vector<asked> asked_for() { return std::exchange(messages, {}); }
 };
@@ -109,6 +105,20 @@ TEST_F(TrainingTimers, ATimerArmedWhilePausedIsScheduledAtResume) {
   EXPECT_EQ(asked_for(), (std::vector<asked>{{deadline, 100}}));
 }
 
+TEST_F(TrainingTimers, AMessageThatAPauseOvertakesFiresWhenTheClockGoesOn) {
+  clock.resume();
+  timers.arm({deadline, 100});
+  asked_for();
+  wall += 100;
+  clock.pause();
+  EXPECT_EQ(timers.fire(deadline), std::nullopt);
+  wall += 30;
+  clock.resume();
+  timers.resume();
+  EXPECT_EQ(asked_for(), (std::vector<asked>{{deadline, 0}}));
+  EXPECT_EQ(timers.fire(deadline), (expired{deadline, 100}));
+}
+
 TEST_F(TrainingTimers, AMessageThatComesDuringAHoldDoesNotFire) {
   clock.resume();
   timers.arm({deadline, 100});
@@ -176,12 +186,12 @@ TEST_F(TrainingTimers, AnEarlierTimeIsNotKeptWaitingByTheMessageOfALaterOne) {
 
 TEST_F(TrainingTimers, ARoundsDeadlineArmedEveryRoundHasOneMessageUnderWay) {
   clock.resume();
-  std::vector<protocols::nanoseconds> under_way; // wall times
+  std::vector<nanoseconds> under_way; // wall times
   std::size_t most = 0;
   for (int round = 0; round < 10'000; ++round) {
     timers.arm({deadline, 100});
     wall += 10; // every round closes long before its deadline
-    std::vector<protocols::nanoseconds> due;
+    std::vector<nanoseconds> due;
     std::erase_if(under_way, [&](auto at) { return at <= wall && (due.push_back(at), true); });
     for (std::size_t i = 0; i < due.size(); ++i)
       EXPECT_EQ(timers.fire(deadline), std::nullopt);
@@ -217,4 +227,4 @@ TEST_F(TrainingTimers, TimersAreApart) {
 }
 
 } // namespace
-} // namespace troupe::actors
+} // namespace troupe::protocols
