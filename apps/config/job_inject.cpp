@@ -267,10 +267,10 @@ void read_one(job_draft& draft, const assignment& a, const toml_value& entry_val
 }
 
 std::vector<std::string> specs(const std::vector<injected>& items) {
-  std::vector<std::string> text_list;
+  std::vector<std::string> texts;
   for (const injected& item : items)
-    text_list.push_back(item.spec);
-  return text_list;
+    texts.push_back(item.spec);
+  return texts;
 }
 
 template <class Target>

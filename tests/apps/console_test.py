@@ -302,7 +302,7 @@ class Console(BootstrapTest):
                                 ("restart nobody", 'there is no actor "nobody"'), ("kill node b", "node b takes no orders"),
                                 ("undrain x", 'no node "x"'),
                                 ("ps --json", "flags stand on the command line: troupe console --cluster FILE -c ps --json"),
-                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
+                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that only looks"),
                                 ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
                                 ("mailbox", "needs an actor")]:
             self.assertIn(reason, self.ask(command, code=1)[0]["error"])

@@ -67,7 +67,7 @@ inline bytes idx_header(std::initializer_list<std::uint32_t> extents) {
   return header;
 }
 
-/// `what` of the error in a result; a result that is none fails the test.
+/// The `message` of the error in a result; a result that is none fails the test.
 template <class Result>
 std::string message_of(const Result& result) {
   EXPECT_FALSE(result.has_value());
