@@ -20,7 +20,7 @@ namespace troupe::actors {
 template <class T>
 T value_or_throw(result<T>&& r) {
   if (!r)
-    throw std::runtime_error(r.error().what);
+    throw std::runtime_error(r.error().message);
   return std::move(*r);
 }
 
@@ -29,7 +29,7 @@ inline caf::error failure(std::string why) {
   return caf::make_error(caf::sec::runtime_error, std::move(why));
 }
 inline caf::error to_caf(const error& e) {
-  return failure(e.what);
+  return failure(e.message);
 }
 
 /// A sentence for people: our own text where the error carries one.

@@ -21,8 +21,8 @@ std::string key_of(const std::string& section, const std::string& sentence) {
 
 std::vector<job_problem> check_job(const job& what, const extensions& added) {
   std::vector<job_problem> wrong;
-  if (const auto fits = troupe::check(what.optimizer); !fits)
-    wrong.push_back({key_of("optimizer", fits.error().what), "optimizer." + fits.error().what});
+  if (const auto fits = troupe::validate(what.optimizer); !fits)
+    wrong.push_back({key_of("optimizer", fits.error().message), "optimizer." + fits.error().message});
   if (const auto entry = protocols::find_protocol(what.protocol.name, added.protocols))
     for (const std::string& sentence : protocols::check(*entry, what.protocol, what.cluster.workers))
       wrong.push_back({key_of("protocol", sentence), sentence});

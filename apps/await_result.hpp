@@ -12,8 +12,8 @@
 
 namespace troupe::apps {
 
-/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once, as is said where the
-/// first takes its time.
+/// The first Ctrl-C calls `interrupt`, which asks for an orderly end; the second ends the process at once. Where the first takes
+/// long, a message says so.
 inline actors::job_result await_result(
     run_display& display, signal_waiter& signals, const std::function<void()>& interrupt,
     const std::function<void()>& child_ended = [] {}) {
@@ -29,14 +29,14 @@ inline actors::job_result await_result(
       display.drop_typed();
     if (woken.interrupted && interrupted) {
       display.leave_terminal();
-      _exit(exit_interrupted); // the kernel ends children with us
+      _exit(exit_interrupted); // the kernel ends the children with this process
     }
     if (woken.interrupted) {
       interrupted = true;
       interrupt();
     } else if (interrupted && !said && !woken.announced && !woken.child_ended) {
       said = true;
-      display.on_event("interrupted; what it leaves is being gathered, and Ctrl-C again ends it without");
+      display.on_event("interrupted; collecting the results so far; Ctrl-C again ends without them");
     }
   }
 }

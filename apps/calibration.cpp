@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,10 +35,10 @@ struct interval {
   nanoseconds begin = 0, end = 0;
 };
 
-/// A step that a worker computed.
+/// A computed step of a worker.
 struct step {
   interval when;
-  nanoseconds whole_batch = 0; ///< what a whole batch takes at its pace
+  nanoseconds whole_batch = 0; ///< how long a whole batch takes at this step's pace
   std::int64_t version = 0;    ///< of the parameters that it began with
 };
 
@@ -46,18 +47,18 @@ struct worker_times {
   std::vector<nanoseconds> pushes; ///< when each began
 };
 
-nanoseconds mean(const std::vector<nanoseconds>& of) {
+nanoseconds mean(const std::vector<nanoseconds>& durations) {
   double sum = 0;
-  for (const nanoseconds each : of)
+  for (const nanoseconds each : durations)
     sum += static_cast<double>(each);
-  return std::llround(sum / static_cast<double>(of.size()));
+  return std::llround(sum / static_cast<double>(durations.size()));
 }
 
-/// When the job was held: training time stood still.
+/// The intervals in which the job was held: training time did not advance.
 class held_times {
 public:
   void add(interval when) { all_.push_back(when); }
-  /// Once all are there; false if two overlap.
+  /// Call once all are added. False if two overlap.
   bool order() {
     std::ranges::sort(all_, {}, &interval::begin);
     nanoseconds sum = 0;
@@ -69,7 +70,7 @@ public:
     }
     return true;
   }
-  /// Training time at a time on the wall.
+  /// Training time at a wall-clock time.
   nanoseconds training(nanoseconds wall) const {
     const auto begun = static_cast<std::size_t>(std::ranges::upper_bound(all_, wall, {}, &interval::begin) - all_.begin());
     if (begun == 0)
@@ -80,17 +81,17 @@ public:
 
 private:
   std::vector<interval> all_;
-  std::vector<nanoseconds> before_; ///< for each: how long all before it took
+  std::vector<nanoseconds> before_; ///< for each: the total length of those before it
 };
 
-/// The way back to workers that waited for a version.
+/// Round trips of the workers that waited for one version.
 struct round_trip {
   nanoseconds last_left = 0;
-  double back = 0; ///< sum of when they went on
+  double back = 0; ///< sum of the times at which they went on
   int workers = 0;
 };
 
-/// Remembers the first thing that is wrong; whoever asked for the value got zero.
+/// Remembers the first error; a value that cannot be read is 0.
 class trace_reader {
 public:
   void read(const json::value& trace) {
@@ -113,7 +114,7 @@ public:
 
   protocols::sim::calibration times() {
     if (!holds_.order())
-      refuse("is held twice at once; is it the trace of one run?");
+      refuse("holds the job twice at once; is it the trace of one run?");
     for (worker_times& own : workers_)
       order(own);
     if (applies_.empty())
@@ -137,35 +138,33 @@ public:
   const std::string& wrong() const { return wrong_; }
 
 private:
-  void refuse(const std::string& what) {
+  void refuse(const std::string& message) {
     if (wrong_.empty())
-      wrong_ = what;
+      wrong_ = message;
   }
 
-  static const json::object* object_in(const json::object& of, std::string_view key) {
-    const json::value* found = of.if_contains(key);
+  static const json::object* object_in(const json::object& fields, std::string_view key) {
+    const json::value* found = fields.if_contains(key);
     return found ? found->if_object() : nullptr;
   }
   std::string here() const { return number_ < 0 ? "otherData" : fmt::format("event {}", number_); }
 
-  std::int64_t integer(const json::object& of, std::string_view key, std::int64_t least, std::int64_t most) {
-    const json::value* found = of.if_contains(key);
+  /// The limits are whole numbers for both kinds.
+  template <class Number>
+  Number read_number(const json::object& fields, std::string_view key, std::int64_t least, std::int64_t most) {
+    const json::value* found = fields.if_contains(key);
     boost::system::error_code failed;
-    const auto value = found ? found->to_number<std::int64_t>(failed) : 0;
-    if (found && !failed && value >= least && value <= most)
+    const auto value = found ? found->to_number<Number>(failed) : Number{};
+    if (found && !failed && value >= static_cast<Number>(least) && value <= static_cast<Number>(most))
       return value;
-    refuse(fmt::format("{}: \"{}\" is not a whole number from {} to {}", here(), key, least, most));
+    refuse(fmt::format("{}: \"{}\" is not a {} from {} to {}", here(), key,
+                       std::is_integral_v<Number> ? "whole number" : "number", least, most));
     return 0;
   }
-  double number(const json::object& of, std::string_view key) {
-    const json::value* found = of.if_contains(key);
-    boost::system::error_code failed;
-    const auto value = found ? found->to_number<double>(failed) : 0;
-    if (found && !failed && value >= 0 && value <= static_cast<double>(most_ns))
-      return value;
-    refuse(fmt::format("{}: \"{}\" is not a number from 0 to {}", here(), key, most_ns));
-    return 0;
+  std::int64_t integer(const json::object& fields, std::string_view key, std::int64_t least, std::int64_t most) {
+    return read_number<std::int64_t>(fields, key, least, most);
   }
+  double number(const json::object& fields, std::string_view key) { return read_number<double>(fields, key, 0, most_ns); }
 
   void read_about(const json::object& about) {
     workers_.resize(static_cast<std::size_t>(integer(about, "workers", 1, most_workers)));
@@ -187,7 +186,7 @@ private:
     if (phase->get_string() != "X")
       return;
     if (const json::value* category = e->if_contains("cat"); category && *category == "device")
-      return; // what a step's time was spent on
+      return; // details of a step's time
     // Microseconds; a sum of two is as exact as its parts.
     const auto begin = std::llround(number(*e, "ts") * 1e3), length = std::llround(number(*e, "dur") * 1e3);
     const interval when{begin, begin + length};
@@ -226,18 +225,18 @@ private:
       applies_.push_back(when.end - when.begin);
   }
 
-  void order(worker_times& of) {
-    const auto who = &of - workers_.data();
-    if (of.steps.empty())
+  void order(worker_times& worker) {
+    const auto who = &worker - workers_.data();
+    if (worker.steps.empty())
       refuse(fmt::format("worker {} computed nothing; record a longer run", who));
-    std::ranges::sort(of.steps, {}, [](const step& each) { return each.when.begin; });
-    std::ranges::sort(of.pushes);
-    for (std::size_t i = 1; i < of.steps.size(); ++i)
-      if (of.steps[i].when.begin < of.steps[i - 1].when.end)
+    std::ranges::sort(worker.steps, {}, [](const step& each) { return each.when.begin; });
+    std::ranges::sort(worker.pushes);
+    for (std::size_t i = 1; i < worker.steps.size(); ++i)
+      if (worker.steps[i].when.begin < worker.steps[i - 1].when.end)
         refuse(fmt::format("worker {} computes two steps at once; is it the trace of one run?", who));
   }
 
-  /// Of each version that somebody waited for.
+  /// One for each version that a worker waited for.
   std::vector<nanoseconds> round_trips() {
     std::map<std::int64_t, round_trip> by_version;
     for (const worker_times& own : workers_)
@@ -246,7 +245,7 @@ private:
         const auto push = std::ranges::lower_bound(own.pushes, before.when.end);
         const auto made = made_.find(next.version);
         if (push == own.pushes.end() || *push > next.when.begin || made == made_.end() || made->second < before.when.end)
-          continue; // a local step, or it came late and waited for nobody
+          continue; // a local step, or it came late and did not wait
         round_trip& trip = by_version[next.version];
         trip.last_left = std::max(trip.last_left, holds_.training(before.when.end));
         trip.back += static_cast<double>(holds_.training(next.when.begin));
@@ -267,8 +266,8 @@ private:
   held_times holds_;
 };
 
-/// The file's text, or why it cannot be had.
-config::checked<std::string> text_of(const std::string& path) {
+/// The file's text, or why it cannot be read.
+config::checked<std::string> read_text(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text;
@@ -286,7 +285,7 @@ config::checked<std::string> text_of(const std::string& path) {
 } // namespace
 
 config::checked<protocols::sim::calibration> read_calibration(const std::string& path) {
-  const auto text = text_of(path);
+  const auto text = read_text(path);
   if (!text)
     return text.error();
   boost::system::error_code failed;

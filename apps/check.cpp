@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe check`: a job, its data, its model and its cost, without starting anything; with a cluster, what the nodes have.
+// `troupe check`: a job, its data, its model and its cost, without starting anything; with a cluster, also its nodes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// What a job takes, and of which devices.
+/// What a job costs, and on which devices.
 struct job_cost {
   memory_facts facts;
   std::vector<role_memory> roles;
@@ -34,10 +34,9 @@ struct job_cost {
 };
 
 config::checked<job_cost> cost_of(const prepared_job& prepared) {
-  const auto facts =
-      find_memory_facts(prepared.config.job, prepared.network, sample_count(prepared.config.job.data, prepared.data));
+  const auto facts = memory_facts_of(prepared.config, prepared.network, prepared.data);
   if (!facts)
-    return config::refusal{{{where_of(prepared.config, "model.layers"), facts.error().what}}};
+    return facts.error();
   job_cost cost{
       .facts = *facts, .roles = estimate_memory(prepared.config.job, *facts, prepared.config.added.protocols), .devices = {}};
   cost.devices = compare_with_devices(cost.roles, devices_for(prepared.config.job.compute));
@@ -54,7 +53,7 @@ config::checked<job_cost> cost_of(const prepared_job& prepared) {
 boost::json::array values_json(const config::loaded_job& job) {
   boost::json::array values;
   for (const config::resolved_value& v : job.values)
-    values.push_back({{"key", v.key}, {"value", config::to_json(v.what)}, {"from", v.from}});
+    values.push_back({{"key", v.key}, {"value", config::to_json(v.resolved)}, {"from", v.from}});
   return values;
 }
 
@@ -77,7 +76,7 @@ boost::json::object memory_json(const job_cost& cost) {
   for (const role_memory& role : cost.roles) {
     boost::json::array items;
     for (const memory_item& i : role.items)
-      items.push_back({{"what", i.what}, {"bytes", i.bytes}, {"on_device", i.on_device}});
+      items.push_back({{"what", i.name}, {"bytes", i.bytes}, {"on_device", i.on_device}});
     roles.push_back({{"role", role.role},
                      {"count", role.count},
                      {"device", role.device},
@@ -88,7 +87,7 @@ boost::json::object memory_json(const job_cost& cost) {
   for (const device_need& need : cost.devices)
     devices.push_back({{"device", need.device},
                        {"needed_bytes", need.bytes},
-                       {"free_bytes", need.free_bytes == 0 ? boost::json::value{} : boost::json::value(need.free_bytes)}});
+                       {"free_bytes", value_or_null(need.free_bytes != 0, need.free_bytes)}});
   return {{"parameter_bytes", cost.facts.step.parameter_bytes},
           {"workspace_bytes", cost.facts.step.workspace_bytes},
           {"worker_bytes", cost.worker_bytes},
@@ -97,8 +96,7 @@ boost::json::object memory_json(const job_cost& cost) {
           {"devices", std::move(devices)}};
 }
 
-/// What people should know of a job that has nothing wrong with it: what of its file does not count, what a real run would
-/// refuse.
+/// What users should know about a job without errors: keys of its file that do not count, and what a real run would refuse.
 config::problems notes_of(const config::loaded_job& job) {
   config::problems notes = job.left_out;
   const config::problems virtual_only = config::only_simulated(job);
@@ -131,13 +129,13 @@ boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
           {"errors", boost::json::array{}}};
 }
 
-/// A row a role, and what each device has to give.
+/// One row per role, then the need of each device.
 std::string memory_table(const job_cost& cost) {
   std::vector<std::vector<std::string>> rows{{"memory of", "on", "each", "made of"}};
   for (const role_memory& role : cost.roles) {
     std::vector<std::string> items;
     for (const memory_item& i : role.items)
-      items.push_back(fmt::format("{}{} {}", i.what, i.on_device || role.device == "cpu" ? "" : " (host)", bytes_text(i.bytes)));
+      items.push_back(fmt::format("{}{} {}", i.name, i.on_device || role.device == "cpu" ? "" : " (host)", bytes_text(i.bytes)));
     rows.push_back({counted(role.count, role.role), role.device, bytes_text(role.device_bytes() + role.host_bytes()),
                     fmt::format("{}", fmt::join(items, ", "))});
   }
@@ -148,12 +146,12 @@ std::string memory_table(const job_cost& cost) {
   return text;
 }
 
-/// `nodes`: what a cluster's say, beside the verdict, where it is not scrolled away.
+/// `nodes`: a table of the cluster's nodes, next to the verdict, where it does not scroll away.
 void print_for_people(const prepared_job& p, const job_cost& cost, const std::string& nodes = {}) {
   const actors::job& job = p.config.job;
   std::vector<std::vector<std::string>> rows{{"key", "from", "value"}};
   for (const config::resolved_value& v : p.config.values)
-    rows.push_back({v.key, v.from, config::to_text(v.what)});
+    rows.push_back({v.key, v.from, config::to_text(v.resolved)});
   fmt::print("{}\n", table(rows));
   fmt::print("data: {} training and {} test samples of {}, {} classes\n", p.data.train->size(), p.data.test->size(),
              p.data.train->sample().to_string(), p.data.train->classes());
@@ -176,20 +174,20 @@ int refuse_check(const config::refusal& why, bool json, boost::json::value nodes
   return refuse(why);
 }
 
-/// What a cluster's nodes say, or why there is nobody to ask.
+/// The nodes' reports, or why the cluster could not be asked.
 struct reached_nodes {
   std::optional<actors::cluster_probe> said;
   std::string why_not;
 };
 
-/// A node reads its data to say what it is: the cluster waits for that, and this for the cluster.
+/// Each node reads its data to report its digests, and the cluster waits for them.
 constexpr std::chrono::seconds patience{90};
 
 reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
   cluster_connection connection{where};
   if (!connection)
     return {{}, connection.why_not()};
-  bool accelerators = job.compute.device != "cpu" || job.compute.shard_device != "cpu";
+  bool accelerators = wants_accelerators(job.compute);
   for (const auto& node : where.nodes)
     accelerators |= std::ranges::any_of(node.devices, [](const std::string& device) { return device != "cpu"; });
   reached_nodes reached;
@@ -201,18 +199,19 @@ reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
   return reached;
 }
 
-/// A cluster that does not run is no mistake of the files; one that runs and does not answer, or does not let this in, is.
+/// A cluster that does not run is not an error of the files; one that runs but does not answer, or refuses this client, is.
 int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const check_options& options) {
   const config::cluster& file = *prepared.cluster;
   const reached_nodes reached = ask_nodes(file, prepared.config.job);
   const auto nodes = reached.said ? nodes_json(*reached.said, file) : boost::json::array{};
   config::problems wrong;
   if (reached.said)
-    for (auto& what : mismatches(*reached.said, {prepared.config.job, file, cost.roles}))
-      wrong.push_back({options.cluster, std::move(what)});
+    for (auto& mismatch : mismatches(*reached.said, {prepared.config.job, file, cost.roles}))
+      wrong.push_back({options.cluster, std::move(mismatch)});
   else if (actors::net::somebody_listens(file.coordinator().host, file.coordinator().port))
-    wrong.push_back({options.cluster,
-                     reached.why_not + "; somebody is there: look whether it is this cluster, of this version, and not stopped"});
+    wrong.push_back(
+        {options.cluster,
+         reached.why_not + ", but something listens there: check that it is this cluster, of this version, and not stopped"});
   else
     fmt::print(stderr, "{}: the cluster does not run, so the files alone are checked: {}\n", options.cluster, reached.why_not);
   const std::string text =
@@ -227,9 +226,8 @@ int check_on_cluster(const prepared_job& prepared, const job_cost& cost, const c
     return exit_done;
   }
   auto out = check_json(prepared, cost);
-  out["cluster"] = {{"name", file.name},
-                    {"reached", reached.said.has_value()},
-                    {"reason", reached.said ? boost::json::value{} : boost::json::value(reached.why_not)}};
+  out["cluster"] = {
+      {"name", file.name}, {"reached", reached.said.has_value()}, {"reason", value_or_null(!reached.said, reached.why_not)}};
   out["nodes"] = nodes;
   print_json(out);
   return exit_done;
@@ -239,10 +237,10 @@ boost::json::object keys_json(const actors::extensions& added) {
   const config::loaded_job defaults{};
   boost::json::array keys;
   for (const auto& key : config::job_keys(added)) {
-    const bool there = !std::holds_alternative<config::later>(key.accepts);
+    const bool there = !std::holds_alternative<config::not_implemented>(key.accepts);
     boost::json::object one = config::to_json(key.accepts);
     one["key"] = key.full_name();
-    one["accepts"] = there ? boost::json::value(config::expected(key.accepts)) : boost::json::value(nullptr);
+    one["accepts"] = value_or_null(there, config::expected(key.accepts));
     one["default"] = there && !key.optional ? config::to_json(key.get(defaults)) : boost::json::value(nullptr);
     one["meaning"] = key.meaning;
     keys.push_back(std::move(one));
@@ -252,7 +250,7 @@ boost::json::object keys_json(const actors::extensions& added) {
 
 } // namespace
 
-int check_command(const check_options& options) {
+int execute(const check_options& options) {
   if (options.keys && options.json) {
     print_json(keys_json(options.job.added));
     return exit_done;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes compared before a job.
+// Compares the nodes before a job.
 #include "apps/cluster_check.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using actors::device_probe;
 using actors::file_probe;
 using actors::node_probe;
 
-/// What logs, traces and certificates put up with.
+/// The difference of clocks that logs, traces and certificates tolerate.
 constexpr double clock_tolerance_s = 1;
 
 bool answered(const node_probe& node) {
@@ -37,6 +37,11 @@ const device_probe* find_device(const node_probe& node, const std::string& name)
       if (found == nullptr || (!found->usable && device.usable))
         found = &device;
   return found;
+}
+
+/// Why the device cannot be used; empty: it can.
+std::string unusable(const device_probe* device) {
+  return device == nullptr ? "there is no such device" : device->usable ? "" : device->reason;
 }
 
 class comparison {
@@ -68,16 +73,16 @@ public:
 
 private:
   template <class... Args>
-  void wrong(const node_probe& node, fmt::format_string<Args...> what, Args&&... args) {
-    wrong_.push_back(fmt::format("node {}: {}", node.node, fmt::format(what, std::forward<Args>(args)...)));
+  void wrong(const node_probe& node, fmt::format_string<Args...> form, Args&&... args) {
+    wrong_.push_back(fmt::format("node {}: {}", node.node, fmt::format(form, std::forward<Args>(args)...)));
   }
 
-  /// Whether the nodes of the file would do, if all were here and free.
+  /// Whether the nodes of the file would suffice if all were here and free.
   void check_gang() {
-    std::vector<actors::member_view> seats;
+    std::vector<actors::member_view> members;
     for (auto& node : node_descriptions(needs_.file))
-      seats.push_back({.what = std::move(node), .here = true});
-    const auto fits = actors::choose_gang(needs_.job, seats);
+      members.push_back({.what = std::move(node), .here = true});
+    const auto fits = actors::choose_gang(needs_.job, members);
     if (const auto* none = std::get_if<actors::no_gang>(&fits))
       wrong_.push_back(none->reason);
   }
@@ -103,10 +108,8 @@ private:
       if (std::ranges::find(asked, device) != asked.end())
         return;
       asked.push_back(device);
-      const auto* found = find_device(node, device);
-      if (found == nullptr || !found->usable)
-        wrong(node, "{} cannot be used there: {}; `troupe devices` on its host lists what can", why,
-              found == nullptr ? "there is no such device" : found->reason);
+      if (const auto reason = unusable(find_device(node, device)); !reason.empty())
+        wrong(node, "{} cannot be used there: {}; `troupe devices` on its host lists what can", why, reason);
     };
     const auto& compute = needs_.job.compute;
     const bool works = described->worker && !actors::matching_devices(described->devices, compute.device).empty();
@@ -120,7 +123,7 @@ private:
       check_memory(node, *described);
   }
 
-  /// At least one worker has to fit: how many come is the coordinator's choice.
+  /// At least one worker has to fit; how many there will be is the coordinator's choice.
   void check_memory(const node_probe& node, const config::cluster_node& described) {
     const auto worker = std::ranges::find(needs_.roles, "worker", &role_memory::role);
     if (worker == needs_.roles.end())
@@ -151,8 +154,8 @@ private:
   }
 
   static const file_probe* find_file(const node_probe& node, const std::string& path) {
-    const auto at = std::ranges::find(node.files, path, &file_probe::path);
-    return at == node.files.end() ? nullptr : &*at;
+    const auto found = std::ranges::find(node.files, path, &file_probe::path);
+    return found == node.files.end() ? nullptr : &*found;
   }
   const node_probe* first_with(const std::string& path) const {
     for (const auto& node : probe_.nodes)
@@ -166,7 +169,7 @@ private:
   std::vector<std::string> wrong_;
 };
 
-/// What of a job goes to one node.
+/// The part of a job that goes to one node.
 struct share {
   double host_bytes = 0;
   std::map<std::string, double> devices{}; ///< by name, as the job or the node's list has it: bytes
@@ -177,7 +180,7 @@ struct share_options {
   bool first = false;
 };
 
-/// `listed`: the node's devices. What is on several of them is spread.
+/// `listed`: the node's devices, over which a role is spread.
 share share_of(const node_needs& needs, const share_options& holds, const std::vector<std::string>& listed) {
   share out;
   for (const auto& role : needs.roles) {
@@ -196,7 +199,7 @@ share share_of(const node_needs& needs, const share_options& holds, const std::v
       continue;
     }
     auto on = actors::matching_devices(listed, role.device);
-    if (role.role != "node") // its part is on every device
+    if (role.role != "node") // a node's own part is on every device
       on.resize(std::min<std::size_t>(on.size(), count));
     for (const auto& device : on)
       out.devices[device] += static_cast<double>((count + on.size() - 1) / on.size()) * role.device_bytes();
@@ -211,9 +214,8 @@ std::vector<std::string> why_not(const node_probe& node, const share& wants, boo
     return out;
   const auto look = [&](const std::string& name, double bytes) {
     const auto* device = find_device(node, name);
-    if (device == nullptr || !device->usable) {
-      out.push_back(fmt::format("node {}: {} cannot be used there: {}", node.node, name,
-                                device == nullptr ? "there is no such device" : device->reason));
+    if (const auto reason = unusable(device); !reason.empty()) {
+      out.push_back(fmt::format("node {}: {} cannot be used there: {}", node.node, name, reason));
       return;
     }
     const auto has = static_cast<double>(busy ? device->memory_bytes : device->free_bytes);
@@ -248,21 +250,19 @@ std::string data_text(const node_probe& node) {
 }
 
 boost::json::object file_json(const file_probe& file) {
-  boost::json::object out{{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}, {"error", nullptr}};
-  if (!file.wrong.empty())
-    out["bytes"] = out["sha256"] = nullptr, out["error"] = file.wrong;
-  return out;
+  const bool good = file.wrong.empty();
+  return {{"path", file.path},
+          {"bytes", value_or_null(good, file.bytes)},
+          {"sha256", value_or_null(good, file.sha256)},
+          {"error", value_or_null(!good, file.wrong)}};
 }
 
 boost::json::object device_json(const device_probe& device) {
-  boost::json::object out{{"name", device.name},
-                          {"usable", device.usable},
-                          {"reason", nullptr},
-                          {"memory_bytes", device.memory_bytes},
-                          {"free_bytes", device.free_bytes}};
-  if (!device.usable)
-    out["reason"] = device.reason;
-  return out;
+  return {{"name", device.name},
+          {"usable", device.usable},
+          {"reason", value_or_null(!device.usable, device.reason)},
+          {"memory_bytes", device.memory_bytes},
+          {"free_bytes", device.free_bytes}};
 }
 
 } // namespace
@@ -296,9 +296,9 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
   const bool first_works = may_work(first) && !(apart && beside > 0);
   const auto working = beside + std::uint32_t{first_works};
   if (working == 0)
-    return {}; // the cluster says so
+    return {}; // the cluster itself reports that
   const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
-  const auto each = [](std::uint32_t what, std::uint32_t nodes) { return (what + nodes - 1) / nodes; };
+  const auto each = [](std::uint32_t count, std::uint32_t nodes) { return (count + nodes - 1) / nodes; };
   const auto workers = each(wants.workers, working), shards = each(wants.shards, holders);
   const auto of_worker = [&](const config::cluster_node& node) {
     return share_of(needs, {.workers = workers, .shards = apart ? 0 : shards}, node.devices);
@@ -315,7 +315,8 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
       fit += reasons.empty() ? 1 : 0;
       unfit.insert(unfit.end(), reasons.begin(), reasons.end());
     }
-  of_first.host_bytes += (beside - std::min(beside, elsewhere)) * of_worker(first).host_bytes; // they share its memory
+  of_first.host_bytes +=
+      (beside - std::min(beside, elsewhere)) * of_worker(first).host_bytes; // they share the coordinator's memory
   if (const auto own = std::ranges::find(probe.nodes, first.name, &node_probe::node); own != probe.nodes.end())
     wrong = why_not(*own, of_first, false);
   if (fit < beside)
@@ -356,19 +357,18 @@ boost::json::array nodes_json(const actors::cluster_probe& probe, const config::
                             {"state", !node.here       ? "absent"
                                       : answered(node) ? "here"
                                                        : "silent"},
-                            {"reason", nullptr}};
-    one["port"] = described == nullptr ? 0 : described->port;
+                            {"reason", value_or_null(!answered(node), node.silent)},
+                            {"port", described == nullptr ? 0 : described->port}};
     if (!answered(node)) {
-      one["reason"] = node.silent;
       out.push_back(std::move(one));
       continue;
     }
-    one["job"] = node.job == 0 ? boost::json::value{} : boost::json::value(node.job);
+    one["job"] = value_or_null(node.job != 0, node.job);
     one["version"] = node.version;
     one["lane_version"] = node.lane_version;
     one["pid"] = node.pid;
     one["lane_port"] = node.lane_port;
-    one["lane_port_error"] = node.lane_port_wrong.empty() ? boost::json::value{} : boost::json::value(node.lane_port_wrong);
+    one["lane_port_error"] = value_or_null(!node.lane_port_wrong.empty(), node.lane_port_wrong);
     one["round_trip_s"] = node.round_trip_s;
     one["clock_offset_s"] = node.clock_ahead_s;
     boost::json::array devices, files;

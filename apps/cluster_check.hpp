@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What nodes said of themselves before a job, compared: with each other, with the cluster's file, and with what the job needs.
+// Compares what nodes report before a job: with each other, with the cluster's file, and with what the job needs.
 #pragma once
 
 #include <string>
@@ -22,22 +22,21 @@ std::vector<actors::node_description> node_descriptions(const config::cluster& f
 struct node_needs {
   const actors::job& job;
   const config::cluster& file;
-  const std::vector<role_memory>& roles; ///< what each takes
+  const std::vector<role_memory>& roles; ///< with the memory of each
 };
 
-/// Every reason for which the job could not run there now: what its nodes could never hold, "node c: data/train.csv differs from
-/// node a's". A node that is not here is one where the job cannot do without it. Nodes are compared with the first one that
-/// answered.
+/// Every reason why the job could not run there now: the nodes could never hold it, "node c: data/train.csv differs from node
+/// a's". An absent node is a reason where the job cannot do without it. Nodes are compared with the first one that answered.
 std::vector<std::string> mismatches(const actors::cluster_probe& probe, const node_needs& needs);
 
-/// Every reason for which no nodes of the cluster could ever carry the job: a device that none has, or memory, by the estimate.
-/// Of a node that works for another job all memory counts, for that ends; of the coordinator's, which every job shares, what is
-/// free. A node that is not here or does not answer is thought to have what it needs.
+/// Every reason why no nodes of the cluster could ever run the job: a device that none has, or memory, by the estimate. All
+/// memory of a node that works for another job counts, since that job ends. Every job shares the coordinator's node, so only its
+/// free memory counts. A node that is absent or does not answer is assumed to have what it needs.
 std::vector<std::string> shortages(const actors::cluster_probe& probe, const node_needs& needs);
 
-/// A row a node.
+/// One row per node.
 std::string nodes_table(const actors::cluster_probe& probe, const config::cluster& file);
-/// An object a node: everything that it said.
+/// One object per node with everything that it reported.
 boost::json::array nodes_json(const actors::cluster_probe& probe, const config::cluster& file);
 
 } // namespace troupe::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reaching a cluster's coordinator.
+// Connects to a cluster's coordinator.
 #include "apps/cluster_connection.hpp"
 
 #include <chrono>
@@ -13,8 +13,8 @@ namespace troupe::apps {
 
 namespace {
 
-/// A coordinator that is stopped or overloaded for a moment takes connections and says nothing. CAF waits for no more than a
-/// heartbeat.
+/// A coordinator that is stopped or overloaded for a moment accepts connections but does not answer. CAF itself waits only for
+/// one heartbeat.
 constexpr std::chrono::seconds longest_wait{10};
 
 /// Message types are registered before the first actor system is made.
@@ -26,9 +26,9 @@ actors::system_options registered(actors::system_options options) {
 
 } // namespace
 
-cluster_connection::cluster_connection(const actors::system_options& options, const std::string& what, const std::string& host,
+cluster_connection::cluster_connection(const actors::system_options& options, const std::string& peer, const std::string& host,
                                        std::uint16_t port, std::function<bool()> given_up)
-    : what_(what), host_(host), port_(port), given_up_(std::move(given_up)), config_(registered(options)), system_(config_),
+    : peer_(peer), host_(host), port_(port), given_up_(std::move(given_up)), config_(registered(options)), system_(config_),
       cluster_(caf::error{}) {
   reach();
 }
@@ -47,20 +47,20 @@ void cluster_connection::reach() {
         || (given_up_ && given_up_()))
       break;
     if (!std::exchange(silent, true))
-      fmt::print(stderr, "waits for {} at {}:{}, which takes connections and does not answer (for {} s at most)\n", what_, host_,
+      fmt::print(stderr, "waiting for {} at {}:{}, which accepts connections but does not answer (at most {} s)\n", peer_, host_,
                  port_, longest_wait.count());
   }
   const auto& e = cluster_.error();
   const auto why = !kept_out.empty() ? kept_out
                    : e == caf::sec::connection_closed
-                       ? std::string{"whoever listens there hung up; is it the port of a cluster's coordinator?"}
+                       ? std::string{"the listener there hung up; is it the port of a cluster's coordinator?"}
                    : e == caf::sec::connection_timeout
-                       ? fmt::format("it takes connections and has not answered for {} s", longest_wait.count())
+                       ? fmt::format("it accepts connections and has not answered for {} s", longest_wait.count())
                        : actors::explain(e);
-  why_not_ = fmt::format("cannot reach {} at {}:{}: {}", what_, host_, port_, why);
+  why_not_ = fmt::format("cannot reach {} at {}:{}: {}", peer_, host_, port_, why);
 }
 
-bool cluster_connection::lives() {
+bool cluster_connection::alive() {
   const auto gone = [this] { return (*cluster_)->getf(caf::abstract_actor::is_terminated_flag); };
   if (!cluster_ || gone())
     reach();

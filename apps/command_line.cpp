@@ -3,7 +3,6 @@
 #include "apps/command_line.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -17,13 +16,14 @@
 
 #include "actors/http/web_server.hpp"
 #include "apps/config/job_draft.hpp"
+#include "apps/config/parse_number.hpp"
 #include "apps/config/suggest.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-/// What the flags fill; the subcommand that was named says which of it counts.
+/// The values of all flags; the named subcommand decides which of them count.
 struct arguments {
   std::string job;
   std::vector<std::string> sets;
@@ -55,24 +55,18 @@ void add_json(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "print exactly one JSON object as the last line of stdout");
 }
 
-/// What a flag's text must be. CLI11's own ranges print their ends as they are stored, to the last of 309 digits.
-CLI::Validator must_be(const std::string& what, bool (*fits)(const std::string&)) {
-  return {[what, fits](std::string& text) { return fits(text) ? "" : fmt::format("\"{}\" is not {}", text, what); }, "", ""};
+/// A check of a flag's text. CLI11's own ranges print their limits with up to 309 digits.
+CLI::Validator must_be(const std::string& description, bool (*fits)(const std::string&)) {
+  return {[description, fits](std::string& text) { return fits(text) ? "" : fmt::format("\"{}\" is not {}", text, description); },
+          "", ""};
 }
 
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number value{};
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{value} : std::nullopt;
-}
-
-/// Of flags that name a file: what a script left empty is a mistake, not a wish for none.
+/// For flags that name a file. An empty name is a mistake of a script, not a request for no file.
 CLI::Validator a_name() {
   return must_be("a name of a file", [](const std::string& text) { return !text.empty(); });
 }
 
-/// A job file and what changes it, the same for every command that takes one.
+/// A job file and the flags that change it, the same for every command that takes one.
 CLI::Option* add_job(CLI::App* command, arguments& a) {
   // One value a flag: `--set a=1 b=2` would swallow the job file.
   command
@@ -110,22 +104,22 @@ void add_run(CLI::App& app, arguments& a) {
                       ->check(a_name());
   add_inject(c, a);
   auto* save = c->add_option("--save", a.run.save,
-                             "write the final parameters; of an interrupted run the newest, of a failed one those last evaluated")
+                             "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
                    ->type_name("FILE.safetensors")
                    ->check(a_name());
   auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
                   ->type_name("FILE.jsonl")
                   ->check(a_name());
   auto* trace =
-      c->add_option("--trace", a.run.trace, "write what every role was busy with, for trace viewers and simulate --calibrate")
+      c->add_option("--trace", a.run.trace, "write when every role did what, for trace viewers and simulate --calibrate")
           ->type_name("FILE")
           ->check(a_name());
   c->add_option("--listen", a.run.listen, "listen on this port for `troupe console HOST:PORT`, with a single process too")
       ->type_name("PORT")
       ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
-                      [](const std::string& text) { return number_in<std::uint16_t>(text).has_value(); }));
+                      [](const std::string& text) { return config::parse_number<std::uint16_t>(text).has_value(); }));
   a.web = c->add_option("--web", a.run.web,
-                        "serve a read-only web page about the run on this machine: 127.0.0.1:8080, or another port")
+                        "serve a read-only web page about the run, to this machine only: 127.0.0.1:8080, or another port")
               ->type_name("[ADDRESS]")
               ->expected(0, 1);
   auto* detach = c->add_flag("--detach", a.run.detach,
@@ -136,7 +130,7 @@ void add_run(CLI::App& app, arguments& a) {
                 "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
       ->type_name("NUMBER")
       ->check(must_be("the number of a job: `jobs` in the console lists them",
-                      [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }))
+                      [](const std::string& text) { return config::parse_number<std::uint64_t>(text).value_or(0) > 0; }))
       ->needs(cluster)
       ->excludes(detach)
       ->excludes(trace);
@@ -162,23 +156,23 @@ void add_compare(CLI::App& app, arguments& a) {
 }
 
 void add_simulate(CLI::App& app, arguments& a) {
-  CLI::App* c = add_command(app, "simulate", "Run a job in virtual time: the same protocol, no process, no waiting",
+  CLI::App* c = add_command(app, "simulate", "Run a job in virtual time: the same protocol, without processes and waiting",
                             "troupe simulate config/quickstart.toml --set inject.step_ms=10 --straggler worker=1,factor=5");
   add_job(c, a)->required();
   add_inject(c, a);
   c->add_option("--workers", a.workers, "number of workers, instead of cluster.workers")->type_name("N");
-  c->add_option("--seconds", a.simulate.seconds, "stop after this virtual time, instead of by the job's [stop]")
+  c->add_option("--seconds", a.simulate.seconds, "stop after this virtual time, instead of at the job's [stop]")
       ->type_name("T")
       ->check(must_be("a number of seconds above 0", [](const std::string& text) {
-        const auto seconds = number_in<double>(text);
+        const auto seconds = config::parse_number<double>(text);
         return seconds && *seconds > 0 && std::isfinite(*seconds);
       }));
-  c->add_option("--steps", a.simulate.steps, "stop after this many versions of the parameters, instead of by the job's [stop]")
+  c->add_option("--steps", a.simulate.steps, "stop after this many versions of the parameters, instead of at the job's [stop]")
       ->type_name("K")
       ->check(must_be("a whole number above 0",
-                      [](const std::string& text) { return number_in<std::uint64_t>(text).value_or(0) > 0; }));
+                      [](const std::string& text) { return config::parse_number<std::uint64_t>(text).value_or(0) > 0; }));
   c->add_option("--calibrate", a.simulate.calibrate,
-                "take the times of a real run instead of emulated ones, from what run --trace wrote")
+                "use the times of a real run, from a file of run --trace, instead of emulated ones")
       ->type_name("TRACE");
   add_json(c, a.simulate.json);
 }
@@ -188,9 +182,7 @@ void add_others(CLI::App& app, arguments& a) {
                                    "troupe evaluate config/quickstart.toml --weights digits.safetensors");
   add_job(evaluate, a)->required();
   add_nodes(evaluate, a);
-  evaluate->add_option("--weights", a.evaluate.weights, "parameters that run --save wrote")
-      ->type_name("FILE.safetensors")
-      ->required();
+  evaluate->add_option("--weights", a.evaluate.weights, "a file of run --save")->type_name("FILE.safetensors")->required();
   add_json(evaluate, a.evaluate.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
@@ -202,7 +194,7 @@ void add_others(CLI::App& app, arguments& a) {
   auto* certs =
       node->add_option("--certs", a.node.certs, "with --slurm: folder with ca.pem and, for each node, NAME.pem and NAME.key");
   certs->type_name("FOLDER")->needs(slurm);
-  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates, on a network that nobody else reaches")
+  node->add_flag("--insecure", a.node.insecure, "with --slurm: no certificates; only on a private network")
       ->needs(slurm)
       ->excludes(certs);
 
@@ -210,7 +202,7 @@ void add_others(CLI::App& app, arguments& a) {
                                   "troupe console --cluster lab.toml -c ps -c 'why worker 2'");
   console->add_option("address", a.console.address, "where a coordinator listens; a run prints its address")
       ->type_name("HOST:PORT");
-  console->add_option("--cluster", a.console.cluster, "cluster file, instead")->type_name("CLUSTER.toml");
+  console->add_option("--cluster", a.console.cluster, "cluster file, instead of an address")->type_name("CLUSTER.toml");
   console->add_option("-c", a.console.commands, "run this command and end, instead of showing a prompt (may be repeated)")
       ->type_name("COMMAND")
       ->allow_extra_args(false);
@@ -225,10 +217,10 @@ void add_others(CLI::App& app, arguments& a) {
   check
       ->add_option(
           "--cluster", a.check.cluster,
-          "check it against this cluster file and ask the cluster's nodes what they have; exit code 2: one is missing, silent "
-          "or differs; 0: all is well, or the files are right and no cluster runs")
+          "check it against this cluster file and ask the cluster's nodes what they have; exit code 2: a node is missing, "
+          "silent or different; 0: all is well, or the files are right and no cluster runs")
       ->type_name("CLUSTER.toml");
-  check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with what they accept");
+  check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with the values that they accept");
   add_json(check, a.check.json);
 
   add_json(add_command(app, "devices", "List the devices that can compute", "troupe devices"), a.devices.json);
@@ -237,24 +229,24 @@ void add_others(CLI::App& app, arguments& a) {
 
   CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its baseline",
                                 "troupe bench step --model mlp --batch 128");
-  bench->add_option("what", a.bench.what, "lanes, kernels, step or actors")
-      ->type_name("WHAT")
+  bench->add_option("benchmark", a.bench.benchmark, "lanes, kernels, step or actors")
+      ->type_name("BENCHMARK")
       ->required()
       ->check(CLI::IsMember({"lanes", "kernels", "step", "actors"}));
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
   bench
       ->add_option("--model", a.bench.model,
-                   "for step and actors; default: mlp for step, all but cnn for actors, of these wide on a GPU")
+                   "for step and actors; default: mlp for step; for actors all but cnn, wide only on a GPU")
       ->type_name("MODEL")
       ->check(CLI::IsMember({"mlp", "cnn", "mnist-cnn", "wide"}));
   bench->add_option("--batch", a.bench.batch, "step, actors: samples a step (mlp 128, cnn 64, mnist-cnn 256, wide 4096)")
       ->type_name("B")
       ->check(CLI::Range(1, 65536));
-  bench->add_option("--precision", a.bench.precision, "step, actors: of products on a GPU: fp32, tf32 or bf16")
+  bench->add_option("--precision", a.bench.precision, "step, actors: precision of products on a GPU: fp32, tf32 or bf16")
       ->type_name("P")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
       ->capture_default_str();
-  bench->add_flag("--tiny", a.bench.tiny, "sizes whose figures mean nothing, to try the benchmark itself");
+  bench->add_flag("--tiny", a.bench.tiny, "tiny sizes, to try the benchmark itself; the figures mean nothing");
   add_json(bench, a.bench.json);
 }
 
@@ -267,27 +259,30 @@ void add_certs(CLI::App& app, arguments& a) {
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
     c->add_option("folder", a.certs.folder, "the authority's folder, with ca.pem and ca.key")->type_name("FOLDER")->required();
-    c->add_option("--days", days, "how long it is good")->type_name("N")->check(CLI::Range(1, 36500))->capture_default_str();
+    c->add_option("--days", days, "how many days it is valid")
+        ->type_name("N")
+        ->check(CLI::Range(1, 36500))
+        ->capture_default_str();
     add_json(c, a.certs.json);
     return c;
   };
   CLI::App* init = add("init", "Make a private authority", "troupe certs init lab --name lab", a.certs.init_days);
-  init->add_option("--name", a.certs.name, "what it is called")->type_name("NAME")->capture_default_str();
+  init->add_option("--name", a.certs.name, "the authority's name")->type_name("NAME")->capture_default_str();
   CLI::App* issue = add("issue", "Sign a key and a certificate for a node",
                         "troupe certs issue lab --node a --host 10.0.0.1 --host a.lab --out for-a", a.certs.issue_days);
   issue
       ->add_option("--node", a.certs.node,
-                   "its name in the cluster file; client, or any other, for whoever uses run, check and console")
+                   "its name in the cluster file; for users of run, check and console: client, or any other")
       ->type_name("NAME")
       ->required();
-  issue->add_option("--host", a.certs.hosts, "name or address by which others reach it (may be repeated)")
+  issue->add_option("--host", a.certs.hosts, "name or address that others reach it by (may be repeated)")
       ->type_name("HOST")
       ->allow_extra_args(false);
   issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
   issue->callback([&a] { a.certs.issue = true; });
 }
 
-/// Flags that change the job as settings, those with a name of their own last: they are meant more.
+/// The flags that change the job, as settings. Flags with their own name come after --set and win over it.
 config::checked<job_options> job_of(const arguments& a) {
   job_options job{a.job, {}, a.node.added};
   config::refusal wrong;
@@ -314,21 +309,21 @@ config::checked<job_options> job_of(const arguments& a) {
   return job;
 }
 
-exit_code refuse_usage(const std::string& what, const std::string& command) {
-  fmt::print(stderr, "troupe: {}; see `troupe {}--help`\n", what, command.empty() ? "" : command + " ");
+exit_code refuse_usage(const std::string& message, const std::string& command) {
+  fmt::print(stderr, "troupe: {}; see `troupe {}--help`\n", message, command.empty() ? "" : command + " ");
   return exit_usage;
 }
 
-/// A flag beside another that leaves it without meaning; empty: there is none.
+/// Complains about a flag that has no meaning beside the others; empty: there is none.
 std::string idle_flag(const std::string& name, const arguments& a) {
-  const bool steps = a.bench.what == "step" || a.bench.what == "actors";
+  const bool steps = a.bench.benchmark == "step" || a.bench.benchmark == "actors";
   if (name == "bench" && !steps)
     for (const auto& [flag, given] : {std::pair{"--model", !a.bench.model.empty()},
                                       {"--batch", a.bench.batch != 0},
                                       {"--precision", a.bench.precision != "fp32"}})
       if (given)
         return fmt::format("{} is for `bench step` and `bench actors`; leave it out", flag);
-  if (name == "bench" && a.bench.what == "lanes" && a.bench.backend != "cpu")
+  if (name == "bench" && a.bench.benchmark == "lanes" && a.bench.backend != "cpu")
     return "--backend is not for `bench lanes`, which are between hosts; leave it out";
   return {};
 }
@@ -350,40 +345,22 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
   a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = *job;
-  if (name == "run")
-    return a.run;
-  if (name == "compare")
-    return a.compare;
-  if (name == "simulate")
-    return a.simulate;
-  if (name == "evaluate")
-    return a.evaluate;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
-  if (name == "node")
-    return a.node;
   if (name == "check" && a.job.empty() && !a.check.keys)
     return refuse_usage("job is required", name);
-  if (name == "check")
-    return a.check;
-  if (name == "devices")
-    return a.devices;
-  if (name == "protocols")
-    return a.protocols;
-  if (name == "version")
-    return a.version;
-  if (name == "bench")
-    return a.bench;
-  if (name == "certs")
-    return a.certs;
-  return a.console;
+  const std::pair<std::string, command_options> all[] = {
+      {"run", a.run},         {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate},
+      {"node", a.node},       {"check", a.check},     {"devices", a.devices},   {"protocols", a.protocols},
+      {"version", a.version}, {"bench", a.bench},     {"certs", a.certs},       {"console", a.console}};
+  return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 
-/// Keys of a job whose last part is this: what `--workers 4` was likely meant to set.
+/// Keys of a job whose last part is `part`: what `--workers 4` was likely meant to set.
 std::vector<std::string> keys_named(const std::string& part, const actors::extensions& added) {
   std::vector<std::string> keys;
   for (const auto& key : config::job_keys(added))
-    if (key.name == part && !key.section.empty() && !std::holds_alternative<config::later>(key.accepts))
+    if (key.name == part && !key.section.empty() && !std::holds_alternative<config::not_implemented>(key.accepts))
       keys.push_back(key.full_name());
   for (const auto& entry : protocols::catalog(added.protocols))
     for (const auto& parameter : entry.parameters)
@@ -392,8 +369,8 @@ std::vector<std::string> keys_named(const std::string& part, const actors::exten
   return keys;
 }
 
-/// What an argument that nobody expected was likely meant to be: a subcommand or, for a flag, one of the subcommand's or a key of
-/// the job. Empty: nobody knows.
+/// What an unexpected argument was likely meant to be: a subcommand or, for a flag, another flag of the subcommand or a key of
+/// the job. Empty: unknown.
 std::string likely_meant(const CLI::App& app, const std::string& unexpected, const std::string& value,
                          const actors::extensions& added) {
   std::vector<std::string> names;
@@ -426,31 +403,30 @@ std::string likely_meant(const CLI::App& app, const std::string& unexpected, con
   return as_settings(config::nearest(part, parts));
 }
 
-/// Words of the command line that nobody expected, in the order in which they stand there.
+/// The unexpected words of the command line, in their order.
 std::vector<std::string> unexpected_words(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> left = app.remaining(true), in_order;
   for (const std::string& word : words)
-    if (const auto at = std::ranges::find(left, word); at != left.end()) {
+    if (const auto found = std::ranges::find(left, word); found != left.end()) {
       in_order.push_back(word);
-      left.erase(at);
+      left.erase(found);
     }
   return in_order;
 }
 
-/// What is wrong with words that nobody expected.
+/// A message about unexpected words.
 std::string explain_unexpected(const CLI::App& command, const std::vector<std::string>& unexpected,
                                const actors::extensions& added) {
-  std::string what = fmt::format("not expected: {}", fmt::join(unexpected, " "));
+  std::string message = fmt::format("not expected: {}", fmt::join(unexpected, " "));
   for (std::size_t i = 0; i < unexpected.size(); ++i) {
     const auto equals = unexpected[i].find('=');
     const bool with_value = equals == std::string::npos && i + 1 < unexpected.size() && !unexpected[i + 1].starts_with("--");
     const std::string value = equals != std::string::npos ? unexpected[i].substr(equals + 1)
                               : with_value                ? unexpected[i + 1]
                                                           : "";
-    if (const std::string likely = likely_meant(command, unexpected[i], value, added); !likely.empty())
-      what += fmt::format("; did you mean {}?", likely);
+    message += config::did_you_mean(likely_meant(command, unexpected[i], value, added));
   }
-  return what;
+  return message;
 }
 
 } // namespace
@@ -471,12 +447,12 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_others(app, a);
   add_certs(app, a);
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words.front() == "help") { // as of many programs
+  if (!words.empty() && words.front() == "help") { // as many programs take it
     words.erase(words.begin());
     words.emplace_back("--help");
   }
   try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend())); // it takes them from the back
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend())); // CLI11 takes them from the back
   } catch (const CLI::Success& help) {
     app.exit(help, std::cout, std::cerr);
     return exit_done;
@@ -488,15 +464,14 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
       path += (path.empty() ? "" : " ") + named->get_name();
     }
     const CLI::App& command = *named;
-    std::string what = e.what();
+    std::string message = e.what();
     if (const auto unexpected = unexpected_words(app, words); !unexpected.empty()) {
       const bool no_command = path.empty() && !unexpected.front().starts_with('-');
-      what =
-          no_command ? fmt::format("there is no command {}", unexpected.front()) : explain_unexpected(command, unexpected, added);
-      if (const std::string likely = no_command ? likely_meant(command, unexpected.front(), "", added) : ""; !likely.empty())
-        what += fmt::format("; did you mean {}?", likely);
+      message = no_command ? fmt::format("there is no command {}{}", unexpected.front(),
+                                         config::did_you_mean(likely_meant(command, unexpected.front(), "", added)))
+                           : explain_unexpected(command, unexpected, added);
     }
-    return refuse_usage(what, path);
+    return refuse_usage(message, path);
   }
   return options_of(app.get_subcommands().front()->get_name(), a);
 }

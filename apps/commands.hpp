@@ -11,7 +11,7 @@
 
 namespace troupe::apps {
 
-/// What the program exits with.
+/// The program's exit codes.
 enum exit_code : int {
   exit_done = 0,
   exit_failed = 1,        ///< the job failed; the reason is on stderr
@@ -19,11 +19,11 @@ enum exit_code : int {
   exit_interrupted = 130, ///< Ctrl-C
 };
 
-/// A job and what the command line changes in it: --set, --nodes, --seed, --straggler and their like all arrive as settings.
+/// A job and the command line's changes to it: --set, --nodes, --seed, --straggler and similar flags all become settings.
 struct job_options {
   std::string file;
   std::vector<config::setting> sets;
-  actors::extensions added; ///< by this program: what a job may name besides Troupe's own
+  actors::extensions added; ///< models, data sources and protocols that this program adds to Troupe's
 };
 
 struct run_options {
@@ -34,7 +34,7 @@ struct run_options {
   std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
   bool has_web = false;
-  std::string web; ///< where the web page is served; empty: the usual place
+  std::string web; ///< where the web page is served; empty: the default address
   bool json = false, quiet = false;
 };
 
@@ -76,12 +76,12 @@ struct version_options {
 };
 
 struct bench_options {
-  std::string what; ///< "lanes" | "kernels" | "step" | "actors"
+  std::string benchmark; ///< "lanes" | "kernels" | "step" | "actors"
   std::string backend = "cpu";
-  std::string model;      ///< as direct_step_bench has them; empty: mlp, of `actors` all that are judged
+  std::string model;      ///< a model of direct_step_bench; empty: mlp, or for `actors` all that a release is judged by
   std::int64_t batch = 0; ///< 0: the model's usual one
   std::string precision = "fp32";
-  bool tiny = false; ///< sizes whose figures mean nothing: to try the benchmark itself
+  bool tiny = false; ///< tiny sizes, to try the benchmark itself; the figures mean nothing
   bool json = false;
 };
 
@@ -106,8 +106,8 @@ struct certs_options {
   bool issue = false;
   std::string folder;             ///< the authority's
   std::string name = "troupe";    ///< init: the authority's
-  std::string node;               ///< issue: whom for
-  std::vector<std::string> hosts; ///< issue: by which others reach it
+  std::string node;               ///< issue: the node that gets the certificate
+  std::vector<std::string> hosts; ///< issue: names and addresses of the node
   std::string out;                ///< issue: where the files go; empty: `folder`
   int init_days = 3650, issue_days = 365;
   bool json = false;
@@ -116,7 +116,7 @@ struct certs_options {
 struct console_options {
   std::string address;               ///< HOST:PORT of a coordinator, instead of a cluster file
   std::string cluster;               ///< cluster file
-  std::vector<std::string> commands; ///< to run instead of talking to a person
+  std::vector<std::string> commands; ///< to run instead of showing a prompt
   bool json = false;
 };
 
@@ -124,18 +124,18 @@ using command_options =
     std::variant<run_options, evaluate_options, node_options, check_options, devices_options, protocols_options, version_options,
                  bench_options, compare_options, simulate_options, certs_options, console_options>;
 
-/// Each carries out one subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
-int run_command(const run_options& options);
-int evaluate_command(const evaluate_options& options);
-int node_command(const node_options& options);
-int check_command(const check_options& options);
-int devices_command(const devices_options& options);
-int protocols_command(const protocols_options& options);
-int version_command(const version_options& options);
-int bench_command(const bench_options& options);
-int compare_command(const compare_options& options);
-int simulate_command(const simulate_options& options);
-int certs_command(const certs_options& options);
-int console_command(const console_options& options);
+/// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
+int execute(const run_options& options);
+int execute(const evaluate_options& options);
+int execute(const node_options& options);
+int execute(const check_options& options);
+int execute(const devices_options& options);
+int execute(const protocols_options& options);
+int execute(const version_options& options);
+int execute(const bench_options& options);
+int execute(const compare_options& options);
+int execute(const simulate_options& options);
+int execute(const certs_options& options);
+int execute(const console_options& options);
 
 } // namespace troupe::apps

@@ -31,7 +31,7 @@ struct contestant {
   config::loaded_job job;
 };
 
-/// How one went.
+/// How one of them went.
 struct outcome {
   bool interrupted = false;
   std::string failure; ///< why; empty: it did not fail
@@ -39,7 +39,7 @@ struct outcome {
   curve evaluations;
 };
 
-/// What carries one of them out: a real run, or the simulator. Does not throw: what goes wrong is a failure.
+/// Runs one of them, really or in the simulator. Does not throw: an exception becomes a failure.
 using runner = std::function<outcome(const contestant&)>;
 
 /// A row of the comparison.
@@ -53,7 +53,7 @@ runner real_runner(const prepared_job& prepared, bool quiet, signal_waiter& sign
     job_outcome ran;
     try {
       ran = run_job(c.job, prepared.network, {.quiet = quiet}, signals);
-    } catch (const std::exception& e) { // this machine does not let it start; it may let the next
+    } catch (const std::exception& e) { // this one could not start here; the next may
       ran = failed_outcome(e.what());
     }
     return {ran.result.interrupted, ran.result.failed ? ran.result.reason : "", to_json(c.job, ran), ran.evaluations};
@@ -73,22 +73,22 @@ runner simulated_runner(const prepared_job& prepared) {
   };
 }
 
-/// The labels of --protocols, or what is wrong with the list.
+/// The labels of --protocols, or the errors in the list.
 config::checked<std::vector<std::string>> labels_of(const std::string& list) {
   std::vector<std::string> labels = config::split_outside_brackets(list, ',');
   config::problems wrong;
   for (std::size_t i = 0; i < labels.size(); ++i)
     if (labels[i].empty())
-      return config::refusal{{{"--protocols", "names nothing between two commas; write --protocols sync,local:steps=5"}}};
+      return config::refusal{{{"--protocols", "has an empty name between two commas; write --protocols sync,local:steps=5"}}};
     else if (const auto first = std::find(labels.begin(), labels.end(), labels[i]) - labels.begin();
              static_cast<std::size_t>(first) < i)
-      wrong.push_back({"--protocols " + labels[i], "is asked for twice; once is enough"});
+      wrong.push_back({"--protocols " + labels[i], "is listed twice; once is enough"});
   if (!wrong.empty())
     return config::refusal{std::move(wrong)};
   return labels;
 }
 
-/// The job under every protocol that was asked for, or everything that is wrong with any of them.
+/// The job under each requested protocol, or the errors of all of them.
 config::checked<std::vector<contestant>> contestants_of(const compare_options& options) {
   const auto labels = labels_of(options.protocols);
   if (!labels)
@@ -123,7 +123,7 @@ std::string cell(const char* form, double value, const char* nothing = "-") {
 }
 
 std::string table_of(const std::vector<row>& rows, double target) {
-  // Without a target what is compared is the time of the whole run; a simulated run calls it virtual.
+  // Without a target the time of the whole run is compared; a simulated run calls it virtual.
   const auto seconds = [](const outcome& o) {
     return number(o.keys, o.keys.contains("seconds") ? "seconds" : "virtual_seconds");
   };
@@ -162,7 +162,7 @@ json::object comparison_json(const std::vector<row>& rows) {
   return {{"runs", std::move(runs)}};
 }
 
-/// Writes the plot, whole or not at all; returns what went wrong.
+/// Writes the plot, completely or not at all; returns what went wrong.
 std::string write_plot(const std::string& path, const std::vector<row>& rows, const actors::job& job, bool simulated) {
   plot_data data{.title = job.name,
                  .time_label = simulated ? "virtual time (s)" : "training time (s)",
@@ -202,12 +202,11 @@ std::vector<row> run_all(const std::vector<contestant>& contestants, const runne
 
 } // namespace
 
-int compare_command(const compare_options& options) {
+int execute(const compare_options& options) {
   if (options.simulate)
     note_interrupts(); // real runs wait for Ctrl-C
   if (!options.plot.empty() && !options.plot.ends_with(".svg"))
-    return refuse(
-        {{{"--plot", fmt::format("{} is not the name of an SVG file, which it draws; let it end in .svg", options.plot)}}});
+    return refuse({{{"--plot", fmt::format("{} is not the name of an SVG file; let it end in .svg", options.plot)}}});
   if (!options.plot.empty())
     if (auto why = cannot_write(options.plot); !why.empty())
       return refuse({{{"--plot", why}}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe devices`: what can compute here.
+// `troupe devices`: the devices of this host.
 #include <cstdio>
 
 #include <boost/json.hpp>
@@ -12,22 +12,15 @@ namespace troupe::apps {
 
 namespace {
 
-boost::json::value text_or_null(const std::string& text) {
-  return text.empty() ? boost::json::value{} : boost::json::value(text);
-}
-boost::json::value bytes_or_null(std::uint64_t bytes) {
-  return bytes == 0 ? boost::json::value{} : boost::json::value(bytes);
-}
-
 boost::json::object listed_device_json(const kernels::device_info& d) {
   return {{"name", d.name},
           {"detail", d.detail},
           {"usable", d.usable},
-          {"reason", text_or_null(d.reason)},
-          {"memory_bytes", bytes_or_null(d.memory_bytes)},
-          {"free_bytes", bytes_or_null(d.free_bytes)},
-          {"capability", text_or_null(d.capability)},
-          {"driver", text_or_null(d.driver)}};
+          {"reason", value_or_null(!d.reason.empty(), d.reason)},
+          {"memory_bytes", value_or_null(d.memory_bytes != 0, d.memory_bytes)},
+          {"free_bytes", value_or_null(d.free_bytes != 0, d.free_bytes)},
+          {"capability", value_or_null(!d.capability.empty(), d.capability)},
+          {"driver", value_or_null(!d.driver.empty(), d.driver)}};
 }
 
 std::vector<std::string> as_row(const kernels::device_info& d) {
@@ -37,8 +30,8 @@ std::vector<std::string> as_row(const kernels::device_info& d) {
 
 } // namespace
 
-/// A device that cannot be used is no failure of the command: why not stands below the table.
-int devices_command(const devices_options& options) {
+/// A device that cannot be used is not a failure of the command; the reason follows the table.
+int execute(const devices_options& options) {
   const auto devices = kernels::list_devices();
   if (options.json) {
     boost::json::array list;

@@ -13,6 +13,7 @@
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/system.hpp"
+#include "apps/config/cluster_file.hpp"
 
 namespace troupe::apps {
 
@@ -57,12 +58,15 @@ void embedded_cluster::start_children(const embedded_options& options) {
   folder_ = folder;
   auto file = folder_ + "/cluster.toml";
   std::ofstream out{file};
-  out << fmt::format("name = \"{}\"\n", options.name);
-  out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = {}\nroles = [\"coordinator\", \"shard\"]\n",
-                     node_name(0), port_);
-  for (std::uint32_t i = 1; i < options.nodes; ++i)
-    out << fmt::format("[[node]]\nname = \"{}\"\nhost = \"127.0.0.1\"\nport = 0\nroles = [\"shard\", \"worker\"]\n",
-                       node_name(i));
+  config::cluster described{.name = options.name, .nodes = {}, .security = {}};
+  for (std::uint32_t i = 0; i < options.nodes; ++i)
+    described.nodes.push_back({.name = node_name(i),
+                               .host = "127.0.0.1",
+                               .port = i == 0 ? port_ : std::uint16_t{0},
+                               .coordinator = i == 0,
+                               .shard = true,
+                               .worker = i != 0});
+  out << config::to_toml(described);
   out.close();
   if (!out)
     throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", file));
@@ -83,9 +87,9 @@ std::vector<std::string> embedded_cluster::ended_children() {
 
 void embedded_cluster::shut_down() {
   if (cluster_)
-    caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown); // one that is published keeps the actor system alive
+    caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown); // a published actor keeps the actor system alive
   cluster_ = nullptr;
-  // They end by themselves when the coordinator is gone; a second Ctrl-C, or patience that runs out, kills them.
+  // The children end on their own when the coordinator is gone. A second Ctrl-C or the end of patience kills them.
   constexpr int patience_ms = 5000, tick_ms = 10;
   for (int waited = 0; !children_.empty() && waited < patience_ms; waited += tick_ms) {
     if (signals_.wait(tick_ms).interrupted)

@@ -17,22 +17,21 @@
 
 namespace troupe::apps {
 
-/// How the names of embedded clusters begin.
+/// The prefix of the names of embedded clusters.
 inline constexpr std::string_view embedded_name = "embedded-";
 
 struct embedded_options {
-  std::uint32_t nodes = 1; ///< processes, this one counted
+  std::uint32_t nodes = 1; ///< processes, this one included
   std::string name;        ///< the cluster's
-  /// Where others may look at it, on loopback (0: any free port). None: with one node nothing listens.
+  /// Port on loopback for consoles (0: any free port). None: with one node nothing listens.
   std::optional<std::uint16_t> port{};
-  actors::extensions added{}; ///< by this program, and so by its children
+  actors::extensions added{}; ///< extensions of this program, and so of its children
 };
 
-/// A cluster as `troupe node` makes one, whose other nodes are children of this process: they join by themselves, and end with
-/// it.
+/// A cluster like that of `troupe node`, whose other nodes are children of this process: they join on their own and end with it.
 class embedded_cluster {
 public:
-  /// Throws std::runtime_error where this machine has no port or no temporary folder for it.
+  /// Throws std::runtime_error where there is no port or no temporary folder for it.
   embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options);
   ~embedded_cluster();
 
@@ -41,7 +40,7 @@ public:
   std::uint16_t port() const { return port_; }
   /// Children that ended since the last call, in words.
   std::vector<std::string> ended_children();
-  /// Lets the children end by themselves, then kills.
+  /// Lets the children end on their own, then kills the rest.
   void shut_down();
 
 private:

@@ -13,7 +13,7 @@
 
 namespace troupe::apps {
 
-int evaluate_command(const evaluate_options& options) {
+int execute(const evaluate_options& options) {
   const auto prepared = prepare_job(options.job);
   if (!prepared)
     return refuse(prepared.error());
@@ -21,7 +21,7 @@ int evaluate_command(const evaluate_options& options) {
   const auto queue = kernels::open_backend({.device = "cpu", .threads = prepared->config.job.compute.threads});
   const auto metadata = read_safetensors_metadata(options.weights);
   if (!metadata)
-    return refuse({{{"--weights", metadata.error().what}}});
+    return refuse({{{"--weights", metadata.error().message}}});
   if (const auto why = other_model(*metadata, prepared->config.job); !why.empty())
     return refuse({{{"--weights", fmt::format("{}: {}", options.weights, why)}}});
   if (const auto numbers = other_scaling(*metadata, prepared->data.scaling); !numbers.empty())
@@ -31,10 +31,10 @@ int evaluate_command(const evaluate_options& options) {
         options.weights, numbers);
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
   if (const auto loaded = load_safetensors(options.weights, network.layout(), parameters.as<float>()); !loaded)
-    return refuse({{{"--weights", loaded.error().what}}});
+    return refuse({{{"--weights", loaded.error().message}}});
   const auto outcome = evaluate_model(network, parameters.as<const float>(), prepared->data.test, *queue);
   if (!outcome) {
-    fmt::print(stderr, "troupe: {}\n", outcome.error().what);
+    fmt::print(stderr, "troupe: {}\n", outcome.error().message);
     return exit_failed;
   }
   const std::string digest = weights_digest(network.layout(), parameters.as<const float>());

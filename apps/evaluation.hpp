@@ -13,11 +13,11 @@ namespace troupe::apps {
 
 struct evaluation {
   double loss = 0;     ///< mean over the samples
-  double accuracy = 0; ///< of the samples, how many have their largest logit at the label
+  double accuracy = 0; ///< share of the samples whose largest logit is the label's
   std::int64_t samples = 0;
 };
 
-/// `parameters` is memory of the backend's device, layout().floats() floats. Over the first `at_most` samples.
+/// `parameters`: layout().floats() floats of the backend's memory. Over the first `at_most` samples.
 result<evaluation> evaluate_model(const model& network, const float* parameters, std::shared_ptr<const data_set> data,
                                   kernels::backend& queue, std::int64_t at_most = std::numeric_limits<std::int64_t>::max());
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What several subcommands do first: load the job, its data and its model, and refuse what does not fit.
+// The first steps of several subcommands.
 #include "apps/job_setup.hpp"
 
 #include <algorithm>
@@ -23,11 +23,11 @@ namespace troupe::apps {
 
 namespace {
 
-/// How many of a cluster's nodes have something to do, the coordinator's counted: those that may hold workers, and those for
-/// shards alone as far as there are shards beside the first. `workers`: 0 where the job does not say how many.
-std::size_t useful_nodes(const config::cluster& of, const actors::job& job, std::size_t workers) {
-  std::size_t work = 0, hold = 0; // beside the coordinator's; those that hold do not work
-  for (const auto& node : node_descriptions(of) | std::views::drop(1)) {
+/// How many of a cluster's nodes have something to do, the coordinator's included: those that may hold workers, and those for
+/// shards alone, as far as there are shards besides the first. `workers`: 0 where the job does not give their number.
+std::size_t useful_nodes(const config::cluster& cluster, const actors::job& job, std::size_t workers) {
+  std::size_t work = 0, hold = 0; // besides the coordinator's; nodes in `hold` have no workers
+  for (const auto& node : node_descriptions(cluster) | std::views::drop(1)) {
     const auto may = actors::member_of(job, {.what = node});
     work += may.worker ? 1 : 0;
     hold += may.shard && !may.worker ? 1 : 0;
@@ -44,7 +44,7 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
   auto own = config::load_job(options.file, options.sets, {}, options.added);
   if (!cluster || !own)
     return own;
-  // As many of the cluster's nodes as have something to do; --nodes is meant more.
+  // As many of the cluster's nodes as have something to do; --nodes comes later and wins.
   const auto says_workers = std::ranges::any_of(own->values, [](const config::resolved_value& v) {
     return v.key == "cluster.workers" && v.from != "default" && v.from != "cluster.nodes";
   });
@@ -58,7 +58,7 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
 config::checked<data_pair> load_data(const config::loaded_job& job) {
   auto data = actors::load_data(job.job, job.added);
   if (!data)
-    return config::refusal{{{where_of(job, job.job.data.path.empty() ? "data.source" : "data.path"), data.error().what}}};
+    return config::refusal{{{where_of(job, job.job.data.path.empty() ? "data.source" : "data.path"), data.error().message}}};
   return std::move(*data);
 }
 
@@ -66,7 +66,7 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
   complete_model(job, classes);
   auto network = actors::build_model(job.job, sample, classes, job.added);
   if (!network)
-    return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().what}}};
+    return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().message}}};
   return std::move(*network);
 }
 
@@ -85,8 +85,19 @@ std::int64_t sample_count(const data_spec& spec, const data_pair& data) {
   return facts.size + facts.test_size;
 }
 
+bool wants_accelerators(const actors::compute_spec& compute) {
+  return compute.device != "cpu" || compute.shard_device != "cpu";
+}
+
 std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute) {
-  return kernels::list_devices(compute.device != "cpu" || compute.shard_device != "cpu");
+  return kernels::list_devices(wants_accelerators(compute));
+}
+
+config::checked<memory_facts> memory_facts_of(const config::loaded_job& job, const model& network, const data_pair& data) {
+  const auto facts = find_memory_facts(job.job, network, sample_count(job.job.data, data));
+  if (!facts)
+    return config::refusal{{{where_of(job, "model.layers"), facts.error().message}}};
+  return *facts;
 }
 
 namespace {
@@ -119,7 +130,7 @@ config::problems wrong_init(const config::loaded_job& job, const model& network)
   const auto loaded = load_safetensors(job.job.init, network.layout(), parameters.as<float>());
   if (loaded)
     return {};
-  return {{where_of(job, "model.init"), loaded.error().what}};
+  return {{where_of(job, "model.init"), loaded.error().message}};
 }
 
 } // namespace
@@ -139,9 +150,9 @@ config::problems memory_shortages(const std::vector<const config::loaded_job*>& 
                                   const data_pair& data) {
   config::problems wrong;
   for (const config::loaded_job* job : jobs) {
-    const auto facts = find_memory_facts(job->job, network, sample_count(job->job.data, data));
+    const auto facts = memory_facts_of(*job, network, data);
     if (!facts)
-      return {{where_of(*job, "model.layers"), facts.error().what}};
+      return facts.error().all;
     const auto roles = estimate_memory(job->job, *facts, job->added.protocols);
     for (config::problem& p : memory_shortages(*job, roles, compare_with_devices(roles, devices_for(job->job.compute))))
       if (std::find(wrong.begin(), wrong.end(), p) == wrong.end())
@@ -169,7 +180,7 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   if (!cluster) // else other machines compute
     if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
-  // So that a model that does not fit is refused before the data is read.
+  // A model that does not fit is refused before the data is read.
   if (const data_facts facts = known_facts(job.job.data); facts.sample) {
     auto early = build_model(job, *facts.sample, facts.classes);
     if (!early)

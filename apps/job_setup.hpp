@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What several subcommands do first: load the job, its data and its model, and refuse what does not fit.
+// The first steps of several subcommands: load the job, its data and its model, and refuse what does not fit.
 #pragma once
 
 #include <optional>
@@ -24,41 +24,46 @@ struct prepared_job {
 /// Loads the job file; a cluster file, where one is named, says how many nodes there are.
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster = {});
 
-/// What is known of a source before it is read.
+/// What is known about a data source before it is read.
 struct data_facts {
-  std::optional<shape> sample; ///< nothing: only the files know
+  std::optional<shape> sample; ///< none: only the files tell
   int classes = 10;
   std::int64_t size = 60'000; ///< training samples; of files, how many they usually have
   std::int64_t test_size = 10'000;
 };
 data_facts known_facts(const data_spec& spec);
 
-/// Loads the job's data. A problem stands where the job names the data.
+/// Loads the job's data. A problem is reported where the job names the data.
 config::checked<data_pair> load_data(const config::loaded_job& job);
 
-/// Of both halves; of data that nobody has read, as far as is known.
+/// Samples of both halves; an assumption where the data has not been read and its size is unknown.
 std::int64_t sample_count(const data_spec& spec, const data_pair& data);
 
-/// Completes the model for `classes` and builds it. A problem stands where the job lists the layers.
+/// Completes the model for `classes` and builds it. A problem is reported where the job lists the layers.
 config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
 
-/// All of the above, and the devices (without a cluster file: this machine's) and initial weights that the job names.
-/// Says on stderr what of the file was left out. `cluster_file` may be empty. Without `read_data`, data whose shape is known is
-/// left to the hosts that will compute.
+/// All of the above. Also checks the initial weights that the job names and, without a cluster file, this machine's devices.
+/// Prints notes about keys that were left out. `cluster_file` may be empty. Without `read_data`, data of a known shape is left to
+/// the hosts that will compute.
 config::checked<prepared_job> prepare_job(const job_options& options, const std::string& cluster_file = {},
                                           bool read_data = true);
-/// The same of a job file that is loaded.
+/// The same for a loaded job file.
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster = {},
                                           bool read_data = true);
 
-/// This machine's devices that a job may ask for: whoever computes on the CPU alone does not pay for looking at GPUs.
+/// Whether the job computes on more than CPUs.
+bool wants_accelerators(const actors::compute_spec& compute);
+/// This machine's devices that a job may ask for. GPUs are looked for only where the job wants one.
 std::vector<kernels::device_info> devices_for(const actors::compute_spec& compute);
 
-/// What is wrong where the roles of a job, all on this machine, need more memory than its devices have free: the sizes, and what
-/// would help.
+/// The numbers that the memory estimate starts from. A problem is reported where the job lists the layers.
+config::checked<memory_facts> memory_facts_of(const config::loaded_job& job, const model& network, const data_pair& data);
+
+/// Problems where the roles of a job, all on this machine, need more memory than its devices have free: the sizes, and what would
+/// help.
 config::problems memory_shortages(const config::loaded_job& job, const std::vector<role_memory>& roles,
                                   const std::vector<device_need>& devices);
-/// The same of jobs that share data and model, before any starts.
+/// The same for jobs that share data and model, before any starts.
 config::problems memory_shortages(const std::vector<const config::loaded_job*>& jobs, const model& network,
                                   const data_pair& data);
 

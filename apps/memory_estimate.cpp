@@ -17,10 +17,10 @@ namespace troupe::apps {
 namespace {
 
 constexpr double megabyte = 1e6;
-/// The program, CAF, BLAS and their buffers (measured: what a process holds of a job whose tensors are small).
+/// The program, CAF, BLAS and their buffers (measured on a process of a job with small tensors).
 constexpr double process_bytes = 38 * megabyte;
-/// A GPU's context with the modules of its libraries, for each process that opens it, and the scratch memory of cuBLAS for each
-/// queue: guesses, generous ones, until they are measured on the device.
+/// A GPU's context with its libraries' modules, per process, and cuBLAS's scratch memory, per queue. Generous guesses, until they
+/// are measured on a device.
 constexpr double context_bytes = 700 * megabyte, queue_bytes = 64 * megabyte;
 constexpr std::int64_t evaluation_rows = 500; // the evaluator's batch
 
@@ -28,13 +28,13 @@ double optimizer_states(const optimizer_spec& spec) {
   return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0;
 }
 
-/// The estimate, one kind of role a method.
+/// The estimate; one method for each kind of role.
 class estimator {
 public:
   estimator(const actors::job& job, const memory_facts& facts, std::span<const protocols::protocol> added)
       : job_(job), facts_(facts), p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
-      centreless_ = protocol->centreless;
+      decentralized_ = protocol->centreless;
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);
     }
@@ -63,12 +63,12 @@ private:
     w.items.push_back({"activations", facts_.activations});
     // In one process the shard may still read the last one while the next is computed.
     w.items.push_back({"gradients", (keeps_.parts > 1 || one_process() ? 2 : 1) * p_});
-    // Those in use and those that come in; of a single shard in the same process both are the shard's own.
+    // Those in use and those coming in; with a single shard in the same process both are the shard's own.
     if (!(one_process() && job_.cluster.shards == 1))
       w.items.push_back({"parameters", 2 * p_});
     if (keeps_.replica) {
       w.items.push_back({"replica", p_});
-      w.items.push_back({keeps_.pushed_replica ? "replica as it was pushed" : "what the replica has moved", p_});
+      w.items.push_back({keeps_.pushed_replica ? "replica at the last push" : "change of the replica", p_});
       if (keeps_.velocity)
         w.items.push_back({"velocity, and the point ahead of the replica", 2 * p_});
       else if (states_ > 0)
@@ -76,14 +76,14 @@ private:
     }
     if (keeps_.dual)
       w.items.push_back({"dual variable", 2 * p_}); // the old one is read while the new one is written
-    if (centreless_)
+    if (decentralized_)
       w.items.push_back({"replicas of peers", 2 * p_});
     w.items.push_back({"batches", batches, host});
     if (!host) {
       w.items.push_back({"batches", batches});
       w.items.push_back({"parameters and gradients under way", 3 * p_, false});
       w.items.push_back({"library scratch", queue_bytes});
-      if (job_.compute.precision == "bf16") // of both sets of parameters and, at most, of every activation
+      if (job_.compute.precision == "bf16") // both sets of parameters and, at most, every activation
         w.items.push_back({"operands in bfloat16", p_ + facts_.activations / 2});
     }
     roles_.push_back(std::move(w));
@@ -99,7 +99,7 @@ private:
     if (keeps_.outer_momentum)
       s.items.push_back({"outer optimizer", part});
     const double pushes = job_.protocol.fan_in > 0 ? std::min<double>(n, job_.protocol.fan_in) : n;
-    if (!one_process() && !centreless_) {
+    if (!one_process() && !decentralized_) {
       s.items.push_back({"pushes of workers", pushes * part});
       if (!host)
         s.items.push_back({"pushes under way", pushes * part, false});
@@ -129,7 +129,7 @@ private:
     role_memory e{"evaluator", 1, "cpu"};
     e.items.push_back({"activations", facts_.evaluation});
     e.items.push_back({"batch", static_cast<double>(evaluation_rows) * facts_.sample});
-    if (centreless_)
+    if (decentralized_)
       e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))
       e.items.push_back({"parameters", p_});
@@ -141,7 +141,7 @@ private:
     host.items.push_back({"program", process_bytes});
     host.items.push_back({"data set", facts_.data});
     roles_.push_back(std::move(host));
-    // Node 0 has no worker unless everybody has.
+    // Node 0 has a worker only if all nodes have.
     const bool apart = job_.cluster.nodes > 1 && job_.cluster.where == actors::placement::separate;
     std::map<std::string, std::uint32_t> openers;
     if (!on_host(job_.compute.device))
@@ -156,7 +156,7 @@ private:
   const memory_facts& facts_;
   const double p_, states_;
   protocols::footprint keeps_{};
-  bool centreless_ = false;
+  bool decentralized_ = false;
   std::vector<role_memory> roles_;
 };
 
@@ -250,8 +250,8 @@ std::string shortage_text(const device_need& need, const std::vector<role_memory
       if (!(there && i.on_device) && !(host && !i.on_device))
         continue;
       bytes += i.bytes;
-      items.push_back(fmt::format("{} {}", i.what, bytes_text(i.bytes)));
-      if (i.what == "activations" || i.what == "batches")
+      items.push_back(fmt::format("{} {}", i.name, bytes_text(i.bytes)));
+      if (i.name == "activations" || i.name == "batches")
         of_batches += role.role == "worker" ? role.count * i.bytes : 0;
     }
     if (bytes == 0)

@@ -11,7 +11,7 @@
 #include "apps/evaluation.hpp"
 #include "kernels/backend.hpp"
 #include "tensor/data/batch_loader.hpp"
-#include "tensor/data/dealing.hpp"
+#include "tensor/data/sample_assignment.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/plan.hpp"
 #include "tensor/safetensors.hpp"
@@ -24,15 +24,15 @@ namespace sim = protocols::sim;
 using actors::replica_term;
 
 struct flat_tensor final : sim::tensor_data {
-  explicit flat_tensor(kernels::buffer what) : data(std::move(what)) {}
+  explicit flat_tensor(kernels::buffer data) : data(std::move(data)) {}
   kernels::buffer data;
 };
 
-sim::tensor wrap(kernels::buffer what) {
-  return std::make_shared<flat_tensor>(std::move(what));
+sim::tensor wrap(kernels::buffer data) {
+  return std::make_shared<flat_tensor>(std::move(data));
 }
-const kernels::buffer& data_of(const sim::tensor& what) {
-  return static_cast<const flat_tensor&>(*what).data;
+const kernels::buffer& data_of(const sim::tensor& data) {
+  return static_cast<const flat_tensor&>(*data).data;
 }
 
 std::size_t bytes_of(std::int64_t floats) {
@@ -41,12 +41,13 @@ std::size_t bytes_of(std::int64_t floats) {
 
 /// What the roles of one simulated job share.
 struct workshop {
-  workshop(const actors::job& what, const model& network, const data_pair& both)
-      : job(what), net(network), data(both), queue(kernels::open_backend({.device = "cpu", .threads = what.compute.threads})),
-        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(what.cluster.shards))) {
+  workshop(const actors::job& described_job, const model& network, const data_pair& both)
+      : job(described_job), net(network), data(both),
+        queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
+        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))) {
     auto training = plan::compile(net, *queue, {.max_rows = job.data.batch, .training = true});
     if (!training)
-      throw std::runtime_error(training.error().what);
+      throw std::runtime_error(training.error().message);
     step = std::move(*training);
     first = queue->allocate(bytes_of(floats));
     std::memset(first.data(), 0, first.bytes());
@@ -54,7 +55,7 @@ struct workshop {
       initialize_parameters(net.layout(), job.seed, first.as<float>());
     else if (job.init != actors::init_zeros)
       if (const auto read = load_safetensors(job.init, net.layout(), first.as<float>()); !read)
-        throw std::runtime_error(read.error().what);
+        throw std::runtime_error(read.error().message);
   }
 
   kernels::buffer weighted_sum(const std::vector<kernels::term>& terms, std::int64_t count) const {
@@ -80,22 +81,23 @@ class model_worker final : public sim::worker_numerics {
 public:
   model_worker(workshop& shop, protocols::member self)
       : shop_(shop), self_(self), replica_(*shop.queue, shop.job.optimizer, shop.floats),
-        dealt_(dealing_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
+        assignment_(
+            assignment_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
         loader_(
             shop.data.train, shop.job.seed, [queue = shop.queue](std::size_t bytes) { return queue->allocate_host(bytes); },
-            dealt_) {}
+            assignment_) {}
 
-  sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& of) override {
-    return compute(data_of(parameters), of);
+  sim::gradient gradient_at(const sim::tensor& parameters, const sim::batch& minibatch) override {
+    return compute(data_of(parameters), minibatch);
   }
 
   void adopt(const sim::tensor& parameters) override { anchor_ = data_of(parameters); }
 
-  sim::gradient local_step(const sim::batch& of, const sim::local_step_rule& how) override {
-    const auto epochs = static_cast<double>(of.position) / static_cast<double>(shop_.data.train->size());
-    const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(of.workers));
+  sim::gradient local_step(const sim::batch& minibatch, const sim::local_step_rule& how) override {
+    const auto epochs = static_cast<double>(minibatch.position) / static_cast<double>(shop_.data.train->size());
+    const double lr = learning_rate(shop_.job.optimizer, epochs, static_cast<int>(minibatch.workers));
     const actors::local_update update{anchor_, how.proximal, how.dual, how.momentum, lr};
-    sim::gradient out = compute(replica_.parameters_for(update), of);
+    sim::gradient out = compute(replica_.parameters_for(update), minibatch);
     if (out.value && out.finite)
       replica_.step(data_of(out.value), update);
     out.value = nullptr;
@@ -125,9 +127,10 @@ private:
     return out;
   }
 
-  slice rows_of(const sim::batch& of, const sim::batch_part& part) const {
-    if (dealt_.by_worker)
-      return step_rows(dealt_, {of.position, shop_.job.data.batch, static_cast<int>(of.cuts), static_cast<int>(part.index)},
+  slice rows_of(const sim::batch& minibatch, const sim::batch_part& part) const {
+    if (assignment_.by_worker)
+      return step_rows(assignment_,
+                       {minibatch.position, shop_.job.data.batch, static_cast<int>(minibatch.cuts), static_cast<int>(part.index)},
                        shop_.data.train->size());
     const auto size = static_cast<std::uint64_t>(shop_.data.train->size());
     const auto begin = static_cast<std::int64_t>(part.begin % size);
@@ -135,12 +138,12 @@ private:
   }
 
   /// Part by part, each in chunks of a batch, as the worker actor does.
-  sim::gradient compute(const kernels::buffer& parameters, const sim::batch& of) {
+  sim::gradient compute(const kernels::buffer& parameters, const sim::batch& minibatch) {
     sim::gradient out;
     double rows = 0;
     kernels::buffer total;
-    for (const sim::batch_part& part : of.parts) {
-      const slice whole = rows_of(of, part);
+    for (const sim::batch_part& part : minibatch.parts) {
+      const slice whole = rows_of(minibatch, part);
       for (std::int64_t begin = whole.begin; begin < whole.end; begin += shop_.job.data.batch) {
         const std::int64_t end = std::min(begin + shop_.job.data.batch, whole.end);
         const kernels::buffer g = step({whole.epoch, begin, end}, parameters);
@@ -183,7 +186,7 @@ private:
   protocols::member self_;
   actors::replica replica_;
   kernels::buffer anchor_;
-  dealing dealt_;
+  sample_assignment assignment_;
   batch_loader loader_;
 };
 
@@ -250,14 +253,14 @@ public:
   }
   sim::evaluation evaluate(const sim::tensor& whole) override {
     const float* parameters = data_of(whole).as<const float>();
-    const auto of = [&](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
+    const auto evaluate_on = [&](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
       auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, samples);
       if (!found)
-        throw std::runtime_error(found.error().what);
+        throw std::runtime_error(found.error().message);
       return *found;
     };
-    const auto train = of(shop_.data.train, std::min(shop_.job.evaluate.train_samples, shop_.data.train->size()));
-    const auto test = of(shop_.data.test, shop_.data.test->size());
+    const auto train = evaluate_on(shop_.data.train, std::min(shop_.job.evaluate.train_samples, shop_.data.train->size()));
+    const auto test = evaluate_on(shop_.data.test, shop_.data.test->size());
     return {.train_loss = train.loss, .test_loss = test.loss, .test_accuracy = test.accuracy};
   }
 

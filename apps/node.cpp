@@ -41,14 +41,14 @@ namespace {
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
-/// How long a node that another process started waits for its coordinator; one of its own waits for ever.
+/// How long a node with --once waits for its coordinator; others wait for ever.
 constexpr auto once_deadline = 20s;
 constexpr auto answer_deadline = 20s;
 constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 /// A shutdown that hangs is a bug, but must not leave a process behind.
 constexpr unsigned shutdown_seconds = 10;
 
-/// Standard error, with the time: a node is watched by its log.
+/// Prints to standard error, with the time: operators watch a node by its log.
 void log_as(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
@@ -61,12 +61,12 @@ actors::system_options options_for(const config::cluster& cluster, const config:
           .metrics = self.metrics_port != 0};
 }
 
-/// Tells a log of those whom a node turns away.
+/// Logs the connections that a node refuses.
 std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
   return [log = std::make_shared<actors::seldom>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
 }
 
-/// What a node tells Prometheus, where its cluster file wants that. Ends before the system.
+/// A node's metrics for Prometheus, where its cluster file asks for them. Ends before the system.
 class metrics {
 public:
   metrics(caf::actor_system& system, const config::cluster& cluster, const config::cluster_node& self) {
@@ -84,9 +84,9 @@ public:
     }
   }
 
-  /// Null: nobody wants any.
+  /// Null: no metrics were asked for.
   const std::shared_ptr<actors::metrics_board>& board() const { return board_; }
-  /// Whether they are served where they should be; if not, that has been said.
+  /// Whether they are served as asked for; if not, the reason has been printed.
   bool good() const { return !board_ || server_; }
 
 private:
@@ -94,8 +94,8 @@ private:
   std::unique_ptr<actors::net::metrics_server> server_;
 };
 
-/// Introduces a node to the cluster for whoever asks it to, and ends with the cluster: CAF drops a question to an actor whose
-/// process is gone meanwhile, and whoever waits for the answer hears nothing.
+/// Introduces a node to the cluster on request, and ends with the cluster: CAF drops a request to an actor whose process has
+/// died, and the requester would wait for ever.
 caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_actor& cluster, const actors::node_hello& hello,
                         const actors::node_actor& node) {
   self->monitor(cluster);
@@ -116,8 +116,8 @@ caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_acto
   }};
 }
 
-/// Says that its node wants to leave, until it may: what a job has there would be lost. What it knows is its own, for the main
-/// thread does not wait for it: where the coordinator is gone already, `member` may be, too, before this actor begins.
+/// Asks until its node may leave: what a job keeps there would be lost. It owns all that it uses, since the main thread does not
+/// wait for it: where the coordinator is gone already, `member` may be destroyed before this actor begins.
 class farewell_state {
 public:
   static inline const char* name = "troupe.farewell";
@@ -127,7 +127,7 @@ public:
 
   caf::behavior make_behavior() {
     self_->monitor(cluster_);
-    self_->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // nobody is left to say so
+    self_->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // no one is left to allow it
     ask();
     return {[](caf::unit_t) {}};
   }
@@ -150,7 +150,7 @@ private:
   const signal_waiter& signals_; ///< outlives the actor system
 };
 
-/// A node that joins: as often as its coordinator comes back.
+/// A node that joins, again whenever its coordinator comes back.
 class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
@@ -188,7 +188,7 @@ public:
   }
 
 private:
-  /// What its actors want said.
+  /// For the messages of its actors.
   std::function<void(const std::string&)> log() const {
     return [name = self_.name, quiet = quiet_](const std::string& text) {
       if (!quiet)
@@ -196,7 +196,7 @@ private:
     };
   }
 
-  /// Until this node has joined. False: it shall end, with `code`.
+  /// Waits until this node has joined. False: it ends with `code`.
   bool connect(int& code) {
     const auto began = steady::now();
     std::string said;
@@ -219,13 +219,13 @@ private:
         log_as(self_.name,
                fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
       if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
-        code = once_ ? exit_interrupted : exit_done; // of its own, it does nothing that could be cut short
+        code = once_ ? exit_interrupted : exit_done; // without --once nothing is cut short
         return false;
       }
     }
   }
 
-  /// Empty: it has joined. Else why not, and whether trying again is of use.
+  /// Empty: it has joined. Else the reason; `for_good`: trying again is useless.
   std::string join(bool& for_good) {
     auto reached = actors::reach<actors::cluster_actor>(system_, coordinator_.host, coordinator_.port);
     if (!reached) {
@@ -250,7 +250,7 @@ private:
   void watch() {
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
     watcher_ = system_.spawn(
-        [&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state: nothing of `member`
+        [&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state, it uses nothing of `member`
           me->monitor(watched);
           me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
           return caf::behavior{[](caf::unit_t) {}};
@@ -263,11 +263,11 @@ private:
         return woken;
   }
 
-  /// In order: its workers leave their job, and what it holds of a job's parameters stays until that job's end.
+  /// An orderly end: its workers leave their job; parameters that it holds stay until their job ends.
   void leave() {
     if (once_)
       return;
-    log_as(self_.name, "leaves the cluster (a second Ctrl-C does not wait)");
+    log_as(self_.name, "leaves the cluster; a second Ctrl-C ends it at once");
     auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, self_.name, std::cref(signals_));
     wait();
     caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
@@ -277,7 +277,7 @@ private:
   const config::cluster_node& coordinator_;
   const config::cluster_node& self_;
   bool once_;
-  bool quiet_; ///< a child of `run`, which says what matters
+  bool quiet_; ///< a child of `run`, which prints what matters
   signal_waiter& signals_;
   actors::system_config config_;
   caf::actor_system system_;
@@ -287,8 +287,8 @@ private:
   caf::actor watcher_;
 };
 
-/// The coordinator's node: the cluster is there while it is. With a `job` file that is submitted from here, as another process
-/// would, and the end of it is the end.
+/// The coordinator's node: the cluster lives as long as it does. A `job` file is submitted from here by a child process, and the
+/// node ends with that job.
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
           signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
@@ -315,13 +315,13 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return exit_failed;
   }
-  log_as(self.name,
-         fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
-                     cluster.nodes.size() == 1 ? std::string{"nobody else"} : fmt::format("{} more", cluster.nodes.size() - 1)));
+  log_as(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
+                                cluster.nodes.size() == 1 ? std::string{"no other node"}
+                                                          : fmt::format("{} more", cluster.nodes.size() - 1)));
   if (self.lane_port != 0)
     log_as(self.name,
            fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
-  int code = job.empty() ? exit_done : exit_interrupted; // whoever ends it before its job does has cut that short
+  int code = job.empty() ? exit_done : exit_interrupted; // a signal before the job's end cuts the job short
   child_processes children;
   if (!job.empty())
     children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
@@ -336,7 +336,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   return code;
 }
 
-/// Where Slurm says that the hosts of a list are; asked once for all. Names of hosts that tests make up resolve nowhere.
+/// The addresses that Slurm has for the hosts of a list, asked for all at once. Host names that tests make up do not resolve.
 std::map<std::string, std::string> slurm_addresses(const std::string& list) {
   std::map<std::string, std::string> found;
   auto* pipe = popen(fmt::format("scontrol show node '{}' --oneliner 2>/dev/null", list).c_str(), "r");
@@ -346,8 +346,9 @@ std::map<std::string, std::string> slurm_addresses(const std::string& list) {
   std::size_t room = 0;
   while (getline(&line, &room, pipe) > 0) {
     const auto value_of = [text = std::string{line}](const std::string& key) {
-      const auto at = text.find(key);
-      return at == std::string::npos ? std::string{} : text.substr(at + key.size(), text.find(' ', at) - at - key.size());
+      const auto begin = text.find(key);
+      return begin == std::string::npos ? std::string{}
+                                        : text.substr(begin + key.size(), text.find(' ', begin) - begin - key.size());
     };
     if (const auto address = value_of("NodeAddr="); !address.empty())
       found[value_of("NodeName=")] = address;
@@ -357,7 +358,7 @@ std::map<std::string, std::string> slurm_addresses(const std::string& list) {
   return found;
 }
 
-/// A task of a Slurm step. The first writes the cluster's file into the working folder, for `run` and `console`.
+/// A task of a Slurm step. The first task writes the cluster file into the working folder, for `run` and `console`.
 int slurm_node(const node_options& options) {
   config::cluster_security security;
   security.insecure = options.insecure;
@@ -370,13 +371,12 @@ int slurm_node(const node_options& options) {
     security.certificate = security.key = options.certs; // until the node's name is known
   }
   std::optional<std::map<std::string, std::string>> addresses;
-  const auto address_of =
-      [&](const std::string& host) { // asked of names alone: the list holds nothing that a shell would take up
-        if (!addresses)
-          addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
-        const auto known = addresses->find(host);
-        return known == addresses->end() ? host : known->second;
-      };
+  const auto address_of = [&](const std::string& host) { // host names only: the list holds nothing that a shell would interpret
+    if (!addresses)
+      addresses = slurm_addresses(variable("SLURM_STEP_NODELIST"));
+    const auto known = addresses->find(host);
+    return known == addresses->end() ? host : known->second;
+  };
   auto step = config::cluster_of_slurm(variable, address_of, security);
   if (!step)
     return refuse(step.error());
@@ -394,7 +394,7 @@ int slurm_node(const node_options& options) {
   out << config::to_toml(step->nodes);
   out.close();
   if (!out)
-    return refuse({{{file, "cannot be written; run and console find the cluster by it"}}});
+    return refuse({{{file, "cannot be written; run and console need it to find the cluster"}}});
   const int code = serve(step->nodes, self, options.added, signals, options.run);
   std::remove(file.c_str());
   return code;
@@ -402,7 +402,7 @@ int slurm_node(const node_options& options) {
 
 } // namespace
 
-int node_command(const node_options& options) {
+int execute(const node_options& options) {
   if (options.slurm)
     return slurm_node(options);
   const auto cluster = config::load_cluster(options.cluster, options.name);

@@ -24,7 +24,7 @@ std::string describe(int status) {
   return fmt::format("exited with {}", WEXITSTATUS(status));
 }
 
-/// Between fork and exec only async-signal-safe calls are allowed: everything else was prepared before.
+/// Between fork and exec only async-signal-safe calls are allowed; everything else is prepared before.
 [[noreturn]] void become(char* const* argv, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) // it died before we asked
@@ -32,8 +32,8 @@ std::string describe(int status) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Ctrl-C goes to a terminal's whole group and only `run` shall hear it. To ignore it would not do: a node waits for its signals
-  // blocked, and what is blocked is queued even if ignored.
+  // Ctrl-C goes to the terminal's whole process group, and only `run` shall get it. Ignoring it is not enough: a node blocks its
+  // signals, and a blocked signal is queued even if ignored.
   setpgid(0, 0);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);

@@ -14,12 +14,11 @@ namespace troupe::apps {
 struct child_end {
   std::string name;
   std::string how; ///< "exited with 2", "was killed by signal 9 (Killed)"
-  int code = 0;    ///< as a shell has it: 128 + the signal
+  int code = 0;    ///< as in a shell: 128 + the signal
 };
 
-/// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies (start them
-/// on the main thread); the destructor kills and reaps what is left. Ctrl-C does not reach them: their parent ends the run in
-/// order.
+/// Starts copies of this program and ends them. The kernel kills them when the thread that started them dies, so start them on
+/// the main thread. The destructor kills and reaps the rest. Ctrl-C does not reach them: their parent ends the run in order.
 class child_processes {
 public:
   child_processes() = default;
@@ -32,7 +31,7 @@ public:
   /// A child that has ended since the last call, if any.
   std::optional<child_end> reap();
   bool empty() const { return running_.empty(); }
-  /// Kills and reaps what is left.
+  /// Kills and reaps the rest.
   void kill_all();
 
 private:

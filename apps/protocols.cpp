@@ -14,14 +14,11 @@ namespace troupe::apps {
 
 namespace {
 
-config::value as_value(const protocols::spec_value& v) {
-  return std::visit([](const auto& held) -> config::value { return held; }, v);
-}
-
 boost::json::object to_json(const protocols::protocol& entry) {
   boost::json::array parameters;
   for (const auto& p : entry.parameters)
-    parameters.push_back({{"name", p.name}, {"default", config::to_json(as_value(p.default_value))}, {"meaning", p.meaning}});
+    parameters.push_back(
+        {{"name", p.name}, {"default", config::to_json(config::as_value(p.default_value))}, {"meaning", p.meaning}});
   return {{"name", entry.name},
           {"summary", entry.summary},
           {"round_is_full", entry.round_is_full},
@@ -35,14 +32,14 @@ void print(const protocols::protocol& entry) {
   fmt::print("{}: {}\n  a round is full: {}\n  who gets parameters: {}\n", entry.name, entry.summary, entry.round_is_full,
              entry.who_gets);
   for (const auto& p : entry.parameters)
-    fmt::print("  protocol.{} = {}: {}\n", p.name, config::to_text(as_value(p.default_value)), p.meaning);
+    fmt::print("  protocol.{} = {}: {}\n", p.name, config::to_text(config::as_value(p.default_value)), p.meaning);
   if (entry.takes_fan_in)
     fmt::print("  protocol.fan_in = 0: workers or aggregators under one aggregator; 0: no aggregators\n");
 }
 
 } // namespace
 
-int protocols_command(const protocols_options& options) {
+int execute(const protocols_options& options) {
   const auto catalog = protocols::catalog(options.added);
   const auto announced = protocols::announced();
   if (options.json) {

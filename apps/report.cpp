@@ -25,13 +25,13 @@ exit_code refuse(const config::refusal& why) {
 
 void print_notes(const config::problems& notes) {
   for (const config::problem& p : notes)
-    fmt::print(stderr, "{}: note: {}\n", p.where, p.what);
+    fmt::print(stderr, "{}: note: {}\n", p.where, p.message);
 }
 
 boost::json::array errors_json(const config::refusal& why) {
   boost::json::array errors;
   for (const config::problem& p : why.all)
-    errors.push_back({{"where", p.where}, {"what", p.what}});
+    errors.push_back({{"where", p.where}, {"what", p.message}});
   return errors;
 }
 
@@ -48,9 +48,24 @@ boost::json::value number_or_null(bool applies, double value) {
   return applies ? finite_or_null(value) : boost::json::value(nullptr);
 }
 
+namespace {
+
+bool begins_letter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+}
+
+} // namespace
+
 std::size_t letters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter));
+}
+
+std::string_view first_letters(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  for (std::size_t begun = 0; end < text.size(); ++end)
+    if (begins_letter(text[end]) && begun++ == count)
+      break;
+  return text.substr(0, end);
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
@@ -81,8 +96,8 @@ std::string cannot_write(const std::string& path) {
   if (std::filesystem::is_directory(there))
     return fmt::format("{} is a folder; name a file in it", path);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-    return fmt::format("{} is no regular file, and would be replaced by one; name another", path);
-  auto beside = path + ".XXXXXX"; // tried, not asked: permissions say nothing of a file system that is read-only, or to root
+    return fmt::format("{} is not a regular file and would be replaced by one; name another", path);
+  auto beside = path + ".XXXXXX"; // tried, not asked: permissions tell nothing about a read-only file system, or to root
   const int made = mkostemp(beside.data(), O_CLOEXEC);
   if (made < 0)
     return fmt::format("cannot write {}: {}; name a file in a folder that is there and can be written", path,

@@ -40,7 +40,7 @@ void print_summary(const actors::job_result& r, const std::string& digest) {
     fmt::print("weights {}{}\n", digest, if_older(r.weights_step.value_or(r.steps)));
 }
 
-/// What is wrong with a file that is written line by line: a device or a pipe will do.
+/// Why a file cannot be written line by line; empty: it can. A device or a pipe will do.
 std::string cannot_append(const std::string& path) {
   std::error_code ignored;
   const auto there = std::filesystem::status(path, ignored);
@@ -49,7 +49,7 @@ std::string cannot_append(const std::string& path) {
   return access(path.c_str(), W_OK) == 0 ? "" : fmt::format("cannot write {}: {}; name another", path, std::strerror(errno));
 }
 
-/// The files that a run is to write, looked at before it starts.
+/// Checks the files that a run is to write before it starts.
 config::problems unwritable_files(const run_options& options) {
   config::problems wrong;
   for (const auto& [flag, file] : {std::pair{"--save", &options.save}, {"--trace", &options.trace}})
@@ -60,7 +60,7 @@ config::problems unwritable_files(const run_options& options) {
   return wrong;
 }
 
-/// Of a run that did not end by itself it says which they are. Returns what went wrong.
+/// Returns what went wrong. After a failed run it prints which step the weights are from.
 std::string save_weights(const std::string& path, const prepared_job& prepared, const job_outcome& outcome) {
   const actors::job_result& result = outcome.result;
   if (outcome.digest.empty())
@@ -69,13 +69,13 @@ std::string save_weights(const std::string& path, const prepared_job& prepared, 
   if (const auto saved = save_safetensors(path, prepared.network.layout(), result.parameters.as<const float>(),
                                           weights_metadata(prepared.config.job, result.scaling, result.weights_step.value_or(0)));
       !saved)
-    return saved.error().what;
+    return saved.error().message;
   if (result.failed && result.weights_step)
     fmt::print(stderr, "troupe: {} has the weights of step {}\n", path, *result.weights_step);
   return "";
 }
 
-/// What a run leaves: its trace, its weights, and what it prints. Of one that was cut short or has failed, as far as it came.
+/// Writes the trace and the weights and prints the summary, of an interrupted or failed run as far as there is one.
 bool leave_results(const run_options& options, const prepared_job& prepared, const job_outcome& outcome) {
   const actors::job_result& result = outcome.result;
   bool complete = true;
@@ -85,7 +85,7 @@ bool leave_results(const run_options& options, const prepared_job& prepared, con
   };
   if (!options.trace.empty() && !result.trace.empty())
     if (const auto written = actors::write_trace(options.trace, prepared.config.job, result.trace); !written)
-      lost(written.error().what);
+      lost(written.error().message);
   if (!options.save.empty())
     if (const auto why = save_weights(options.save, prepared, outcome); !why.empty())
       lost(why);
@@ -96,7 +96,7 @@ bool leave_results(const run_options& options, const prepared_job& prepared, con
   return complete;
 }
 
-/// The job goes on; where it can be asked after is said.
+/// Prints how to follow a job that goes on without this process.
 int leave_alone(const run_options& options, const detached_job& submitted, const std::string& name) {
   if (submitted.number == 0) {
     fmt::print(stderr, "troupe: the job failed: {}\n", submitted.why_not);
@@ -116,11 +116,11 @@ int leave_alone(const run_options& options, const detached_job& submitted, const
 
 } // namespace
 
-int run_command(const run_options& options) {
+int execute(const run_options& options) {
   if (auto wrong = unwritable_files(options); !wrong.empty())
     return refuse({std::move(wrong)});
   if (options.listen && !options.cluster.empty())
-    return refuse({{{"--listen", "is for a run of its own; the console reaches a cluster by --cluster"}}});
+    return refuse({{{"--listen", "is for a run without --cluster; the console reaches a cluster by its file"}}});
   auto where = actors::net::parse_web_address(options.web);
   if (!where)
     return refuse({{{"--web", where.error().what}}});
@@ -130,15 +130,14 @@ int run_command(const run_options& options) {
   for (auto wrong : {config::only_simulated(prepared->config), config::process_limits(prepared->config)})
     if (!wrong.empty())
       return refuse({std::move(wrong)});
-  if (!prepared->cluster) // else other hosts' memory counts
+  if (!prepared->cluster) // on a cluster the memory of other hosts counts
     if (auto wrong = memory_shortages({&prepared->config}, prepared->network, prepared->data); !wrong.empty())
       return refuse({std::move(wrong)});
   std::vector<role_memory> roles;
   if (prepared->cluster) {
-    const auto facts =
-        find_memory_facts(prepared->config.job, prepared->network, sample_count(prepared->config.job.data, prepared->data));
+    const auto facts = memory_facts_of(prepared->config, prepared->network, prepared->data);
     if (!facts)
-      return refuse({{{where_of(prepared->config, "model.layers"), facts.error().what}}});
+      return refuse(facts.error());
     roles = estimate_memory(prepared->config.job, *facts, prepared->config.added.protocols);
   }
   prepared->data = {}; // each node reads its own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job on a cluster that others started.
+// A job on a cluster that is running already.
 #include "apps/run_cluster.hpp"
 
 #include <chrono>
@@ -13,24 +13,23 @@
 #include "apps/await_result.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/cluster_connection.hpp"
+#include "apps/job_setup.hpp"
 #include "apps/submitter.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-/// The cluster gives a silent node less; who does not say in time is no reason to refuse a job.
+/// The cluster waits less for a silent node. A node that does not answer in time is no reason to refuse a job.
 constexpr std::chrono::seconds patience{10};
 const std::string no_nodes = "no nodes of the cluster could carry it: ";
 
-/// Empty: some nodes could carry the job. Asked before it is submitted: in the queue it would keep others waiting, and what it
-/// takes at the coordinator's node it would take from all jobs.
+/// Why no nodes could run the job; empty: some could. Asked before the job is submitted: in the queue it would make others wait,
+/// and the memory that it takes on the coordinator's node would be missing to all jobs.
 std::string shortage_of(cluster_connection& connection, const node_needs& needs) {
-  const auto& compute = needs.job.compute;
   caf::scoped_actor asker{connection.system()};
   std::vector<std::string> wrong;
-  asker
-      ->request(connection.cluster(), patience, actors::probe_query{{}, compute.device != "cpu" || compute.shard_device != "cpu"})
+  asker->request(connection.cluster(), patience, actors::probe_query{{}, wants_accelerators(needs.job.compute)})
       .receive([&](const actors::cluster_probe& all) { wrong = shortages(all, needs); }, [](const caf::error&) {});
   return fmt::format("{}", fmt::join(wrong, "; "));
 }
@@ -64,7 +63,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
     return failed_outcome(no_nodes + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
   auto client = submit(connection.system(), {.cluster = connection.cluster(),
-                                             .what = {loaded.job, view.trace},
+                                             .request = {loaded.job, view.trace},
                                              .display = display,
                                              .attach = view.attach,
                                              .page = view.web,

@@ -30,29 +30,20 @@ void say(fmt::format_string<Args...> form, Args&&... args) {
   std::fputs(fmt::format(form, std::forward<Args>(args)...).c_str(), stderr);
 }
 
-/// Whether what is drawn can be drawn again in its place.
+/// Whether the terminal can redraw in place.
 bool can_redraw() {
   const char* kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) == 1 && kind != nullptr && kind != std::string_view{"dumb"};
 }
 
-/// Of a row of the terminal.
+/// Letters in a row of the terminal.
 std::size_t terminal_columns() {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0;
   return known ? size.ws_col : std::numeric_limits<std::size_t>::max();
 }
 
-/// As much of a line as one row of the terminal takes: a second row would not be erased with it.
-std::string cut_to(std::size_t columns, const std::string& line) {
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < line.size(); ++end)
-    if ((static_cast<unsigned char>(line[end]) & 0xc0) != 0x80 && ++seen > columns)
-      break; // where the first letter too many begins
-  return line.substr(0, end);
-}
-
-/// Adds `fields` to `lines`, as many on each as it has room for: none is cut that fits a line of its own.
+/// Adds `fields` to `lines`, as many on each line as fit; a field that fits one line is not cut.
 void wrap_fields(std::vector<std::string>& lines, const std::vector<std::string>& fields, std::size_t columns) {
   constexpr std::string_view indent = "  ", between = "   ";
   std::string line;
@@ -74,8 +65,8 @@ std::string duration_text(double seconds) {
 
 } // namespace
 
-run_display::run_display(const actors::job& what, bool quiet, const std::string& log, signal_waiter& signals)
-    : job_(what), quiet_(quiet), terminal_(can_redraw()), signals_(signals) {
+run_display::run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals)
+    : job_(job), quiet_(quiet), terminal_(can_redraw()), signals_(signals) {
   if (!log.empty() && !(log_ = std::fopen(log.c_str(), "we")))
     throw std::runtime_error(fmt::format("--log {}: {}", log, std::strerror(errno)));
   if (terminal_ && !quiet_)
@@ -108,7 +99,7 @@ void run_display::on_progress(const actors::progress& p) {
                                                        {"samples", p.samples},
                                                        {"epoch", p.epoch},
                                                        {"seconds", p.seconds},
-                                                       {"train_loss", p.train_loss}}));
+                                                       {"train_loss", finite_or_null(p.train_loss)}}));
 }
 
 void run_display::on_evaluation(const actors::evaluation_point& e) {
@@ -120,13 +111,10 @@ void run_display::on_evaluation(const actors::evaluation_point& e) {
   else if (!quiet_)
     say("step {:<7} epoch {:.2f}  evaluated: train loss {:.4f}, test loss {:.4f}, test accuracy {:.4f}  ({:.1f} s)\n", e.step,
         static_cast<double>(e.samples) / static_cast<double>(data_size_), e.train_loss, e.test_loss, e.test_accuracy, e.seconds);
-  write_log(boost::json::serialize(boost::json::object{{"kind", "evaluation"},
-                                                       {"step", e.step},
-                                                       {"samples", e.samples},
-                                                       {"seconds", e.seconds},
-                                                       {"train_loss", e.train_loss},
-                                                       {"test_loss", e.test_loss},
-                                                       {"test_accuracy", e.test_accuracy}}));
+  boost::json::object line{{"kind", "evaluation"}};
+  const auto fields = to_json(e);
+  line.insert(fields.begin(), fields.end());
+  write_log(boost::json::serialize(line));
 }
 
 void run_display::on_event(const std::string& text) {
@@ -225,7 +213,7 @@ void run_display::draw() {
               columns);
   wrap_fields(lines, {fmt::format("{:.0f} samples/s", speed), "slowest: " + slowest}, columns);
   for (const std::string& line : lines)
-    say("{}\n", cut_to(columns, line));
+    say("{}\n", first_letters(line, columns)); // a second row would not be erased with it
   lines_drawn_ = lines.size();
 }
 

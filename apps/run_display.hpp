@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person watches while a job runs: a live block on a terminal, plain lines elsewhere, objects in a log file.
+// Progress of a running job: a live block on a terminal, plain lines elsewhere, objects in a log file.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace troupe::apps {
 class run_display final : public actors::run_observer {
 public:
   /// `log` is a JSONL file or empty; throws std::runtime_error when it cannot be written.
-  run_display(const actors::job& what, bool quiet, const std::string& log, signal_waiter& signals);
+  run_display(const actors::job& job, bool quiet, const std::string& log, signal_waiter& signals);
   ~run_display() override;
 
   void on_started(std::int64_t data_size) override;
@@ -34,9 +34,9 @@ public:
   std::optional<actors::job_result> take_result();
   /// Every evaluation so far.
   curve evaluations();
-  /// What was typed before a Ctrl-C is not for the shell.
+  /// Drops keys typed before a Ctrl-C, so that the shell does not get them.
   void drop_typed();
-  /// The terminal as it was: for a process that ends without destructors. The main thread's.
+  /// Restores the terminal, for a process that ends without destructors. Call it on the main thread.
   void leave_terminal();
 
 private:
@@ -61,7 +61,7 @@ private:
   curve evaluations_;
   clock::time_point drawn_{};
   std::size_t lines_drawn_ = 0;
-  std::optional<echo_off> unechoed_; ///< while this draws in place
+  std::optional<echo_off> unechoed_; ///< while it draws in place
 };
 
 } // namespace troupe::apps

@@ -40,7 +40,7 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(),
-                                .what = {job, view.trace},
+                                .request = {job, view.trace},
                                 .display = display,
                                 .page = view.web,
                                 .floats = network.layout().floats(),
@@ -72,16 +72,16 @@ job_outcome outcome_of(actors::job_result result, run_display& seen, const model
 
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome) {
   const actors::job_result& r = outcome.result;
-  const auto& what = loaded.job;
+  const auto& job = loaded.job;
   bool evaluated = r.last.has_value();
   boost::json::object out;
-  out["job"] = what.name;
-  out["protocol"] = what.protocol.name;
-  out["backend"] = what.compute.device;
-  out["workers"] = what.cluster.workers;
-  out["nodes"] = what.cluster.nodes;
-  out["shards"] = what.cluster.shards;
-  out["seed"] = what.seed;
+  out["job"] = job.name;
+  out["protocol"] = job.protocol.name;
+  out["backend"] = job.compute.device;
+  out["workers"] = job.cluster.workers;
+  out["nodes"] = job.cluster.nodes;
+  out["shards"] = job.cluster.shards;
+  out["seed"] = job.seed;
   out["epochs"] = number_or_null(true, r.epochs);
   out["steps"] = r.steps;
   out["gradients"] = r.gradients;
@@ -91,7 +91,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   out["train_loss"] = number_or_null(evaluated, evaluated ? r.last->train_loss : 0);
   out["test_loss"] = number_or_null(evaluated, evaluated ? r.last->test_loss : 0);
   out["test_accuracy"] = number_or_null(evaluated, evaluated ? r.last->test_accuracy : 0);
-  out["target_reached"] = what.stop.target_accuracy > 0 ? boost::json::value(r.target_reached) : boost::json::value(nullptr);
+  out["target_reached"] = value_or_null(job.stop.target_accuracy > 0, r.target_reached);
   out["time_to_target_s"] = number_or_null(r.time_to_target_s.has_value(), r.time_to_target_s.value_or(0));
   out["bytes_sent"] = r.bytes_sent;
   out["bytes_received"] = r.bytes_received;
@@ -101,18 +101,18 @@ boost::json::object to_json(const config::loaded_job& loaded, const job_outcome&
   for (const auto& [versions, pushes] : r.staleness)
     histogram.push_back(boost::json::array{versions, pushes});
   out["staleness_histogram"] = std::move(histogram);
-  const auto planned = protocols::planned_protocols(what.protocol, loaded.added.protocols);
+  const auto planned = protocols::planned_protocols(job.protocol, loaded.added.protocols);
   out["decode_residual"] = number_or_null(std::ranges::any_of(planned, &protocols::protocol::decodes), r.residual_max);
   out["discarded"] = r.discarded;
   out["restarts"] = r.restarts;
   out["communication_period"] = r.period;
   out["resident_bytes"] = r.resident_bytes;
   out["resident_bytes_first"] = r.resident_bytes_first;
-  out["interrupted"] = r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
-  out["error"] = r.failed && !r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
-  out["evaluated_step"] = evaluated ? boost::json::value(r.last->step) : boost::json::value(nullptr);
-  out["weights_step"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(r.weights_step.value_or(0));
-  out["weights_digest"] = outcome.digest.empty() ? boost::json::value(nullptr) : boost::json::value(outcome.digest);
+  out["interrupted"] = value_or_null(r.interrupted, r.reason);
+  out["error"] = value_or_null(r.failed && !r.interrupted, r.reason);
+  out["evaluated_step"] = value_or_null(evaluated, evaluated ? r.last->step : 0);
+  out["weights_step"] = value_or_null(!outcome.digest.empty(), r.weights_step.value_or(0));
+  out["weights_digest"] = value_or_null(!outcome.digest.empty(), outcome.digest);
   out["version"] = TROUPE_VERSION;
   out["config"] = config::to_json(loaded);
   return out;

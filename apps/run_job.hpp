@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One job on an embedded cluster, from its start to its result: what `run` and `compare` share.
+// One job on an embedded cluster, from start to result, for `run` and `compare`.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace troupe::apps {
 
-/// What a person sees of a run.
+/// What a user sees of a run.
 struct run_view {
   bool quiet = false;
   std::string log{};  ///< JSONL file; empty: none
-  bool trace = false; ///< the result has what every role was busy with
-  /// Where consoles may look at an embedded run; none: a free port, where the run has several processes.
+  bool trace = false; ///< the result includes a trace of every role
+  /// Port of an embedded run for consoles. None: any free port where the run has several processes.
   std::optional<std::uint16_t> port{};
-  std::uint64_t attach = 0;               ///< to a cluster's job of that number, instead of submitting one; 0: submit
-  actors::net::web_server* web = nullptr; ///< is told about the run, where there is one; outlives it
+  std::uint64_t attach = 0;               ///< number of a cluster's job to follow instead of submitting one; 0: submit
+  actors::net::web_server* web = nullptr; ///< shows the run, unless null; outlives it
 };
 
 /// How a run ended. One whose cluster did not come together has failed, with the reason.
@@ -35,20 +35,19 @@ struct job_outcome {
   curve evaluations;
 };
 
-/// Of a job that could not be started.
+/// The outcome of a job that could not be started.
 job_outcome failed_outcome(std::string reason);
 
 class run_display;
-/// What a result comes to, with what was seen on the way.
+/// The outcome with the digest of the result's weights and the evaluations that were seen.
 job_outcome outcome_of(actors::job_result result, run_display& seen, const model& network);
 
-/// Starts the job's processes, runs it, and ends them. Ctrl-C ends the run in order,
-/// a second one the process. Call it on the main thread; again for the next job. Throws std::runtime_error where this machine
-/// does not let it start: no port, no temporary folder, no log file.
+/// Starts the job's processes, runs it, and ends them. Ctrl-C ends the run in order, a second one the process. Call it on the
+/// main thread, once per job. Throws std::runtime_error where it cannot start: no port, no temporary folder, no log file.
 job_outcome run_job(const config::loaded_job& loaded, const model& network, const run_view& view, signal_waiter& signals);
 
-/// The keys of `run --json`. Losses are those of the last evaluation, `evaluated_step`, and weights those of `weights_step`: the
-/// newest, but of a run that failed those last evaluated. `interrupted` says why a run was cut short, `error` why it failed.
+/// The keys of `run --json`. Losses are those of the last evaluation, at `evaluated_step`. Weights are those of `weights_step`:
+/// the newest, or after a failure the last evaluated. `interrupted` says why a run was cut short, `error` why it failed.
 boost::json::object to_json(const config::loaded_job& loaded, const job_outcome& outcome);
 
 } // namespace troupe::apps

@@ -18,7 +18,7 @@
 namespace troupe::apps {
 
 signal_waiter::signal_waiter() {
-  // Ends the threads that OpenBLAS started when it was loaded: they block nothing, so a signal could be theirs.
+  // Ends the threads that OpenBLAS started when it was loaded: they block no signals and could receive ours.
   kernels::open_backend({});
   sigset_t ours;
   sigemptyset(&ours);
@@ -59,7 +59,7 @@ void signal_waiter::announce() const {
 
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0; // all that a handler may touch
+volatile std::sig_atomic_t interrupts = 0; // the only object that the handler touches
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waiting on the main thread: for signals, and for what other threads announce.
+// Waiting on the main thread: for signals, and for announcements of other threads.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace troupe::apps {
 
 /// Blocks SIGINT, SIGTERM and SIGCHLD in this thread and those it starts from now on, and delivers them through `wait`.
-/// Make it before any thread starts.
+/// Construct it before any thread starts.
 class signal_waiter {
 public:
   signal_waiter();
@@ -22,7 +22,7 @@ public:
   };
   /// Waits until something happens or `timeout_ms` (negative: for ever) has passed.
   woken wait(int timeout_ms);
-  /// Whether SIGINT or SIGTERM has ever come, whoever waited then.
+  /// Whether SIGINT or SIGTERM has ever come.
   bool interrupted() const { return interrupted_; }
   /// Wakes `wait`. Thread-safe.
   void announce() const;
@@ -32,8 +32,8 @@ private:
   bool interrupted_ = false;
 };
 
-/// Ctrl-C where nothing is to be tidied up: from now on the first SIGINT or SIGTERM is noted here, for a computation that asks
-/// now and then; the second ends the process at once. Not beside a signal_waiter.
+/// Ctrl-C where nothing needs cleaning up: from now on the first SIGINT or SIGTERM is noted, for a computation that polls
+/// interrupt_noted(); the second ends the process at once. Not to be used with a signal_waiter.
 void note_interrupts();
 bool interrupt_noted();
 

@@ -39,7 +39,7 @@ void print_simulation(const simulation& how, const std::string& numerics) {
 
 } // namespace
 
-int simulate_command(const simulate_options& options) {
+int execute(const simulate_options& options) {
   note_interrupts();
   auto loaded = load_job(options.job);
   if (!loaded)

@@ -24,7 +24,7 @@ namespace {
 
 namespace sim = protocols::sim;
 
-/// A job that makes no version for so long, with messages or without, has stopped for good.
+/// A job that makes no version for this long, with or without messages, has stalled.
 constexpr protocols::nanoseconds stall_after = 3'600'000'000'000;
 
 sim::options simulator_options(const config::loaded_job& loaded, std::int64_t data_size, std::uint64_t model_bytes,
@@ -45,18 +45,17 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   return out;
 }
 
-/// Virtual time passes where somebody waits for it, or not at all.
+/// Refuses a job that would never end because virtual time does not pass.
 void refuse_endless(const sim::options& how) {
   const bool steps_take_time = how.inject.step_ms > 0 || !how.measured.compute.empty();
-  const bool at_one_place = how.colocated && how.nodes == 1; // nothing passes a link
+  const bool at_one_place = how.colocated && how.nodes == 1; // no message crosses a link
   const bool links_take_time = !at_one_place
                                && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0
                                    || protocols::transmission(how.inject.link, how.model_bytes) > 0);
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
   if (!steps_take_time && links_take_time && entry && entry->centreless)
-    throw std::runtime_error(
-        fmt::format("steps take no time, and {} waits for nobody: it would make steps without end; set inject.step_ms=10",
-                    how.protocol.name));
+    throw std::runtime_error(fmt::format(
+        "steps take no time and {} never waits, so it would make steps without end; set inject.step_ms=10", how.protocol.name));
   if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)
     throw std::runtime_error(
         "steps take no time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
@@ -116,7 +115,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   out["train_loss"] = number_or_null(evaluated, last.train_loss);
   out["test_loss"] = number_or_null(evaluated, last.test_loss);
   out["test_accuracy"] = number_or_null(evaluated && loaded.numerics == "model", last.test_accuracy);
-  out["target_reached"] = job.stop.target_accuracy > 0 ? boost::json::value(r.target_reached) : boost::json::value(nullptr);
+  out["target_reached"] = value_or_null(job.stop.target_accuracy > 0, r.target_reached);
   out["time_to_target_s"] = number_or_null(r.target_reached, static_cast<double>(r.time_to_target) * 1e-9);
   out["communication_period"] = r.period;
   out["bytes_sent"] = r.bytes;
@@ -127,7 +126,7 @@ boost::json::object to_json(const config::loaded_job& loaded, const simulation& 
   for (const std::string& note : r.notes)
     notes.emplace_back(note);
   out["notes"] = std::move(notes);
-  out["error"] = (r.failed || r.stalled) && !r.interrupted ? boost::json::value(r.reason) : boost::json::value(nullptr);
+  out["error"] = value_or_null((r.failed || r.stalled) && !r.interrupted, r.reason);
   return out;
 }
 

@@ -28,13 +28,13 @@ class submitter_state {
 public:
   static inline const char* name = "troupe.submitter";
 
-  submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission what)
-      : self_(self), setup_(std::move(what)), observer_(setup_.display), host_(kernels::open_backend({})) {
+  submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission setup)
+      : self_(self), setup_(std::move(setup)), observer_(setup_.display), host_(kernels::open_backend({})) {
     self->set_down_handler(
         [this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
     self->monitor(setup_.cluster);
     if (setup_.page != nullptr) {
-      feed_ = web::feed_for(*setup_.page, setup_.what.what, setup_.display);
+      feed_ = web::feed_for(*setup_.page, setup_.request.what, setup_.display);
       watch_.emplace(self->home_system(), setup_.cluster, feed_);
       observer_ = feed_;
     }
@@ -66,7 +66,7 @@ public:
         [this](const actors::job_result& msg) {
           result_ = msg;
           if (setup_.cluster.node() == self_->node())
-            finish(); // with all that there is
+            finish(); // the result is complete
           else if (result_.weights_step)
             fetch_weights(0);
           else
@@ -85,7 +85,7 @@ public:
 
 private:
   void submit() {
-    self_->request(setup_.cluster, patience, setup_.what, actors::client_actor{self_})
+    self_->request(setup_.cluster, patience, setup_.request, actors::client_actor{self_})
         .then(
             [this](std::uint64_t number) {
               number_ = number;
@@ -98,21 +98,21 @@ private:
   }
 
   void attach() {
-    number_ = setup_.attach; // what comes of it may be here before the answer
+    number_ = setup_.attach; // its messages may come before the answer
     if (feed_)
       feed_->follow(number_);
     self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
-              if (caf::deep_to_string(its.what) == caf::deep_to_string(setup_.what.what))
+              if (caf::deep_to_string(its.what) == caf::deep_to_string(setup_.request.what))
                 return;
-              result_ = {}; // how it ended is not this one's business
+              result_ = {}; // the result of another job
               fail(fmt::format("job {} was submitted from another file, or with other flags; give those", number_));
             },
             [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
   }
 
-  /// Before the cluster has given the job a number it cannot be named: then once it has.
+  /// The job is cancelled by its number, so one without a number is cancelled once it has one.
   void cancel() {
     cancelled_ = true;
     if (setup_.attach != 0) {
@@ -163,7 +163,7 @@ private:
   void fail(const std::string& reason) {
     result_.failed = true;
     result_.reason = reason;
-    result_.parameters = {}; // if any, in part
+    result_.parameters = {}; // may be incomplete
     result_.weights_step.reset();
     observer_->on_finished(std::move(result_));
     self_->quit();
@@ -171,7 +171,7 @@ private:
 
   submitter_actor::stateful_pointer<submitter_state> self_;
   submission setup_;
-  std::shared_ptr<actors::run_observer> observer_; ///< the display, or the page's feed, which tells it
+  std::shared_ptr<actors::run_observer> observer_; ///< the display, or the page's feed, which forwards to it
   std::shared_ptr<web::feed> feed_;
   std::optional<web::cluster_watch> watch_;
   std::unique_ptr<kernels::backend> host_;
@@ -183,8 +183,8 @@ private:
 
 } // namespace
 
-submitter_actor submit(caf::actor_system& system, submission what) {
-  return system.spawn<submitter_actor::stateful_impl<submitter_state>>(std::move(what));
+submitter_actor submit(caf::actor_system& system, submission setup) {
+  return system.spawn<submitter_actor::stateful_impl<submitter_state>>(std::move(setup));
 }
 
 } // namespace troupe::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The client of a cluster: submits a job, shows what comes of it, brings the result here.
+// The client of a cluster: submits a job, shows its progress, downloads the result.
 #pragma once
 
 #include <chrono>
@@ -15,22 +15,22 @@
 
 namespace troupe::apps {
 
-/// A client that the main thread may interrupt, or tell (`failed`) why its cluster will never start the job; once that runs, the
-/// reason is only shown.
+/// A client that the main thread may interrupt, or tell (`failed`) why its cluster will never start the job. Once the job runs,
+/// the reason is only shown.
 using submitter_actor = actors::client_actor::extend<caf::result<void>(actors::stop_job)>;
 
 struct submission {
   actors::cluster_actor cluster;
-  actors::submit_job what;
+  actors::submit_job request;
   std::shared_ptr<run_display> display; ///< is given the result, however the job ends
   std::uint64_t attach =
-      0; ///< to the job of that number, which is `what`, instead of submitting it; 0: submit. It goes on when this client ends
-  actors::net::web_server* page = nullptr; ///< is told about the run, where there is one; outlives it
+      0; ///< number of the job to follow, which `request` describes; 0: submit. A followed job outlives this client
+  actors::net::web_server* page = nullptr; ///< shows the run, unless null; outlives it
   std::int64_t floats = 0;                 ///< of the model
-  /// Of a cluster that comes together for this job alone: so long may that take, and nobody is told that it has not yet.
+  /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};
 };
 
-submitter_actor submit(caf::actor_system& system, submission what);
+submitter_actor submit(caf::actor_system& system, submission setup);
 
 } // namespace troupe::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Taking the echo away, and giving it back.
+// Switches the echo off and on.
 #include "apps/terminal_echo.hpp"
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// Who changes a terminal from its background is stopped.
+/// A background process that changes its terminal is stopped.
 bool in_foreground() {
   return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
@@ -23,7 +23,7 @@ echo_off::echo_off() {
     return;
   before_ = now;
   now.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-  now.c_lflag |= NOFLSH; // else Ctrl-C drops lines of a drawing that are on their way, and the next one erases too much
+  now.c_lflag |= NOFLSH; // else Ctrl-C discards queued lines of a drawing, and the next drawing erases too much
   tcsetattr(STDERR_FILENO, TCSANOW, &now);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The terminal's echo, which would move what is drawn there.
+// Switches off the terminal's echo, which would disturb a drawing.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace troupe::apps {
 
-/// Keys typed on stderr's terminal are not shown until the end of this object, Ctrl-C's "^C" neither; they keep their meaning,
-/// and whoever reads next gets them. What is on its way to the screen gets there, whatever is typed. Nothing happens where stderr
-/// is no terminal, or another process group has it.
+/// While this object lives, keys typed on stderr's terminal are not shown, nor is the "^C" of Ctrl-C. They keep their meaning,
+/// and the next reader gets them. Keys do not discard output that is on its way. Does nothing where stderr is no terminal, or
+/// belongs to another process group.
 class echo_off {
 public:
   echo_off();
   echo_off(const echo_off&) = delete;
   echo_off& operator=(const echo_off&) = delete;
   ~echo_off() { restore(); }
-  /// What was typed until now goes to nobody, as after a Ctrl-C that ends a program.
+  /// Discards the keys typed so far, as after a Ctrl-C that ends a program.
   void drop_typed();
-  /// Before its time: for a process that ends without destructors.
+  /// Restores the echo early, for a process that ends without destructors.
   void restore();
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A cluster's trace, put together from the pieces that it is fetched in.
+// Assembles a cluster's trace from the pieces in which it is downloaded.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Adds a node's next piece, asked for at this offset: the first of a node begins its part.
+/// Adds a node's next piece, which begins at this offset; the first piece of a node begins its part.
 inline void append(std::vector<actors::node_trace>& to, const actors::node_trace_piece& piece, std::uint64_t offset) {
   if (offset == 0)
     to.push_back({.name = piece.node});

@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-int version_command(const version_options& options) {
+int execute(const version_options& options) {
   if (options.json)
     print_json({{"version", TROUPE_VERSION},
                 {"build", TROUPE_BUILD_TYPE},

@@ -18,18 +18,18 @@ namespace {
 
 namespace json = boost::json;
 
-/// Differences below this are of other machines' rounding.
+/// Smaller differences come from rounding on other machines.
 constexpr double rounding = 1e-6;
 constexpr std::size_t most_shown = 4;
 
 /// Nothing where `key` is missing or its text is not an array of such values.
 template <class T>
 std::optional<std::vector<T>> read_array(const std::map<std::string, std::string>& metadata, const std::string& key) {
-  const auto at = metadata.find(key);
-  if (at == metadata.end())
+  const auto found = metadata.find(key);
+  if (found == metadata.end())
     return std::nullopt;
   json::error_code broken;
-  const auto parsed = json::parse(at->second, broken);
+  const auto parsed = json::parse(found->second, broken);
   if (broken)
     return std::nullopt;
   auto values = json::try_value_to<std::vector<T>>(parsed);
@@ -67,10 +67,10 @@ std::string scaling_text(const data_scaling& scaling) {
                      scaling.pair_of == "channel" ? ", x = pixel / 255" : "");
 }
 
-std::map<std::string, std::string> weights_metadata(const actors::job& what, const data_scaling& scaling, std::uint64_t step) {
+std::map<std::string, std::string> weights_metadata(const actors::job& job, const data_scaling& scaling, std::uint64_t step) {
   std::map<std::string, std::string> all{{"step", std::to_string(step)}, {"version", TROUPE_VERSION}};
-  if (!what.model.layers.empty())
-    all["layers"] = json::serialize(json::value_from(what.model.layers));
+  if (!job.model.layers.empty())
+    all["layers"] = json::serialize(json::value_from(job.model.layers));
   if (const auto text = scaling_text(scaling); !text.empty()) {
     all["mean"] = fmt::format("[{}]", fmt::join(scaling.mean, ", "));
     all["deviation"] = fmt::format("[{}]", fmt::join(scaling.deviation, ", "));
@@ -79,11 +79,11 @@ std::map<std::string, std::string> weights_metadata(const actors::job& what, con
   return all;
 }
 
-std::string other_model(const std::map<std::string, std::string>& metadata, const actors::job& what) {
+std::string other_model(const std::map<std::string, std::string>& metadata, const actors::job& job) {
   const auto theirs = read_array<std::string>(metadata, "layers");
-  if (!theirs || what.model.layers.empty() || same_layers(*theirs, what.model.layers))
+  if (!theirs || job.model.layers.empty() || same_layers(*theirs, job.model.layers))
     return "";
-  return fmt::format("weights of another model: layers = {}; the job's are {}", *theirs, what.model.layers);
+  return fmt::format("weights of another model: layers = {}; the job's are {}", *theirs, job.model.layers);
 }
 
 std::string other_scaling(const std::map<std::string, std::string>& metadata, const data_scaling& scaling) {

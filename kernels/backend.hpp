@@ -20,7 +20,7 @@ namespace troupe::kernels {
 struct device_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// It has no memory left. Whoever asked adds the sizes of what it wanted to keep there.
+/// It has no memory left. The caller adds the sizes of its own data to the message.
 struct out_of_memory : device_error {
   using device_error::device_error;
 };
@@ -74,15 +74,15 @@ public:
   virtual void copy_from_host(void* destination, const void* source, std::size_t bytes) = 0; ///< host to device
   virtual void copy_to_host(void* destination, const void* source, std::size_t bytes) = 0;   ///< device to host
 
-  // -- copies beside the queue: they begin at once, so that they hide behind what the queue computes. Never in a recorded program
+  // -- copies beside the queue: they begin at once, to overlap with the queue's computation. Never in a recorded program
 
-  /// device to host. What is read was written by something whose `notify` has been called. Calls `done` as `notify` does.
-  virtual void fetch(void* destination, const void* source, std::size_t bytes, std::function<void()> done) = 0;
-  /// host to device. What is enqueued after this call runs after the copy; nothing enqueued before it uses `destination`.
-  virtual void stage(void* destination, const void* source, std::size_t bytes) = 0;
+  /// Device to host. `source` was written by work whose `notify` has been called. Calls `done` as `notify` does.
+  virtual void download(void* destination, const void* source, std::size_t bytes, std::function<void()> done) = 0;
+  /// Host to device. Work enqueued after this call runs after the copy; no work enqueued before it uses `destination`.
+  virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;
 
-  /// Calls `done` once everything enqueued before has run. On whatever thread the device chooses: it must only send a
-  /// message or set a flag, and must not call the backend.
+  /// Calls `done` once everything enqueued before has run, on a thread of the device's choice. `done` must only send a message or
+  /// set a flag, and must not call the backend.
   virtual void notify(std::function<void()> done) = 0;
   /// Records what `work` enqueues (notifications included) without running it. A backend may call `work` now and keep the
   /// operations, or keep the function and call it at each replay: it must enqueue the same every time, and what it refers to
@@ -94,14 +94,14 @@ public:
   virtual void synchronize() = 0;
 };
 
-/// What products of matrices and convolutions are computed with on a GPU; everything is stored, and summed, as fp32.
+/// The arithmetic of matrix products and convolutions on a GPU; everything is stored and summed as fp32.
 ///   fp32: every multiplication in float32.  tf32: operands rounded to 10 bits of mantissa by the tensor cores.
 ///   bf16: operands rounded to bfloat16 (Micikevicius et al. 2018, with fp32 master weights; no loss scaling is needed: the
 ///   exponent is fp32's).
-/// The CPU computes in fp32 whatever is asked for.
+/// The CPU always computes in fp32.
 enum class precision : std::uint8_t { fp32, tf32, bf16 };
 
-/// Something that a device was busy with, for a trace. Times are the host's steady clock, in nanoseconds.
+/// An activity of a device, for a trace. Times are the host's steady clock, in nanoseconds.
 struct device_span {
   enum class track : std::uint8_t { compute, to_host, to_device } where = track::compute;
   const char* name = ""; ///< "gemm", "copy"; a literal
@@ -109,19 +109,19 @@ struct device_span {
   std::uint64_t bytes = 0; ///< of a copy
 };
 
-/// What a backend is opened with.
+/// How to open a backend.
 struct backend_options {
   std::string device = "cpu";   ///< "cpu" | "cuda" | "cuda:N"
   int threads = 1;              ///< BLAS and oneDNN threads of this queue (CPU)
   std::uint64_t pool_bytes = 0; ///< how much freed memory the pool keeps; 0: all of it
   precision products = precision::fp32;
-  /// Hears of every operation and copy of a device that is not the host, once it has run; on any thread. Costs an event an
+  /// Called for every operation and copy of a device that is not the host, once it has run; on any thread. Costs an event per
   /// operation.
   std::function<void(const device_span&)> on_span = {};
 };
 
 /// Opens a queue on a device. On the CPU, OpenBLAS has one thread count in a process: that of the backend opened last. Throws
-/// device_error, with a reason a person can act on, where the device cannot be used.
+/// device_error, with a reason that a user can act on, where the device cannot be used.
 std::unique_ptr<backend> open_backend(const backend_options& options);
 
 /// One row of `troupe devices`.

@@ -9,7 +9,7 @@
 namespace troupe::kernels {
 
 /// Every block starts at a multiple of this and its capacity is padded to one; the padding is zeroed when the block is
-/// first made, so that whoever sends a few bytes past the end sends nothing private.
+/// first made, so that a message that includes a few bytes past the end leaks nothing.
 inline constexpr std::size_t alignment = 64;
 
 /// Shared handle of a block of memory; the block goes back to the pool it came from when its last handle dies, on

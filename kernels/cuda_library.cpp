@@ -19,7 +19,7 @@ void* load(const std::string& path) {
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-/// RTLD_NOW: a CUDA library that is missing is said here, not in the middle of a run.
+/// RTLD_NOW: a missing CUDA library is reported here, not in the middle of a run.
 void* load_or_say_why() {
   if (const char* named = std::getenv("TROUPE_CUDA_LIBRARY"); named && *named) {
     if (void* found = load(named))
@@ -57,7 +57,7 @@ F* symbol(void* library, const char* name) {
 } // namespace
 
 cuda_library load_cuda_library() {
-  void* library = load_or_say_why(); // again and again: the system counts, and loads once
+  void* library = load_or_say_why(); // at each call: the system counts references and loads it once
   const std::string build = symbol<const char*()>(library, cuda_library::build_symbol)();
   if (build != TROUPE_KERNELS_BUILD)
     throw device_error(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The CUDA backend as a library of its own, which a process loads when it first asks for a GPU and never unloads.
+// The CUDA backend as a separate library, which a process loads when it first asks for a GPU and never unloads.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace troupe::kernels {
 
-/// Its entry points, by the names under which the library has them (kernels/cuda/entry.cpp).
+/// Its entry points and their symbols (kernels/cuda/entry.cpp).
 struct cuda_library {
-  /// What was built: both sides must have the same, since C++ objects cross between them.
+  /// Identifies the build. Both sides must have the same, since C++ objects cross between them.
   static constexpr const char* build_symbol = "troupe_cuda_build";
   static constexpr const char* open_symbol = "troupe_cuda_open";
   static constexpr const char* list_symbol = "troupe_cuda_list";
@@ -18,8 +18,8 @@ struct cuda_library {
 
   backend* (*open)(const backend_options&); ///< throws device_error with the bare reason
   void (*list)(std::vector<device_info>&);  ///< appends a row each, or one that says why there is none
-  /// c = a b of square matrices in a device's memory by the bare vendor's library: seconds of one of `times`. For benchmarks,
-  /// which have no other work under way; waits. Null where there is none (the emulator).
+  /// c = a b of square matrices in a device's memory by the vendor's library alone. Returns the seconds of one of `times`
+  /// products. For benchmarks without other running work; waits. Null where there is no such library (the emulator).
   double (*bare_product)(const float* a, const float* b, float* c, std::int64_t size, precision arithmetic, int times);
 };
 

@@ -77,7 +77,7 @@ double bytes_moved(const operation& op) {
   return total;
 }
 
-void check(const operation& op) {
+void validate(const operation& op) {
   std::visit(own_promises{}, op);
   std::visit([](const auto& own) { check_operands(own); }, op);
 }

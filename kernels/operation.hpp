@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Everything that a backend computes, as values: what an operation means, which memory it reads and writes, and what it costs.
+// All operations of a backend, as values: their meaning, the memory that they read and write, and their cost.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,16 @@ enum class unary_op : std::uint8_t { relu, tanh, sigmoid, gelu, exp, log, sqrt, 
 enum class binary_op : std::uint8_t { add, subtract, multiply, divide };
 
 /// Geometry of a 2-d convolution or pooling over images (N, C, H, W); one stride and padding for both axes.
-/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width; what a stride leaves over is not looked at.
-/// Pooling: padding < kernel_h and kernel_w, for a window of padding alone has no maximum and no mean. Of a convolution such a
-/// window is 0 and the bias.
+/// Output height is (H + 2 padding - kernel_h) / stride + 1, likewise width; a rest smaller than a stride is ignored.
+/// Pooling: padding < kernel_h and kernel_w, since a window of padding alone has no maximum and no mean. In a convolution such
+/// a window gives 0 plus the bias.
 struct window2d {
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t kernel_h = 0, kernel_w = 0, stride = 1, padding = 0;
   std::int64_t out_h() const { return (h + 2 * padding - kernel_h) / stride + 1; }
   std::int64_t out_w() const { return (w + 2 * padding - kernel_w) / stride + 1; }
   std::int64_t pixels() const { return n * c * h * w; }
-  /// Elements of a result with so many channels.
+  /// Elements of a result with this many channels.
   std::int64_t outputs(std::int64_t channels) const { return n * channels * out_h() * out_w(); }
 };
 
@@ -456,7 +456,7 @@ struct soft_threshold {
   void outputs(auto each) const { each(y, count); }
 };
 
-/// The closed set: whatever computes visits it, so that an operation that one of them lacks does not compile.
+/// The closed set. Every implementation visits it, so a missing operation does not compile.
 using operation =
     std::variant<gemm, conv2d, conv2d_backward, fill, unary, unary_backward, binary, axpby, bias_activation, dropout, sum_rows,
                  sum, weighted_sum, all_finite, layernorm, layernorm_backward, max_pool, max_pool_backward, avg_pool,
@@ -485,12 +485,12 @@ void each_output(const operation& op, F each) {
 /// "gemm": a literal.
 const char* name_of(const operation& op);
 /// Floating-point operations. A multiply-add of a product counts two. Everything else counts one for each element of its first
-/// result: small beside the products, and nobody counts an exponential alike.
+/// result: small beside the products, and there is no agreed count for an exponential.
 double flops(const operation& op);
 /// Bytes that it reads and writes, each array once.
 double bytes_moved(const operation& op);
-/// What the caller promised: a broken promise is a TROUPE_ASSERT.
-void check(const operation& op);
+/// Asserts the caller's promises about shapes and pointers (TROUPE_ASSERT).
+void validate(const operation& op);
 
 class backend;
 

@@ -14,7 +14,7 @@ struct random_key {
   std::uint32_t stream = 0; ///< which consumer: a layer, say
   std::uint64_t step = 0;   ///< when, or which row of the data
 
-  /// The key of the layer so many streams after this one's, and of the row so many steps after it.
+  /// The keys `layer` streams and `row` steps after this one.
   constexpr random_key of_layer(std::uint32_t layer) const { return {seed, stream + layer, step}; }
   constexpr random_key of_row(std::uint64_t row) const { return {seed, stream, step + row}; }
   friend bool operator==(const random_key&, const random_key&) = default;

@@ -331,10 +331,10 @@ void compute(const bias_activation& op) {
 void compute(const dropout& op) {
   for (std::int64_t i = 0; i < op.rows; ++i)
     for (std::int64_t j = 0; j < op.columns; ++j) {
-      const std::int64_t at = i * op.columns + j;
+      const std::int64_t element = i * op.columns + j;
       const auto key = op.key->of_layer(op.layer).of_row(static_cast<std::uint64_t>(i));
       const bool keep = random_uniform(key, static_cast<std::uint64_t>(j)) >= op.rate;
-      op.y[at] = keep ? rounded(op.x[at] / (1 - static_cast<double>(op.rate))) : 0;
+      op.y[element] = keep ? rounded(op.x[element] / (1 - static_cast<double>(op.rate))) : 0;
     }
 }
 
@@ -485,7 +485,7 @@ void compute(const kernels::softmax_cross_entropy& op) {
 } // namespace
 
 void run(const operation& op) {
-  check(op);
+  validate(op);
   std::visit([](const auto& own) { compute(own); }, op);
 }
 

@@ -15,7 +15,7 @@ class reverse_pass {
 public:
   explicit reverse_pass(graph& g) : g_(g), grad_(g.values().size(), value_id::none), wanted_(g.values().size(), false) {
     for (const auto& n : g.nodes()) {
-      bool leads_to_parameter = std::holds_alternative<ops::parameter>(n.what);
+      bool leads_to_parameter = std::holds_alternative<ops::parameter>(n.op);
       for (auto in : n.inputs)
         leads_to_parameter = leads_to_parameter || wants(in);
       for (auto out : n.outputs)
@@ -25,7 +25,7 @@ public:
 
   void run(node_id root) {
     const auto loss = g_.at(root);
-    TROUPE_ASSERT(std::holds_alternative<ops::cross_entropy>(loss.what));
+    TROUPE_ASSERT(std::holds_alternative<ops::cross_entropy>(loss.op));
     accumulate(loss.inputs[0], loss.outputs[1]);
     for (auto id = static_cast<int>(root) - 1; id >= 0; --id) {
       // By value: rules append nodes, which moves the ones that are there.
@@ -36,7 +36,7 @@ public:
       in_ = n.inputs;
       out_ = n.outputs;
       g_.begin_layer(n.layer);
-      std::visit(*this, n.what);
+      std::visit(*this, n.op);
     }
   }
 
@@ -66,16 +66,16 @@ public:
 
   void operator()(const ops::unary& op) {
     using enum kernels::unary_op;
-    if (op.what == copy)
+    if (op.op == copy)
       accumulate(in_[0], dy_);
     else
-      accumulate(in_[0], make(ops::unary_backward{op.what}, {ops::saves_result(op.what) ? out_[0] : in_[0], dy_}));
+      accumulate(in_[0], make(ops::unary_backward{op.op}, {ops::saves_result(op.op) ? out_[0] : in_[0], dy_}));
   }
 
   void operator()(const ops::binary& op) {
     using enum kernels::binary_op;
     const auto a = in_[0], b = in_[1], y = out_[0];
-    switch (op.what) {
+    switch (op.op) {
     case add:
       accumulate(a, dy_);
       accumulate(b, dy_);
@@ -144,12 +144,12 @@ private:
   bool wants(value_id v) const { return wanted_[index(v)]; }
 
   /// The rules' own nodes fit by construction.
-  std::vector<value_id> make_all(ops::any what, std::vector<value_id> inputs) {
-    auto id = g_.add(std::move(what), std::move(inputs));
+  std::vector<value_id> make_all(ops::any op, std::vector<value_id> inputs) {
+    auto id = g_.add(std::move(op), std::move(inputs));
     TROUPE_ASSERT(id.has_value());
     return g_.at(*id).outputs;
   }
-  value_id make(ops::any what, std::vector<value_id> inputs) { return make_all(std::move(what), std::move(inputs))[0]; }
+  value_id make(ops::any op, std::vector<value_id> inputs) { return make_all(std::move(op), std::move(inputs))[0]; }
 
   void accumulate(value_id v, value_id gradient) {
     if (!wants(v))
@@ -176,13 +176,13 @@ std::vector<value_id> differentiate(graph& g, value_id loss, int slots) {
   std::set<value_id> taken;
   for (std::size_t id = 0; id < forward_nodes; ++id) {
     const auto n = g.nodes()[id];
-    const auto* parameter = std::get_if<ops::parameter>(&n.what);
+    const auto* parameter = std::get_if<ops::parameter>(&n.op);
     if (!parameter)
       continue;
     auto gradient = pass.gradient_of(n.outputs[0]);
     // A plan writes each gradient at a place of its own, so it can be neither a view nor another one's gradient.
     if (gradient != value_id::none
-        && (std::holds_alternative<ops::reshape>(g.producer(gradient).what) || !taken.insert(gradient).second))
+        && (std::holds_alternative<ops::reshape>(g.producer(gradient).op) || !taken.insert(gradient).second))
       gradient = *g.apply(ops::unary{kernels::unary_op::copy}, {gradient});
     gradients[static_cast<std::size_t>(parameter->slot)] = gradient;
   }

@@ -7,7 +7,7 @@
 namespace troupe {
 
 void throw_exception_from_error(const error& e, const boost::source_location&) {
-  throw std::runtime_error(e.what);
+  throw std::runtime_error(e.message);
 }
 
 } // namespace troupe

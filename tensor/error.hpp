@@ -17,10 +17,10 @@ enum class errc : int {
   io,            ///< the operating system refused (disk full, permission)
 };
 
-/// `what` says what was wrong, where (file, layer, byte), and what would be right.
+/// `message` says what was wrong, where (file, layer, byte), and what would be right.
 struct error {
   errc code;
-  std::string what;
+  std::string message;
   friend bool operator==(const error&, const error&) = default;
 };
 

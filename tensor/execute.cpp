@@ -6,7 +6,7 @@ namespace troupe {
 
 namespace {
 
-/// The operation of a node, none where nothing is to be computed.
+/// The operation of a node; none where there is nothing to compute.
 class lowering {
 public:
   lowering(const graph& g, const placement& places, const node& n, const bindings& bound)
@@ -38,14 +38,14 @@ public:
   }
 
   result operator()(const ops::unary& op) const {
-    return kernels::unary{.op = op.what, .x = x(0), .y = y(0), .count = count(out(0))};
+    return kernels::unary{.op = op.op, .x = x(0), .y = y(0), .count = count(out(0))};
   }
   result operator()(const ops::binary& op) const {
-    return kernels::binary{.op = op.what, .a = x(0), .b = x(1), .y = y(0), .count = count(out(0))};
+    return kernels::binary{.op = op.op, .a = x(0), .b = x(1), .y = y(0), .count = count(out(0))};
   }
   result operator()(const ops::unary_backward& op) const {
-    const bool from_result = ops::saves_result(op.what);
-    return kernels::unary_backward{.op = op.what,
+    const bool from_result = ops::saves_result(op.op);
+    return kernels::unary_backward{.op = op.op,
                                    .x = from_result ? nullptr : x(0),
                                    .y = from_result ? x(0) : nullptr,
                                    .dy = x(1),
@@ -139,7 +139,7 @@ private:
   const value& in(std::size_t i) const { return g_.at(n_.inputs[i]); }
   const value& out(std::size_t i) const { return g_.at(n_.outputs[i]); }
   std::int64_t count(const value& v) const { return v.elements(rows_); }
-  float* at(value_id v) const { return bound_.address(places_.of[static_cast<std::size_t>(v)]); }
+  float* at(value_id v) const { return bound_.address(places_.by_value[static_cast<std::size_t>(v)]); }
   const float* x(std::size_t i) const { return at(n_.inputs[i]); }
   float* y(std::size_t i) const { return at(n_.outputs[i]); }
   std::int32_t* integers(value_id v) const { return reinterpret_cast<std::int32_t*>(at(v)); }
@@ -164,28 +164,28 @@ private:
 
 } // namespace
 
-float* bindings::address(const place& at) const {
-  switch (at.where) {
+float* bindings::address(const place& p) const {
+  switch (p.where) {
   case region::nowhere:
     return nullptr;
   case region::workspace:
-    return workspace + at.offset;
+    return workspace + p.offset;
   case region::parameters:
-    return const_cast<float*>(parameters) + at.offset; // no instruction writes there
+    return const_cast<float*>(parameters) + p.offset; // no instruction writes there
   case region::gradients:
-    return gradients + at.offset;
+    return gradients + p.offset;
   case region::report:
-    return report + at.offset;
+    return report + p.offset;
   }
   return nullptr;
 }
 
 std::optional<kernels::operation> operation_of(const graph& g, const placement& places, const node& n, const bindings& bound) {
-  return std::visit(lowering{g, places, n, bound}, n.what);
+  return std::visit(lowering{g, places, n, bound}, n.op);
 }
 
 double flops(const graph& g, const placement& places, const node& n, std::int64_t rows) {
-  float anywhere = 0; // nobody reads the addresses, but whether a result is wanted is seen by them
+  float anywhere = 0; // only whether an address is null matters: it tells whether a result is wanted
   const auto op = operation_of(g, places, n, {&anywhere, &anywhere, &anywhere, &anywhere, rows, nullptr});
   return op ? kernels::flops(*op) : 0;
 }

@@ -20,7 +20,7 @@ struct bindings {
   std::int64_t rows = 0;
   const kernels::random_key* key = nullptr; ///< of the first layer and row; in the device's memory
 
-  float* address(const place& at) const;
+  float* address(const place& p) const;
 };
 
 /// What one instruction enqueues; none for inputs, parameters and views.

@@ -30,8 +30,8 @@ value like(const value& v) {
   return {v.dims, v.per_row, v.type, {}};
 }
 
-error misfit(std::string what) {
-  return {errc::bad_model, std::move(what)};
+error misfit(std::string message) {
+  return {errc::bad_model, std::move(message)};
 }
 
 /// One overload per op: from the inputs' shapes to the outputs', or why not.
@@ -184,19 +184,19 @@ std::string value::to_string() const {
   return text;
 }
 
-result<node_id> graph::add(ops::any what, std::vector<value_id> inputs) {
+result<node_id> graph::add(ops::any op, std::vector<value_id> inputs) {
   std::vector<value> in;
   for (auto id : inputs) {
     TROUPE_ASSERT(id >= value_id{0} && static_cast<std::size_t>(id) < values_.size());
     in.push_back(at(id));
   }
-  TROUPE_ASSERT(!in.empty() || std::holds_alternative<ops::input>(what) || std::holds_alternative<ops::parameter>(what));
-  auto out = std::visit(inference{std::move(in)}, what);
+  TROUPE_ASSERT(!in.empty() || std::holds_alternative<ops::input>(op) || std::holds_alternative<ops::parameter>(op));
+  auto out = std::visit(inference{std::move(in)}, op);
   if (!out)
-    return error{out.error().code, layer_.empty() ? out.error().what : layer_ + ": " + out.error().what};
+    return error{out.error().code, layer_.empty() ? out.error().message : layer_ + ": " + out.error().message};
 
   const auto id = static_cast<node_id>(nodes_.size());
-  node added{std::move(what), std::move(inputs), {}, layer_};
+  node added{std::move(op), std::move(inputs), {}, layer_};
   for (auto& v : *out) {
     v.producer = id;
     added.outputs.push_back(static_cast<value_id>(values_.size()));
@@ -206,8 +206,8 @@ result<node_id> graph::add(ops::any what, std::vector<value_id> inputs) {
   return id;
 }
 
-result<value_id> graph::apply(ops::any what, std::vector<value_id> inputs) {
-  auto id = add(std::move(what), std::move(inputs));
+result<value_id> graph::apply(ops::any op, std::vector<value_id> inputs) {
+  auto id = add(std::move(op), std::move(inputs));
   if (!id)
     return id.error();
   return output(*id);

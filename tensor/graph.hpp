@@ -9,7 +9,6 @@
 #include "tensor/error.hpp"
 #include "tensor/ops.hpp"
 #include "tensor/shape.hpp"
-#include "tensor/tensor.hpp"
 
 namespace troupe {
 
@@ -30,16 +29,16 @@ struct value {
   std::string to_string() const; ///< "(rows, 784)" or "(10, 784)"
 };
 
-/// One operation. `inputs` and `outputs` are as the op's comment in ops.hpp lists them; `layer` is who added it.
+/// One operation. `inputs` and `outputs` are as the op's comment in ops.hpp lists them; `layer` is the layer that added it.
 struct node {
-  ops::any what;
+  ops::any op;
   std::vector<value_id> inputs, outputs;
   std::string layer;
 };
 
 /// Nodes and values in the order of their making. Append-only; a copy is independent.
 ///
-/// Invariant: every node's inputs exist and fit it, because add() refuses what does not.
+/// Invariant: every node's inputs exist and fit it, because add() refuses others.
 class graph {
 public:
   /// Names the layer that the following nodes belong to, for messages: `layer 2 "linear 10"`.
@@ -47,9 +46,9 @@ public:
 
   /// Appends a node and infers the shapes of its results. Where the inputs do not fit: errc::bad_model, naming the layer
   /// and both shapes.
-  result<node_id> add(ops::any what, std::vector<value_id> inputs);
+  result<node_id> add(ops::any op, std::vector<value_id> inputs);
   /// The same, for the first result.
-  result<value_id> apply(ops::any what, std::vector<value_id> inputs);
+  result<value_id> apply(ops::any op, std::vector<value_id> inputs);
 
   const std::vector<node>& nodes() const { return nodes_; }
   const std::vector<value>& values() const { return values_; }

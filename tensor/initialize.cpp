@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// No training step has this number: what initial weights are drawn from, nothing else is.
+/// No training step has this number, so only initial weights are drawn with it.
 constexpr std::uint64_t before_the_first_step = std::numeric_limits<std::uint64_t>::max();
 
 } // namespace

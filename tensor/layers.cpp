@@ -53,7 +53,7 @@ struct layer_rules {
 
   graph& g() const { return b.graph_; }
   const shape& in() const { return b.graph_.at(b.last_).dims; }
-  error misfit(std::string what) const { return {errc::bad_model, std::move(what)}; }
+  error misfit(std::string message) const { return {errc::bad_model, std::move(message)}; }
 
   result<value_id> operator()(const linear& layer) const {
     if (in().rank() != 1)
@@ -127,8 +127,8 @@ result<void> builder::add(const any& layer, const std::string& name) {
   if (!y) {
     auto why = y.error();
     // The graph names the layer itself.
-    if (!why.what.starts_with(name))
-      why.what = name + ": " + why.what;
+    if (!why.message.starts_with(name))
+      why.message = name + ": " + why.message;
     return why;
   }
   if (layout_.floats() > most_floats)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers: what a job file's strings mean, and what each adds to a model's graph.
+// Layers: the meaning of a job file's strings, and their nodes in a model's graph.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct conv {
   std::int64_t stride = 1, padding = 0;
   friend bool operator==(const conv&, const conv&) = default;
 };
-/// Windows of size x size that do not overlap; what does not fill a window is left out.
+/// Windows of size x size that do not overlap; a rest that does not fill a window is left out.
 struct max_pool {
   std::int64_t size = 2;
   friend bool operator==(const max_pool&, const max_pool&) = default;

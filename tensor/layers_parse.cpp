@@ -157,8 +157,8 @@ private:
   }
   std::optional<std::int64_t> extent(std::int64_t least) { return parse_extent(take(), least); }
 
-  error wrong(std::string_view what, std::string_view right) const {
-    return {errc::bad_model, fmt::format("\"{}\" {}; write {}", text_, what, right)};
+  error wrong(std::string_view problem, std::string_view right) const {
+    return {errc::bad_model, fmt::format("\"{}\" {}; write {}", text_, problem, right)};
   }
 
   static constexpr std::string_view conv_example = R"("conv 32 3x3 relu stride 1 pad 1")";

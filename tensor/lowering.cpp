@@ -30,8 +30,8 @@ std::vector<bool> needed_nodes(const graph& g, const std::vector<value_id>& want
   return needed;
 }
 
-std::optional<kernels::activation> as_activation(kernels::unary_op what) {
-  switch (what) {
+std::optional<kernels::activation> as_activation(kernels::unary_op function) {
+  switch (function) {
   case kernels::unary_op::relu:
     return kernels::activation::relu;
   case kernels::unary_op::tanh:
@@ -53,10 +53,10 @@ public:
 
   std::vector<node> run() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (auto* product = std::get_if<ops::matmul>(&nodes_[i].what)) {
+      if (auto* product = std::get_if<ops::matmul>(&nodes_[i].op)) {
         take_bias(nodes_[i]);
         take_activation(nodes_[i], product->act, true);
-      } else if (auto* convolution = std::get_if<ops::conv2d>(&nodes_[i].what)) {
+      } else if (auto* convolution = std::get_if<ops::conv2d>(&nodes_[i].op)) {
         take_activation(nodes_[i], convolution->act, false);
       }
     }
@@ -82,8 +82,8 @@ private:
       return;
     const auto& follower = nodes_[followers[0]];
     // Only a parameter is certain to be there already.
-    if (!std::holds_alternative<ops::add_bias>(follower.what) || follower.inputs[0] != first.outputs[0]
-        || !std::holds_alternative<ops::parameter>(g_.producer(follower.inputs[1]).what))
+    if (!std::holds_alternative<ops::add_bias>(follower.op) || follower.inputs[0] != first.outputs[0]
+        || !std::holds_alternative<ops::parameter>(g_.producer(follower.inputs[1]).op))
       return;
     first.inputs.push_back(follower.inputs[1]);
     first.outputs = follower.outputs;
@@ -95,8 +95,8 @@ private:
     const auto followers = readers(argument);
     const bool argument_is_read = followers.size() > 1 || wanted_.contains(argument);
     for (auto i : followers) {
-      const auto* unary = std::get_if<ops::unary>(&nodes_[i].what);
-      const auto found = unary ? as_activation(unary->what) : std::nullopt;
+      const auto* unary = std::get_if<ops::unary>(&nodes_[i].op);
+      const auto found = unary ? as_activation(unary->op) : std::nullopt;
       if (!found || (!can_keep_argument && (argument_is_read || *found != kernels::activation::relu)))
         continue;
       act = *found;
@@ -155,8 +155,8 @@ std::vector<node> fuse_epilogues(const graph& g, std::vector<node> ordered, cons
 
 std::vector<node> without_dropout(const graph& g, std::vector<node> ordered) {
   for (auto& n : ordered)
-    if (std::holds_alternative<ops::dropout>(n.what))
-      n.what = ops::reshape{g.at(n.outputs[0]).dims};
+    if (std::holds_alternative<ops::dropout>(n.op))
+      n.op = ops::reshape{g.at(n.outputs[0]).dims};
   return ordered;
 }
 

@@ -35,7 +35,7 @@ result<model> model::build(const model_spec& spec, const shape& sample, int clas
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     auto layer = layers::parse(spec.layers[i]);
     if (!layer)
-      return error{layer.error().code, fmt::format("layer {}: {}", i + 1, layer.error().what)};
+      return error{layer.error().code, fmt::format("layer {}: {}", i + 1, layer.error().message)};
     if (auto ok = built.add(*layer, fmt::format("layer {} \"{}\"", i + 1, spec.layers[i])); !ok)
       return ok.error();
   }

@@ -10,7 +10,7 @@
 #include "tensor/graph.hpp"
 #include "tensor/layers.hpp"
 #include "tensor/layout.hpp"
-#include "tensor/tensor.hpp"
+#include "tensor/shape.hpp"
 
 namespace troupe {
 

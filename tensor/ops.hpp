@@ -8,7 +8,6 @@
 
 #include "kernels/backend.hpp"
 #include "tensor/shape.hpp"
-#include "tensor/tensor.hpp"
 
 namespace troupe::ops {
 
@@ -37,11 +36,11 @@ struct matmul {
 struct add_bias {};
 /// (x) -> y
 struct unary {
-  kernels::unary_op what{};
+  kernels::unary_op op{};
 };
 /// (a, b) of one shape -> y
 struct binary {
-  kernels::binary_op what{};
+  kernels::binary_op op{};
 };
 /// (x(rows, C, H, W), weight(K, C, kh, kw) [, bias(K)]) -> y(rows, K, OH, OW). `act` is filled in by the plan's fusion.
 struct conv2d {
@@ -76,7 +75,7 @@ struct cross_entropy {};
 
 /// (saved, dy) -> dx; `saved` is y or x, see saves_result.
 struct unary_backward {
-  kernels::unary_op what{};
+  kernels::unary_op op{};
 };
 /// (x(rows, n)) -> y(n)
 struct sum_rows {};
@@ -102,9 +101,9 @@ using any = std::variant<input, parameter, matmul, add_bias, unary, binary, conv
                          layernorm_backward>;
 
 /// Whether the backward of an elementwise function reads its result (relu, tanh, sigmoid) or its argument.
-constexpr bool saves_result(kernels::unary_op what) {
+constexpr bool saves_result(kernels::unary_op function) {
   using enum kernels::unary_op;
-  return what == relu || what == tanh || what == sigmoid;
+  return function == relu || function == tanh || function == sigmoid;
 }
 
 } // namespace troupe::ops

@@ -22,11 +22,11 @@ std::size_t bytes_of_floats(std::int64_t floats) {
 } // namespace
 
 /// A sentence begins with the key that it is about.
-result<void> check(const optimizer_spec& spec) {
+result<void> validate(const optimizer_spec& spec) {
   std::string wrong;
-  const auto refuse = [&wrong](bool fits, const char* what, const auto&... values) {
+  const auto refuse = [&wrong](bool fits, const char* message, const auto&... values) {
     if (!fits && wrong.empty())
-      wrong = fmt::format(fmt::runtime(what), values...);
+      wrong = fmt::format(fmt::runtime(message), values...);
   };
   const bool sgd = spec.name == "sgd", cosine = spec.schedule == "cosine";
   const auto below_one = [](double rate) { return rate >= 0 && rate < 1; };
@@ -59,7 +59,7 @@ result<void> check(const optimizer_spec& spec) {
 optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count)
     : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of_floats(optimizer_scalar_count))),
       copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
-  TROUPE_ASSERT(check(spec).has_value());
+  TROUPE_ASSERT(validate(spec).has_value());
   if (spec.name == "adamw" || spec.momentum != 0)
     velocity_ = queue.allocate(bytes_of_floats(count));
   if (spec.name == "adamw")
@@ -83,15 +83,15 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
   moved_.assign(terms.begin(), terms.end());
   for (auto& term : moved_)
     term.data += begin;
-  auto at = [begin](const kernels::buffer& state) { return state ? state.as<float>() + begin : nullptr; };
+  auto range_of = [begin](const kernels::buffer& state) { return state ? state.as<float>() + begin : nullptr; };
   const auto weight_decay = static_cast<float>(spec_.weight_decay);
   if (spec_.name == "adamw")
     queue_.enqueue(kernels::adamw{.count = end - begin,
                                   .terms = moved_,
                                   .p = p + begin,
                                   .p_out = p_out + begin,
-                                  .m = at(velocity_),
-                                  .v = at(second_),
+                                  .m = range_of(velocity_),
+                                  .v = range_of(second_),
                                   .step_scalars = scalars_.as<float>(),
                                   .beta1 = static_cast<float>(spec_.beta1),
                                   .beta2 = static_cast<float>(spec_.beta2),
@@ -102,7 +102,7 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
                                 .terms = moved_,
                                 .p = p + begin,
                                 .p_out = p_out + begin,
-                                .velocity = at(velocity_),
+                                .velocity = range_of(velocity_),
                                 .step_scalars = scalars_.as<float>(),
                                 .momentum = static_cast<float>(spec_.momentum),
                                 .weight_decay = weight_decay,

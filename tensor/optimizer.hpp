@@ -34,22 +34,22 @@ struct optimizer_spec {
 /// lr to lr * workers (with scale_with_workers) or from 0 to lr over `warmup_epochs`, then the schedule runs.
 double learning_rate(const optimizer_spec& spec, double epochs, int workers);
 
-/// Refuses what no training can run with: an unknown name, a value out of range (errc::bad_option).
-result<void> check(const optimizer_spec& spec);
+/// Refuses unusable options: an unknown name, a value out of range (errc::bad_option).
+result<void> validate(const optimizer_spec& spec);
 
 /// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe. Everything that was enqueued
 /// must have run before it is destroyed.
 class optimizer {
 public:
-  /// Zero state for `count` floats in the backend's memory. `spec` has passed check().
+  /// Zero state for `count` floats in the backend's memory. `spec` has passed validate().
   optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count);
 
   /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
-  /// However many steps are enqueued ahead of the device; what is enqueued further ahead than ever before takes a little pinned
-  /// memory, anything else nothing.
+  /// Any number of steps may be enqueued ahead of the device. Only running further ahead than ever before allocates a little
+  /// pinned memory.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
-  /// The same in pieces, so that what is done can be sent while the rest is computed: begins a step, then each range of
-  /// [0, count) once. Pointers are those of the whole; what was not named keeps its old state.
+  /// The same in pieces, so that finished ranges can be sent while the rest is computed: begins a step, then each range of
+  /// [0, count) once. Pointers address the whole arrays; ranges that are not named keep their old state.
   void begin_step(double lr);
   void apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end);
   /// State back to zero.

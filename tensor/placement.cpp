@@ -36,11 +36,11 @@ struct overwritable_inputs {
   }
 };
 
-/// Whether a backend takes a null pointer for result `output` when nobody reads it.
-bool may_be_absent(const ops::any& what, std::size_t output) {
-  if (std::holds_alternative<ops::conv2d_backward>(what))
+/// Whether a backend takes a null pointer for result `output` when it is never read.
+bool may_be_absent(const ops::any& op, std::size_t output) {
+  if (std::holds_alternative<ops::conv2d_backward>(op))
     return output != 1;
-  return std::holds_alternative<ops::cross_entropy>(what) && output != 0;
+  return std::holds_alternative<ops::cross_entropy>(op) && output != 0;
 }
 
 class placer {
@@ -48,7 +48,7 @@ public:
   placer(const graph& g, const std::vector<node>& program, const std::map<value_id, place>& fixed, std::int64_t max_rows)
       : g_(g), program_(program), fixed_(fixed), max_rows_(max_rows), last_read_(g.values().size(), never),
         block_of_(g.values().size(), no_block) {
-    result_.of.resize(g.values().size());
+    result_.by_value.resize(g.values().size());
   }
 
   placement run() {
@@ -59,7 +59,7 @@ public:
     pack();
     for (std::size_t v = 0; v < block_of_.size(); ++v)
       if (block_of_[v] != no_block)
-        result_.of[v] = {region::workspace, blocks_[block_of_[v]].offset};
+        result_.by_value[v] = {region::workspace, blocks_[block_of_[v]].offset};
     return std::move(result_);
   }
 
@@ -71,7 +71,7 @@ private:
   void find_last_reads() {
     for (int i = static_cast<int>(program_.size()) - 1; i >= 0; --i) {
       const auto& n = program_[static_cast<std::size_t>(i)];
-      const bool view = std::holds_alternative<ops::reshape>(n.what);
+      const bool view = std::holds_alternative<ops::reshape>(n.op);
       for (auto in : n.inputs)
         last_read_[index(in)] = std::max(last_read_[index(in)], view ? std::max(i, last_read_[index(n.outputs[0])]) : i);
     }
@@ -81,24 +81,24 @@ private:
     const auto& n = program_[static_cast<std::size_t>(i)];
     const auto v = n.outputs[output];
     if (auto hit = fixed_.find(v); hit != fixed_.end()) {
-      TROUPE_ASSERT(!std::holds_alternative<ops::reshape>(n.what));
-      result_.of[index(v)] = hit->second;
-    } else if (std::holds_alternative<ops::reshape>(n.what)) {
-      result_.of[index(v)] = result_.of[index(n.inputs[0])];
+      TROUPE_ASSERT(!std::holds_alternative<ops::reshape>(n.op));
+      result_.by_value[index(v)] = hit->second;
+    } else if (std::holds_alternative<ops::reshape>(n.op)) {
+      result_.by_value[index(v)] = result_.by_value[index(n.inputs[0])];
       block_of_[index(v)] = block_of_[index(n.inputs[0])];
-    } else if (last_read_[index(v)] == never && may_be_absent(n.what, output)) {
-      result_.of[index(v)] = {};
+    } else if (last_read_[index(v)] == never && may_be_absent(n.op, output)) {
+      result_.by_value[index(v)] = {};
     } else if (output == 0 && take_over(n, i, v)) {
       return;
     } else {
-      const int first = std::holds_alternative<ops::input>(n.what) ? before_all : i;
+      const int first = std::holds_alternative<ops::input>(n.op) ? before_all : i;
       block_of_[index(v)] = blocks_.size();
       blocks_.push_back({align_up(g_.at(v).elements(max_rows_)), 0, first, std::max(last_read_[index(v)], i)});
     }
   }
 
   bool take_over(const node& n, int i, value_id v) {
-    for (auto input : std::visit(overwritable_inputs{}, n.what)) {
+    for (auto input : std::visit(overwritable_inputs{}, n.op)) {
       const auto b = block_of_[index(n.inputs[input])];
       if (b == no_block || blocks_[b].last != i || blocks_[b].floats != align_up(g_.at(v).elements(max_rows_)))
         continue;

@@ -12,11 +12,11 @@ namespace troupe {
 
 /// What an address of a program is relative to.
 enum class region : std::uint8_t {
-  nowhere,    ///< nobody reads it: the backend gets a null pointer
+  nowhere,    ///< never read: the backend gets a null pointer
   workspace,  ///< the plan's own memory
   parameters, ///< step_args::parameters
   gradients,  ///< step_args::gradients
-  report,     ///< what is copied to the host at the end
+  report,     ///< copied to the host at the end
 };
 
 /// An address: elements (of 4 bytes) from the beginning of a region.
@@ -27,7 +27,7 @@ struct place {
 };
 
 struct placement {
-  std::vector<place> of; ///< per value of the graph
+  std::vector<place> by_value; ///< per value of the graph
   std::int64_t workspace_floats = 0;
 };
 

@@ -20,11 +20,11 @@ namespace {
 
 /// One instruction and the parameters whose gradients are complete with it.
 struct instruction {
-  node what;
+  node source;
   std::vector<int> completes;
 };
 
-/// What one kind of step runs.
+/// The instructions of one kind of step.
 struct program {
   graph g;
   std::vector<instruction> instructions;
@@ -38,10 +38,10 @@ struct recording {
   const program* source = nullptr;
   bindings bound;
   bool reports_gradients = false;
-  std::unique_ptr<kernels::program> what;
+  std::unique_ptr<kernels::program> recorded;
 };
 
-/// The report: what a step tells the host, in one array of 4-byte elements and one copy.
+/// The report of a step to the host, in one array of 4-byte elements and one copy.
 ///   loss(max_rows) | correct(max_rows) | finite(slots)
 struct report_layout {
   std::int64_t max_rows = 0, slots = 0;
@@ -69,7 +69,7 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
     }
   wanted.insert(wanted.end(), early.begin(), early.end());
   for (const auto& n : g.nodes())
-    if (const auto* parameter = std::get_if<ops::parameter>(&n.what))
+    if (const auto* parameter = std::get_if<ops::parameter>(&n.op))
       fixed[n.outputs[0]] = {region::parameters, source.layout().slots[static_cast<std::size_t>(parameter->slot)].offset};
 
   auto nodes = order_nodes(g, wanted, early);
@@ -81,7 +81,7 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
   std::vector<instruction> instructions;
   bool draws = false;
   for (auto& n : nodes) {
-    draws = draws || std::holds_alternative<ops::dropout>(n.what);
+    draws = draws || std::holds_alternative<ops::dropout>(n.op);
     std::vector<int> completes;
     for (auto v : n.outputs)
       if (auto hit = slot_of.find(v); hit != slot_of.end())
@@ -112,7 +112,7 @@ public:
 
     const auto& costed = opts.training ? training_ : evaluation_;
     for (const auto& i : costed.instructions)
-      cost_.flops_per_row += flops(costed.g, costed.places, i.what, opts.max_rows) / static_cast<double>(opts.max_rows);
+      cost_.flops_per_row += flops(costed.g, costed.places, i.source, opts.max_rows) / static_cast<double>(opts.max_rows);
     for (const auto& slot : layout_.slots)
       cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
     cost_.workspace_bytes = static_cast<std::int64_t>(bytes_of(workspace_floats));
@@ -147,7 +147,7 @@ private:
                     e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
   }
 
-  /// What backward never writes: the gaps between slots, and parameters that the loss does not depend on.
+  /// Finds the memory that backward never writes: gaps between slots, and parameters that the loss does not depend on.
   void find_gaps(const std::vector<value_id>& gradients) {
     std::int64_t written = 0;
     for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
@@ -163,16 +163,16 @@ private:
       gaps_.push_back({written, layout_.floats()});
   }
 
-  /// What changes with every step is set or copied here; the rest is the same work on the same addresses again.
+  /// Sets or copies what changes with every step; the rest is the same work on the same addresses.
   void enqueue(const program& p, const step_args& args) {
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
     training_step_ = &p == &training_;
     bound_ = {workspace_.as<float>(),     args.parameters, args.gradients,
               report_device_.as<float>(), args.rows,       key_device_.as<kernels::random_key>()};
-    const auto bring = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
-    (queue_.*bring)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
-    (queue_.*bring)(address(p, p.labels), args.labels, bytes_of(args.rows));
+    const auto copy_in = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
+    (queue_.*copy_in)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
+    (queue_.*copy_in)(address(p, p.labels), args.labels, bytes_of(args.rows));
     if (p.draws) {
       *key_host_.as<kernels::random_key>() = args.key;
       queue_.copy_from_host(key_device_.data(), key_host_.data(), sizeof(kernels::random_key));
@@ -190,13 +190,13 @@ private:
     };
     auto found = std::ranges::find_if(recordings_, fits);
     if (found != recordings_.end())
-      return *found->what;
+      return *found->recorded;
     // Double-buffered parameters and gradients, a full and a short batch, training and evaluation.
     constexpr std::size_t most_recordings = 16;
     if (recordings_.size() == most_recordings)
       recordings_.erase(recordings_.begin());
     recordings_.push_back({&p, bound_, bool(args_.gradient_ready), queue_.capture([this, &p] { run(p); })});
-    return *recordings_.back().what;
+    return *recordings_.back().recorded;
   }
 
   void run(const program& p) {
@@ -209,7 +209,7 @@ private:
         complete(slot);
     }
     for (const auto& i : p.instructions) {
-      if (const auto op = operation_of(p.g, p.places, i.what, bound_))
+      if (const auto op = operation_of(p.g, p.places, i.source, bound_))
         queue_.enqueue(*op);
       for (auto slot : i.completes)
         complete(slot);
@@ -217,8 +217,8 @@ private:
     queue_.copy_to_host(report_host_.data(), report_device_.data(), bytes_of(report_.elements()));
     queue_.notify([this, rest = unreported_] {
       report(rest);
-      // Whoever hears `done` may enqueue the next step, on another thread, before the call has returned: it must not find
-      // these arguments in its way. What the callbacks hold is let go with them.
+      // The receiver of `done` may enqueue the next step on another thread before the call has returned, so these arguments are
+      // moved out first. That also releases what their callbacks hold.
       const auto args = std::exchange(args_, {});
       read_report(args.rows);
       if (args.done)
@@ -262,7 +262,7 @@ private:
     outcome_.finite = outcome_.finite && std::all_of(finite, finite + report_.slots, [](auto flag) { return flag == 1; });
   }
 
-  float* address(const program& p, value_id v) const { return bound_.address(p.places.of[static_cast<std::size_t>(v)]); }
+  float* address(const program& p, value_id v) const { return bound_.address(p.places.by_value[static_cast<std::size_t>(v)]); }
 
   kernels::backend& queue_;
   options opts_;
@@ -278,7 +278,7 @@ private:
   plan_cost cost_;
   std::vector<recording> recordings_; ///< oldest first
 
-  // of the step that is under way
+  // of the running step
   step_args args_;
   bindings bound_;
   bool training_step_ = false;

@@ -10,19 +10,19 @@
 #include "kernels/backend.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/model.hpp"
-#include "tensor/tensor.hpp"
+#include "tensor/shape.hpp"
 
 namespace troupe {
 
-/// What one training step computes with. All pointers are in the backend's memory but, unless `staged`, `x` and `labels`, which
-/// are host memory from allocate_host. Everything must stay alive until `done` has been called.
+/// The arguments of one training step. All pointers are in the backend's memory. Only `x` and `labels`, unless `staged`, are host
+/// memory from allocate_host. Everything must stay alive until `done` has been called.
 struct step_args {
   const float* parameters = nullptr;    ///< flat, layout.floats()
   float* gradients = nullptr;           ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
   const float* x = nullptr;             ///< (rows, sample)
   const std::int32_t* labels = nullptr; ///< (rows)
   std::int64_t rows = 0;                ///< 1..max_rows
-  bool staged = false;                  ///< x and labels are in the backend's memory already: brought while the last step ran
+  bool staged = false;                  ///< x and labels are in the backend's memory already, uploaded while the last step ran
   kernels::random_key key = {};         ///< of dropout: the seed; as step the first row's place (see `batch`)
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending
   /// may begin.
@@ -31,7 +31,7 @@ struct step_args {
   std::function<void()> done = {};
 };
 
-/// What a step yields, on the host.
+/// The results of a step, on the host.
 struct step_outcome {
   double loss_sum = 0; ///< summed over the rows
   std::int64_t rows = 0;
@@ -39,7 +39,7 @@ struct step_outcome {
   bool finite = true;       ///< every gradient element (training) or the loss (evaluation) is finite
 };
 
-/// What a plan costs, from its shapes alone.
+/// The cost of a plan, from its shapes alone.
 struct plan_cost {
   double flops_per_row = 0; ///< multiply-adds count two; forward and backward
   std::int64_t parameter_bytes = 0;
@@ -56,7 +56,7 @@ public:
     bool training = true; ///< false: forward and loss only, no dropout
     /// Record what a step enqueues and replay it whenever rows, parameters and gradients are the same again (a CUDA graph).
     bool capture = false;
-    /// Gradients are reported once so many bytes of them are complete, and the rest with `done`: a device halts at each report.
+    /// Gradients are reported once this many bytes of them are complete, and the rest with `done`: a device halts at each report.
     /// 0: each at once.
     std::int64_t report_bytes = 0;
   };

@@ -194,7 +194,7 @@ public:
   std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
 
 private:
-  error refuse(std::string what) const { return {errc::bad_weights, fmt::format("{}: {}", path_, what)}; }
+  error refuse(std::string message) const { return {errc::bad_weights, fmt::format("{}: {}", path_, message)}; }
 
   result<void> read_header(std::uint64_t file_bytes) {
     std::uint64_t length = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shapes: lists of extents, outermost first.
+// Shapes: lists of extents, outermost first; the types of elements.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <vector>
 
 namespace troupe {
+
+enum class dtype : std::uint8_t { f32, i32 };
 
 /// Extents, outermost first; images are (N, C, H, W), matrices (rows, columns). A rank-0 shape has one element.
 class shape {

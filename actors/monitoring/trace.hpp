@@ -32,7 +32,7 @@ enum class span_kind : std::uint8_t {
   hold,     ///< coordinator: training time stands still; args: version
   evaluate, ///< evaluator: of a version, from its parameters to the report; args: version
   load,     ///< a worker's loader: a batch is gathered; args: samples
-  // of a role's device, each with a name of its own ("gemm", "fetch"); args: bytes, of a copy
+  // of a role's device, each with a name of its own ("gemm", "download"); args: bytes, of a copy
   kernel,
   to_host,
   to_device,

@@ -23,7 +23,7 @@ data_loaded load(job_life of, const job& what, const extensions& added) {
   try {
     auto loaded = load_data(what, added);
     if (!loaded)
-      return {of, {}, loaded.error().what};
+      return {of, {}, loaded.error().message};
     const bool shared = what.cluster.nodes > 1 && what.own_data.name.empty(); // nodes that train together read the same
     return {of, *loaded, {}, shared ? look_at_data(what.data) : std::vector<file_probe>{}};
   } catch (const std::exception& e) {

@@ -71,7 +71,7 @@ kernels::buffer node_job::first_parameters(kernels::backend& queue) const {
   if (what_.init.empty())
     initialize_parameters(net_->layout(), what_.seed, flat.as<float>());
   else if (auto read = load_safetensors(what_.init, net_->layout(), flat.as<float>()); !read)
-    throw std::runtime_error(read.error().what);
+    throw std::runtime_error(read.error().message);
   return flat;
 }
 
@@ -154,7 +154,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
   setup.seed = what_.seed;
   setup.batch = what_.data.batch;
   setup.data_size = data_.train->size();
-  setup.dealt = dealing_for(what_.data, static_cast<int>(index), static_cast<int>(what_.cluster.workers));
+  setup.dealt = assignment_for(what_.data, static_cast<int>(index), static_cast<int>(what_.cluster.workers));
   setup.net = net_;
   for (const auto& holder : tree_)
     if (holder.workers.contains(id))

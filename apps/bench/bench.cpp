@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe bench`: every figure beside what it is measured against.
+// `troupe bench`: every figure beside its baseline.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,11 +18,11 @@
 #include "apps/bench/inspect.hpp"
 #include "apps/bench/kernels.hpp"
 #include "apps/bench/lanes.hpp"
-#include "apps/bench/median.hpp"
 #include "apps/bench/step.hpp"
 #include "apps/bench/training.hpp"
 #include "apps/certs/authority.hpp"
 #include "apps/commands.hpp"
+#include "apps/median.hpp"
 #include "apps/report.hpp"
 #include "kernels/backend.hpp"
 
@@ -85,7 +85,7 @@ kernels::backend_options device_of(const bench_options& options) {
   return device;
 }
 
-/// All sides take turns, so that what else the machine does hits each.
+/// All sides take turns, so that other load on the machine hits each.
 result<step_row> measure_step(const bench_options& options, const std::string& model, std::int64_t batch,
                               caf::actor_system& system) {
   constexpr int rounds = 5;
@@ -156,10 +156,10 @@ std::string text_of_look(const actors::inspect_figures& looked) {
               fmt::format("{:.1f}", looked.steps_per_s), fmt::format("{:.2f} %", 100 * looked.overhead)}}));
 }
 
-/// `step`: one model. `actors`: those that a release is judged by; of the widest only on a GPU.
+/// `step`: one model. `actors`: those that a release is judged by; the widest only on a GPU.
 int bench_steps(const bench_options& options) {
   std::vector<std::pair<std::string, std::int64_t>> models{{options.model.empty() ? "mlp" : options.model, options.batch}};
-  if (options.what == "actors" && options.model.empty()) {
+  if (options.benchmark == "actors" && options.model.empty()) {
     models = {{"mlp", 128}, {"mlp", 4096}, {"mnist-cnn", 256}};
     if (options.backend != "cpu")
       models.emplace_back("wide", 4096);
@@ -168,7 +168,7 @@ int bench_steps(const bench_options& options) {
   }
   actors::init_message_types();
   std::optional<actors::inspect_figures> looked; // it forks: before any thread
-  if (options.what == "actors")
+  if (options.benchmark == "actors")
     looked = measure_inspection(options);
   actors::system_config config{{}};
   caf::actor_system system{config};
@@ -178,7 +178,7 @@ int bench_steps(const bench_options& options) {
   for (const auto& [model, batch] : models) {
     const auto row = measure_step(options, model, batch, system);
     if (!row)
-      return refuse({{{"troupe bench " + options.what, row.error().what}}});
+      return refuse({{{"troupe bench " + options.benchmark, row.error().message}}});
     all.push_back(row_json(*row, options));
     rows.push_back({row->model, fmt::format("{}", row->batch), fmt::format("{:.1f}", row->gflops),
                     fmt::format("{:.0f}", row->prepared), fmt::format("{:.0f}", row->direct), fmt::format("{:.0f}", row->actors),
@@ -198,7 +198,7 @@ int bench_steps(const bench_options& options) {
   return exit_done;
 }
 
-/// A lane, a bare socket and CAF's own messages side by side: each cell is a figure, the head says of what.
+/// A lane, a bare socket and CAF's own messages side by side: the header names the figure of each column.
 void print_lanes(const std::vector<actors::net::lane_row>& lanes, const std::vector<caf_row>& caf) {
   std::vector<std::vector<std::string>> rows{
       {"bytes", "lane GB/s", "bare GB/s", "ratio", "TLS GB/s", "CAF GB/s", "lane us", "bare us", "ratio", "TLS us", "CAF us"}};
@@ -270,10 +270,10 @@ int bench_lanes(const bench_options& options) {
 
 } // namespace
 
-int bench_command(const bench_options& options) try {
-  if (options.what == "kernels")
+int execute(const bench_options& options) try {
+  if (options.benchmark == "kernels")
     return bench_kernels(options);
-  if (options.what == "lanes")
+  if (options.benchmark == "lanes")
     return bench_lanes(options);
   return bench_steps(options);
 } catch (const kernels::device_error& e) {

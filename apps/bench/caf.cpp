@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CAF's own remote messages between two processes on loopback, to stand beside the lanes.
 #include "apps/bench/caf.hpp"
-#include "apps/bench/median.hpp"
+#include "apps/median.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Swallows, gives back, or says that everything before has come.
+/// Discards a payload, returns it, or confirms that all earlier ones have arrived.
 using peer_actor =
     caf::typed_actor<caf::result<void>(caf::put_atom, std::string), caf::result<std::string>(caf::get_atom, std::string),
                      caf::result<caf::ok_atom>(caf::ok_atom)>;
@@ -65,7 +65,7 @@ public:
     ::pause();
 }
 
-/// A child process that ends with the object.
+/// A child process that ends with this object.
 class peer_process {
 public:
   peer_process() {
@@ -101,7 +101,7 @@ double seconds_from(clock::time_point begin) {
   throw std::runtime_error(fmt::format("the benchmark's peer does not answer: {}", to_string(why)));
 }
 
-/// Seconds for `messages` one way; BASP keeps the order of a connection, so the answer to the last says that all have come.
+/// Seconds for `messages` one way; BASP keeps the order of a connection, so the answer to the last means that all have arrived.
 double one_way(caf::scoped_actor& self, const peer_actor& peer, const caf::message& payload, std::size_t messages) {
   const auto begin = clock::now();
   for (std::size_t i = 0; i < messages; ++i)

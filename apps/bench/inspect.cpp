@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cluster, its ballast and the clock.
+// Measures the cost of inspection.
 #include "apps/bench/inspect.hpp"
 
 #include <chrono>
@@ -24,7 +24,7 @@
 #include "actors/roles/activity.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
-#include "apps/bench/median.hpp"
+#include "apps/median.hpp"
 
 namespace troupe::actors {
 
@@ -40,7 +40,7 @@ double seconds_since(steady::time_point begin) {
   return std::chrono::duration<double>(steady::now() - begin).count();
 }
 
-/// Exists.
+/// An idle actor.
 class cell_state {
 public:
   static inline const char* name = "troupe.bench-cell";
@@ -77,8 +77,8 @@ private:
 
 /// A node: hears the coordinator's port, says that it has joined, hears how many actors to spawn, says how long that took. Lives
 /// until it is killed.
-void live(const channel& with, const std::string& node_name) {
-  const auto port = with.hear<std::uint16_t>();
+void live(const channel& coordinator, const std::string& node_name) {
+  const auto port = coordinator.hear<std::uint16_t>();
   system_config config{{.networked = true, .cluster_key = cluster_key}};
   caf::actor_system system{config};
   const node_control node = system.spawn<node_impl>(node_options{});
@@ -88,13 +88,13 @@ void live(const channel& with, const std::string& node_name) {
   caf::scoped_actor self{system};
   self->request(*cluster, patience, node_hello{node_name, version, static_cast<std::int32_t>(getpid())}, node_actor{node})
       .receive([](std::uint32_t) {}, [](const caf::error& e) { throw std::runtime_error(explain(e)); });
-  with.say(true);
-  const auto count = with.hear<std::uint64_t>();
+  coordinator.say(true);
+  const auto count = coordinator.hear<std::uint64_t>();
   std::vector<inspectable_actor> cells(count);
   const auto begin = steady::now();
   for (auto& cell : cells)
     cell = system.spawn<measured_impl<inspectable_actor, cell_state>>();
-  with.say(seconds_since(begin));
+  coordinator.say(seconds_since(begin));
   for (std::size_t i = 0; i < cells.size(); ++i)
     caf::anon_send(node, shown_actor{cells[i], fmt::format("cell {}-{}", node_name, i), "cell"});
   for (;;)
@@ -114,7 +114,7 @@ public:
     for (const auto& each : members_) {
       ::kill(each.process, SIGKILL);
       ::waitpid(each.process, nullptr, 0);
-      each.with.close();
+      each.conversation.close();
     }
   }
 
@@ -126,17 +126,17 @@ public:
   }
   void join(std::uint16_t port) const {
     for (const auto& each : members_)
-      each.with.say(port);
+      each.conversation.say(port);
     for (const auto& each : members_)
-      each.with.hear<bool>();
+      each.conversation.hear<bool>();
   }
   /// Actors a second, of all.
   double spawn(std::uint64_t each_spawns) const {
     for (const auto& each : members_)
-      each.with.say(each_spawns);
+      each.conversation.say(each_spawns);
     double longest = 0;
     for (const auto& each : members_)
-      longest = std::max(longest, each.with.hear<double>());
+      longest = std::max(longest, each.conversation.hear<double>());
     return static_cast<double>(each_spawns * members_.size()) / longest;
   }
 
@@ -144,7 +144,7 @@ private:
   struct member {
     std::string name;
     pid_t process;
-    channel with;
+    channel conversation;
   };
 
   void start(const std::string& name) {
@@ -172,7 +172,7 @@ private:
   std::vector<member> members_;
 };
 
-/// Whoever submits the job: what it is told is nobody's concern.
+/// The client that submits the job and ignores its messages.
 class deaf_state {
 public:
   static inline const char* name = "troupe.bench-client";
@@ -184,13 +184,13 @@ public:
 };
 
 job small_job(std::uint32_t nodes) {
-  job what;
-  what.name = "bench";
-  what.model.layers = {"flatten", "linear 256 relu", "linear 10"};
-  what.cluster = {.nodes = nodes + 1, .workers = nodes, .shards = 1};
-  what.evaluate.every_s = 3600;
-  what.stop.epochs = 1e6;
-  return what;
+  job small;
+  small.name = "bench";
+  small.model.layers = {"flatten", "linear 256 relu", "linear 10"};
+  small.cluster = {.nodes = nodes + 1, .workers = nodes, .shards = 1};
+  small.evaluate.every_s = 3600;
+  small.stop.epochs = 1e6;
+  return small;
 }
 
 /// A console, and the thread that looks while a turn lasts.
@@ -248,7 +248,7 @@ void measure_overhead(onlooker& console, const inspect_bench_options& options, i
       std::this_thread::sleep_for(10ms);
   std::vector<double> without, ratios;
   for (int turn = 0; turn < options.turns; ++turn) {
-    const bool first = turn % 2 == 0; // who comes first takes turns, too
+    const bool first = turn % 2 == 0; // the order alternates
     const auto one = console.turn(options.seconds, first), other = console.turn(options.seconds, !first);
     without.push_back(first ? other : one);
     ratios.push_back(first ? one / other : other / one);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What it costs to look at a cluster: many actors at once, and a job that is looked at.
+// The cost of inspecting a cluster: a snapshot of many actors, and the slowdown of a job.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct inspect_bench_options {
 struct inspect_figures {
   double spawn_per_s = 0;   ///< all nodes together
   std::uint64_t actors = 0; ///< that a snapshot shows
-  double snapshot_ms = 0;   ///< until a console has all of them
-  double steps_per_s = 0;   ///< of the job, where nobody looks
+  double snapshot_ms = 0;   ///< until a console has them all
+  double steps_per_s = 0;   ///< of the job without inspection
   double overhead = 0;      ///< share of them that is lost with a snapshot every second
 };
 
 /// A cluster of processes on loopback, a console connected to its coordinator as any other, first with a job of a worker on each
-/// node, then with actors that do nothing but exist. Figures are medians; with and without inspection takes turns. Forks: before
-/// any thread has started. init_message_types() has been called. Throws std::runtime_error.
+/// node, then with idle actors. Figures are medians; runs with and without inspection take turns. It forks, so call it before any
+/// thread has started, and after init_message_types(). Throws std::runtime_error.
 inspect_figures bench_inspection(const inspect_bench_options& options);
 
 } // namespace troupe::actors

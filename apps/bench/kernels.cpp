@@ -2,7 +2,7 @@
 // What `troupe bench kernels` measures.
 #include "apps/bench/kernels.hpp"
 
-#include "apps/bench/median.hpp"
+#include "apps/median.hpp"
 #include "kernels/cuda_library.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace troupe::kernels {
 namespace {
 
 using work = std::function<void()>;
-/// Seconds of one product of matrices of a size by the bare library, from so many; a and b are read, c is written.
+/// Seconds of one product of square matrices by the bare library, measured over `times`; a and b are read, c is written.
 using bare_product = std::function<double(const float* a, const float* b, float* c, std::int64_t size, int times)>;
 
 /// Times pieces of work against each other.
@@ -27,18 +27,13 @@ class stopwatch {
 public:
   stopwatch(backend& queue, const bench_options& options) : queue_(queue), options_(options) {}
 
-  /// Median seconds of one run of each. They take turns, so that what else the machine does hits both.
+  /// Median seconds of one run of each. They take turns, so that other load on the machine hits both.
   std::pair<double, double> compare(const work& ours, const work& reference) {
-    const recording our_runs = record(ours), reference_runs = record(reference);
-    std::vector<double> our_seconds, reference_seconds;
-    for (int round = 0; round < options_.rounds; ++round) {
-      our_seconds.push_back(seconds(our_runs));
-      reference_seconds.push_back(seconds(reference_runs));
-    }
-    return {median(our_seconds), median(reference_seconds)};
+    const recording reference_runs = record(reference);
+    return compare(ours, [&](int) { return seconds(reference_runs); });
   }
 
-  /// The same where the other side measures itself: `reference` returns the seconds of one run, from as many as it is given.
+  /// The same where the reference measures itself: it returns the seconds of one run, given how many to make.
   std::pair<double, double> compare(const work& ours, const std::function<double(int)>& reference) {
     const recording our_runs = record(ours);
     std::vector<double> our_seconds, reference_seconds;
@@ -50,7 +45,7 @@ public:
   }
 
 private:
-  /// Runs that a device has as one program: what the host takes to enqueue is not measured.
+  /// Runs recorded as one program, so that the host's time to enqueue them is not measured.
   struct recording {
     std::unique_ptr<program> runs;
     int times;
@@ -68,14 +63,14 @@ private:
   }
 
   /// Seconds of one run, from all of them.
-  double seconds(const recording& what) {
+  double seconds(const recording& recorded) {
     const auto begin = std::chrono::steady_clock::now();
-    queue_.replay(*what.runs);
+    queue_.replay(*recorded.runs);
     queue_.synchronize();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / what.times;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / recorded.times;
   }
 
-  /// How many runs fill a round. The first run, which prepares what is kept, is not timed.
+  /// How many runs fill a round. The first run, which fills caches, is not timed.
   int repeats(const work& f) {
     f();
     queue_.synchronize();
@@ -90,7 +85,7 @@ private:
   const bench_options& options_;
 };
 
-/// The rows, one kind a method.
+/// The rows; one method for each kind.
 class kernel_bench {
 public:
   kernel_bench(backend& queue, const bench_options& options) : queue_(queue), options_(options), watch_(queue, options) {
@@ -106,9 +101,7 @@ public:
     return std::move(rows_);
   }
 
-private:
-public:
-  /// Products of square matrices, against what measures the bare library: (a, b, c, size, times) -> seconds.
+  /// Products of square matrices, against the bare library.
   std::vector<kernel_row> products(const std::string& arithmetic, const bare_product& bare) {
     for (const auto size : options_.sizes) {
       const auto a = floats(size * size), b = floats(size * size), c = floats(size * size);
@@ -208,7 +201,7 @@ private:
                 [&] { blas(), blas(); });
   }
 
-  /// A row of something that moves more than it computes, against a copy.
+  /// A memory-bound row, against a copy.
   void move_row(std::string name, const operation& op) {
     const auto bytes = static_cast<std::size_t>(elements_) * sizeof(float);
     const auto [seconds, copy] =

@@ -23,7 +23,7 @@
 
 #include "actors/net/lane.hpp"
 #include "actors/sockets/socket_options.hpp"
-#include "apps/bench/median.hpp"
+#include "apps/median.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {
@@ -33,7 +33,7 @@ namespace wire = protocols::wire;
 
 constexpr std::size_t partition_bytes = 4U << 20U;
 
-/// Over what a trial goes.
+/// The transport of a trial.
 enum class way : std::uint8_t { bare, lane, tls };
 
 /// What both processes do next: `messages` of `bytes` bytes each, one way or there and back.
@@ -144,7 +144,7 @@ public:
 
   void on_up(node_id) override { set(up_); }
   void on_down(node_id, const std::string&) override {
-    if (!answers)
+    if (!is_peer)
       set(done_);
   }
   kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {
@@ -156,7 +156,7 @@ public:
     ++parts_come_;
     const bool message_complete = parts_come_ % trial_.parts() == 0;
     const bool all = parts_come_ == trial_.parts() * trial_.messages;
-    if (trial_.echo && message_complete && (answers || !all))
+    if (trial_.echo && message_complete && (is_peer || !all))
       send_message();
     else if (trial_.echo && all)
       set(done_);
@@ -166,7 +166,7 @@ public:
 
   std::unique_ptr<lane_hub> hub;
   node_id other;
-  bool answers = false; ///< the forked peer
+  bool is_peer = false; ///< the forked peer
 
 private:
   void set(bool& flag) {
@@ -177,7 +177,7 @@ private:
 
   const kernels::buffer memory_;
   trial trial_;
-  std::size_t parts_come_ = 0; // on the hub's thread, but for `begin`, when nothing is under way
+  std::size_t parts_come_ = 0; // used on the hub's thread, except by `begin`, when nothing is under way
   std::mutex mutex_;
   std::condition_variable changed_;
   bool up_ = false, done_ = false;
@@ -187,7 +187,7 @@ std::shared_ptr<lane_end> open_end(std::uint32_t id, const kernels::buffer& memo
                                    const security& files) {
   auto end = std::make_shared<lane_end>(memory);
   end->other = node_id{1 - id};
-  end->answers = id == 1;
+  end->is_peer = id == 1;
   lane_options options;
   options.self = node_id{id};
   options.congestion = congestion;
@@ -203,8 +203,8 @@ public:
       : plain_(open_end(id, memory, options.congestion, {})),
         tls_(options.files.enabled() ? open_end(id, memory, options.congestion, options.files) : nullptr) {}
 
-  lane_end& of(const trial& next) const { return next.over == way::tls ? *tls_ : *plain_; }
-  /// Both ports; 0 for a lane that there is not.
+  lane_end& end_for(const trial& next) const { return next.over == way::tls ? *tls_ : *plain_; }
+  /// Both ports; 0 for a missing lane.
   std::array<std::uint16_t, 2> ports() const { return {plain_->hub->port(), tls_ ? tls_->hub->port() : std::uint16_t{0}}; }
   void connect(const std::array<std::uint16_t, 2>& ports) const {
     for (std::size_t i = 0; i < ports.size(); ++i)
@@ -225,7 +225,7 @@ private:
 
 // -- the two processes
 
-/// The forked one: answers until the other end of `control` closes.
+/// The forked process: answers until the other end of `control` closes.
 [[noreturn]] void answer(const bare_socket& control, const bare_socket& bare, std::size_t most,
                          const lane_bench_options& options) try {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -234,7 +234,7 @@ private:
   const auto ports = lanes.ports();
   control.write(ports.data(), sizeof ports);
   for (trial next; control.read(&next, sizeof next);) {
-    lanes.of(next).begin(next);
+    lanes.end_for(next).begin(next);
     control.write("r", 1);
     for (std::size_t i = 0; next.over == way::bare && i < next.messages; ++i) {
       bare.read(memory.data(), next.bytes);
@@ -308,7 +308,7 @@ std::vector<lane_row> bench_lanes(const lane_bench_options& options) {
           for (std::size_t over = 0; over < ways; ++over) {
             const trial next{bytes, echo ? std::min<std::size_t>(messages / 2 + 1, 2'000) : messages, echo,
                              static_cast<way>(over)};
-            const double took = measure(next, control, bare, lanes.of(next), memory);
+            const double took = measure(next, control, bare, lanes.end_for(next), memory);
             const auto count = static_cast<double>(next.messages);
             if (i > 0) // the first warms up
               (echo ? rtt_us : gbps)[over].push_back(echo ? took / count * 1e6 : static_cast<double>(bytes) * count / took / 1e9);

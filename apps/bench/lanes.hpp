@@ -27,7 +27,7 @@ struct lane_bench_options {
 };
 
 /// Forks the peer, so call it before the first thread starts. Lanes and bare sockets take turns, both with TCP_NODELAY and
-/// with buffers that are touched beforehand and used again. Throws std::system_error when a socket cannot be had.
+/// with buffers that are touched beforehand and used again. Throws std::system_error when a socket cannot be opened.
 std::vector<lane_row> bench_lanes(const lane_bench_options& options);
 
 } // namespace troupe::actors::net

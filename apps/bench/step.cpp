@@ -23,7 +23,7 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 
-/// Stands in for the coordinator: hands what it is told to whoever measures.
+/// Stands in for the coordinator: forwards its messages to the measuring thread.
 class listener_state {
 public:
   static inline const char* name = "troupe.bench-listener";
@@ -156,14 +156,14 @@ private:
 
 result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, const kernels::backend_options& device,
                                                      const std::string& model_name, std::int64_t batch) {
-  auto what = find_bench_model(model_name);
-  if (!what)
-    return what.error();
-  auto net = model::build(what->spec, what->sample, what->classes);
+  auto entry = find_bench_model(model_name);
+  if (!entry)
+    return entry.error();
+  auto net = model::build(entry->spec, entry->sample, entry->classes);
   if (!net)
     return net.error();
   return std::unique_ptr<step_bench>{
-      new actor_step_bench(system, device, std::move(*net), bench_data(*what), batch > 0 ? batch : what->batch)};
+      new actor_step_bench(system, device, std::move(*net), bench_data(*entry), batch > 0 ? batch : entry->batch)};
 }
 
 } // namespace troupe::actors

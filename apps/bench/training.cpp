@@ -39,10 +39,10 @@ labelled_images random_images(const shape& sample, int classes, std::int64_t cou
 
 class bare_loop final : public direct_step_bench {
 public:
-  bare_loop(kernels::backend& queue, const bench_model& what, model source, std::int64_t batch_rows, bool prepared)
+  bare_loop(kernels::backend& queue, const bench_model& entry, model source, std::int64_t batch_rows, bool prepared)
       : queue_(queue), rows_(batch_rows), source_(std::move(source)),
         plan_(plan::compile(source_, queue, {.max_rows = batch_rows, .capture = !queue.on_host()}).value()),
-        optimizer_({.lr = 0.05, .momentum = 0.9}, queue, source_.layout().floats()), data_(bench_data(what)),
+        optimizer_({.lr = 0.05, .momentum = 0.9}, queue, source_.layout().floats()), data_(bench_data(entry)),
         loader_(data_.train, seed, [&queue](std::size_t bytes) { return queue.allocate_host(bytes); }) {
     const auto bytes = static_cast<std::size_t>(source_.layout().floats()) * sizeof(float);
     parameters_ = queue.allocate(bytes);
@@ -92,8 +92,8 @@ private:
     kernels::buffer x, labels;
   };
 
-  /// Brings the next minibatch, while the device computes; into the place of the last but one, which has been used.
-  void bring() {
+  /// Uploads the next minibatch while the device computes, into the place of the last but one, which has been used.
+  void prefetch() {
     std::swap(now_, next_);
     next_.host = next_batch();
     if (queue_.on_host())
@@ -101,13 +101,13 @@ private:
     for (auto [device, host] : {std::pair{&next_.x, &next_.host.x}, {&next_.labels, &next_.host.labels}}) {
       if (device->bytes() < host->bytes())
         *device = queue_.allocate(host->bytes());
-      queue_.stage(device->data(), host->data(), host->bytes());
+      queue_.upload(device->data(), host->data(), host->bytes());
     }
   }
 
   void step() {
     if (!next_.host.x)
-      bring();
+      prefetch();
     const bool staged = !queue_.on_host();
     const auto rows = next_.host.rows;
     plan_->enqueue_step({.parameters = parameters_.as<float>(),
@@ -118,7 +118,7 @@ private:
                          .staged = staged});
     const kernels::term gradient{gradients_.as<float>(), 1};
     optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
-    bring();
+    prefetch();
     queue_.synchronize();
     trained_ += rows;
   }
@@ -169,16 +169,16 @@ data_pair bench_data(const bench_model& m) {
 }
 
 result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::backend& queue, const options& opts) {
-  auto what = find_bench_model(opts.model);
-  if (!what)
-    return what.error();
-  const auto rows = opts.batch == 0 ? what->batch : opts.batch;
+  auto entry = find_bench_model(opts.model);
+  if (!entry)
+    return entry.error();
+  const auto rows = opts.batch == 0 ? entry->batch : opts.batch;
   if (rows < 1)
     return error{errc::bad_option, fmt::format("a benchmark needs a batch from 1 on, got {}", rows)};
-  auto source = model::build(what->spec, what->sample, what->classes);
+  auto source = model::build(entry->spec, entry->sample, entry->classes);
   if (!source)
     return source.error();
-  return std::unique_ptr<direct_step_bench>(std::make_unique<bare_loop>(queue, *what, std::move(*source), rows, opts.prepared));
+  return std::unique_ptr<direct_step_bench>(std::make_unique<bare_loop>(queue, *entry, std::move(*source), rows, opts.prepared));
 }
 
 } // namespace troupe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a training step costs when nothing but the plan and the optimizer runs: the bare loop that actors are compared with.
+// The cost of a training step with only the plan and the optimizer: the bare loop that actors are compared with.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ public:
   virtual std::int64_t batch() const = 0;
   /// Of the plan; multiply-adds count two.
   virtual double flops_per_sample() const = 0;
-  /// Trains for about so long, at least one step, and returns samples a second.
+  /// Trains for about this many seconds, at least one step, and returns samples a second.
   virtual double measure(double seconds) = 0;
 };
 

@@ -27,20 +27,20 @@ using extension_ptr = std::unique_ptr<X509_EXTENSION, freed_by<X509_EXTENSION_fr
 using number_ptr = std::unique_ptr<BIGNUM, freed_by<BN_free>>;
 
 constexpr std::time_t day_s = 24 * 60 * 60;
-// Clocks of hosts differ: a certificate begins earlier than it was made.
+// Clocks of hosts differ, so a certificate is valid from a little before it was made.
 constexpr std::time_t head_start_s = 60 * 60;
-// 2026-01-01: before this program was written, so a clock that says less was never set.
+// 2026-01-01: this program is newer, so an earlier clock was never set.
 constexpr std::time_t earliest_now = 1767225600;
 constexpr mode_t for_everybody = 0644, for_the_owner = 0600;
 
-/// Who signs whom, with what extensions.
+/// Name, validity and extensions of a certificate to be signed.
 struct template_of {
   std::string name;
   std::time_t from = 0, until = 0;
   std::vector<std::pair<int, std::string>> extensions;
 };
 
-/// What OpenSSL refused; only memory or its random source can make it.
+/// An error of OpenSSL, which only a lack of memory or of randomness can cause.
 certificate_error failed(const char* step) {
   const std::string why =
       ERR_reason_error_string(ERR_peek_last_error()) != nullptr ? ERR_reason_error_string(ERR_peek_last_error()) : "?";
@@ -56,21 +56,21 @@ bool extend(X509* made, X509* signer, int nid, const std::string& value) {
 }
 
 /// `signer` is null for one that signs itself.
-certified<x509_ptr> sign(const template_of& what, EVP_PKEY* key, X509* signer, EVP_PKEY* signing_key) {
+certified<x509_ptr> sign(const template_of& contents, EVP_PKEY* key, X509* signer, EVP_PKEY* signing_key) {
   x509_ptr made(X509_new());
   const number_ptr serial(BN_new());
   X509_NAME* const subject = X509_get_subject_name(made.get());
-  const auto* const name = reinterpret_cast<const unsigned char*>(what.name.c_str());
+  const auto* const name = reinterpret_cast<const unsigned char*>(contents.name.c_str());
   const bool filled = X509_set_version(made.get(), 2) == 1 && BN_rand(serial.get(), 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1
                       && BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(made.get())) != nullptr
-                      && ASN1_TIME_set(X509_getm_notBefore(made.get()), what.from) != nullptr
-                      && ASN1_TIME_set(X509_getm_notAfter(made.get()), what.until) != nullptr
+                      && ASN1_TIME_set(X509_getm_notBefore(made.get()), contents.from) != nullptr
+                      && ASN1_TIME_set(X509_getm_notAfter(made.get()), contents.until) != nullptr
                       && X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, name, -1, -1, 0) == 1
                       && X509_set_issuer_name(made.get(), signer != nullptr ? X509_get_subject_name(signer) : subject) == 1
                       && X509_set_pubkey(made.get(), key) == 1;
   if (!filled)
     return failed("fill a certificate");
-  for (const auto& [nid, value] : what.extensions)
+  for (const auto& [nid, value] : contents.extensions)
     if (!extend(made.get(), signer != nullptr ? signer : made.get(), nid, value))
       return failed("extend a certificate");
   if (X509_sign(made.get(), signing_key, EVP_sha256()) == 0)
@@ -99,7 +99,7 @@ std::string pem_text(EVP_PKEY* key) {
   return pem_text([&](BIO* to) { PEM_write_bio_PrivateKey(to, key, nullptr, nullptr, 0, nullptr, nullptr); });
 }
 
-/// Why not, or an empty text. The mode holds from the first moment on; never over a file that is there.
+/// Returns the reason of a failure, or an empty text. The file has `mode` from its creation; never overwrites a file.
 std::string write_new(const std::string& path, const std::string& text, mode_t mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (file < 0)
@@ -134,7 +134,7 @@ std::string make_folder(const std::string& folder) {
   return {};
 }
 
-/// What stands where a certificate is to be written, for people; empty: nothing.
+/// Describes what already is where a certificate is to be written; empty: nothing.
 std::string what_is_at(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path)))
     return {};
@@ -194,7 +194,7 @@ bool is_address(const std::string& host) {
   return ::inet_pton(AF_INET, host.c_str(), &parsed) == 1 || ::inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
 }
 
-/// What is wrong with what was asked for, or nothing.
+/// The error of a request, or nothing.
 std::optional<certificate_error> wrong_request(const node_certificate_options& options) {
   if (!good_name(options.node) || options.node == "ca")
     return certificate_error{fmt::format("\"{}\" is no name for a node; it takes up to 64 letters, digits, '.', '-' and '_', "
@@ -214,7 +214,7 @@ std::string alternative_names(const node_certificate_options& options) {
   return names;
 }
 
-/// Puts the authority's certificate beside a node's, if it is not there; why not, or an empty text.
+/// Copies the authority's certificate beside a node's, unless it is there. Returns the reason of a failure, or an empty text.
 std::string copy_ca(const std::string& path, X509* certificate) {
   if (!fs::exists(fs::symlink_status(path)))
     return write_new(path, pem_text(certificate), for_everybody);
@@ -224,7 +224,7 @@ std::string copy_ca(const std::string& path, X509* certificate) {
   return fmt::format("{} is of another authority; name another --out", path);
 }
 
-/// A folder that was made for files that could not be written goes with them.
+/// Removes a folder that was created for files that could not be written.
 certificate_error without_folder(const std::string& why, const std::string& folder, bool made) {
   std::error_code ignored;
   if (made)

@@ -25,7 +25,7 @@ std::time_t seconds(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &parts) == 1 ? ::timegm(&parts) : 0;
 }
 
-/// A file's bytes for OpenSSL. A folder opens well and reads badly, so it is refused here.
+/// A file's bytes for OpenSSL. A folder could be opened but not read, so it is refused here.
 certified<bio_ptr> open_file(const std::string& path) {
   struct stat about {};
   const bool there = ::stat(path.c_str(), &about) == 0;
@@ -58,7 +58,7 @@ std::string kind_of(const std::string& path) {
   return kind;
 }
 
-/// Why the authority's certificate does not vouch for a node's, whatever the time.
+/// Why a node's certificate is not signed by the authority, whatever the time; nothing: it is.
 std::optional<std::string> not_signed(X509* authority, X509* certificate) {
   const store_ptr trusted(X509_STORE_new());
   const store_context_ptr check(X509_STORE_CTX_new());
@@ -75,7 +75,7 @@ std::optional<std::string> not_signed(X509* authority, X509* certificate) {
 } // namespace
 
 void throw_exception_from_error(const certificate_error& e, const boost::source_location&) {
-  throw std::runtime_error(e.what);
+  throw std::runtime_error(e.message);
 }
 
 certified<x509_ptr> read_certificate(const std::string& path) {
@@ -144,14 +144,14 @@ std::vector<file_problem> check_node_files(const std::string& ca, const std::str
   const auto own = read_certificate(certificate);
   const auto secret = read_key(key);
   if (!authority)
-    wrong.push_back({file::ca, authority.error().what});
+    wrong.push_back({file::ca, authority.error().message});
   else if (const auto late = wrong_time(ca, authority->get(), now))
     wrong.push_back({file::ca, *late});
   else if (X509_check_ca(authority->get()) == 0)
     wrong.push_back({file::ca, fmt::format("{} is the certificate of \"{}\", which is no authority; name the authority's ca.pem",
                                            ca, name_of(authority->get()))});
   if (!own)
-    wrong.push_back({file::certificate, own.error().what});
+    wrong.push_back({file::certificate, own.error().message});
   else if (const auto late = wrong_time(certificate, own->get(), now))
     wrong.push_back({file::certificate, *late});
   else if (authority && wrong.empty())
@@ -159,7 +159,7 @@ std::vector<file_problem> check_node_files(const std::string& ca, const std::str
       wrong.push_back({file::certificate, fmt::format("{} is not signed by {} (\"{}\"): {}; issue it with `troupe certs issue`",
                                                       certificate, ca, name_of(authority->get()), *why)});
   if (!secret)
-    wrong.push_back({file::key, secret.error().what});
+    wrong.push_back({file::key, secret.error().message});
   else if (own && X509_check_private_key(own->get(), secret->get()) != 1)
     wrong.push_back({file::key, fmt::format("{} is not the key of {}; name the one that was issued with it", key, certificate)});
   ERR_clear_error();

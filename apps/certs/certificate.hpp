@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Certificates and keys in PEM files: reading them, and saying what is wrong with them.
+// Certificates and keys in PEM files: reads and checks them.
 #pragma once
 
 #include <ctime>
@@ -15,7 +15,7 @@ namespace troupe::apps {
 
 /// Why a file is not what it should be: "lab/a.pem is no certificate in PEM form; ...".
 struct certificate_error {
-  std::string what;
+  std::string message;
 };
 [[noreturn]] void throw_exception_from_error(const certificate_error& e, const boost::source_location& where);
 
@@ -24,7 +24,7 @@ using certified = boost::system::result<T, certificate_error>;
 
 /// The first certificate of a PEM file.
 certified<x509_ptr> read_certificate(const std::string& path);
-/// An unencrypted private key: nodes start without anybody to ask for a passphrase.
+/// An unencrypted private key: nodes start unattended and cannot ask for a passphrase.
 certified<key_ptr> read_key(const std::string& path);
 
 /// Its subject's common name.
@@ -35,15 +35,15 @@ std::time_t valid_until(X509* certificate);
 /// "2026-11-21 21:15 UTC".
 std::string date_text(std::time_t when);
 
-/// What is wrong with a certificate's time, or nothing.
+/// Why a certificate is not valid at `now`; nothing: it is.
 std::optional<std::string> wrong_time(const std::string& path, X509* certificate, std::time_t now);
-/// The mode of a key that others than its owner may read, as "0644"; nothing for one that is kept well.
+/// The mode of a key file that others than its owner may read, as "0644"; nothing where only the owner may.
 std::optional<std::string> readable_by_others(const std::string& path);
 
-/// One of a node's three files and what is wrong with it.
+/// One of a node's three files and its error.
 struct file_problem {
   enum class file { ca, certificate, key } which;
-  std::string what;
+  std::string message;
 };
 /// Everything that would keep these files from making a TLS connection: unreadable, no PEM, expired, a key of another
 /// certificate, a certificate of another authority. Empty: none.

@@ -31,13 +31,13 @@ void print_node(const issued& made) {
 
 } // namespace
 
-int certs_command(const certs_options& options) {
+int execute(const certs_options& options) {
   const std::time_t now = std::time(nullptr);
   const auto made = options.issue
                         ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
                         : make_authority({options.folder, options.name, options.init_days}, now);
   if (!made)
-    return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().what}}});
+    return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().message}}});
   for (const std::string& warning : made->warnings)
     fmt::print(stderr, "troupe: warning: {}\n", warning);
   if (options.json)

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t highest_port = 65535;
 
-/// What a name in a list of nodes may be: it stands in files' names and in labels of metrics.
+/// A node's name becomes part of file names and of metrics' labels.
 std::string wrong_name(const std::string& name) {
   const bool fits = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
@@ -42,7 +42,7 @@ std::string wrong_path(const std::string& path) {
   return path.empty() ? "is empty; it takes the path of a PEM file" : "";
 }
 
-/// One [[node]] on its way; roles arrive as texts.
+/// One [[node]] while it is read; roles are texts.
 struct node_draft {
   cluster_node out;
   std::int64_t port = -1; ///< as given; -1: not, or refused
@@ -52,45 +52,32 @@ struct node_draft {
 };
 
 std::vector<key_info<node_draft>> node_keys() {
+  const auto key = [](std::string name, domain accepts, auto access, std::string meaning) {
+    return key_of<node_draft>("node", std::move(name), std::move(accepts), access, std::move(meaning));
+  };
   return {
-      key_of<node_draft>(
-          "node", "name", text{{}, {}, wrong_name}, [](auto& n) -> auto& { return n.out.name; },
-          "what troupe node --name asks for"),
-      key_of<node_draft>(
-          "node", "host", text{{}, {}, wrong_host}, [](auto& n) -> auto& { return n.out.host; },
-          "name or address that the others reach it by"),
-      key_of<node_draft>(
-          "node", "port", whole{0, highest_port}, [](auto& n) -> auto& { return n.port; },
-          "of messages; 0: any, for a node that only joins"),
-      key_of<node_draft>(
-          "node", "lane_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.lane_port; },
-          "of lanes; 0: any; nobody connects to the coordinator's"),
-      key_of<node_draft>(
-          "node", "metrics_port", whole{0, highest_port}, [](auto& n) -> auto& { return n.out.metrics_port; },
-          "of metrics for Prometheus; 0: none"),
-      key_of<node_draft>(
-          "node", "roles", texts{{"coordinator", "shard", "worker"}}, [](auto& n) -> auto& { return n.roles; },
-          "what it may hold"),
-      key_of<node_draft>(
-          "node", "devices", devices{}, [](auto& n) -> auto& { return n.out.devices; },
-          "that jobs may compute on there; without it whatever its host has"),
+      key("name", text{{}, {}, wrong_name}, TROUPE_FIELD(out.name), "the name that troupe node --name takes"),
+      key("host", text{{}, {}, wrong_host}, TROUPE_FIELD(out.host), "name or address that the others reach it by"),
+      key("port", integer{0, highest_port}, TROUPE_FIELD(port), "of messages; 0: any, for a node that only joins"),
+      key("lane_port", integer{0, highest_port}, TROUPE_FIELD(out.lane_port),
+          "of lanes; 0: any; no node connects to the coordinator's"),
+      key("metrics_port", integer{0, highest_port}, TROUPE_FIELD(out.metrics_port), "of metrics for Prometheus; 0: none"),
+      key("roles", text_list{{"coordinator", "shard", "worker"}}, TROUPE_FIELD(roles), "what it may hold"),
+      key("devices", device_list{}, TROUPE_FIELD(out.devices),
+          "devices that jobs may compute on there; default: all of its host's"),
   };
 }
 
 std::vector<key_info<cluster>> cluster_keys() {
+  const auto security = [](std::string name, domain accepts, auto access, std::string meaning) {
+    return key_of<cluster>("security", std::move(name), std::move(accepts), access, std::move(meaning));
+  };
   return {
-      key_of<cluster>(
-          "", "name", text{}, [](auto& c) -> auto& { return c.name; }, "what the cluster is called"),
-      key_of<cluster>(
-          "security", "ca", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.ca; },
-          "PEM file of the authority"),
-      key_of<cluster>(
-          "security", "certificate", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.certificate; },
-          "PEM file, this node's"),
-      key_of<cluster>(
-          "security", "key", text{{}, {}, wrong_path}, [](auto& c) -> auto& { return c.security.key; }, "PEM file, this node's"),
-      key_of<cluster>(
-          "security", "insecure", flag{}, [](auto& c) -> auto& { return c.security.insecure; }, "anybody may join"),
+      key_of<cluster>("", "name", text{}, TROUPE_FIELD(name), "the cluster's name"),
+      security("ca", text{{}, {}, wrong_path}, TROUPE_FIELD(security.ca), "PEM file of the authority"),
+      security("certificate", text{{}, {}, wrong_path}, TROUPE_FIELD(security.certificate), "PEM file, this node's"),
+      security("key", text{{}, {}, wrong_path}, TROUPE_FIELD(security.key), "PEM file, this node's"),
+      security("insecure", boolean{}, TROUPE_FIELD(security.insecure), "anyone may join"),
   };
 }
 
@@ -128,11 +115,6 @@ public:
   }
 
 private:
-  static bool is_list_of_tables(const toml_value& value) {
-    const auto* items = std::get_if<toml_array>(&value.held);
-    return items != nullptr && !items->empty() && std::holds_alternative<toml_table>(items->front().held);
-  }
-
   void refuse_section(const toml_entry& entry) {
     const std::string likely = nearest(entry.key, {"node", "security"});
     problems_.add({entry.key_at, "", 0}, fmt::format("there is no section [{}]; {}", entry.key,
@@ -185,7 +167,7 @@ private:
       check_files(given);
   }
 
-  /// A node whose files make no connection would find out at its first one, and its peers would see a stranger.
+  /// A node with unusable files would find out only at its first connection, and its peers would see a stranger.
   void check_files(const std::map<std::string, place>& given) {
     using file = apps::file_problem::file;
     const auto& [ca, certificate, key, insecure] = out_.security;
@@ -195,11 +177,11 @@ private:
                       fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
                                   "issue one with `troupe certs issue FOLDER --node {2}`",
                                   certificate, apps::name_of(own->get()), reader_));
-    for (const auto& [which, what] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
-      problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), what);
+    for (const auto& [which, message] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
+      problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), message);
   }
 
-  /// Where a node's key stands, or the node.
+  /// The place of a node's key, or of the node.
   static place where(const node_draft& node, const std::string& key) {
     const auto it = node.given.find(key);
     return it == node.given.end() ? node.at : it->second;
@@ -216,7 +198,7 @@ private:
       assign_roles(node);
       node.out.port = static_cast<std::uint16_t>(std::max<std::int64_t>(node.port, 0));
       if (node.out.coordinator && node.port == 0)
-        problems_.add(where(node, "port"), "the coordinator's port is 0; the others must know it: give it one from 1 to 65535");
+        problems_.add(where(node, "port"), "the coordinator's port is 0, but the others must know it; give one from 1 to 65535");
       if (!node.out.name.empty() && !names.insert(node.out.name).second)
         problems_.add(where(node, "name"),
                       fmt::format("there are two nodes named \"{}\"; a name belongs to one node", node.out.name));
@@ -233,7 +215,7 @@ private:
     }
     if (std::none_of(nodes_.begin(), nodes_.end(),
                      [](const node_draft& n) { return n.given.contains("roles") && n.roles.empty(); }))
-      check_roles(); // what was refused would be missed a second time
+      check_roles(); // else a refused role would be reported as missing too
   }
 
   void assign_roles(node_draft& node) {
@@ -285,6 +267,24 @@ checked<cluster> load_cluster(const std::string& path, const std::string& reader
   if (!document)
     return document.error();
   return cluster_reader(path, reader).read(*document);
+}
+
+std::string to_toml(const cluster& described) {
+  std::string text = fmt::format("name = \"{}\"\n", described.name);
+  for (const auto& node : described.nodes) {
+    std::string roles;
+    for (const auto& [has, role] : {std::pair{node.coordinator, "coordinator"}, {node.shard, "shard"}, {node.worker, "worker"}})
+      if (has)
+        roles += fmt::format("{}\"{}\"", roles.empty() ? "" : ", ", role);
+    text += fmt::format("[[node]]\nname = \"{}\"\nhost = \"{}\"\nport = {}\nlane_port = {}\nroles = [{}]\n", node.name, node.host,
+                        node.port, node.lane_port, roles);
+  }
+  if (described.security.tls())
+    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", described.security.ca,
+                        described.security.certificate, described.security.key);
+  else if (described.security.insecure)
+    text += "[security]\ninsecure = true\n";
+  return text;
 }
 
 } // namespace troupe::config

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cluster files: which hosts there are, what they may hold, how they know each other.
+// Cluster files: the hosts, what they may hold, how they authenticate each other.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,14 @@ struct cluster_node {
   std::uint16_t lane_port = 0;    ///< 0: any free port; the coordinator's node has no use for one
   std::uint16_t metrics_port = 0; ///< 0: no metrics
   bool coordinator = false, shard = false,
-       worker = false; ///< roles; without a list: shard and worker, the first node coordinator too
-  std::vector<std::string>
-      devices{}; ///< that workers compute on, and shards that are not on the CPU; empty: whatever its host has
+       worker = false;                ///< roles; without a list: shard and worker, the first node coordinator too
+  std::vector<std::string> devices{}; ///< for workers, and for shards that are not on the CPU; empty: all of its host's
 };
 
 /// Who may join. Paths of PEM files, relative to the current directory; all three or none, and they fit each other.
 struct cluster_security {
   std::string ca, certificate, key;
-  bool insecure = false; ///< the file says that anybody may join
+  bool insecure = false; ///< the file says that anyone may join
   bool tls() const { return !ca.empty(); }
   actors::net::security files() const { return {ca, certificate, key}; }
   /// Neither certificates nor `insecure = true`: nodes listen on loopback only.
@@ -46,14 +45,17 @@ struct cluster {
   const cluster_node& coordinator() const;
 };
 
-/// Whether this name or address is of the own host alone.
+/// Whether this name or address reaches only its own host.
 bool is_loopback(const std::string& host);
 
-/// Who reads a cluster file that is no node of it: a client, with a certificate of that name.
+/// The reader of a cluster file that is no node of it: a client, with a certificate of that name.
 inline constexpr const char* client_name = "client";
 
 /// Reads and checks a cluster file; every problem at once. `reader`: the node that reads it, whose name "{name}" in the paths of
 /// [security] stands for, so that all hosts have the same file.
 checked<cluster> load_cluster(const std::string& path, const std::string& reader = client_name);
+
+/// A cluster as the text of its file. Devices and metrics ports are left out.
+std::string to_toml(const cluster& described);
 
 } // namespace troupe::config

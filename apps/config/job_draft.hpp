@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job file on its way to a job: what reading, the rules between keys and the listing of values share. Private to this folder.
+// A job file on its way to a job: shared by reading, the rules between keys and the listing of values. Private to this folder.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 
 namespace troupe::config {
 
-/// Every key of a job file but the parameters of protocols, which the catalog lists, and of what was added; in the order of the
+/// Every key of a job file except the parameters of protocols, which the catalog lists, and of extensions; in the order of the
 /// documentation.
 std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added);
 /// Those of [inject].
 void add_inject_keys(std::vector<key_info<loaded_job>>& keys);
-/// One key in the list for people: two lines, with what it accepts.
+/// One key in the list for users: two lines, with the values that it accepts.
 std::string describe_key(const std::string& name, const std::string& accepts, const std::string& meaning);
 
 /// `key = value` somewhere.
 struct assignment {
   std::string section, name;
-  toml_value what;
+  toml_value given;
   place key_at, value_at;
-  bool unset = false; ///< by `--set KEY=`: as if nobody had given it
+  bool unset = false; ///< by `--set KEY=`: as if it had not been given
   std::string full_name() const { return section.empty() ? name : section + "." + name; }
 };
 
@@ -41,39 +41,39 @@ struct job_draft {
   std::map<std::string, place> sections;   ///< those that the file has
   std::map<std::string, place> given;      ///< keys with an accepted value: where the value stands
   std::set<std::string> refused;           ///< keys with a value that was refused
-  std::set<std::string> suggested;         ///< keys and sections that a misspelt one was likely meant to be
-  std::map<std::string, std::string> from; ///< keys whose value was derived: from what
+  std::set<std::string> suggested;         ///< keys and sections that a misspelt one was likely meant for
+  std::map<std::string, std::string> from; ///< keys whose value was derived, and their source
   std::set<std::string> idle;              ///< keys that do not apply to this job
   /// Parameters of protocols by name, those beside `protocol.name` under "".
   std::map<std::string, std::vector<assignment>> parameters;
   std::vector<assignment> injected; ///< inject.straggler, inject.link, inject.fault: each a table, a SPEC or a list of them
 
   bool has(const std::string& key) const { return given.contains(key); }
-  /// Given and refused, or likely meant by a misspelt key: what depends on it would be a second complaint about one mistake.
+  /// Given and refused, or likely meant by a misspelt key. Complaints that depend on it would repeat the same mistake.
   bool unclear(const std::string& key) const { return refused.contains(key) || suggested.contains(key); }
   /// Where `key` was given, else its section, else the top of the file.
   place place_of(const std::string& key) const;
-  void refuse(const std::string& key, std::string what) { problems.add(place_of(key), std::move(what)); }
-  /// Whether the file gives `key`, and the command line the `choice` by which it has lost its meaning.
+  void refuse(const std::string& key, std::string message) { problems.add(place_of(key), std::move(message)); }
+  /// Whether the file gives `key`, and the command line a `choice` that makes it meaningless.
   bool lost_to(const std::string& key, const std::string& choice) const;
-  /// Of such a key: it has its default again, and people are told `why`.
+  /// Gives such a key its default again, with a note that says `why`.
   void leave_out(const std::string& key, const std::string& why);
 };
 
-/// The [[node]] of a file that is no job but a cluster's; else null.
+/// The [[node]] of a file that is a cluster's, not a job's; else null.
 const toml_entry* node_of_cluster(const toml_table& document);
 
 /// Reads assignments of the file and of the command line into the draft, each checked alone.
 void read_assignments(job_draft& draft, const toml_table& document, const std::vector<setting>& sets);
 
-/// Refuses a key that nobody knows, with a likely one or all there are.
+/// Refuses an unknown key; suggests a likely one, or lists all.
 void refuse_key(job_draft& draft, const std::vector<key_info<loaded_job>>& keys, const assignment& a);
 
-/// The value of a parameter; where it is refused, nothing, and the draft says why.
+/// The value of a parameter; nothing where it is refused, with the reason in the draft.
 std::optional<protocols::spec_value> read_parameter_value(job_draft& draft, const protocols::parameter_info& parameter,
                                                           const assignment& a);
 
-/// Reads the keys of [model] and [data] that job_keys does not have: parameters of what was added.
+/// Reads the keys of [model] and [data] that job_keys lacks: parameters of extensions.
 void read_own(job_draft& draft, std::vector<assignment> unknown);
 
 /// The rules between keys, and values that are derived from others.
@@ -82,25 +82,20 @@ void apply_rules(job_draft& draft);
 /// The protocol, parameter, model or data source of this name, or null.
 template <class Named>
 const Named* find_named(const std::vector<Named>& all, const std::string& name) {
-  const auto at = std::ranges::find(all, name, &Named::name);
-  return at == all.end() ? nullptr : &*at;
+  const auto found = std::ranges::find(all, name, &Named::name);
+  return found == all.end() ? nullptr : &*found;
 }
 
-/// A protocol parameter's value as a key's.
-inline value as_value(const protocols::spec_value& v) {
-  return std::visit([](const auto& held) -> value { return held; }, v);
-}
-
-/// The protocol's parameters and those of `[protocol.NAME]` tables; `asked` is the protocol that compare asks for instead, or
+/// Reads the protocol's parameters and those of `[protocol.NAME]` tables. `asked`: a protocol that compare asks for instead, or
 /// empty.
 void read_protocols(job_draft& draft, const std::string& asked);
-/// The protocol's parameters that were not given.
+/// Sets the protocol's parameters that were not given.
 void complete_protocol(job_draft& draft);
 
 /// The rules between the protocol with its parameters and other keys.
 void apply_protocol_rules(job_draft& draft);
 
-/// Stragglers, link and faults; once the workers are counted.
+/// Reads stragglers, link and faults, once the number of workers is known.
 void read_inject(job_draft& draft);
 
 /// Fills `out.values`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Job files: TOML and --set in, a job with every value resolved out.
+// Job files: from TOML and --set to a job with every value resolved.
 #include "apps/config/job_file.hpp"
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace troupe::config {
 checked<setting> parse_setting(const std::string& argument) {
   const auto equals = argument.find('=');
   if (equals == std::string::npos || equals == 0)
-    return refusal{{{"--set " + argument, "is no key=value; write --set data.batch=64"}}};
+    return refusal{{{"--set " + argument, "is not key=value; write --set data.batch=64"}}};
   const std::string key = argument.substr(0, equals);
   return setting{key, argument.substr(equals + 1), "--set " + key};
 }
 
 namespace {
 
-/// What the layers say that will carry the job out. A value that was refused is not the job's: what depends on it is not asked.
+/// Asks the layers that will run the job. Complaints that depend on a refused value are dropped.
 void ask_layers(job_draft& draft) {
   const auto section_of = [](const std::string& key) { return key.substr(0, key.find('.')); };
   const auto unread = [&](const std::string& section) {
@@ -30,13 +30,13 @@ void ask_layers(job_draft& draft) {
   };
   if (unread("stop") || unread("cluster"))
     return;
-  for (auto& [key, what] : actors::check_job(draft.out.job, draft.out.added)) {
+  for (auto& [key, message] : actors::check_job(draft.out.job, draft.out.added)) {
     const std::string section = section_of(key);
     for (const auto& [derived, from] : draft.from)
-      if (section_of(derived) == section && what.find(" " + derived.substr(section.size() + 1) + " ") != std::string::npos)
-        what += fmt::format(" ({} is {} here)", derived, from);
+      if (section_of(derived) == section && message.find(" " + derived.substr(section.size() + 1) + " ") != std::string::npos)
+        message += fmt::format(" ({} is {} here)", derived, from);
     if (!unread(section))
-      draft.refuse(draft.has(key) ? key : section + ".name", what);
+      draft.refuse(draft.has(key) ? key : section + ".name", message);
   }
 }
 
@@ -73,8 +73,8 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
 
 problems process_limits(const loaded_job& loaded) {
   problems wrong;
-  for (auto& [key, what] : actors::check_processes(loaded.job))
-    wrong.push_back({where_of(loaded, key), std::move(what)});
+  for (auto& [key, message] : actors::check_processes(loaded.job))
+    wrong.push_back({where_of(loaded, key), std::move(message)});
   return wrong;
 }
 
@@ -84,7 +84,7 @@ void complete_model(loaded_job& loaded, int classes) {
   loaded.job.model.layers = mlp_layers({loaded.hidden.begin(), loaded.hidden.end()}, classes);
   const auto layers =
       std::find_if(loaded.values.begin(), loaded.values.end(), [](const auto& v) { return v.key == "model.layers"; });
-  layers->what = loaded.job.model.layers;
+  layers->resolved = loaded.job.model.layers;
   layers->from = "model.kind";
 }
 

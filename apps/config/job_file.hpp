@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Job files: TOML and --set in, a job with every value resolved out, or everything that is wrong with it.
+// Job files: from TOML and --set to a job with every value resolved, or to all its errors.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ namespace troupe::config {
 struct setting {
   std::string key;   ///< "data.batch"
   std::string value; ///< TOML; what is not TOML is a string; empty: the key is unset
-  std::string flag;  ///< how the person gave it, for messages: "--set data.batch", "--nodes"; empty: "--set KEY"
-  bool adds = false; ///< to what the file and earlier flags give, instead of replacing it: --straggler, --link, --fault
+  std::string flag;  ///< the flag that gave it, for messages: "--set data.batch", "--nodes"; empty: "--set KEY"
+  bool adds = false; ///< adds to the values of the file and earlier flags instead of replacing them: --straggler, --link, --fault
 };
 
 /// Splits the argument of `--set`; an argument without `=` or without a key is a problem.
@@ -29,7 +29,7 @@ checked<setting> parse_setting(const std::string& argument);
 /// One value of a loaded job, for `check` and for the `config` object of results.
 struct resolved_value {
   std::string key;   ///< "data.batch"
-  value what;        ///< nothing where it was not given and does not apply
+  value resolved;    ///< none where it was not given or does not apply
   std::string from;  ///< "job file line 12", "default", "--set", "--nodes", or what it was derived from
   std::string where; ///< "job.toml:12:9", or "--set data.batch"; where it was not given, its section or the top of the file
 };
@@ -44,22 +44,22 @@ struct injected {
 struct loaded_job {
   actors::job job;
   std::string file;
-  actors::extensions added;                 ///< the program's own, which it was read with
-  std::string model_kind;                   ///< "mlp", one that was added, or empty where the file lists layers
+  actors::extensions added;                 ///< the program's extensions that it was read with
+  std::string model_kind;                   ///< "mlp", an extension's kind, or empty where the file lists layers
   std::vector<std::int64_t> hidden;         ///< of kind = "mlp"
   std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
   std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
   std::map<std::string, protocols::protocol_spec> further_protocols;
   std::vector<resolved_value> values; ///< every key, in the order of the documentation
-  problems left_out; ///< keys of the file without a meaning beside what the command line chose; each with the choice
+  problems left_out;                  ///< keys of the file that the command line made meaningless, each with the reason
 };
 
-/// Reads and checks a job file: its keys one by one, the rules between them, and at last what the layers say that will carry it
-/// out
-/// (`actors::check_job`). A key of the file that has lost its meaning by a choice of the command line (`optimizer.name`) is left
-/// out, and noted; any other key without a meaning is refused. Every problem at once, in the order of the file, then of the
-/// command line. Does not look at data, weights or devices. Relative paths in a job stand as they are: relative to the current
+/// Reads and checks a job file: its keys one by one, the rules between them, and finally the checks of the layers that will run
+/// it
+/// (`actors::check_job`). A key of the file that a choice of the command line (`optimizer.name`) makes meaningless is left out,
+/// with a note; any other key without a meaning is refused. All problems at once, in the order of the file, then of the command
+/// line. Does not look at data, weights or devices. Relative paths in a job stand as they are: relative to the current
 /// directory. `protocol` replaces the job's protocol by one as `compare --protocols` names it, "local:steps=5": parameters follow
 /// the name and win over those of the file's [protocol.NAME]; empty: the job's own. `added`: models, data sources and protocols
 /// that a job may name besides Troupe's own.

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 
 #include <fmt/format.h>
 
+#include "apps/config/parse_number.hpp"
 #include "apps/config/read_table.hpp"
 #include "apps/config/spec_text.hpp"
 
@@ -48,35 +48,25 @@ std::vector<key_info<straggler_draft>> straggler_keys() {
     return optional_key<straggler_draft>(straggler_section, std::move(name), std::move(accepts), access, std::move(meaning));
   };
   return {
-      key(
-          "worker", whole{0}, [](auto& s) -> auto& { return s.worker; }, "which worker; without it all, each drawn on its own"),
-      key(
-          "factor", real{.least = 1}, [](auto& s) -> auto& { return s.out.factor; }, "how many times longer a step takes"),
-      key(
-          "prob", real{.least = 0, .most = 1, .open_least = true}, [](auto& s) -> auto& { return s.out.prob; },
+      key("worker", integer{0}, TROUPE_FIELD(worker), "which worker; default: all, each drawn separately"),
+      key("factor", real{.least = 1}, TROUPE_FIELD(out.factor), "how many times longer a step takes"),
+      key("prob", real{.least = 0, .most = 1, .open_least = true}, TROUPE_FIELD(out.prob),
           "factor: probability that a step is slowed; default 1"),
-      key(
-          "dist", text{{"jitter", "exponential", "pareto"}, {}}, [](auto& s) -> auto& { return s.dist; },
+      key("dist", text{{"jitter", "exponential", "pareto"}, {}}, TROUPE_FIELD(dist),
           "a factor drawn for each step: 1 - spread to 1 + spread; 1 + exponential of mean spread; Pareto from 1 of shape alpha"),
-      key(
-          "spread", above_zero, [](auto& s) -> auto& { return s.out.spread; }, "jitter, exponential; 0.1"),
-      key(
-          "alpha", above_zero, [](auto& s) -> auto& { return s.out.alpha; }, "pareto; 1.5"),
-      key(
-          "trace", text{}, [](auto& s) -> auto& { return s.trace; },
-          "file of factors, one a line and step, over and over; worker w begins at line w"),
+      key("spread", above_zero, TROUPE_FIELD(out.spread), "jitter, exponential; default 0.1"),
+      key("alpha", above_zero, TROUPE_FIELD(out.alpha), "pareto; default 1.5"),
+      key("trace", text{}, TROUPE_FIELD(trace),
+          "file of factors, one a line, one for each step, repeated from the start; worker w begins at line w"),
   };
 }
 
 std::vector<key_info<protocols::link_spec>> link_keys() {
   using link = protocols::link_spec;
   return {
-      optional_key<link>(
-          link_section, "latency_ms", from_zero, [](auto& l) -> auto& { return l.latency_ms; },
-          "latency of every message, one way"),
-      optional_key<link>(
-          link_section, "mbit", from_zero, [](auto& l) -> auto& { return l.mbit; },
-          "megabits per second of a host, each way; 0: no limit"),
+      optional_key<link>(link_section, "latency_ms", from_zero, TROUPE_FIELD(latency_ms), "latency of every message, one way"),
+      optional_key<link>(link_section, "mbit", from_zero, TROUPE_FIELD(mbit),
+                         "megabits per second of a host, each way; 0: no limit"),
   };
 }
 
@@ -86,25 +76,15 @@ std::vector<key_info<fault_draft>> fault_keys() {
     return optional_key<fault_draft>(fault_section, std::move(name), std::move(accepts), access, std::move(meaning));
   };
   return {
-      key(
-          "crash", text{}, [](auto& f) -> auto& { return f.crash; }, "the worker that is lost, as \"worker:2\""),
-      key(
-          "pause", text{}, [](auto& f) -> auto& { return f.pause; }, "the worker that stops for a while"),
-      key(
-          "partition", text{}, [](auto& f) -> auto& { return f.partition; }, "the worker that is cut off for a while"),
-      key(
-          "at_s", from_zero, [](auto& f) -> auto& { return f.out.at_s; }, "crash, pause, partition: when, in training time"),
-      key(
-          "back_after_s", above_zero, [](auto& f) -> auto& { return f.back_after_s; },
-          "crash: when it comes back; without it never"),
-      key(
-          "for_s", above_zero, [](auto& f) -> auto& { return f.out.for_s; }, "pause, partition: for how long"),
-      key(
-          "reorder", probability, [](auto& f) -> auto& { return f.reorder; }, "probability that a message overtakes another"),
-      key(
-          "repeat", probability, [](auto& f) -> auto& { return f.repeat; }, "probability that a message comes twice"),
-      key(
-          "loss", probability, [](auto& f) -> auto& { return f.loss; }, "probability that a message is lost"),
+      key("crash", text{}, TROUPE_FIELD(crash), "the worker that is lost, as \"worker:2\""),
+      key("pause", text{}, TROUPE_FIELD(pause), "the worker that stops for a while"),
+      key("partition", text{}, TROUPE_FIELD(partition), "the worker that is cut off for a while"),
+      key("at_s", from_zero, TROUPE_FIELD(out.at_s), "crash, pause, partition: when, in training time"),
+      key("back_after_s", above_zero, TROUPE_FIELD(back_after_s), "crash: when it comes back; default: never"),
+      key("for_s", above_zero, TROUPE_FIELD(out.for_s), "pause, partition: for how long"),
+      key("reorder", probability, TROUPE_FIELD(reorder), "probability that a message overtakes another"),
+      key("repeat", probability, TROUPE_FIELD(repeat), "probability that a message comes twice"),
+      key("loss", probability, TROUPE_FIELD(loss), "probability that a message is lost"),
   };
 }
 
@@ -117,16 +97,16 @@ struct table_reader {
   std::map<std::string, place> given{};
 
   bool has(const std::string& key) const { return given.contains(key); }
-  void refuse(const std::string& key, std::string what) {
-    draft.problems.add(has(key) ? given.at(key) : origin, fmt::format("{}{}", section, what));
+  void refuse(const std::string& key, std::string message) {
+    draft.problems.add(has(key) ? given.at(key) : origin, fmt::format("{}{}", section, message));
   }
-  /// A key that has no meaning here.
+  /// Complains about keys that have no meaning here.
   void refuse_idle(std::initializer_list<const char*> keys, const std::string& belongs_to) {
     for (const char* key : keys)
       if (has(key))
         refuse(key, fmt::format(".{} belongs to {}; leave it out", key, belongs_to));
   }
-  /// A worker that the job does not have.
+  /// Complains about a worker that the job does not have.
   void check_worker(const std::string& key, std::int64_t worker) {
     const std::uint32_t workers = draft.out.job.cluster.workers;
     if (worker >= workers && !draft.unclear("cluster.workers") && !draft.unclear("cluster.nodes"))
@@ -135,7 +115,7 @@ struct table_reader {
   }
 };
 
-/// A file of factors; complains about what it is not.
+/// Reads a file of factors; complains where it is not one.
 std::vector<double> read_trace(table_reader& r, const std::string& path) {
   constexpr std::size_t most_factors = 1'000'000; // a job travels in one message
   errno = 0;
@@ -148,9 +128,8 @@ std::vector<double> read_trace(table_reader& r, const std::string& path) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (line.empty())
       continue;
-    double factor = 0;
-    const auto [end, failed] = std::from_chars(line.data(), line.data() + line.size(), factor);
-    if (failed != std::errc{} || end != line.data() + line.size() || !(factor > 0) || std::isinf(factor)) {
+    const double factor = parse_number<double>(line).value_or(0);
+    if (!(factor > 0) || std::isinf(factor)) {
       r.refuse("trace", fmt::format(".trace: line {} of {} is no factor above 0; a trace is one number a line, such as 1.5",
                                     number, path));
       return {};
@@ -200,18 +179,15 @@ void read_link(table_reader& r) {
   r.given = read_table(r.draft.problems, link_keys(), r.section, r.entries, r.draft.out.job.inject.link, r.origin);
 }
 
-/// The N of "worker:N"; complains about what is none.
+/// The N of "worker:N"; complains where `name` is not of that form.
 worker_id read_worker(table_reader& r, const std::string& key, const std::string& name) {
   constexpr std::string_view prefix = "worker:";
-  std::uint32_t number = 0;
-  const char* const end = name.data() + name.size();
-  const char* const begin = name.starts_with(prefix) ? name.data() + prefix.size() : end;
-  const auto [stopped, failed] = std::from_chars(begin, end, number);
-  if (begin == end || failed != std::errc{} || stopped != end)
+  const auto number = name.starts_with(prefix) ? parse_number<std::uint32_t>(name.substr(prefix.size())) : std::nullopt;
+  if (!number)
     r.refuse(key, fmt::format(".{} = \"{}\" names no worker; write {} = \"worker:2\"", key, name, key));
   else
-    r.check_worker(key, number);
-  return worker_id{number};
+    r.check_worker(key, *number);
+  return worker_id{number.value_or(0)};
 }
 
 void read_fault(table_reader& r) {
@@ -220,7 +196,7 @@ void read_fault(table_reader& r) {
   using kind = fault_spec::kind;
   struct choice {
     const char* key;
-    kind what;
+    kind fault;
     const std::string* worker;
     double prob;
   };
@@ -238,9 +214,9 @@ void read_fault(table_reader& r) {
       chosen = &c;
   if (chosen == nullptr)
     return r.refuse("", " says nothing about what goes wrong; give crash, pause, partition, reorder, repeat or loss");
-  f.out.what = chosen->what;
+  f.out.what = chosen->fault;
   f.out.prob = chosen->prob;
-  const bool timed = chosen->worker != nullptr, passes = timed && chosen->what != kind::crash;
+  const bool timed = chosen->worker != nullptr, passes = timed && chosen->fault != kind::crash;
   if (timed && !chosen->worker->empty())
     f.out.worker = read_worker(r, chosen->key, *chosen->worker);
   if (!timed)
@@ -251,7 +227,7 @@ void read_fault(table_reader& r) {
     r.refuse_idle({"for_s"}, "pause and partition");
   else if (!r.has("for_s"))
     r.refuse(chosen->key, ".for_s is missing; say how long it lasts, such as for_s = 5");
-  if (chosen->what != kind::crash)
+  if (chosen->fault != kind::crash)
     r.refuse_idle({"back_after_s"}, "crash");
   else if (r.has("back_after_s"))
     f.out.back_after_s = f.back_after_s;
@@ -259,14 +235,14 @@ void read_fault(table_reader& r) {
 }
 
 /// A straggler, link or fault that stands as a table in the file, or as a SPEC.
-void read_one(job_draft& draft, const assignment& a, const toml_value& what) {
+void read_one(job_draft& draft, const assignment& a, const toml_value& entry_value) {
   const std::string section = a.full_name();
-  const place at = place_in(a.value_at, what.at);
-  const auto* table = std::get_if<toml_table>(&what.held);
+  const place at = place_in(a.value_at, entry_value.at);
+  const auto* table = std::get_if<toml_table>(&entry_value.held);
   std::optional<toml_table> spec;
-  if (const auto* text = std::get_if<std::string>(&what.held); text != nullptr && (spec = parse_spec(*text))) {
+  if (const auto* text = std::get_if<std::string>(&entry_value.held); text != nullptr && (spec = parse_spec(*text))) {
     for (toml_entry& entry : *spec)
-      entry.key_at = entry.value.at = what.at;
+      entry.key_at = entry.value.at = entry_value.at;
     table = &*spec;
   }
   if (table == nullptr) {
@@ -274,7 +250,7 @@ void read_one(job_draft& draft, const assignment& a, const toml_value& what) {
                           : a.name == "link"    ? "latency_ms=10,mbit=100"
                                                 : "crash=worker:2,at_s=30";
     draft.problems.add(at, fmt::format("{} = {} is no table; write key=value[,key=value], each key once, such as {}", section,
-                                       to_text(what), example));
+                                       to_text(entry_value), example));
     return;
   }
   table_reader reader{draft, section, *table, at};
@@ -312,9 +288,8 @@ void add_inject_keys(std::vector<key_info<loaded_job>>& keys) {
   const auto add = [&](const std::string& name, auto own_keys, std::string meaning, auto get) {
     keys.push_back({s, name, tables{listed(own_keys)}, std::move(meaning), true, {}, get});
   };
-  keys.push_back(key_of<loaded_job>(
-      s, "step_ms", from_zero, [](auto& j) -> auto& { return j.job.inject.step_ms; },
-      "emulated time of one worker's whole batch; 0: what it really takes"));
+  keys.push_back(key_of<loaded_job>(s, "step_ms", from_zero, TROUPE_FIELD(job.inject.step_ms),
+                                    "emulated time of one worker's whole batch; 0: its real time"));
   add("straggler", straggler_keys(), "[[inject.straggler]] or --straggler SPEC, each: factors of several multiply",
       [](const loaded_job& j) -> value { return specs(j.stragglers); });
   add("link", link_keys(), "[inject.link] or --link SPEC: of every host", [](const loaded_job& j) -> value {
@@ -327,9 +302,9 @@ void add_inject_keys(std::vector<key_info<loaded_job>>& keys) {
 void read_inject(job_draft& draft) {
   for (const assignment& a : draft.injected) {
     draft.given[a.full_name()] = a.value_at;
-    const auto* list = std::get_if<toml_array>(&a.what.held);
+    const auto* list = std::get_if<toml_array>(&a.given.held);
     if (list == nullptr)
-      read_one(draft, a, a.what);
+      read_one(draft, a, a.given);
     else if (a.name == "link")
       draft.problems.add(a.value_at, "inject.link is one table; write [inject.link], in single brackets, and its keys below it");
     else

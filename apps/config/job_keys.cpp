@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every key of a job file: what it accepts, where it goes, what it means. The defaults are those of the structs.
+// Every key of a job file: the values it accepts, its field, its meaning. The defaults are those of the structs.
 #include "apps/config/job_draft.hpp"
 
 #include "protocols/catalog.hpp"
@@ -12,8 +12,7 @@ using key_list = std::vector<key_info<loaded_job>>;
 
 // A key whose value lives in `loaded_job::FIELD`.
 #define TROUPE_KEY(section, name, domain, field, ...)                                                                            \
-  keys.push_back(key_of<loaded_job>(                                                                                             \
-      section, name, domain, [](auto& j) -> auto& { return j.field; }, __VA_ARGS__))
+  keys.push_back(key_of<loaded_job>(section, name, domain, TROUPE_FIELD(field), __VA_ARGS__))
 
 template <class Kind>
 std::vector<std::string> with_added(std::vector<std::string> names, const std::vector<Kind>& added) {
@@ -28,9 +27,9 @@ void add_data(key_list& keys, const actors::extensions& added) {
       s, "source", (text{with_added({"digits", "idx", "cifar10", "csv"}, added.sources), {"text"}}), job.data.source,
       "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label last");
   TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv), from the current directory", true);
-  TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; without it the last tenth of path",
+  TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; default: the last tenth of path",
              true);
-  TROUPE_KEY(s, "batch", (whole{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
+  TROUPE_KEY(s, "batch", (integer{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
   TROUPE_KEY(s, "scale", (text{{"standard", "unit"}, {}}), job.data.scale,
              "standard: (x - mean) / deviation of the training set, a pair for each channel or column: `check` and saved weights "
              "have them; unit: pixels / 255");
@@ -38,21 +37,22 @@ void add_data(key_list& keys, const actors::extensions& added) {
              "shuffled: one permutation an epoch, shared by all workers; by-worker: a worker's samples stay its own");
   TROUPE_KEY(
       s, "sorted_fraction", (real{.most = 1}), job.data.sorted_fraction,
-      "by-worker: how much of the training set is sorted by label and cut among the workers; the rest is assigned at random");
-  TROUPE_KEY(s, "label_noise", (real{.most = 1}), job.data.label_noise,
-             "how many training labels are replaced by one drawn from all classes, its own too, keyed by the job's seed");
-  TROUPE_KEY(s, "train_samples", (whole{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
-  TROUPE_KEY(s, "test_samples", (whole{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
+      "by-worker: share of the training set that is sorted by label and cut among the workers; the rest is assigned at random");
+  TROUPE_KEY(
+      s, "label_noise", (real{.most = 1}), job.data.label_noise,
+      "share of the training labels that are replaced by one drawn from all classes, its own included; keyed by the job's seed");
+  TROUPE_KEY(s, "train_samples", (integer{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
+  TROUPE_KEY(s, "test_samples", (integer{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
 }
 
 void add_model(key_list& keys, const actors::extensions& added) {
   const std::string s = "model";
   TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, added.models), {}}), model_kind,
-             "mlp: flatten, the hidden layers with relu, one output a class", true);
-  TROUPE_KEY(s, "hidden", (wholes{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
-  TROUPE_KEY(s, "layers", texts{}, job.model.layers,
-             "one text a layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
-  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from, or zeros; without it random", true);
+             "mlp: flatten, the hidden layers with relu, one output per class", true);
+  TROUPE_KEY(s, "hidden", (integer_list{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
+  TROUPE_KEY(s, "layers", text_list{}, job.model.layers,
+             "one text per layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
+  TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from, or zeros; default: random", true);
 }
 
 void add_optimizer(key_list& keys) {
@@ -63,7 +63,7 @@ void add_optimizer(key_list& keys) {
   TROUPE_KEY(s, "name", (text{{"sgd", "adamw"}, {}}), job.optimizer.name, "sgd: with or without momentum; adamw");
   TROUPE_KEY(s, "lr", above_zero, job.optimizer.lr, "learning rate of the averaged step");
   TROUPE_KEY(s, "momentum", decay, job.optimizer.momentum, "sgd: how much of the last step goes into the next");
-  TROUPE_KEY(s, "nesterov", flag{}, job.optimizer.nesterov, "sgd: look ahead along the momentum");
+  TROUPE_KEY(s, "nesterov", boolean{}, job.optimizer.nesterov, "sgd: look ahead along the momentum");
   TROUPE_KEY(s, "weight_decay", from_zero, job.optimizer.weight_decay, "sgd: added to the gradient; adamw: decoupled");
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
@@ -72,17 +72,17 @@ void add_optimizer(key_list& keys) {
   TROUPE_KEY(s, "gamma", (real{.least = 0, .most = 1, .open_least = true}), job.optimizer.gamma, "step: the factor");
   TROUPE_KEY(s, "step_epochs", above_zero, job.optimizer.step_epochs, "step: epochs between two factors");
   TROUPE_KEY(s, "min_lr", from_zero, job.optimizer.min_lr, "cosine: where it ends");
-  TROUPE_KEY(s, "total_epochs", above_zero, job.optimizer.total_epochs, "cosine: when it ends; without it stop.epochs", true);
+  TROUPE_KEY(s, "total_epochs", above_zero, job.optimizer.total_epochs, "cosine: when it ends; default: stop.epochs", true);
   TROUPE_KEY(s, "warmup_epochs", from_zero, job.optimizer.warmup_epochs,
              "epochs over which the learning rate rises to its value");
-  TROUPE_KEY(s, "scale_with_workers", flag{}, job.optimizer.scale_with_workers, "multiply lr by the number of workers");
+  TROUPE_KEY(s, "scale_with_workers", boolean{}, job.optimizer.scale_with_workers, "multiply lr by the number of workers");
   keys.push_back(later_key<loaded_job>(s, "clip_norm", "the longest gradient"));
 }
 
 void add_compute(key_list& keys) {
   const std::string s = "compute";
-  TROUPE_KEY(s, "device", device{}, job.compute.device, "where the workers compute; cuda: a device each, in turn");
-  TROUPE_KEY(s, "threads", (whole{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
+  TROUPE_KEY(s, "device", device{}, job.compute.device, "where the workers compute; cuda: each worker on the next GPU in turn");
+  TROUPE_KEY(s, "threads", (integer{1, 256}), job.compute.threads, "BLAS threads of each compute actor");
   TROUPE_KEY(s, "precision", (text{{"fp32", "tf32", "bf16"}, {"fp16"}}), job.compute.precision,
              "tf32, bf16: what a GPU rounds the operands of its products to; storage and sums are float32");
   TROUPE_KEY(s, "shard_device", device{}, job.compute.shard_device, "where the shards keep the parameters");
@@ -90,18 +90,19 @@ void add_compute(key_list& keys) {
 
 void add_protocol(key_list& keys, const actors::extensions& added) {
   text names{with_added({}, protocols::catalog(added.protocols)), {}};
-  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  names.planned.assign(protocols::announced().begin(), protocols::announced().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
-             "who waits for whom; `troupe protocols` lists them and their parameters");
-  TROUPE_KEY("protocol", "fan_in", (whole{0, 1024}), job.protocol.fan_in,
+             "which worker waits for which; `troupe protocols` lists the protocols and their parameters");
+  TROUPE_KEY("protocol", "fan_in", (integer{0, 1024}), job.protocol.fan_in,
              "workers or aggregators under one aggregator; 0: no aggregators");
 }
 
 void add_cluster(key_list& keys) {
   const std::string s = "cluster";
-  TROUPE_KEY(s, "nodes", (whole{1, 1024}), job.cluster.nodes, "processes, the one that runs the job counted");
-  TROUPE_KEY(s, "workers", (whole{1, 10'000}), job.cluster.workers, "without it: one a node that holds workers");
-  TROUPE_KEY(s, "shards", (whole{1, 1024}), job.cluster.shards, "parts of the parameters; without it 1, colocated: one a node");
+  TROUPE_KEY(s, "nodes", (integer{1, 1024}), job.cluster.nodes, "processes, the one that runs the job included");
+  TROUPE_KEY(s, "workers", (integer{1, 10'000}), job.cluster.workers, "default: one for each node that holds workers");
+  TROUPE_KEY(s, "shards", (integer{1, 1024}), job.cluster.shards,
+             "parts of the parameters; default: 1, colocated: one for each node");
   keys.push_back({s, "placement", text{{"separate", "colocated"}, {}},
                   "separate: the first node holds the shards, the others the workers; colocated: every node its share of both",
                   false,
@@ -117,30 +118,25 @@ void add_cluster(key_list& keys) {
 void add_ends(key_list& keys) {
   const real above_zero{.least = 0, .open_least = true};
   const std::string e = "evaluate";
-  TROUPE_KEY(e, "every_samples", (whole{1}), job.evaluate.every_samples,
-             "samples between evaluations; without it and every_s: an epoch", true);
+  TROUPE_KEY(e, "every_samples", (integer{1}), job.evaluate.every_samples,
+             "samples between evaluations; default, without every_s: an epoch", true);
   TROUPE_KEY(e, "every_s", above_zero, job.evaluate.every_s, "training seconds between evaluations", true);
-  TROUPE_KEY(e, "train_samples", (whole{1}), job.evaluate.train_samples, "how many training samples give train_loss");
+  TROUPE_KEY(e, "train_samples", (integer{1}), job.evaluate.train_samples, "how many training samples give train_loss");
   const std::string s = "stop";
-  TROUPE_KEY(s, "epochs", above_zero, job.stop.epochs, "the first of these that is met ends the job", true);
-  TROUPE_KEY(s, "steps", (whole{1}), job.stop.steps, "versions of the parameters", true);
+  TROUPE_KEY(s, "epochs", above_zero, job.stop.epochs, "the first limit of [stop] that is reached ends the job", true);
+  TROUPE_KEY(s, "steps", (integer{1}), job.stop.steps, "versions of the parameters", true);
   TROUPE_KEY(s, "seconds", above_zero, job.stop.seconds, "training time", true);
-  TROUPE_KEY(s, "samples", (whole{1}), job.stop.samples, "samples in applied updates", true);
+  TROUPE_KEY(s, "samples", (integer{1}), job.stop.samples, "samples in applied updates", true);
   TROUPE_KEY(s, "target_accuracy", (real{.least = 0, .most = 1, .open_least = true}), job.stop.target_accuracy,
              "of an evaluation", true);
 }
-
-#undef TROUPE_KEY
 
 } // namespace
 
 std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   key_list keys;
-  keys.push_back(key_of<loaded_job>(
-      "", "name", text{}, [](auto& j) -> auto& { return j.job.name; }, "what results are called; without it the file's name"));
-  keys.push_back(key_of<loaded_job>(
-      "", "seed", whole{0}, [](auto& j) -> auto& { return j.job.seed; },
-      "of everything random: the same seed, the same weights"));
+  TROUPE_KEY("", "name", text{}, job.name, "name of the job in its results; default: the file's name");
+  TROUPE_KEY("", "seed", integer{0}, job.seed, "seed of everything random: the same seed gives the same weights");
   add_data(keys, added);
   add_model(keys, added);
   add_optimizer(keys);
@@ -150,10 +146,10 @@ std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   add_ends(keys);
   keys.push_back(later_key<loaded_job>("checkpoint", "", "every_s, dir, keep"));
   add_inject_keys(keys);
-  keys.push_back(key_of<loaded_job>(
-      "simulate", "numerics", text{{"model", "quadratic"}, {}}, [](auto& j) -> auto& { return j.numerics; },
-      "model: real gradients; quadratic: a bowl in closed form, for clusters that are too large for that"));
+  TROUPE_KEY("simulate", "numerics", (text{{"model", "quadratic"}, {}}), numerics,
+             "model: real gradients; quadratic: a closed-form quadratic loss, for clusters too large for real gradients");
   return keys;
 }
+#undef TROUPE_KEY
 
 } // namespace troupe::config

@@ -26,12 +26,12 @@ std::string origin(const job_draft& draft, const std::string& key, bool nothing)
 } // namespace
 
 void list_values(job_draft& draft) {
-  const auto add = [&](const std::string& key, value what) {
-    std::string from = origin(draft, key, std::holds_alternative<std::monostate>(what));
-    draft.out.values.push_back({key, std::move(what), std::move(from), draft.problems.where(draft.place_of(key))});
+  const auto add = [&](const std::string& key, value resolved) {
+    std::string from = origin(draft, key, std::holds_alternative<std::monostate>(resolved));
+    draft.out.values.push_back({key, std::move(resolved), std::move(from), draft.problems.where(draft.place_of(key))});
   };
   for (const auto& key : job_keys(draft.out.added)) {
-    if (std::holds_alternative<later>(key.accepts))
+    if (std::holds_alternative<not_implemented>(key.accepts))
       continue;
     const std::string name = key.full_name();
     const bool nothing = draft.idle.contains(name) || (key.optional && !draft.has(name) && !draft.from.contains(name));
@@ -56,13 +56,13 @@ boost::json::object to_json(const loaded_job& loaded) {
   for (const resolved_value& v : loaded.values) {
     const auto dot = v.key.find('.');
     if (dot == std::string::npos) {
-      config[v.key] = to_json(v.what);
+      config[v.key] = to_json(v.resolved);
       continue;
     }
     boost::json::value& section = config[v.key.substr(0, dot)];
     if (!section.is_object())
       section.emplace_object();
-    section.as_object()[v.key.substr(dot + 1)] = to_json(v.what);
+    section.as_object()[v.key.substr(dot + 1)] = to_json(v.resolved);
   }
   return config;
 }
@@ -98,7 +98,7 @@ std::string describe_keys(const actors::extensions& added) {
       section = key.section;
       lines += fmt::format("\n[{}]\n", section);
     }
-    if (std::holds_alternative<later>(key.accepts)) {
+    if (std::holds_alternative<not_implemented>(key.accepts)) {
       lines += fmt::format("  {:<20} not implemented yet: {}\n", key.name, key.meaning);
       continue;
     }

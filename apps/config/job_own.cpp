@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Models and data sources that a program has added: their parameters in a job file, and whether they may be added at all.
+// Models and data sources of extensions: their parameters in a job file, and whether they may be added.
 #include "apps/config/job_draft.hpp"
 
 #include <algorithm>
@@ -18,12 +18,9 @@ using parameter_list = std::vector<protocols::parameter_info>;
 
 void refuse_parameter(job_draft& draft, const key_list& keys, const std::string& kind, const parameter_list& parameters,
                       const assignment& a) {
-  std::vector<std::string> names, siblings;
+  std::vector<std::string> names, siblings = names_in(keys, a.section);
   for (const auto& p : parameters)
     names.push_back(p.name);
-  for (const auto& key : keys)
-    if (key.section == a.section)
-      siblings.push_back(key.name);
   siblings.insert(siblings.end(), names.begin(), names.end());
   const std::string likely = nearest(a.name, siblings);
   draft.problems.add(a.key_at,
@@ -53,7 +50,7 @@ void read_kind(job_draft& draft, const key_list& keys, const Kind& kind, const s
     into.parameters.emplace(parameter.name, parameter.default_value);
 }
 
-/// Parameters that the file gives to a kind which the command line has replaced by another.
+/// Leaves out the file's parameters of a kind that the command line has replaced by another.
 template <class Kind>
 void leave_out_others(job_draft& draft, std::vector<assignment>& given, const std::string& section,
                       const std::vector<std::string>& choices, const std::vector<Kind>& kinds, const std::string& chosen) {
@@ -69,26 +66,26 @@ void leave_out_others(job_draft& draft, std::vector<assignment>& given, const st
     const bool kept = a.section != section || !a.key_at.flag.empty() || own == kinds.end()
                       || std::ranges::any_of(kinds, [&](const Kind& kind) { return kind.name == chosen && takes(kind, a.name); });
     if (!kept)
-      draft.out.left_out.push_back(
-          {draft.problems.where(a.key_at), fmt::format("{} = {} is left out: it belongs to {}, and {} replaces that",
-                                                       a.full_name(), to_text(a.what), own->name, draft.given.at(*choice).flag)});
+      draft.out.left_out.push_back({draft.problems.where(a.key_at),
+                                    fmt::format("{} = {} is left out: it belongs to {}, and {} replaces that", a.full_name(),
+                                                to_text(a.given), own->name, draft.given.at(*choice).flag)});
     return !kept;
   });
 }
 
-/// What is wrong with one name and its parameters; `what` says of what, "model \"tapered\"".
-void check_one(std::vector<std::string>& wrong, const std::string& what, const std::string& name,
+/// Checks one name and its parameters; `extension` describes it in messages: "model \"tapered\"".
+void check_one(std::vector<std::string>& wrong, const std::string& extension, const std::string& name,
                const std::vector<std::string>& taken, const std::vector<std::string>& keys, const parameter_list& parameters) {
   const auto plain = [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '-' || c == '_'; };
   if (name.empty() || !std::all_of(name.begin(), name.end(), plain))
-    wrong.push_back(fmt::format("{} cannot be added: a name is made of a-z, 0-9, - and _", what));
+    wrong.push_back(fmt::format("{} cannot be added: a name is made of a-z, 0-9, - and _", extension));
   else if (const auto times = std::ranges::count(taken, name); times != 0)
-    wrong.push_back(fmt::format("{} cannot be added: there is one of that name already; give it another", what));
+    wrong.push_back(fmt::format("{} cannot be added: there is one of that name already; give it another", extension));
   std::vector<std::string> seen = keys;
   for (const auto& p : parameters) {
     if (std::ranges::count(seen, p.name) != 0)
-      wrong.push_back(
-          fmt::format("{} cannot have a parameter \"{}\": there is a key of that name already; give it another", what, p.name));
+      wrong.push_back(fmt::format("{} cannot have a parameter \"{}\": there is a key of that name already; give it another",
+                                  extension, p.name));
     seen.push_back(p.name);
   }
 }
@@ -106,7 +103,7 @@ void read_own(job_draft& draft, std::vector<assignment> unknown) {
     read_kind(draft, keys, *model, "model", unknown, draft.out.job.own_model);
   if (source != nullptr)
     read_kind(draft, keys, *source, "data", unknown, draft.out.job.own_data);
-  // What stands beside a kind that was refused may be its: to refuse it, too, would be a second complaint about one mistake.
+  // An unknown key beside a refused kind may be its parameter: to refuse it too would repeat the same mistake.
   const bool model_read = model != nullptr || (!added.models.empty() && draft.unclear("model.kind"));
   const bool data_read = source != nullptr || (!added.sources.empty() && draft.unclear("data.source"));
   for (const assignment& a : unknown)
@@ -116,29 +113,24 @@ void read_own(job_draft& draft, std::vector<assignment> unknown) {
 
 std::vector<std::string> check_extensions(const actors::extensions& added) {
   std::vector<std::string> wrong;
-  const auto check = [&](const char* what, const std::string& section, const std::string& chooser, const auto& kinds,
+  const auto check = [&](const char* extension, const std::string& section, const std::string& chooser, const auto& kinds,
                          const auto& complete) {
-    std::vector<std::string> keys, taken;
-    for (const auto& key : job_keys({})) {
-      if (key.section == section)
-        keys.push_back(key.name);
-      if (key.full_name() == chooser) {
-        const auto& names = std::get<text>(key.accepts);
-        taken = names.choices;
-        taken.insert(taken.end(), names.later.begin(), names.later.end());
-      }
-    }
+    const auto all = job_keys({});
+    const auto keys = names_in(all, section);
+    const auto& names = std::get<text>(find_key(all, section, chooser)->accepts);
+    auto taken = names.choices;
+    taken.insert(taken.end(), names.planned.begin(), names.planned.end());
     for (const auto& kind : kinds) {
-      const std::string named = fmt::format("{} \"{}\"", what, kind.name);
+      const std::string named = fmt::format("{} \"{}\"", extension, kind.name);
       check_one(wrong, named, kind.name, taken, keys, kind.parameters);
       taken.push_back(kind.name);
       if (const std::string missing = complete(kind); !missing.empty())
         wrong.push_back(fmt::format("{} cannot be added without {}", named, missing));
     }
   };
-  check("model", "model", "model.kind", added.models, [](const actors::model_kind& k) { return k.build ? "" : "`build`"; });
-  check("data source", "data", "data.source", added.sources, [](const actors::data_source& s) { return s.load ? "" : "`load`"; });
-  check("protocol", "protocol", "protocol.name", added.protocols,
+  check("model", "model", "kind", added.models, [](const actors::model_kind& k) { return k.build ? "" : "`build`"; });
+  check("data source", "data", "source", added.sources, [](const actors::data_source& s) { return s.load ? "" : "`load`"; });
+  check("protocol", "protocol", "name", added.protocols,
         [](const protocols::protocol& e) { return e.make_rule && e.make_worker ? "" : "`make_rule` and `make_worker`"; });
   return wrong;
 }

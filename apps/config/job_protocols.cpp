@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parameters of protocols: the catalog says which there are.
+// Parameters of protocols, as the catalog lists them.
 #include "apps/config/job_draft.hpp"
 
 #include <array>
@@ -25,8 +25,8 @@ std::optional<spec_value> as_spec_value(const toml_value& from, const spec_value
     if (const auto* whole_number = std::get_if<std::int64_t>(&from.held))
       return static_cast<double>(*whole_number);
   if (std::holds_alternative<std::vector<std::string>>(like)) {
-    const reading read = read_value(from, texts{});
-    return read.wrong.empty() ? std::optional<spec_value>(std::get<std::vector<std::string>>(read.what)) : std::nullopt;
+    const reading read = read_value(from, text_list{});
+    return read.wrong.empty() ? std::optional<spec_value>(std::get<std::vector<std::string>>(read.accepted)) : std::nullopt;
   }
   return std::visit(
       [&](const auto& kind) -> std::optional<spec_value> {
@@ -65,17 +65,17 @@ std::string unknown_parameter(const std::vector<protocol>& catalog, const protoc
 } // namespace
 
 std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter_info& parameter, const assignment& a) {
-  const auto read = as_spec_value(a.what, parameter.default_value);
-  const std::string wrong = !read             ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
+  const auto read = as_spec_value(a.given, parameter.default_value);
+  const std::string wrong = !read             ? fmt::format("is {}; it takes {}, such as {}", type_name(a.given),
                                                             kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
                             : parameter.check ? parameter.check(*read)
                                               : "";
   if (wrong.empty())
     return read;
   draft.refused.insert(a.full_name());
-  // Some begin with the value, or the part of it, that is wrong.
+  // Some complaints begin with the wrong value, or the wrong part of it.
   draft.problems.add(a.value_at, wrong.starts_with('"') ? fmt::format("{}: {}", a.full_name(), wrong)
-                                                        : fmt::format("{} = {} {}", a.full_name(), to_text(a.what), wrong));
+                                                        : fmt::format("{} = {} {}", a.full_name(), to_text(a.given), wrong));
   return std::nullopt;
 }
 
@@ -86,13 +86,13 @@ void read_parameter(job_draft& draft, const std::vector<protocol>& catalog, cons
   if (a.name == "fan_in" && entry.takes_fan_in) {
     if (a.unset)
       return;
-    const reading read = read_value(a.what, whole{0, 1024});
+    const reading read = read_value(a.given, integer{0, 1024});
     if (!read.wrong.empty()) {
-      draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
+      draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.given), read.wrong));
       return;
     }
     if (&spec != &draft.out.job.protocol || draft.given.emplace("protocol.fan_in", a.value_at).second)
-      spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.what));
+      spec.fan_in = static_cast<std::uint32_t>(std::get<std::int64_t>(read.accepted));
     return;
   }
   const parameter_info* parameter = find_named(entry.parameters, a.name);
@@ -113,7 +113,7 @@ text protocol_names(const std::vector<protocol>& catalog) {
   text names;
   for (const auto& entry : catalog)
     names.choices.push_back(entry.name);
-  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  names.planned.assign(protocols::announced().begin(), protocols::announced().end());
   return names;
 }
 
@@ -124,9 +124,9 @@ void refuse_protocol(job_draft& draft, const std::vector<protocol>& catalog, con
   draft.problems.add(at, fmt::format("the protocol of [protocol.{}] {}", name, read.wrong));
 }
 
-/// What the file gives for the protocols that it names; what stands beside protocol.name belongs to the job's own.
+/// Reads the file's parameters of all protocols; those beside protocol.name belong to the job's protocol.
 void read_given(job_draft& draft, const std::vector<protocol>& catalog, const protocol* own) {
-  // What stands beside protocol.name comes first: it wins over a table of the same protocol.
+  // Parameters beside protocol.name come first: they win over a table of the same protocol.
   for (const auto& [name, assignments] : draft.parameters) {
     const protocol* entry = name.empty() ? own : find_named(catalog, name);
     if (entry == nullptr) {
@@ -141,7 +141,7 @@ void read_given(job_draft& draft, const std::vector<protocol>& catalog, const pr
   }
 }
 
-/// The job's protocol becomes `entry`, with what the file gives for that one.
+/// Makes `entry` the job's protocol, with the file's parameters for it.
 void switch_protocol(job_draft& draft, const protocol& entry) {
   protocols::protocol_spec& own = draft.out.job.protocol;
   if (own.name == entry.name)
@@ -157,7 +157,7 @@ void switch_protocol(job_draft& draft, const protocol& entry) {
       draft.given.emplace("protocol." + a.name, a.value_at);
 }
 
-/// The protocol that compare asks for, "local:steps=5", instead of the job's; its entry, or null where there is no such.
+/// Replaces the job's protocol by the one that compare asks for, "local:steps=5". Returns its entry, or null where it is unknown.
 const protocol* choose(job_draft& draft, const std::vector<protocol>& catalog, const std::string& asked) {
   const place at{{0, 0}, "--protocols " + asked, 1};
   const std::vector<std::string> parts = split_outside_brackets(asked, ':');
@@ -174,12 +174,12 @@ const protocol* choose(job_draft& draft, const std::vector<protocol>& catalog, c
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const auto pair = parse_pair(parts[i]);
     if (!pair || !seen.insert(pair->key).second) {
-      draft.problems.add(at, fmt::format("\"{}\" is no key=value, or a second one of its key; parameters follow the name as in "
+      draft.problems.add(at, fmt::format("\"{}\" is not key=value, or repeats a key; parameters follow the name as in "
                                          "local:steps=5",
                                          parts[i]));
       continue;
     }
-    own.parameters.erase(pair->key); // it wins over the file's
+    own.parameters.erase(pair->key); // this value wins over the file's
     draft.given.erase("protocol." + pair->key);
     read_parameter(draft, catalog, *entry, own, {"protocol", pair->key, pair->value, at, at});
   }

@@ -23,15 +23,10 @@ std::vector<std::string> section_names(const key_list& keys) {
   return names;
 }
 
-const key_info<loaded_job>* find_key(const key_list& keys, const std::string& section, const std::string& name) {
-  const auto it = std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.section == section && k.name == name; });
-  return it == keys.end() ? nullptr : &*it;
-}
-
-/// The key of a section that a value was likely meant for which was given to the section: one that chooses, else the first that
-/// takes it.
-std::string key_for(const key_list& keys, const std::string& section, const toml_value& what) {
-  const auto takes = [&](const auto& key) { return key.section == section && read_value(what, key.accepts).wrong.empty(); };
+/// Where a value was given to a whole section: the key that it was likely meant for. One with choices, else the first that takes
+/// it.
+std::string key_for(const key_list& keys, const std::string& section, const toml_value& content) {
+  const auto takes = [&](const auto& key) { return key.section == section && read_value(content, key.accepts).wrong.empty(); };
   const auto chooses = [&](const auto& key) {
     const auto* names = std::get_if<text>(&key.accepts);
     return takes(key) && names != nullptr && !names->choices.empty();
@@ -42,20 +37,16 @@ std::string key_for(const key_list& keys, const std::string& section, const toml
   return meant == keys.end() ? "" : meant->full_name();
 }
 
-/// The key that a misspelt one was likely meant to be: one of its section, or one of the same name elsewhere.
+/// The key that a misspelt one was likely meant for: one of its section, or one of the same name in another.
 std::string likely_key(const key_list& keys, const std::string& section, const std::string& name) {
-  std::vector<std::string> siblings;
-  for (const auto& key : keys)
-    if (key.section == section && !key.name.empty())
-      siblings.push_back(key.name);
-  const std::string near = nearest(name, siblings);
+  const std::string near = nearest(name, names_in(keys, section));
   if (!near.empty())
     return section.empty() ? near : section + "." + near;
   const auto elsewhere = std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.name == name; });
   return elsewhere == keys.end() ? "" : elsewhere->full_name();
 }
 
-/// Assignments in the order given; a later one of the same key replaces the value of the earlier, or stands besides it.
+/// Assignments in the order given. A later one of the same key replaces the earlier value, or is added to it.
 class assignment_list {
 public:
   void add(assignment a, bool besides = false) {
@@ -101,7 +92,7 @@ void take_section(job_draft& draft, assignment_list& list, const std::string& se
   draft.sections.emplace(section, in_file(table.key_at));
   for (const toml_entry& entry : std::get<toml_table>(table.value.held))
     if (section == "protocol" && std::holds_alternative<toml_table>(entry.value.held)) {
-      draft.parameters[entry.key]; // a table without a key names a protocol, too
+      draft.parameters[entry.key]; // a table without keys names a protocol too
       take_section(draft, list, section + "." + entry.key, entry);
     } else {
       list.add({section, entry.key, entry.value, in_file(entry.key_at), in_file(entry.value.at)});
@@ -150,18 +141,17 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
 
 const toml_entry* node_of_cluster(const toml_table& document) {
   const auto node = std::ranges::find(document, "node", &toml_entry::key);
-  const auto* items = node == document.end() ? nullptr : std::get_if<toml_array>(&node->value.held);
-  return items != nullptr && !items->empty() && std::holds_alternative<toml_table>(items->front().held) ? &*node : nullptr;
+  return node != document.end() && is_list_of_tables(node->value) ? &*node : nullptr;
 }
 
 void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (a.section.empty() && is_section(keys, a.name)) {
-    const std::string meant = a.key_at.flag.empty() ? "" : key_for(keys, a.name, a.what);
+    const std::string meant = a.key_at.flag.empty() ? "" : key_for(keys, a.name, a.given);
     draft.problems.add(a.key_at, a.key_at.flag.empty()
                                      ? fmt::format("{0} is a section, not a value; write [{0}] and its keys below it", a.name)
                                  : meant.empty() ? fmt::format("{0} is a section, not a value; write --set {0}.KEY=VALUE", a.name)
                                                  : fmt::format("{} is a section, not a value; did you mean --set {}={}?", a.name,
-                                                               meant, as_argument(a.what)));
+                                                               meant, as_argument(a.given)));
     return;
   }
   const std::string likely = likely_key(keys, a.section, a.name);
@@ -169,7 +159,7 @@ void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
   if (likely.empty()) {
     std::vector<std::string> siblings;
     for (const auto& key : keys)
-      if (key.section == a.section && !key.name.empty() && !std::holds_alternative<later>(key.accepts))
+      if (key.section == a.section && !key.name.empty() && !std::holds_alternative<not_implemented>(key.accepts))
         siblings.push_back(key.name);
     remedy = fmt::format("{} takes {}", a.section.empty() ? "the top of a job file" : "[" + a.section + "]",
                          fmt::join(siblings, ", "));
@@ -184,17 +174,17 @@ namespace {
 void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& a) {
   if (a.unset)
     return;
-  if (std::holds_alternative<later>(key.accepts)) {
+  if (std::holds_alternative<not_implemented>(key.accepts)) {
     draft.problems.add(a.key_at, fmt::format("{} is not implemented yet; leave it out", a.full_name()));
     return;
   }
-  const reading read = read_value(a.what, key.accepts);
+  const reading read = read_value(a.given, key.accepts);
   if (!read.wrong.empty()) {
     draft.refused.insert(a.full_name());
-    draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.what), read.wrong));
+    draft.problems.add(a.value_at, fmt::format("{} = {} {}", a.full_name(), to_text(a.given), read.wrong));
     return;
   }
-  key.set(draft.out, read.what);
+  key.set(draft.out, read.accepted);
   draft.given.emplace(a.full_name(), a.value_at);
 }
 
@@ -223,7 +213,7 @@ void job_draft::leave_out(const std::string& key, const std::string& why) {
 
 namespace {
 
-/// Of keys that say the same in two ways the command line's counts.
+/// Where two keys set the same thing, the command line's counts.
 void leave_out_replaced(job_draft& draft) {
   struct replacement {
     std::string choice;
@@ -241,11 +231,11 @@ void leave_out_replaced(job_draft& draft) {
         draft.leave_out(key, fmt::format("{} takes its place", draft.given.at(choice).flag));
 }
 
-/// What the file says beside the name of its protocol is that protocol's, and not of another that the command line names.
+/// Parameters beside the file's protocol.name belong to that protocol, not to another that the command line names.
 void move_parameters(job_draft& draft, std::vector<assignment>& all, const std::string& files_protocol) {
   const auto is_name = [](const assignment& a) { return a.full_name() == "protocol.name"; };
   const auto named = std::ranges::find_if(all, is_name);
-  const auto* name = named == all.end() ? nullptr : std::get_if<std::string>(&named->what.held);
+  const auto* name = named == all.end() ? nullptr : std::get_if<std::string>(&named->given.held);
   if (name == nullptr || named->key_at.flag.empty() || named->unset || *name == files_protocol)
     return;
   const std::string now = *name, named_by = named->key_at.flag;
@@ -254,19 +244,19 @@ void move_parameters(job_draft& draft, std::vector<assignment>& all, const std::
   for (auto a = begin; a != all.end(); ++a) {
     draft.out.left_out.push_back({draft.problems.where(a->key_at),
                                   fmt::format("{} = {} is left out: it belongs to protocol.name = \"{}\", and {} is \"{}\"",
-                                              a->full_name(), to_text(a->what), files_protocol, named_by, now)});
+                                              a->full_name(), to_text(a->given), files_protocol, named_by, now)});
     a->section += "." + files_protocol;
   }
   if (protocols::find_protocol(files_protocol, draft.out.added.protocols))
-    std::rotate(all.begin(), begin, all.end()); // it wins over a table of that protocol
+    std::rotate(all.begin(), begin, all.end()); // they win over a table of that protocol
   else
     all.erase(begin, all.end());
 }
 
-/// The protocol that the file is about, whatever the command line says.
+/// The protocol that the file names, whatever the command line says.
 std::string protocol_of(const assignment_list& file) {
   const assignment* name = file.find("protocol", "name");
-  const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->what.held);
+  const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->given.held);
   return text == nullptr ? protocols::protocol_spec{}.name : *text;
 }
 

@@ -45,7 +45,7 @@ std::vector<belonging> belongings() {
   };
 }
 
-/// Consensus ADMM is defined over a function of each worker's own (Boyd et al. 2011, section 7.1).
+/// Consensus ADMM is defined over a separate function for each worker (Boyd et al. 2011, section 7.1).
 void derive_partition(job_draft& draft) {
   const auto runs = protocols::find_protocol(draft.out.job.protocol.name, draft.out.added.protocols);
   if (!runs || !runs->own_samples || draft.unclear("protocol.name") || draft.unclear("data.partition"))
@@ -85,7 +85,7 @@ void check_data(job_draft& draft) {
                              data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
 }
 
-/// The layer that a text was likely meant to be: each of its words as the nearest that a layer has. Empty: there is none.
+/// The layer that a text was likely meant for: each word is replaced by the nearest word of a layer. Empty: none.
 std::string likely_layer(const std::string& text) {
   static const std::vector<std::string> words{"linear", "conv", "pool",    "avgpool", "flatten", "layernorm", "dropout",
                                               "relu",   "tanh", "sigmoid", "gelu",    "stride",  "pad"};
@@ -113,7 +113,7 @@ void check_layers(job_draft& draft) {
       const std::string likely = likely_layer(text);
       draft.refuse("model.layers",
                    fmt::format("layer {}: {}", number,
-                               likely.empty() ? layer.error().what
+                               likely.empty() ? layer.error().message
                                               : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", text, likely)));
     }
 }
@@ -144,7 +144,7 @@ void check_model(job_draft& draft) {
         "hidden = [128]");
 }
 
-/// A cosine needs an end; whether the values go together is for the layer that computes with them to say.
+/// A cosine needs an end. The layer that computes with the values checks whether they fit together.
 void derive_schedule(job_draft& draft) {
   optimizer_spec& optimizer = draft.out.job.optimizer;
   if (optimizer.schedule != "cosine" || draft.has("optimizer.total_epochs") || draft.unclear("optimizer.total_epochs")
@@ -176,7 +176,7 @@ void derive_cluster(job_draft& draft) {
   }
 }
 
-/// Every node must have something to hold, and a process with several CPU workers gives each one thread.
+/// Every node must hold something, and a process with several CPU workers gives each one thread.
 void check_cluster(job_draft& draft) {
   derive_cluster(draft);
   const actors::cluster_spec& cluster = draft.out.job.cluster;
@@ -199,12 +199,12 @@ void check_cluster(job_draft& draft) {
   const actors::compute_spec& compute = draft.out.job.compute;
   if (compute.device == "cpu" && compute.threads > 1 && cluster.workers > worker_nodes)
     draft.refuse("compute.threads",
-                 fmt::format("compute.threads = {} wants one worker a process, and {} workers share {} process{}; give "
+                 fmt::format("compute.threads = {} needs one worker per process, and {} workers share {} process{}; give "
                              "compute.threads = 1 or more cluster.nodes",
                              compute.threads, cluster.workers, worker_nodes, worker_nodes == 1 ? "" : "es"));
 }
 
-/// The CPU would compute in fp32 whatever is asked for.
+/// The CPU always computes in fp32.
 void check_precision(job_draft& draft) {
   const actors::compute_spec& compute = draft.out.job.compute;
   if (compute.precision == "fp32" || compute.device != "cpu" || draft.unclear("compute.device"))
@@ -230,11 +230,11 @@ void check_ends(job_draft& draft) {
         "nothing ends this job; write [stop] with epochs, steps, seconds, samples or target_accuracy, such as epochs = 5");
 }
 
-/// Why the workers of a protocol cannot keep their samples to themselves; empty: they can.
+/// Why the workers of a protocol cannot have their own samples; empty: they can.
 std::string shares_samples(const protocols::protocol& runs) {
   if (runs.decodes)
     return "whose workers compute each other's parts";
-  return runs.per_push ? "whose shards hand the next slice to whoever pushes" : "";
+  return runs.per_push ? "whose shards hand the next slice to the worker that pushes" : "";
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a key accepts, and what is wrong with what it does not.
+// The values that a key accepts, and complaints about others.
 #include "apps/config/key.hpp"
 
 #include <algorithm>
@@ -10,16 +10,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/roles/overloaded.hpp"
 #include "apps/config/suggest.hpp"
 
 namespace troupe::config {
 
 namespace {
 
-template <class... F>
-struct overloaded : F... {
-  using F::operator()...;
-};
+using actors::overloaded;
 
 std::string one_of(const std::vector<std::string>& choices) {
   return fmt::format("{}\"{}\"", choices.size() > 1 ? "one of " : "", fmt::join(choices, "\", \""));
@@ -51,13 +49,13 @@ bool is_device(const std::string& name) {
          && std::all_of(name.begin() + prefix.size(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// What a domain's own check says of a value of the right type; empty: fine.
+/// The complaint of a domain's own check about a value of the right type; empty: none.
 std::string refuse(const std::string& s, const text& t) {
   if (t.wrong != nullptr)
     return t.wrong(s);
   if (t.choices.empty() || contains(t.choices, s))
     return {};
-  if (contains(t.later, s))
+  if (contains(t.planned, s))
     return "is not implemented yet; today it takes " + one_of(t.choices);
   const std::string likely = nearest(s, t.choices);
   if (!likely.empty())
@@ -70,16 +68,16 @@ std::string refuse(const std::string& s, const text& t) {
 std::string expected(const domain& accepts) {
   return std::visit(
       overloaded{
-          [](const whole& w) { return "a whole number " + bounds(w.least, w.most); },
+          [](const integer& w) { return "a whole number " + bounds(w.least, w.most); },
           [](const real& r) { return "a number " + bounds(r); },
           [](const text& t) { return t.choices.empty() ? "a text in quotes" : one_of(t.choices); },
           [](const device&) { return std::string(R"("cpu", "cuda" or "cuda:N")"); },
-          [](const flag&) { return std::string("true or false"); },
-          [](const texts& t) { return t.choices.empty() ? "a list of texts" : "a list of texts, each " + one_of(t.choices); },
-          [](const devices&) { return std::string(R"(a list of devices, each "cpu", "cuda" or "cuda:N")"); },
-          [](const wholes& w) { return "a list of whole numbers " + bounds(w.least, w.most); },
+          [](const boolean&) { return std::string("true or false"); },
+          [](const text_list& t) { return t.choices.empty() ? "a list of texts" : "a list of texts, each " + one_of(t.choices); },
+          [](const device_list&) { return std::string(R"(a list of devices, each "cpu", "cuda" or "cuda:N")"); },
+          [](const integer_list& w) { return "a list of whole numbers " + bounds(w.least, w.most); },
           [](const tables&) { return std::string("tables, or texts of key=value[,key=value]"); },
-          [](const later&) { return std::string("nothing yet"); },
+          [](const not_implemented&) { return std::string("nothing yet"); },
       },
       accepts);
 }
@@ -100,7 +98,7 @@ boost::json::object to_json(const domain& accepts) {
     return choices.empty() ? typed(type) : typed(type, {{"choices", json::value_from(choices)}});
   };
   return std::visit(overloaded{
-                        [&](const whole& w) { return typed("whole", number(w.least, w.most)); },
+                        [&](const integer& w) { return typed("whole", number(w.least, w.most)); },
                         [&](const real& r) {
                           json::object out{{r.open_least ? "above" : "least", r.least}};
                           if (!std::isinf(r.most))
@@ -109,10 +107,10 @@ boost::json::object to_json(const domain& accepts) {
                         },
                         [&](const text& t) { return choosing("text", t.choices); },
                         [&](const device&) { return typed("device"); },
-                        [&](const flag&) { return typed("flag"); },
-                        [&](const texts& t) { return choosing("texts", t.choices); },
-                        [&](const devices&) { return typed("devices"); },
-                        [&](const wholes& w) { return typed("wholes", number(w.least, w.most)); },
+                        [&](const boolean&) { return typed("flag"); },
+                        [&](const text_list& t) { return choosing("texts", t.choices); },
+                        [&](const device_list&) { return typed("devices"); },
+                        [&](const integer_list& w) { return typed("wholes", number(w.least, w.most)); },
                         [&](const tables& t) {
                           json::array keys;
                           for (const table_key& key : t.keys) {
@@ -124,7 +122,7 @@ boost::json::object to_json(const domain& accepts) {
                           }
                           return typed("tables", {{"keys", std::move(keys)}});
                         },
-                        [&](const later&) { return json::object{}; },
+                        [&](const not_implemented&) { return json::object{}; },
                     },
                     accepts);
 }
@@ -148,7 +146,7 @@ reading read_list(const toml_value& from, const domain& accepts, const domain& i
     const reading one = read_value(element, item);
     if (!one.wrong.empty())
       return {{}, fmt::format("holds {}, which {}", to_text(element), one.wrong)};
-    list.push_back(std::get<Item>(one.what));
+    list.push_back(std::get<Item>(one.accepted));
   }
   return {std::move(list), {}};
 }
@@ -161,7 +159,7 @@ reading read_text(const toml_value& from, const domain& accepts, Check refused) 
   return {*s, refused(*s)};
 }
 
-reading read_whole(const toml_value& from, const whole& w) {
+reading read_whole(const toml_value& from, const integer& w) {
   const auto* i = std::get_if<std::int64_t>(&from.held);
   if (i == nullptr)
     return wrong_type(from, w);
@@ -178,7 +176,7 @@ reading read_real(const toml_value& from, const real& r) {
     d = *f;
   else
     return wrong_type(from, r);
-  if (!r.contains(d)) // not a number is in no range
+  if (!r.contains(d)) // NaN is in no range
     return {{}, "is out of range; it takes " + expected(r)};
   return {d, {}};
 }
@@ -191,23 +189,23 @@ std::string refuse_device(const std::string& s) {
 
 reading read_value(const toml_value& from, const domain& accepts) {
   return std::visit(overloaded{
-                        [&](const whole& w) { return read_whole(from, w); },
+                        [&](const integer& w) { return read_whole(from, w); },
                         [&](const real& r) { return read_real(from, r); },
                         [&](const text& t) { return read_text(from, t, [&](const std::string& s) { return refuse(s, t); }); },
                         [&](const device& d) { return read_text(from, d, refuse_device); },
-                        [&](const flag& f) {
+                        [&](const boolean& f) {
                           const auto* b = std::get_if<bool>(&from.held);
                           return b != nullptr ? reading{*b, {}} : wrong_type(from, f);
                         },
-                        [&](const texts& t) {
+                        [&](const text_list& t) {
                           return read_list<std::string>(from, t, text{t.choices, {}});
                         },
-                        [&](const devices& d) { return read_list<std::string>(from, d, device{}); },
-                        [&](const wholes& w) {
-                          return read_list<std::int64_t>(from, w, whole{w.least, w.most});
+                        [&](const device_list& d) { return read_list<std::string>(from, d, device{}); },
+                        [&](const integer_list& w) {
+                          return read_list<std::int64_t>(from, w, integer{w.least, w.most});
                         },
                         [&](const tables& t) { return wrong_type(from, t); },
-                        [&](const later&) {
+                        [&](const not_implemented&) {
                           return reading{{}, "is not implemented yet; leave it out"};
                         },
                     },

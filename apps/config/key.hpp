@@ -2,6 +2,7 @@
 // Keys: one line each says what a key accepts, what it means and where it goes. Parsing, listings and results follow it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -20,37 +21,37 @@ namespace troupe::config {
 
 inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
-/// A whole number, and a number, as parameters of protocols are declared.
-using whole = protocols::whole_range;
+/// A whole number, and a number: the same ranges as those of protocols' parameters.
+using integer = protocols::whole_range;
 using real = protocols::real_range;
-/// A text: any, or one of `choices`; those in `later` are designed and not there yet.
+/// A text: any, or one of `choices`; those in `planned` are not implemented yet.
 struct text {
-  std::vector<std::string> choices, later;
-  std::string (*wrong)(const std::string&) = nullptr; ///< "is empty; it takes ...": what is wrong with one; empty: nothing
+  std::vector<std::string> choices, planned;
+  std::string (*wrong)(const std::string&) = nullptr; ///< "is empty; it takes ...": why one is refused; empty: it is not
 };
 /// "cpu", "cuda" or "cuda:N".
 struct device {};
 /// true or false.
-struct flag {};
+struct boolean {};
 /// A list of texts: any, or each one of `choices`.
-struct texts {
+struct text_list {
   std::vector<std::string> choices;
 };
 /// A list of devices.
-struct devices {};
+struct device_list {};
 /// A list of whole numbers.
-struct wholes {
+struct integer_list {
   std::int64_t least = 0, most = no_limit;
 };
 struct table_key;
-/// Tables with keys of their own, or their SPECs; whoever owns them reads them.
+/// Tables with their own keys, or the same as SPECs; job_inject.cpp reads them.
 struct tables {
   std::vector<table_key> keys;
 };
-/// A key, or with an empty name a whole section, that is designed and not there yet.
-struct later {};
+/// A key, or with an empty name a whole section, that is planned and not implemented yet.
+struct not_implemented {};
 
-using domain = std::variant<whole, real, text, device, flag, texts, devices, wholes, tables, later>;
+using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, tables, not_implemented>;
 
 /// One key of such a table.
 struct table_key {
@@ -59,15 +60,15 @@ struct table_key {
   std::string meaning;
 };
 
-/// What a domain accepts, as a phrase: "a whole number from 1 to 256".
+/// The values of a domain, as a phrase: "a whole number from 1 to 256".
 std::string expected(const domain& accepts);
-/// The same for programs: `type`, and where they apply `least` and `most`, `above` and `below` for ends that do not belong to the
-/// range, `choices`, and the `keys` of tables.
+/// The same for programs: `type`, and where they apply `least` and `most`, `above` and `below` for open ends of a range,
+/// `choices`, and the `keys` of tables.
 boost::json::object to_json(const domain& accepts);
 
-/// A value that a domain accepts, or what is wrong with it: "is a text; it takes ...", to follow the key's name and value.
+/// A value that a domain accepts, or a complaint to follow the key's name and value: "is a text; it takes ...".
 struct reading {
-  value what;
+  value accepted;
   std::string wrong;
 };
 reading read_value(const toml_value& from, const domain& accepts);
@@ -78,12 +79,28 @@ struct key_info {
   std::string section, name;
   domain accepts;
   std::string meaning;
-  bool optional = false; ///< nothing unless given: its field's initial value means "does not apply"
+  bool optional = false; ///< has no value unless given: its field's initial value means "does not apply"
   std::function<void(Target&, const value&)> set;
   std::function<value(const Target&)> get;
 
   std::string full_name() const { return section.empty() ? name : name.empty() ? section : section + "." + name; }
 };
+
+/// The key of that name in that section, or null.
+template <class Target>
+const key_info<Target>* find_key(const std::vector<key_info<Target>>& keys, const std::string& section, const std::string& name) {
+  const auto found = std::ranges::find_if(keys, [&](const auto& key) { return key.section == section && key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+/// The names of a section's keys.
+template <class Target>
+std::vector<std::string> names_in(const std::vector<key_info<Target>>& keys, const std::string& section) {
+  std::vector<std::string> names;
+  for (const auto& key : keys)
+    if (key.section == section && !key.name.empty())
+      names.push_back(key.name);
+  return names;
+}
 
 /// A field's value as a key's and back; overload both for an enumeration.
 template <class Field>
@@ -114,10 +131,16 @@ key_info<Target> key_of(std::string section, std::string name, domain accepts, A
           [access](const Target& t) { return load(access(t)); }};
 }
 
-/// A key or section that is not there yet.
+/// The field `path` of the Target, for key_of.
+#define TROUPE_FIELD(path)                                                                                                       \
+  [](auto& target) -> auto& {                                                                                                    \
+    return target.path;                                                                                                          \
+  }
+
+/// A key or section that is not implemented yet.
 template <class Target>
 key_info<Target> later_key(std::string section, std::string name, std::string meaning) {
-  return {std::move(section), std::move(name), later{}, std::move(meaning), true, {}, {}};
+  return {std::move(section), std::move(name), not_implemented{}, std::move(meaning), true, {}, {}};
 }
 
 } // namespace troupe::config

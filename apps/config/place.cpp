@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Problems in the order of the file, and files read whole.
+// Problems in the order of the file, and reading whole files.
 #include "apps/config/place.hpp"
 
 #include <algorithm>
@@ -19,43 +19,43 @@ namespace troupe::config {
 
 namespace {
 
-/// Of a line: a dotted key as long as the file would be as many tables in each other.
+/// The longest line: a dotted key of a file's length would nest as many tables.
 constexpr std::size_t longest_line = 16U << 10U;
-/// More than anybody reads at once.
+/// More problems than anyone reads at once.
 constexpr std::size_t most_problems = 50;
 
-/// What would be TOML, from how the parser says that something is not.
-std::string toml_remedy(const std::string& what) {
+/// A remedy for an error message of the TOML parser.
+std::string toml_remedy(const std::string& message) {
   static const std::vector<std::pair<std::string_view, std::string_view>> remedies{
       {"utf-8", "save the file as UTF-8 text"},
-      {"control characters", "a text ends on its line, with the quote that it began with"},
-      {"end-of-file", "what is opened has to be closed: quotes, brackets, braces"},
+      {"control characters", "a text ends on its line, with the same quote that begins it"},
+      {"end-of-file", "close every quote, bracket and brace"},
       {"escape", R"(write a backslash twice, or the text in 'single' quotes)"},
-      {"cannot redefine", "each key and each section stands once; put what belongs together in one place"},
+      {"cannot redefine", "each key and each section may appear only once"},
       {"64 bits", "whole numbers go up to 9223372036854775807"},
       {"leading zeroes", "write the number without zeroes before it"},
-      {"underscores", "one underscore may stand between two digits"},
-      {"expected digit", "a number is digits alone; the unit is that of its key"},
-      {"decimal digit", "a number is written 0.05 or 5e-2, and an address is a text, in quotes"},
-      {"nested", "nothing here is more than four brackets deep"},
-      {"month", "no key takes a date; a text stands in quotes"},
+      {"underscores", "an underscore is allowed only between two digits"},
+      {"expected digit", "a number has only digits; its key gives the unit"},
+      {"decimal digit", "a number is written 0.05 or 5e-2; an address is a text in quotes"},
+      {"nested", "no value is nested more than four brackets deep"},
+      {"month", "no key takes a date; a text is in quotes"},
       {"expected '='", "write key = value"},
-      {"expected value", "write the value behind the ="},
-      {"value type", "a text stands in quotes; else it is a number, true or false"},
+      {"expected value", "write a value after the ="},
+      {"value type", "a text is in quotes; any other value is a number, true or false"},
       {"boolean", "write true or false, in small letters"},
       {"'nan'", "leave out a key that has no value"},
-      {"parsing array", "items stand in [ ], with a comma between two"},
-      {"inline table", "a table in braces stands in one line: {key = value, key = value}"},
-      {"comment or whitespace", "one key = value a line, and one [section] a line"},
+      {"parsing array", "a list is in [ ], with commas between its items"},
+      {"inline table", "a table in braces is on one line: {key = value, key = value}"},
+      {"comment or whitespace", "write one key = value or one [section] per line"},
       {"table header", "a section is [name], a list of them [[name]]"},
   };
   for (const auto& [part, remedy] : remedies)
-    if (what.find(part) != std::string::npos)
+    if (message.find(part) != std::string::npos)
       return std::string{remedy};
   return "a line is [section] or key = value, with texts in quotes";
 }
 
-/// The file beside a path's place that it was likely meant to be; empty: there is none.
+/// The file in the same folder that a path was likely meant for; empty: there is none.
 std::string likely_path(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path missing(path), folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
@@ -84,10 +84,10 @@ refusal problem_list::take() {
   refusal all;
   const auto left_out = found_.size() - std::min(found_.size(), most_problems);
   found_.resize(found_.size() - left_out);
-  for (auto& [p, what] : found_)
-    all.all.push_back({where(p), std::move(what)});
+  for (auto& [p, message] : found_)
+    all.all.push_back({where(p), std::move(message)});
   if (left_out != 0)
-    all.all.back().what += fmt::format(" (and {} more problems; mend these first)", left_out);
+    all.all.back().message += fmt::format(" (and {} more problems; fix these first)", left_out);
   found_.clear();
   return all;
 }
@@ -98,7 +98,7 @@ checked<std::string> read_config_file(const std::string& path) {
   const auto type = std::filesystem::status(path, unknown).type();
   const bool handed = path.starts_with("/dev/") || path.starts_with("/proc/"); // a shell's <(...), or standard input
   if (!handed && (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket))
-    return refusal{{{path, "is a pipe, from which nobody may ever write; give the path of a TOML file"}}};
+    return refusal{{{path, "is a pipe, which may never be written; give the path of a TOML file"}}};
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text(most_bytes + 1, '\0');
@@ -119,21 +119,21 @@ checked<toml_table> parse_config_file(const std::string& path) {
   const auto text = read_config_file(path);
   if (!text)
     return text.error();
-  const auto refuse = [&](position at, std::string what) {
-    return refusal{{{fmt::format("{}:{}:{}", path, at.line, at.column), std::move(what)}}};
+  const auto refuse = [&](position at, std::string message) {
+    return refusal{{{fmt::format("{}:{}:{}", path, at.line, at.column), std::move(message)}}};
   };
   int line = 1;
   for (std::size_t begin = 0; begin < text->size(); ++line) {
     const auto end = std::min(text->find('\n', begin), text->size());
     if (end - begin > longest_line)
       return refuse({line, static_cast<int>(longest_line) + 1},
-                    "this line is longer than 16 kB; break the list into lines, or look whether this is a configuration");
+                    "this line is longer than 16 kB; break the list into lines, or check that this is a configuration file");
     begin = end + 1;
   }
   auto parsed = parse_toml(*text);
   if (!parsed)
     return refuse(parsed.error().at,
-                  fmt::format("this is not TOML: {}; {}", parsed.error().what, toml_remedy(parsed.error().what)));
+                  fmt::format("this is not TOML: {}; {}", parsed.error().message, toml_remedy(parsed.error().message)));
   return std::move(*parsed);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a value stands, in a file or on the command line, and a list of problems in that order.
+// Where a value was given, in a file or on the command line, and a list of problems in that order.
 #pragma once
 
 #include <string>
@@ -25,9 +25,9 @@ public:
 
   /// "job.toml:3:7" or "--set data.batch".
   std::string where(const place& p) const;
-  void add(const place& p, std::string what) { found_.emplace_back(p, std::move(what)); }
+  void add(const place& p, std::string message) { found_.emplace_back(p, std::move(message)); }
   bool empty() const { return found_.empty(); }
-  /// The first 50 of them, the last of which says how many there are beyond.
+  /// The first 50, the last of which tells how many more there are.
   refusal take();
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is wrong with a configuration, as people read it.
+// The errors of a configuration as text.
 #include "apps/config/problem.hpp"
 
 #include <stdexcept>

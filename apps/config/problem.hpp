@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is wrong with a configuration, as people read it.
+// The errors of a configuration.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace troupe::config {
 
-/// One thing that is wrong.
+/// One error.
 struct problem {
-  std::string where; ///< "job.toml:3:7" (line and column from 1), "job.toml", or "--set data.batch"
-  std::string what;  ///< "what is wrong; what would be right"
-  std::string text() const { return where + ": " + what; }
+  std::string where;   ///< "job.toml:3:7" (line and column from 1), "job.toml", or "--set data.batch"
+  std::string message; ///< "what is wrong; what would be right"
+  std::string text() const { return where + ": " + message; }
   friend bool operator==(const problem&, const problem&) = default;
 };
 
-/// Everything that is wrong; never empty inside a failed `checked`.
+/// All errors; never empty inside a failed `checked`.
 using problems = std::vector<problem>;
 
-/// A wrapper that gives `problems` a namespace of ours, which boost::system::result wants.
+/// A wrapper that gives `problems` a namespace of ours, which boost::system::result needs.
 struct refusal {
   problems all;
   std::string text() const; ///< one problem a line
@@ -28,7 +28,7 @@ struct refusal {
 
 [[noreturn]] void throw_exception_from_error(const refusal& r, const boost::source_location& where);
 
-/// A value, or everything that is wrong with what it should have come from.
+/// A value, or all errors of its source.
 template <class T>
 using checked = boost::system::result<T, refusal>;
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading what srun says in its variables.
+// Reads the variables that srun sets.
 #include "apps/config/slurm.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include <fmt/format.h>
+
+#include "apps/config/parse_number.hpp"
+#include "apps/config/spec_text.hpp"
 
 namespace troupe::config {
 
@@ -14,34 +16,12 @@ namespace {
 
 constexpr std::uint64_t most_hosts = 65'536;
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 /// -1: not a number.
 std::int64_t number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failed == std::errc{} && end == text.data() + text.size() && is_digits(text) ? value : -1;
+  return text.starts_with('-') ? -1 : parse_number<std::int64_t>(text).value_or(-1);
 }
 
-/// Commas that are not inside brackets.
-std::vector<std::string_view> split_outside(std::string_view list) {
-  std::vector<std::string_view> items;
-  std::size_t begin = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i <= list.size(); ++i) {
-    if (i == list.size() || (list[i] == ',' && depth == 0)) {
-      items.push_back(list.substr(begin, i - begin));
-      begin = i + 1;
-    } else {
-      depth += list[i] == '[' ? 1 : list[i] == ']' ? -1 : 0;
-    }
-  }
-  return items;
-}
-
-/// "n[1-3,07]" into `out`; false: not so.
+/// Expands "n[1-3,07]" into `out`; false: it is malformed.
 bool expand_item(std::string_view item, std::vector<std::string>& out) {
   const auto open = item.find('[');
   if (open == std::string_view::npos) {
@@ -52,9 +32,9 @@ bool expand_item(std::string_view item, std::vector<std::string>& out) {
   if (close == std::string_view::npos)
     return false;
   const auto prefix = item.substr(0, open);
-  for (auto range : split_outside(item.substr(open + 1, close - open - 1))) {
+  for (const std::string& range : split_outside_brackets(item.substr(open + 1, close - open - 1), ',')) {
     const auto dash = range.find('-');
-    const auto from = range.substr(0, dash), to = dash == std::string_view::npos ? from : range.substr(dash + 1);
+    const auto from = range.substr(0, dash), to = dash == std::string::npos ? from : range.substr(dash + 1);
     const auto first = number(from), last = number(to);
     if (first < 0 || last < first || last - first >= static_cast<std::int64_t>(most_hosts))
       return false;
@@ -69,7 +49,7 @@ bool expand_item(std::string_view item, std::vector<std::string>& out) {
 
 std::vector<std::string> expand_hostlist(std::string_view list) {
   std::vector<std::string> hosts;
-  for (auto item : split_outside(list))
+  for (const auto& item : split_outside_brackets(list, ','))
     if (!expand_item(item, hosts))
       return {};
   return hosts;
@@ -77,12 +57,12 @@ std::vector<std::string> expand_hostlist(std::string_view list) {
 
 std::vector<std::uint32_t> expand_counts(std::string_view list) {
   std::vector<std::uint32_t> counts;
-  for (auto item : split_outside(list)) {
+  for (const auto& item : split_outside_brackets(list, ',')) {
     const auto times = item.find("(x");
     const auto count = number(item.substr(0, times));
-    const auto repeat = times == std::string_view::npos ? 1
-                        : item.ends_with(')')           ? number(item.substr(times + 2, item.size() - times - 3))
-                                                        : -1;
+    const auto repeat = times == std::string::npos ? 1
+                        : item.ends_with(')')      ? number(item.substr(times + 2, item.size() - times - 3))
+                                                   : -1;
     if (count < 0 || repeat < 1 || count > static_cast<std::int64_t>(most_hosts)
         || counts.size() + static_cast<std::uint64_t>(repeat) > most_hosts)
       return {};
@@ -94,20 +74,20 @@ std::vector<std::uint32_t> expand_counts(std::string_view list) {
 checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*)>& variable,
                                      const std::function<std::string(const std::string&)>& address_of,
                                      const cluster_security& security) {
-  const auto wrong = [](std::string what) { return refusal{{{"--slurm", std::move(what)}}}; };
+  const auto wrong = [](std::string message) { return refusal{{{"--slurm", std::move(message)}}}; };
   const auto job = number(variable("SLURM_JOB_ID")), step = number(variable("SLURM_STEP_ID")),
              task = number(variable("SLURM_PROCID"));
   const auto list = variable("SLURM_STEP_NODELIST"), tasks = variable("SLURM_STEP_TASKS_PER_NODE");
   if (job < 0 || step < 0 || task < 0 || list.empty() || tasks.empty())
-    return wrong("this is no task of a Slurm step (SLURM_JOB_ID, SLURM_STEP_ID, SLURM_PROCID, SLURM_STEP_NODELIST and "
-                 "SLURM_STEP_TASKS_PER_NODE tell); start it with srun");
+    return wrong("this is not a task of a Slurm step (SLURM_JOB_ID, SLURM_STEP_ID, SLURM_PROCID, SLURM_STEP_NODELIST and "
+                 "SLURM_STEP_TASKS_PER_NODE are not all set); start it with srun");
   const auto hosts = expand_hostlist(list);
   const auto counts = expand_counts(tasks);
   const auto is_name = [](const std::string& host) {
     return std::ranges::all_of(host, [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_'; });
   };
   if (!std::ranges::all_of(hosts, is_name)) // they go into files and commands
-    return wrong(fmt::format("SLURM_STEP_NODELIST=\"{}\" holds what is no host's name", list));
+    return wrong(fmt::format("SLURM_STEP_NODELIST=\"{}\" has an item that is not a host's name", list));
   if (hosts.empty() || hosts.size() != counts.size())
     return wrong(fmt::format("SLURM_STEP_NODELIST=\"{}\" and SLURM_STEP_TASKS_PER_NODE=\"{}\" do not go together", list, tasks));
   slurm_step out;
@@ -118,7 +98,7 @@ checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*
     if (security.loopback_only() && !is_loopback(address))
       return wrong(fmt::format(
           "{} is at {}, which is no loopback address; give the nodes certificates (--certs FOLDER), or --insecure where "
-          "nobody else reaches this network",
+          "this network is private",
           hosts[h], address));
     for (std::uint32_t k = 0; k < counts[h]; ++k) {
       cluster_node node;
@@ -137,24 +117,6 @@ checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*
   out.nodes.nodes.front().port = static_cast<std::uint16_t>(20'000 + (job * 16 + step) % 20'000);
   out.self = out.nodes.nodes[static_cast<std::size_t>(task)].name;
   return out;
-}
-
-std::string to_toml(const cluster& what) {
-  std::string text = fmt::format("name = \"{}\"\n", what.name);
-  for (const auto& node : what.nodes) {
-    std::string roles;
-    for (const auto& [has, role] : {std::pair{node.coordinator, "coordinator"}, {node.shard, "shard"}, {node.worker, "worker"}})
-      if (has)
-        roles += fmt::format("{}\"{}\"", roles.empty() ? "" : ", ", role);
-    text += fmt::format("[[node]]\nname = \"{}\"\nhost = \"{}\"\nport = {}\nlane_port = {}\nroles = [{}]\n", node.name, node.host,
-                        node.port, node.lane_port, roles);
-  }
-  if (what.security.tls())
-    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", what.security.ca,
-                        what.security.certificate, what.security.key);
-  else if (what.security.insecure)
-    text += "[security]\ninsecure = true\n";
-  return text;
 }
 
 } // namespace troupe::config

@@ -12,12 +12,12 @@
 
 namespace troupe::config {
 
-/// The hosts of a Slurm list such as "n[1-3,07],login" in its order; leading zeros stay. Empty: not such a list.
+/// The hosts of a Slurm list such as "n[1-3,07],login" in its order; leading zeros are kept. Empty: the list is malformed.
 std::vector<std::string> expand_hostlist(std::string_view list);
-/// Counts of tasks by host, "2(x3),1" being 2, 2, 2, 1. Empty: not such a list.
+/// Counts of tasks by host, "2(x3),1" means 2, 2, 2, 1. Empty: the list is malformed.
 std::vector<std::uint32_t> expand_counts(std::string_view list);
 
-/// The task that asks, among the nodes of its step.
+/// This task, among the nodes of its step.
 struct slurm_step {
   cluster nodes;    ///< a node for each task, called after its host; task 0 is the coordinator's and holds the shards
   std::string self; ///< this task's node
@@ -30,8 +30,5 @@ struct slurm_step {
 checked<slurm_step> cluster_of_slurm(const std::function<std::string(const char*)>& variable,
                                      const std::function<std::string(const std::string&)>& address_of,
                                      const cluster_security& security);
-
-/// The cluster as a file that `run --cluster` and `console --cluster` take.
-std::string to_toml(const cluster& what);
 
 } // namespace troupe::config

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `key=value,key=value`: how the command line writes what is a table in a file.
+// `key=value,key=value`: a table of a file, as the command line writes it.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace troupe::config {
 
-/// The parts of `text` between separators; one inside brackets or double quotes separates nothing. Of "" one part, empty.
+/// The parts of `text` between separators outside brackets and double quotes. "" has one part, which is empty.
 std::vector<std::string> split_outside_brackets(std::string_view text, char separator);
 
-/// `key=value`, the value TOML or else a text; nothing where there is no `=` or no key before it.
+/// `key=value`, where the value is TOML or else a text; nothing without `=` or without a key before it.
 std::optional<toml_entry> parse_pair(const std::string& text);
 
-/// A SPEC: pairs separated by `separator`; nothing where one of them is none, or a key comes twice.
+/// A SPEC: pairs separated by `separator`; nothing where one of them is not a pair, or a key comes twice.
 std::optional<toml_table> parse_spec(std::string_view text, char separator = ',');
 
 /// A table as a SPEC: `worker=1,factor=5`.

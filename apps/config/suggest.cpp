@@ -32,7 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view misspelt, const std::vector<std::string>& names) {
-  // A name of a thousand letters is nobody's slip of the finger, and the table above is quadratic.
+  // A name of a thousand letters is no typing error, and the table above is quadratic.
   constexpr std::size_t longest = 64;
   if (misspelt.empty() || misspelt == "\"\"" || misspelt.size() > longest)
     return {};
@@ -48,6 +48,10 @@ std::string nearest(std::string_view misspelt, const std::vector<std::string>& n
     }
   }
   return best;
+}
+
+std::string did_you_mean(const std::string& likely) {
+  return likely.empty() ? "" : "; did you mean " + likely + "?";
 }
 
 } // namespace troupe::config

@@ -17,4 +17,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// letters, or one is the beginning of the other.
 std::string nearest(std::string_view misspelt, const std::vector<std::string>& names);
 
+/// "; did you mean NAME?", to follow a complaint; empty where `likely` is.
+std::string did_you_mean(const std::string& likely);
+
 } // namespace troupe::config

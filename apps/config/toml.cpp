@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -12,6 +11,8 @@
 #include <boost/throw_exception.hpp>
 #include <fmt/format.h>
 #include <toml++/toml.h>
+
+#include "apps/config/parse_number.hpp"
 
 namespace troupe::config {
 
@@ -21,7 +22,7 @@ position begin_of(const toml::source_region& region) {
   return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
-/// Texts come from anywhere and go to a terminal, in lines.
+/// Escapes control characters: texts come from anywhere and go to a terminal, in lines.
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text)
@@ -43,7 +44,7 @@ std::string shortened(const std::string& text) {
   return text.substr(0, end) + "...";
 }
 
-/// What a key of ours is as it stands, and one that cannot be fit for a message.
+/// A key, made fit for a message; a key of ours stays as it is.
 std::string key_text(std::string_view key) {
   return key.empty() ? "\"\"" : shortened(printable(key));
 }
@@ -83,7 +84,7 @@ toml_value convert(const toml::node& node) {
 } // namespace
 
 void throw_exception_from_error(const toml_error& e, const boost::source_location& where) {
-  boost::throw_with_location(std::runtime_error(fmt::format("{}:{}: {}", e.at.line, e.at.column, e.what)), where);
+  boost::throw_with_location(std::runtime_error(fmt::format("{}:{}: {}", e.at.line, e.at.column, e.message)), where);
 }
 
 boost::system::result<toml_table, toml_error> parse_toml(std::string_view document) {
@@ -96,13 +97,11 @@ boost::system::result<toml_table, toml_error> parse_toml(std::string_view docume
 
 namespace {
 
-/// A number that TOML does not take, for it wants digits on both sides of the point.
+/// A number such as ".5" or "5.", which TOML does not take: it wants digits on both sides of the point.
 std::optional<double> plain_number(std::string_view text) {
-  double number = 0;
-  const auto unsigned_text = text.starts_with('+') ? text.substr(1) : text;
-  const auto [end, failed] = std::from_chars(unsigned_text.data(), unsigned_text.data() + unsigned_text.size(), number);
-  const bool whole_text = failed == std::errc{} && end == unsigned_text.data() + unsigned_text.size();
-  return whole_text && text.find('.') != std::string_view::npos ? std::optional{number} : std::nullopt;
+  if (text.find('.') == std::string_view::npos)
+    return std::nullopt;
+  return parse_number<double>(text.starts_with('+') ? text.substr(1) : text);
 }
 
 } // namespace
@@ -116,6 +115,11 @@ toml_value parse_toml_value(const std::string& text) {
     return {text, {}};
   }
   return parsed->front().value;
+}
+
+bool is_list_of_tables(const toml_value& v) {
+  const auto* items = std::get_if<toml_array>(&v.held);
+  return items != nullptr && !items->empty() && std::holds_alternative<toml_table>(items->front().held);
 }
 
 std::string_view type_name(const toml_value& v) {

@@ -38,14 +38,17 @@ struct toml_entry {
   toml_value value;
 };
 
+/// A TOML array that is not empty and begins with a table: [[name]].
+bool is_list_of_tables(const toml_value& v);
+
 struct toml_error {
   position at;
-  std::string what;
+  std::string message;
 };
 
 [[noreturn]] void throw_exception_from_error(const toml_error& e, const boost::source_location& where);
 
-/// Parses a document. A parser of TOML stops at the first thing that is not TOML.
+/// Parses a document; the error is the first thing that is not TOML.
 boost::system::result<toml_table, toml_error> parse_toml(std::string_view document);
 
 /// Parses the value of a --set: TOML, a number as C writes it (".05", "5."), or else the text as it stands.
@@ -57,7 +60,7 @@ std::string_view type_name(const toml_value& v);
 /// The value as the command line would have it: a text without its quotes.
 std::string as_argument(const toml_value& v);
 
-/// The value as one would write it, cut short where it is long.
+/// The value as TOML spells it, cut short where it is long.
 std::string to_text(const toml_value& v);
 
 } // namespace troupe::config

@@ -20,4 +20,10 @@ std::string to_text(const value& v);
 /// Nothing is null.
 boost::json::value to_json(const value& v);
 
+/// The value that another variant holds, such as a parameter of a protocol.
+template <class... Held>
+value as_value(const std::variant<Held...>& v) {
+  return std::visit([](const auto& held) -> value { return held; }, v);
+}
+
 } // namespace troupe::config

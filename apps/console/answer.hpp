@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a command of the console answers.
+// The answer of a console command.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace troupe::apps::console {
 
-/// Text for people, one object for machines. With `wrong` set the command could not be carried out.
+/// Text for users, one object for programs. `wrong`: the command failed.
 struct answer {
   std::string text;
   boost::json::object json;
   bool wrong = false;
 };
 
-/// It could not, for this reason.
+/// The answer of a command that failed for this reason.
 inline answer wrong(const std::string& reason) {
   return {reason + "\n", {{"error", reason}}, true};
 }

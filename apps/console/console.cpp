@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `troupe console`: a person, or a script, asks a running cluster what it does and why.
+// `troupe console`: asks a running cluster what it does and why, from a prompt or a script.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -19,11 +19,11 @@ namespace troupe::apps {
 
 namespace {
 
-/// One object a command; the exit code says whether all of them could be carried out.
-int script(console::session& with, const std::vector<std::string>& lines, bool json) {
+/// One object per command; the exit code says whether all of them succeeded.
+int script(console::session& client, const std::vector<std::string>& lines, bool json) {
   int code = exit_done;
   for (const auto& line : lines) {
-    const auto out = console::carry_out(with, line);
+    const auto out = console::carry_out(client, line);
     if (json)
       print_json(out.json);
     else
@@ -50,19 +50,19 @@ int talk_to(cluster_connection&& connection, const console_options& options) {
     fmt::print(stderr, "troupe: {}\n", connection.why_not());
     return exit_failed;
   }
-  const bool person = options.commands.empty() && isatty(STDIN_FILENO) == 1;
-  console::session with{connection, person};
-  if (!person)
-    return script(with, options.commands.empty() ? lines_of_input() : options.commands, options.json);
-  console::talk(with);
+  const bool interactive = options.commands.empty() && isatty(STDIN_FILENO) == 1;
+  console::session client{connection, interactive};
+  if (!interactive)
+    return script(client, options.commands.empty() ? lines_of_input() : options.commands, options.json);
+  console::talk(client);
   return exit_done;
 }
 
 } // namespace
 
-int console_command(const console_options& options) {
+int execute(const console_options& options) {
   if (options.address.empty() == options.cluster.empty())
-    return refuse({{{"console", "wants HOST:PORT, where a coordinator listens, or --cluster CLUSTER.toml"}}});
+    return refuse({{{"console", "needs HOST:PORT, where a coordinator listens, or --cluster CLUSTER.toml"}}});
   if (options.cluster.empty()) {
     const auto colon = options.address.rfind(':');
     std::uint16_t port = 0;

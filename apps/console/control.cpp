@@ -15,22 +15,21 @@ namespace troupe::apps::console {
 
 namespace {
 
-/// Where there is none of that name; null: there is.
-std::optional<answer> no_such_node(session& with, const std::string& node) {
-  const auto names = node_names(with);
+/// A complaint where there is no node of that name; none: there is one.
+std::optional<answer> no_such_node(session& client, const std::string& node) {
+  const auto names = node_names(client);
   if (names.empty() || std::ranges::count(names, node) > 0)
-    return {}; // or the cluster does not answer, and says so next
-  const auto likely = config::nearest(node, names);
-  return wrong(fmt::format("there is no node \"{}\"{}; `nodes` lists them", node,
-                           likely.empty() ? "" : fmt::format("; did you mean {}?", likely)));
+    return {}; // no names: the cluster does not answer, and the next request reports that
+  return wrong(
+      fmt::format("there is no node \"{}\"{}; `nodes` lists them", node, config::did_you_mean(config::nearest(node, names))));
 }
 
-answer drain(session& with, const std::string& node) {
-  if (auto none = no_such_node(with, node))
+answer drain(session& client, const std::string& node) {
+  if (auto none = no_such_node(client, node))
     return *none;
-  if (!with.agreed(fmt::format("take node {} out of its job?", node)))
+  if (!client.agreed(fmt::format("take node {} out of its job?", node)))
     return {"nothing was done\n", {{"done", false}, {"node", node}}};
-  const auto left = with.ask<void>(actors::leave_cluster{node});
+  const auto left = client.ask<void>(actors::leave_cluster{node});
   if (left)
     return {fmt::format("node {0} is drained; `undrain {0}` takes it back\n", node), {{"done", true}, {"node", node}}};
   if (left.error() == caf::sec::request_timeout)
@@ -38,23 +37,23 @@ answer drain(session& with, const std::string& node) {
   return wrong(actors::explain(left.error()));
 }
 
-answer undrain(session& with, const std::string& node) {
-  if (auto none = no_such_node(with, node))
+answer undrain(session& client, const std::string& node) {
+  if (auto none = no_such_node(client, node))
     return *none;
-  const auto stays = with.ask<void>(actors::undrain_node{node});
+  const auto stays = client.ask<void>(actors::undrain_node{node});
   return stays ? answer{fmt::format("node {} gets jobs again\n", node), {{"done", true}, {"node", node}}}
                : wrong(actors::explain(stays.error()));
 }
 
-answer stop(session& with, const std::string& job) {
-  const auto at = with.look();
-  if (!at)
-    return no_answer(at.error());
-  for (const auto& each : at->cluster.jobs)
+answer stop(session& client, const std::string& job) {
+  const auto seen = client.look();
+  if (!seen)
+    return no_answer(seen.error());
+  for (const auto& each : seen->cluster.jobs)
     if (std::to_string(each.number) == job || each.name == job) {
-      if (!with.agreed(fmt::format("stop job {} ({}, step {})?", each.number, each.name, each.steps)))
+      if (!client.agreed(fmt::format("stop job {} ({}, step {})?", each.number, each.name, each.steps)))
         return {"nothing was done\n", {{"done", false}, {"job", each.number}}};
-      with.tell(actors::cancel_job{each.number});
+      client.tell(actors::cancel_job{each.number});
       return {fmt::format("job {} ends\n", each.number), {{"done", true}, {"job", each.number}}};
     }
   return wrong(fmt::format("there is no job \"{}\"; `jobs` lists them", job));
@@ -79,7 +78,7 @@ std::vector<command> control_commands() {
        .offers = node_names,
        .changes = true},
       {.usage = "stop JOB",
-       .meaning = "end a job in order; its results so far go to whoever submitted it, or attaches to it",
+       .meaning = "end a job in order; its results so far go to the client that submitted it or attaches to it",
        .example = "stop 1",
        .json = "done job",
        .carry_out = stop,

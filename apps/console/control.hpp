@@ -8,7 +8,7 @@
 
 namespace troupe::apps::console {
 
-/// Each asks a person before anything ends.
+/// Each asks an interactive user before anything ends.
 std::vector<command> control_commands();
 
 } // namespace troupe::apps::console

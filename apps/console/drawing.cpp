@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dots, and axes around them.
+// Draws dots, and axes around them.
 #include "apps/console/drawing.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t label_width = 7, least_width = 24, least_rows = 3;
 
-/// Where letters stand, and dots in them: two by four in Unicode's Braille, else one.
+/// A grid of letters with dots in them: two by four in Unicode's Braille, else one.
 class canvas {
 public:
   canvas(std::size_t columns, std::size_t rows, bool unicode)
@@ -29,12 +29,11 @@ public:
 
   std::size_t width() const { return columns_ * across_; }
   std::size_t height() const { return rows_ * down_; }
-  /// The dot at a share of the whole, from the left or from the top.
+  /// The dot at a fraction of the whole, from the left or from the top.
   static std::size_t place(double share, std::size_t dots) {
     return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(dots - 1)));
   }
   std::size_t row_of(std::size_t y) const { return y / down_; }
-  std::size_t column_of(std::size_t x) const { return x / across_; }
 
   void dot(std::size_t x, std::size_t y) {
     static constexpr std::array<std::array<std::uint8_t, 2>, 4> bits{{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}};
@@ -80,9 +79,9 @@ std::vector<drawn_point> finite(std::vector<drawn_point> points) {
   return points;
 }
 
-axis axis_of(const drawing& what, std::size_t rows) {
+axis axis_of(const drawing& shown, std::size_t rows) {
   double low = HUGE_VAL, high = -HUGE_VAL;
-  for (const auto* points : {&what.line, &what.marks})
+  for (const auto* points : {&shown.line, &shown.marks})
     for (const auto& p : *points) {
       low = std::min(low, p.value);
       high = std::max(high, p.value);
@@ -91,7 +90,7 @@ axis axis_of(const drawing& what, std::size_t rows) {
                                     : linear_axis(low, high, static_cast<int>(std::max<std::size_t>(rows / 3, 2)));
 }
 
-/// Of every column of dots the mean; then from one that has any to the next.
+/// Draws a line through the mean of each column of dots that has points.
 void draw_line(canvas& on, const std::vector<drawn_point>& points, const axis& time, const axis& value) {
   std::vector<std::pair<double, int>> means(on.width());
   for (const auto& p : points) {
@@ -113,17 +112,17 @@ void draw_line(canvas& on, const std::vector<drawn_point>& points, const axis& t
   }
 }
 
-std::string panel(const drawing& what, const axis& time, std::size_t columns, std::size_t rows, bool unicode) {
+std::string panel(const drawing& shown, const axis& time, std::size_t columns, std::size_t rows, bool unicode) {
   canvas on{columns, rows, unicode};
-  const auto value = axis_of(what, rows);
-  draw_line(on, what.line, time, value);
-  for (const auto& p : what.marks)
+  const auto value = axis_of(shown, rows);
+  draw_line(on, shown.line, time, value);
+  for (const auto& p : shown.marks)
     on.mark(canvas::place(time.share(p.seconds), on.width()), canvas::place(1 - value.share(p.value), on.height()));
   std::vector<std::string> labels(rows);
   for (const auto tick : value.ticks)
     if (auto& label = labels[on.row_of(canvas::place(1 - value.share(tick), on.height()))]; label.empty())
       label = fmt::format("{:.3g}", tick);
-  auto text = what.title + (value.logarithmic ? " (logarithmic)" : "") + "\n";
+  auto text = shown.title + (value.logarithmic ? " (logarithmic)" : "") + "\n";
   for (std::size_t row = 0; row < rows; ++row) {
     const auto* edge = labels[row].empty() ? (unicode ? "│" : "|") : (unicode ? "┤" : "+");
     text += fmt::format("{:>{}} {}{}\n", labels[row], label_width, edge, on.row(row));
@@ -131,7 +130,7 @@ std::string panel(const drawing& what, const axis& time, std::size_t columns, st
   return text;
 }
 
-/// The axis with its ticks, and below it their labels as far as they do not touch.
+/// The axis with its ticks, and below it the labels that do not touch.
 std::string time_axis(const axis& time, const std::string& unit, std::size_t columns, bool unicode) {
   const auto width = label_width + 2 + columns;
   std::vector<std::string> line(columns, unicode ? "─" : "-");

@@ -12,15 +12,15 @@ struct drawn_point {
   double seconds = 0, value = 0;
 };
 
-/// A panel. What is not finite is left out. Where a value spans more than a decade its scale is logarithmic.
+/// A panel. Values that are not finite are left out. A range of more than a decade gets a logarithmic scale.
 struct drawing {
   std::string title;
-  std::vector<drawn_point> line;  ///< joined, in the order of time: of points that share a column their mean
+  std::vector<drawn_point> line;  ///< joined in order of time; points that share a column are averaged
   std::vector<drawn_point> marks; ///< single
 };
 
-/// Panels below each other over one axis of time, from 0 on, in lines that end with a newline: `height` of them, none longer than
-/// `width`, but at least as much as can be read. Panels without points are left out. In Unicode eight dots stand for a letter.
+/// Panels below each other over one axis of time, from 0 on: `height` lines of at most `width` letters, or more where less could
+/// not be read. Panels without points are left out. In Unicode a letter holds eight dots.
 std::string draw(const std::vector<drawing>& panels, std::size_t width, std::size_t height, bool unicode);
 
 } // namespace troupe::apps::console

@@ -15,7 +15,7 @@ namespace troupe::apps::console {
 
 namespace {
 
-/// Made once and never closed: on another thread a handler may still be about to write when a waiter goes.
+/// Made once and never closed: a handler on another thread may still write when a waiter is destroyed.
 std::array<int, 2> noted{-1, -1};
 
 void note(int signal) {
@@ -30,7 +30,7 @@ void note(int signal) {
 key_waiter::key_waiter(std::span<const int> signals) : signals_(signals.begin(), signals.end()), before_(signals.size()) {
   if (noted[0] < 0 && pipe2(noted.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "cannot wait for signals");
-  for (char old = 0; read(noted[0], &old, 1) == 1;) // the last waiter did not ask for it
+  for (char old = 0; read(noted[0], &old, 1) == 1;) // left over from the last waiter
     ;
   take();
 }

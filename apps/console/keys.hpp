@@ -8,9 +8,9 @@
 
 namespace troupe::apps::console {
 
-/// While it lives, some signals wake whoever waits for a key, and do nothing else: he handles them, between two keys. They hit
-/// any thread of the process; what runs there writes down which one came, and nothing is left in the middle. One at a time;
-/// afterwards the signals do what they did before.
+/// While it lives, some signals only wake the thread that waits for a key, which handles them between two keys. The handler, on
+/// any thread, only notes which signal came, so no code is interrupted. One object at a time; its destructor restores the old
+/// handlers.
 class key_waiter {
 public:
   explicit key_waiter(std::span<const int> signals);
@@ -22,10 +22,11 @@ public:
     bool key = false; ///< standard input can be read (or has ended)
     int signal = 0;   ///< or this one came
   };
-  /// What comes within `timeout_ms` (negative: ever). Neither: nothing did, or somebody else's signal woke it.
+  /// The next key or signal within `timeout_ms` (negative: no limit). Neither: nothing came, or another signal woke it.
   woken wait(int timeout_ms);
 
-  /// One of the signals, as if nobody waited: this may end the process. Behind a stop it returns when the process goes on.
+  /// Raises one of the signals with its old handler: this may end the process. After a stop it returns when the process
+  /// continues.
   void carry_out(int signal);
 
 private:

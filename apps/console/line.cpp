@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libedit edits; the keys that it is given are waited for here, and signals with them.
+// libedit edits the line; this waits for its keys and for signals.
 #include "apps/console/line.hpp"
 
 #include <array>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::array watched{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
 
-/// libedit asks through plain functions: who waits for the line that it edits, and which signal ended it.
+/// libedit calls plain functions, so these are globals: the waiter of the line being edited, and the signal that ended it.
 key_waiter* waiter = nullptr;
 int ended_by = 0;
 
-/// What does not end the line; false: this signal does.
+/// Handles a signal that does not end the line; false: this one does.
 bool handled(int signal) {
   switch (signal) {
   case SIGWINCH:
@@ -34,7 +34,7 @@ bool handled(int signal) {
     rl_deprep_terminal();
     waiter->carry_out(signal);
     [[fallthrough]];
-  case SIGCONT: // whoever had the terminal meanwhile may have changed it, and libedit believes it is as it left it
+  case SIGCONT: // another process may have changed the terminal, and libedit would not notice
     rl_deprep_terminal();
     rl_prep_terminal(1);
     rl_forced_update_display();

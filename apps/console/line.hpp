@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A line that a person types.
+// Reads a line that a user types.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 namespace troupe::apps::console {
 
 struct typed_line {
-  std::optional<std::string> text = {}; ///< null: no more will come (Ctrl-D, or the terminal is gone), or it was given up
+  std::optional<std::string> text = {}; ///< null: there are no more (Ctrl-D, or the terminal is gone), or it was given up
   bool given_up = false;                ///< by Ctrl-C
 };
 
-/// To be called before anything else of libedit's: from now on its keys come from `read_line`, and signals are none of its
-/// business. Ctrl-C does nothing but at the prompt.
+/// Call it before any other function of libedit: from now on its keys come from `read_line`, and it handles no signals. Ctrl-C
+/// works only at the prompt.
 void prepare_lines();
 
-/// Edits and waits for one line, by libedit; on one thread alone. Ctrl-C gives the line up, not the console; where it comes while
-/// a completion is looked for, behind that. A signal that ends the process is carried out once the terminal is as it was.
+/// Edits one line with libedit; always on the same thread. Ctrl-C gives up the line, not the console; during a completion, after
+/// that. A signal that ends the process takes effect once the terminal is restored.
 typed_line read_line(const std::string& prompt);
 
 } // namespace troupe::apps::console

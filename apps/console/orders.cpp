@@ -19,16 +19,16 @@ namespace {
 
 using actors::role_verb;
 
-/// Longer than a coordinator waits for whoever carries an order out.
+/// Longer than a coordinator waits for the actor that carries an order out.
 constexpr std::chrono::seconds patience{40};
 
-/// Does something about the job that runs; or of several about the one that is named, by number or name.
-answer for_job(session& with, const std::string& named, const std::function<answer(std::uint64_t)>& act) {
-  const auto at = with.ask<actors::cluster_view>(actors::cluster_query{});
-  if (!at)
-    return no_answer(at.error());
+/// Acts on the running job; where several run, on the one with that number or name.
+answer for_job(session& client, const std::string& named, const std::function<answer(std::uint64_t)>& act) {
+  const auto seen = client.ask<actors::cluster_view>(actors::cluster_query{});
+  if (!seen)
+    return no_answer(seen.error());
   std::vector<std::uint64_t> running;
-  for (const auto& job : at->jobs)
+  for (const auto& job : seen->jobs)
     if (job.state == "runs" && (named.empty() || named == std::to_string(job.number) || named == job.name))
       running.push_back(job.number);
   if (running.size() == 1)
@@ -39,22 +39,22 @@ answer for_job(session& with, const std::string& named, const std::function<answ
                            running.front()));
 }
 
-/// `name`: "worker 2", or "3/worker 2" where several jobs run. One that is dead has a name too.
-answer order(session& with, role_verb verb, const std::string& word, const std::string& name) {
+/// `name`: "worker 2", or "3/worker 2" where several jobs run. It may be a dead worker's.
+answer order(session& client, role_verb verb, const std::string& word, const std::string& name) {
   if (name.empty())
-    return wrong(fmt::format("{} wants an actor: {} worker 0", word, word));
+    return wrong(fmt::format("{} needs an actor: {} worker 0", word, word));
   const auto slash = name.find('/');
   const auto actor = actor_id(slash == std::string::npos ? name : name.substr(slash + 1));
-  return for_job(with, slash == std::string::npos ? "" : name.substr(0, slash), [&](std::uint64_t job) {
-    auto at = with.look();
-    if (!at)
-      return no_answer(at.error());
-    std::erase_if(at->reports.nodes, [job](const auto& node) { return node.job != job; });
-    if (is_nobody(*at, actor))
-      return no_such(*at, actor);
-    if (verb != role_verb::resume && !with.agreed(fmt::format("{} {} of job {}?", word, actor, job)))
+  return for_job(client, slash == std::string::npos ? "" : name.substr(0, slash), [&](std::uint64_t job) {
+    auto seen = client.look();
+    if (!seen)
+      return no_answer(seen.error());
+    std::erase_if(seen->reports.nodes, [job](const auto& node) { return node.job != job; });
+    if (is_nobody(*seen, actor))
+      return no_such(*seen, actor);
+    if (verb != role_verb::resume && !client.agreed(fmt::format("{} {} of job {}?", word, actor, job)))
       return answer{"nothing was done\n", {{"done", false}, {"actor", actor}}};
-    const auto said = with.ask<std::string>(actors::actor_order{job, verb, actor}, patience);
+    const auto said = client.ask<std::string>(actors::actor_order{job, verb, actor}, patience);
     return said ? answer{*said + "\n", {{"done", true}, {"actor", actor}}} : wrong(actors::explain(said.error()));
   });
 }
@@ -64,12 +64,12 @@ command order_command(role_verb verb, const std::string& word, const std::string
           .meaning = meaning,
           .example = word + " worker 0",
           .json = "done actor",
-          .carry_out = [verb, word](session& with, const std::string& name) { return order(with, verb, word, name); },
+          .carry_out = [verb, word](session& client, const std::string& name) { return order(client, verb, word, name); },
           .offers = actor_names,
           .changes = true};
 }
 
-answer set(session& with, const std::string& line) {
+answer set(session& client, const std::string& line) {
   std::istringstream words{line};
   std::string key, value, job;
   words >> key >> value;
@@ -77,20 +77,20 @@ answer set(session& with, const std::string& line) {
     words >> value;
   words >> job;
   if (value.empty())
-    return wrong("set wants a key and a value: set optimizer.lr 0.05; optimizer.lr, protocol.steps and log.level may change");
-  return for_job(with, job, [&](std::uint64_t number) {
-    const auto said = with.ask<std::string>(actors::change_order{number, key, value}, patience);
+    return wrong("set needs a key and a value: set optimizer.lr 0.05; optimizer.lr, protocol.steps and log.level may change");
+  return for_job(client, job, [&](std::uint64_t number) {
+    const auto said = client.ask<std::string>(actors::change_order{number, key, value}, patience);
     return said ? answer{*said + "\n", {{"done", true}, {"key", key}, {"value", value}}} : wrong(actors::explain(said.error()));
   });
 }
 
-/// Every node's part of what was recorded.
-caf::expected<std::vector<actors::node_trace>> fetch(session& with, std::uint64_t job) {
+/// The recorded traces of all nodes.
+caf::expected<std::vector<actors::node_trace>> download(session& client, std::uint64_t job) {
   std::vector<actors::node_trace> all;
   for (std::uint32_t node = 0, nodes = 1; node < nodes; ++node)
     for (bool last = false; !last;) {
       const auto offset = all.size() > node ? all[node].events.size() : 0;
-      const auto piece = with.ask<actors::node_trace_piece>(actors::node_trace_query{job, node, offset});
+      const auto piece = client.ask<actors::node_trace_piece>(actors::node_trace_query{job, node, offset});
       if (!piece)
         return piece.error();
       nodes = piece->nodes;
@@ -100,42 +100,42 @@ caf::expected<std::vector<actors::node_trace>> fetch(session& with, std::uint64_
   return all;
 }
 
-answer end_trace(session& with, std::uint64_t job) {
-  const auto of = with.ask<actors::recording>(actors::record_order{job, false, {}}, patience);
-  if (!of)
-    return wrong(actors::explain(of.error()));
-  const auto traces = fetch(with, job);
+answer end_trace(session& client, std::uint64_t job) {
+  const auto recorded = client.ask<actors::recording>(actors::record_order{job, false, {}}, patience);
+  if (!recorded)
+    return wrong(actors::explain(recorded.error()));
+  const auto traces = download(client, job);
   if (!traces)
     return no_answer(traces.error());
-  if (const auto written = actors::write_trace(of->file, of->what, *traces); !written)
-    return wrong(written.error().what);
+  if (const auto written = actors::write_trace(recorded->file, recorded->what, *traces); !written)
+    return wrong(written.error().message);
   std::size_t events = 0;
   for (const auto& node : *traces)
     events += node.events.size();
-  return {fmt::format("{} in {}\n", counted(events, "span"), of->file),
-          {{"recording", false}, {"file", of->file}, {"events", events}}};
+  return {fmt::format("{} in {}\n", counted(events, "span"), recorded->file),
+          {{"recording", false}, {"file", recorded->file}, {"events", events}}};
 }
 
-answer begin_trace(session& with, std::uint64_t job, const std::string& file) {
+answer begin_trace(session& client, std::uint64_t job, const std::string& file) {
   if (const auto why = cannot_write(file); !why.empty())
     return wrong(fmt::format("{}: {}", file, why));
-  const auto of = with.ask<actors::recording>(actors::record_order{job, true, file}, patience);
-  return of ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file),
-                     {{"recording", true}, {"file", file}, {"events", nullptr}}}
-            : wrong(actors::explain(of.error()));
+  const auto recorded = client.ask<actors::recording>(actors::record_order{job, true, file}, patience);
+  return recorded ? answer{fmt::format("what every actor does is recorded; `trace off` writes it to {}\n", file),
+                           {{"recording", true}, {"file", file}, {"events", nullptr}}}
+                  : wrong(actors::explain(recorded.error()));
 }
 
-answer trace(session& with, const std::string& line) {
+answer trace(session& client, const std::string& line) {
   std::istringstream words{line};
-  std::string what, file, job;
-  words >> what;
-  if (what == "on")
+  std::string verb, file, job;
+  words >> verb;
+  if (verb == "on")
     words >> file;
   words >> job;
-  if ((what != "on" && what != "off") || (what == "on" && file.empty()))
+  if ((verb != "on" && verb != "off") || (verb == "on" && file.empty()))
     return wrong("trace takes on FILE, and later off: trace on FILE, trace off");
-  return for_job(with, job, [&](std::uint64_t number) {
-    return what == "off" ? end_trace(with, number) : begin_trace(with, number, std::filesystem::absolute(file).string());
+  return for_job(client, job, [&](std::uint64_t number) {
+    return verb == "off" ? end_trace(client, number) : begin_trace(client, number, std::filesystem::absolute(file).string());
   });
 }
 
@@ -143,7 +143,7 @@ answer trace(session& with, const std::string& line) {
 
 std::vector<command> order_commands() {
   return {
-      order_command(role_verb::pause, "pause", "hold an actor until `resume`; what is sent to it waits"),
+      order_command(role_verb::pause, "pause", "hold an actor until `resume`; its messages wait"),
       order_command(role_verb::resume, "resume", "let a paused actor go on"),
       order_command(role_verb::restart, "restart", "start a worker again, dead or alive"),
       order_command(role_verb::kill, "kill",
@@ -160,7 +160,7 @@ std::vector<command> order_commands() {
            },
        .changes = true},
       {.usage = "trace on FILE|off [JOB]",
-       .meaning = "record what every actor does, as `run --trace` does, for a while",
+       .meaning = "record for a while what every actor does, as `run --trace` does",
        .example = "trace on trace.json",
        .json = "recording file events",
        .carry_out = trace,

@@ -8,7 +8,7 @@
 
 namespace troupe::apps::console {
 
-/// Each asks a person before anything stands still or ends.
+/// Each asks an interactive user before anything pauses or ends.
 std::vector<command> order_commands();
 
 } // namespace troupe::apps::console

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Curves and events in words.
+// Curves and events as text.
 #include "apps/console/past.hpp"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "apps/console/drawing.hpp"
 #include "apps/report.hpp"
+#include "apps/run_progress.hpp"
 
 namespace troupe::apps::console {
 
@@ -28,7 +29,7 @@ std::string head_of(const actors::history& past, const actors::job_title& job) {
   return text + "\n";
 }
 
-/// On this host, with the day where it is another.
+/// Local time, with the date unless it is today.
 std::string time_text(std::int64_t at_ms, std::time_t now) {
   const auto then = fmt::localtime(static_cast<std::time_t>(at_ms / 1000)), today = fmt::localtime(now);
   const bool same = then.tm_yday == today.tm_yday && then.tm_year == today.tm_year;
@@ -53,7 +54,8 @@ std::uint64_t find_job(const std::vector<actors::job_title>& jobs, const std::st
 
 answer no_such_job(const std::string& job) {
   return wrong(job.empty() ? "no job has run here yet"
-                           : fmt::format("there is no job \"{}\", or it is forgotten; `jobs` lists those that go on", job));
+                           : fmt::format(
+                               "there is no job \"{}\", or the cluster has forgotten it; `jobs` lists those that it knows", job));
 }
 
 answer loss(const actors::history& past, std::uint64_t job, const screen& on) {
@@ -74,12 +76,7 @@ answer loss(const actors::history& past, std::uint64_t job, const screen& on) {
     losses.marks.push_back({each.seconds, each.train_loss});
     accuracies.marks.push_back({each.seconds, each.test_accuracy});
     accuracies.line.push_back({each.seconds, each.test_accuracy});
-    evaluations.push_back({{"step", each.step},
-                           {"samples", each.samples},
-                           {"seconds", each.seconds},
-                           {"train_loss", finite_or_null(each.train_loss)},
-                           {"test_loss", finite_or_null(each.test_loss)},
-                           {"test_accuracy", finite_or_null(each.test_accuracy)}});
+    evaluations.push_back(to_json(each));
   }
   auto text = head_of(past, *title);
   text += draw({losses, accuracies}, on.width, std::max<std::size_t>(on.height, 3) - 3, on.unicode);

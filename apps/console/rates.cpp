@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Differences by seconds.
+// Differences per second.
 #include "apps/console/rates.hpp"
 
 #include <algorithm>
@@ -17,22 +17,22 @@ namespace troupe::apps::console {
 
 namespace {
 
-std::string text_of(rate value) {
+std::string to_text(rate value) {
   return value ? fmt::format("{:.{}f}", *value, *value < 100 ? 1 : 0) : "-";
 }
 std::string bytes_of(rate value) {
   return value ? bytes_text(*value) : "-";
 }
 
-/// Of a count that only rises, but where it has begun anew.
+/// The rate of a count that only rises; none where it was reset.
 rate per_second(std::optional<std::uint64_t> before, std::uint64_t now, double seconds) {
   if (!before || *before > now || seconds <= 0)
     return {};
   return static_cast<double>(now - *before) / seconds;
 }
 
-const actors::link_report* find(const snapshot& at, const actors::node_report& from, const actors::link_report& link) {
-  for (const auto& node : at.reports.nodes)
+const actors::link_report* find(const snapshot& seen, const actors::node_report& from, const actors::link_report& link) {
+  for (const auto& node : seen.reports.nodes)
     if (node.node == from.node && node.job == from.job)
       for (const auto& each : node.links)
         if (each.peer == link.peer)
@@ -54,7 +54,7 @@ std::string jobs_part(const snapshot& before, const snapshot& now, boost::json::
   std::vector<std::vector<std::string>> rows{{"job", "name", "steps/s", "samples/s"}};
   for (const auto& job : now.cluster.jobs) {
     const auto [steps, samples] = speed_of(job, before, now);
-    rows.push_back({std::to_string(job.number), job.name, text_of(steps), text_of(samples)});
+    rows.push_back({std::to_string(job.number), job.name, to_text(steps), to_text(samples)});
     list.push_back(
         {{"number", job.number}, {"name", job.name}, {"steps_per_s", rate_json(steps)}, {"samples_per_s", rate_json(samples)}});
   }
@@ -79,7 +79,7 @@ std::string actors_part(const snapshot& before, const snapshot& now, double seco
   for (const auto& actor : now.actors()) {
     const auto was = then.find({actor.job, actor.id});
     const auto messages = handled_per_s(was == then.end() ? nullptr : was->second, actor, seconds);
-    rows.push_back({name_of(actor, now), actor.node, text_of(messages)});
+    rows.push_back({name_of(actor, now), actor.node, to_text(messages)});
     list.push_back({{"id", name_of(actor, now)}, {"node", actor.node}, {"messages_per_s", rate_json(messages)}});
   }
   return rows.size() == 1 ? "" : fmt::format("\n{}", table(rows));
@@ -179,7 +179,7 @@ answer mailbox(const snapshot& before, const snapshot& now, const std::string& n
       fmt::format("  {} in its mailbox; {} before, it had {}\n", counted(actor->mailbox, "message"), seconds_text(seconds), then);
   const auto done = handled_per_s(was, *actor, seconds);
   if (done)
-    text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", text_of(done), 100 * actor->busy);
+    text += fmt::format("  it handles {} messages a second, busy for {:.0f} % of the time\n", to_text(done), 100 * actor->busy);
   if (actor->handler_s >= 0.1)
     text += fmt::format("  it has been in one handler for {}\n", seconds_text(actor->handler_s));
   if (actor->mailbox == 0)

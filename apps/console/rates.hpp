@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What changes from one look at a cluster to the next.
+// Changes from one look at a cluster to the next.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace troupe::apps::console {
 
-/// Per second; none where it is not known.
+/// Per second; none where it is unknown.
 using rate = std::optional<double>;
 boost::json::value rate_json(rate value);
 
@@ -20,17 +20,17 @@ struct job_speed {
 };
 job_speed speed_of(const actors::job_view& job, const snapshot& before, const snapshot& now);
 
-/// As `why` of one look; those that wait for each other may be between two messages, and then rounds are closed from one to the
-/// other.
+/// `why` from two looks. Actors that wait for each other may only be between two messages: then rounds close from one look to
+/// the next.
 answer why(const snapshot& before, const snapshot& now, const std::string& actor);
 
-/// Per second: steps and samples of jobs, bytes of lanes. What was not there before, or has begun anew, has no rate (JSON: null).
+/// Per second: steps and samples of jobs, bytes of lanes. A count that is new or was reset has no rate (JSON: null).
 answer rates(const snapshot& before, const snapshot& now);
 
-/// Every lane: throughput, what waits and how much may, the round trip, and since when nothing has gone.
+/// Every lane: throughput, queued bytes and their credit, the round trip, and how long it has been stalled.
 answer links(const snapshot& before, const snapshot& now);
 
-/// What waits for one actor, whether it becomes more, and when it will be gone at that pace.
+/// The mailbox of one actor, how it changes, and when it will be empty at that rate.
 answer mailbox(const snapshot& before, const snapshot& now, const std::string& actor);
 
 } // namespace troupe::apps::console

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto answer_deadline = 10s;
 
-/// Two looks that are compared are so far apart: closer, a rate is chance; farther, it is history.
+/// How far apart two compared looks are: closer, a rate is chance; farther, it is history.
 constexpr double closest_s = 0.5, farthest_s = 5;
 
 bool comparable(const snapshot& before, const snapshot& now) {
@@ -26,17 +26,17 @@ bool comparable(const snapshot& before, const snapshot& now) {
 } // namespace
 
 caf::expected<snapshot> session::look() {
-  if (!connection_.lives())
+  if (!connection_.alive())
     return unreachable();
-  auto seen = actors::inspect_cluster(asker_, connection_.cluster(), answer_deadline);
-  if (!seen)
-    return seen.error();
+  auto answered = actors::inspect_cluster(asker_, connection_.cluster(), answer_deadline);
+  if (!answered)
+    return answered.error();
   const auto at_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  snapshot at{std::move(seen->cluster), std::move(seen->reports), at_s};
-  looks_.push_back(at);
+  snapshot seen{std::move(answered->cluster), std::move(answered->reports), at_s};
+  looks_.push_back(seen);
   if (looks_.size() > 2)
     looks_.pop_front();
-  return at;
+  return seen;
 }
 
 caf::expected<std::pair<snapshot, snapshot>> session::look_twice() {
@@ -57,7 +57,7 @@ const snapshot* session::before() const {
 }
 
 bool session::agreed(const std::string& question) const {
-  if (!person_)
+  if (!interactive_)
     return true;
   const auto said = read_line(question + " [y/N] ").text;
   return said == "y" || said == "yes";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A connection to a cluster, and whoever asks through it.
+// A connection to a cluster, and the user of it.
 #pragma once
 
 #include <chrono>
@@ -19,18 +19,19 @@
 
 namespace troupe::apps::console {
 
-/// What the console's commands are given. Of one thread; whoever asks waits for the answer.
+/// What the console's commands work with. Used by one thread, which waits for each answer.
 class session {
 public:
-  /// `person`: somebody at a terminal, who is asked before something ends and sees live views redrawn.
-  session(cluster_connection& connection, bool person) : connection_(connection), asker_(connection.system()), person_(person) {}
+  /// `interactive`: a user at a terminal, who confirms before anything ends and sees live views redrawn.
+  session(cluster_connection& connection, bool interactive)
+      : connection_(connection), asker_(connection.system()), interactive_(interactive) {}
 
-  /// Sends the cluster a message and waits for what it says: an error when that takes longer than `patience`. A coordinator that
-  /// was gone and is back is found again.
+  /// Sends the cluster a message and waits for the answer; an error after `patience`. Reconnects to a coordinator that has come
+  /// back.
   template <class Result, class Message>
   caf::expected<Result> ask(Message msg, std::chrono::seconds patience = std::chrono::seconds{10}) {
     caf::expected<Result> out{caf::error{caf::sec::runtime_error}};
-    if (!connection_.lives())
+    if (!connection_.alive())
       return unreachable();
     auto failed = [&](caf::error& why) { out = std::move(why); };
     auto request = asker_->request(connection_.cluster(), patience, std::move(msg));
@@ -40,25 +41,25 @@ public:
       request.receive([&](Result& said) { out = std::move(said); }, failed);
     return out;
   }
-  /// Does not wait.
+  /// Sends without waiting for an answer.
   template <class Message>
   void tell(Message msg) {
-    if (connection_.lives())
+    if (connection_.alive())
       asker_->send(connection_.cluster(), std::move(msg));
   }
 
   /// The cluster as it is now.
   caf::expected<snapshot> look();
-  /// The cluster as it was about a second before, and as it is now. Waits that long, but where the last look does.
+  /// The cluster about a second ago, and now. Waits a second unless the last look is recent enough.
   caf::expected<std::pair<snapshot, snapshot>> look_twice();
-  /// The look before the last one, for what may change from one to the next. Null: there is none, or it is long ago.
+  /// The look before the last one, for changes between the two. Null: there is none, or it is too old.
   const snapshot* before() const;
 
-  bool person() const { return person_; }
-  /// Whether a person says yes; without one, yes.
+  bool interactive() const { return interactive_; }
+  /// Whether an interactive user says yes; true without one.
   bool agreed(const std::string& question) const;
   const screen& shows_on() const { return screen_; }
-  /// Of a terminal that may have another size than a moment ago.
+  /// Reads the terminal's size again.
   void measure() { screen_ = current_screen(); }
 
 private:
@@ -66,7 +67,7 @@ private:
 
   cluster_connection& connection_;
   caf::scoped_actor asker_;
-  bool person_;
+  bool interactive_;
   screen screen_ = current_screen();
   std::deque<snapshot> looks_; ///< the last two
 };

@@ -43,17 +43,18 @@ std::string ranges_text(std::vector<int> numbers) {
 
 std::string names_text(const std::vector<std::string>& ids) {
   constexpr std::size_t most_named = 4;
-  std::vector<std::pair<std::string, std::vector<int>>> roles; // in the order of their first; who has no number is one of its own
+  std::vector<std::pair<std::string, std::vector<int>>>
+      roles; // in the order of first appearance; an id without a number stands alone
   for (const auto& id : ids) {
     const auto blank = id.rfind(' ');
     const bool numbered =
         blank != std::string::npos && blank + 1 < id.size() && id.find_first_not_of("0123456789", blank + 1) == std::string::npos;
     const auto role = numbered ? id.substr(0, blank) : id;
-    auto of = std::ranges::find_if(roles, [&](const auto& known) { return known.first == role; });
-    if (of == roles.end())
-      of = roles.insert(of, {role, {}});
+    auto known_role = std::ranges::find_if(roles, [&](const auto& each) { return each.first == role; });
+    if (known_role == roles.end())
+      known_role = roles.insert(known_role, {role, {}});
     if (numbered)
-      of->second.push_back(number_of(id));
+      known_role->second.push_back(number_of(id));
   }
   std::vector<std::string> out;
   for (const auto& [role, numbers] : roles)
@@ -74,9 +75,9 @@ std::string seconds_text(double seconds) {
 namespace {
 
 /// An id with its job, where the cluster runs several.
-std::string name_of(const std::string& id, std::uint64_t job, const snapshot& at) {
+std::string name_of(const std::string& id, std::uint64_t job, const snapshot& seen) {
   std::set<std::uint64_t> running;
-  for (const auto& node : at.reports.nodes)
+  for (const auto& node : seen.reports.nodes)
     if (node.job != 0)
       running.insert(node.job);
   return running.size() > 1 && job != 0 && !id.empty() ? fmt::format("{}/{}", job, id) : id;
@@ -84,14 +85,14 @@ std::string name_of(const std::string& id, std::uint64_t job, const snapshot& at
 
 } // namespace
 
-boost::json::object json_of(const actors::actor_report& actor, const snapshot& at) {
+boost::json::object json_of(const actors::actor_report& actor, const snapshot& seen) {
   boost::json::object fields;
   boost::json::array waits_for;
   for (const auto& id : actor.waits_for)
-    waits_for.push_back(boost::json::value(name_of(id, actor.job, at)));
+    waits_for.push_back(boost::json::value(name_of(id, actor.job, seen)));
   for (const auto& [key, value] : actor.fields)
     fields[key] = value;
-  return {{"id", name_of(actor, at)},
+  return {{"id", name_of(actor, seen)},
           {"role", actor.role},
           {"node", actor.node},
           {"job", actor.job},
@@ -105,8 +106,8 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
           {"waits_for", std::move(waits_for)},
           {"waits_on", actor.waits_on},
           {"last_error", actor.last_error},
-          {"parent", name_of(actor.parent, actor.job, at)},
-          {"watched_by", name_of(actor.watched_by, actor.job, at)},
+          {"parent", name_of(actor.parent, actor.job, seen)},
+          {"watched_by", name_of(actor.watched_by, actor.job, seen)},
           {"paused", actor.paused},
           {"stuck", actor.stuck},
           {"ended", actor.ended},
@@ -115,33 +116,32 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& a
 
 namespace {
 
-/// Whether somebody of a job would have this name.
+/// Whether this is the name of a job's actor.
 bool is_of_a_job(const std::string& name) {
   constexpr std::array roles{"worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator"};
   const auto id = actor_id(name);
   return std::ranges::find(roles, id.substr(id.find('/') + 1, id.rfind(' ') - id.find('/') - 1)) != roles.end();
 }
 
-/// On a node that does not answer there may be anybody of a job.
-bool may_be_unseen(const snapshot& at, const std::string& name) {
-  return is_of_a_job(name) && std::ranges::any_of(at.reports.nodes, [](const auto& node) { return !node.silent.empty(); });
+/// A node that does not answer may hold any actor of a job.
+bool may_be_unseen(const snapshot& seen, const std::string& name) {
+  return is_of_a_job(name) && std::ranges::any_of(seen.reports.nodes, [](const auto& node) { return !node.silent.empty(); });
 }
 
 } // namespace
 
-bool is_nobody(const snapshot& at, const std::string& name) {
-  return find_actor(at.actors(), at, name) == nullptr && !may_be_unseen(at, name);
+bool is_nobody(const snapshot& seen, const std::string& name) {
+  return find_actor(seen.actors(), seen, name) == nullptr && !may_be_unseen(seen, name);
 }
 
-answer no_such(const snapshot& at, const std::string& name) {
+answer no_such(const snapshot& seen, const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& actor : at.actors())
-    names.push_back(name_of(actor, at));
-  const auto likely = config::nearest(name, names);
+  for (const auto& actor : seen.actors())
+    names.push_back(name_of(actor, seen));
   auto text = names.empty() ? "no job runs, so there are no actors"
                             : fmt::format("there is no actor \"{}\"{}; `ps` lists them", name,
-                                          likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
-  for (const auto& node : at.reports.nodes)
+                                          config::did_you_mean(config::nearest(name, names)));
+  for (const auto& node : seen.reports.nodes)
     if (!node.silent.empty())
       text += fmt::format("\nnode {} does not answer ({}), so what it holds cannot be seen", node.node, node.silent);
   return wrong(text);
@@ -154,17 +154,17 @@ answer no_answer(const caf::error& why) {
 
 namespace {
 
-/// ", waits for worker 1: gradients of round 12"; empty: for nobody.
+/// ", waits for worker 1: gradients of round 12"; empty: it does not wait.
 std::string waits_text(const actors::actor_report& actor) {
   if (actor.waits_for.empty())
     return actor.waits_on.empty() ? "" : fmt::format(": {}", actor.waits_on);
   return fmt::format(", waits for {}{}{}", names_text(actor.waits_for), actor.waits_on.empty() ? "" : ": ", actor.waits_on);
 }
 
-/// The waits from one actor down to what nobody else can end.
+/// Follows the waits from one actor down to their causes.
 class search {
 public:
-  search(const snapshot& at, const std::vector<actors::actor_report>& all) : at_(at), all_(all) {}
+  search(const snapshot& seen, const std::vector<actors::actor_report>& all) : seen_(seen), all_(all) {}
 
   void from(const actors::actor_report& start) {
     std::vector<const actors::actor_report*> open{&start};
@@ -189,29 +189,29 @@ public:
   const std::vector<std::string>& causes() const { return causes_; }
 
 private:
-  /// How long data wait for a peer before it is worth a word: far longer than a round trip.
+  /// How long data wait for a peer before it is reported: far longer than a round trip.
   static constexpr double stalled_s = 0.5;
-  static constexpr std::string_view idle = "idle"; ///< of who has nothing to do
+  static constexpr std::string_view idle = "idle"; ///< the state of an actor without work
 
   void follow(const actors::actor_report& actor, const std::string& next, std::vector<const actors::actor_report*>& open) {
     const auto known = std::ranges::find_if(all_, [&](const auto& a) { return a.job == actor.job && a.id == next; });
     if (known == all_.end())
       causes_.push_back(unseen(actor.job, next));
     else if (const auto lane = stalled(actor.job, known->node, actor.node); !lane.empty())
-      causes_.push_back(lane); // what it waits for is on its way
+      causes_.push_back(lane); // the awaited message is on its way
     else if (known->state == idle && !known->stuck && !known->ended)
       rests(actor, *known);
     else
       open.push_back(&*known);
   }
 
-  /// What somebody who is idle is asked for is under way between the two, unless that lasts: they are not looked at in one
-  /// moment.
+  /// An idle actor is waited for: the request is probably under way, since the two are not looked at in the same moment. If that
+  /// lasts, it is a cause.
   void rests(const actors::actor_report& actor, const actors::actor_report& awaited) {
     note(awaited);
     if (const auto waited_s = std::min(actor.since_s, awaited.since_s); waited_s >= stalled_s)
-      causes_.push_back(fmt::format("{} on node {}: it is idle, and {} has waited for it for {}", name_of(awaited, at_),
-                                    awaited.node, name_of(actor, at_), seconds_text(waited_s)));
+      causes_.push_back(fmt::format("{} on node {}: it is idle, and {} has waited for it for {}", name_of(awaited, seen_),
+                                    awaited.node, name_of(actor, seen_), seconds_text(waited_s)));
   }
 
   void note(const actors::actor_report& actor) {
@@ -220,30 +220,30 @@ private:
   }
 
   std::string cause_of(const actors::actor_report& actor) const {
-    const auto who = fmt::format("{} on node {}", name_of(actor, at_), actor.node);
+    const auto who = fmt::format("{} on node {}", name_of(actor, seen_), actor.node);
     if (actor.ended)
       return fmt::format("{}: it has ended: {}", who, actor.last_error);
-    const auto what =
+    const auto state =
         fmt::format("{}: it {} for {}", who, actor.state == idle ? "has been idle" : actor.state, seconds_text(actor.since_s));
     if (actor.stuck && actor.handler_s > 0)
-      return fmt::format("{}, and has answered nobody for {}", what, seconds_text(actor.handler_s));
+      return fmt::format("{}, and has not answered for {}", state, seconds_text(actor.handler_s));
     if (actor.stuck)
-      return fmt::format("{}, and does not get to answer", what);
-    return actor.waits_on.empty() ? what : fmt::format("{}: {}", what, actor.waits_on);
+      return fmt::format("{}, and does not get to answer", state);
+    return actor.waits_on.empty() ? state : fmt::format("{}: {}", state, actor.waits_on);
   }
 
   std::string unseen(std::uint64_t job, const std::string& name) const {
     std::string silent;
-    for (const auto& node : at_.reports.nodes)
+    for (const auto& node : seen_.reports.nodes)
       if (node.job == job && !node.silent.empty())
         silent += fmt::format("{}node {} ({})", silent.empty() ? "" : ", ", node.node, node.silent);
-    return silent.empty() ? fmt::format("{}, which nobody has seen", name)
+    return silent.empty() ? fmt::format("{}, which is unknown", name)
                           : fmt::format("{}: it is on a node that does not answer: {}", name, silent);
   }
 
-  /// Empty: that lane is in order, or there is none. Without a name: any lane of the job.
+  /// Describes a stalled lane; empty: there is none. With empty names: any lane of the job.
   std::string stalled(std::uint64_t job, const std::string& from, const std::string& to) const {
-    for (const auto& node : at_.reports.nodes)
+    for (const auto& node : seen_.reports.nodes)
       for (const auto& link : node.links)
         if (node.job == job && (from.empty() || (node.node == from && link.peer == to)) && link.stalled_s >= stalled_s)
           return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node,
@@ -255,7 +255,7 @@ private:
     return {};
   }
 
-  /// They wait in a circle: for something that is between them, which a shard other than the lead may be the only one to miss.
+  /// They wait in a circle for something between them, which perhaps only a shard other than the lead misses.
   void look_around(std::uint64_t job) {
     if (const auto lane = stalled(job, "", ""); !lane.empty())
       causes_.push_back(lane);
@@ -264,7 +264,7 @@ private:
         causes_.push_back(cause_of(actor));
   }
 
-  const snapshot& at_;
+  const snapshot& seen_;
   const std::vector<actors::actor_report>& all_;
   std::vector<const actors::actor_report*> chain_;
   std::vector<std::string> causes_;
@@ -280,8 +280,8 @@ std::vector<actors::actor_report> snapshot::actors() const {
   return all;
 }
 
-std::string name_of(const actors::actor_report& actor, const snapshot& at) {
-  return name_of(actor.id, actor.job, at);
+std::string name_of(const actors::actor_report& actor, const snapshot& seen) {
+  return name_of(actor.id, actor.job, seen);
 }
 
 std::string actor_id(std::string name) {
@@ -293,28 +293,28 @@ std::string actor_id(std::string name) {
   return name;
 }
 
-const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& at,
+const actors::actor_report* find_actor(const std::vector<actors::actor_report>& all, const snapshot& seen,
                                        const std::string& name) {
   const auto wanted = actor_id(name);
-  const auto found = std::ranges::find_if(all, [&](const auto& actor) { return name_of(actor, at) == wanted; });
+  const auto found = std::ranges::find_if(all, [&](const auto& actor) { return name_of(actor, seen) == wanted; });
   return found == all.end() ? nullptr : &*found;
 }
 
-answer ps(const snapshot& at, const std::string& only) {
+answer ps(const snapshot& seen, const std::string& only) {
   std::vector<std::vector<std::string>> rows{{"actor", "node", "state", "for", "mailbox", "messages/s", "busy", "waits for"}};
   boost::json::array list;
-  for (const auto& actor : at.actors()) {
+  for (const auto& actor : seen.actors()) {
     if (!only.empty() && actor.role != only && actor.node != only)
       continue;
-    rows.push_back({name_of(actor, at), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state,
+    rows.push_back({name_of(actor, seen), actor.node, actor.stuck ? actor.state + " (no answer)" : actor.state,
                     seconds_text(actor.since_s), std::to_string(actor.mailbox), fmt::format("{:.0f}", actor.messages_per_s),
                     fmt::format("{:.0f} %", 100 * actor.busy), names_text(actor.waits_for)});
-    list.push_back(json_of(actor, at));
+    list.push_back(json_of(actor, seen));
   }
   auto text =
-      rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "nothing of that role or on that node\n"} : table(rows);
+      rows.size() == 1 ? std::string{only.empty() ? "no job runs\n" : "no actor of that role or on that node\n"} : table(rows);
   boost::json::array silent;
-  for (const auto& node : at.reports.nodes)
+  for (const auto& node : seen.reports.nodes)
     if (!node.silent.empty()) {
       text += fmt::format("node {} does not answer: {}\n", node.node, node.silent);
       silent.push_back({{"node", node.node}, {"reason", node.silent}});
@@ -322,13 +322,13 @@ answer ps(const snapshot& at, const std::string& only) {
   return {text, {{"actors", std::move(list)}, {"silent", std::move(silent)}}};
 }
 
-answer show(const snapshot& at, const std::string& name) {
-  const auto all = at.actors();
-  const auto* actor = find_actor(all, at, name);
+answer show(const snapshot& seen, const std::string& name) {
+  const auto all = seen.actors();
+  const auto* actor = find_actor(all, seen, name);
   if (actor == nullptr)
-    return no_such(at, name);
+    return no_such(seen, name);
   std::string text =
-      fmt::format("{} on node {}: {} for {}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s));
+      fmt::format("{} on node {}: {} for {}\n", name_of(*actor, seen), actor->node, actor->state, seconds_text(actor->since_s));
   text += fmt::format("  {} in its mailbox, {} handled, {:.1f} a second; {:.1f} % of the time in handlers\n",
                       counted(actor->mailbox, "message"), actor->messages, actor->messages_per_s, 100 * actor->busy);
   if (actor->stuck)
@@ -343,30 +343,30 @@ answer show(const snapshot& at, const std::string& name) {
     text += fmt::format("  last error: {}\n", actor->last_error);
   for (const auto& [key, value] : actor->fields)
     text += fmt::format("  {} {}\n", key, value);
-  return {text, json_of(*actor, at)};
+  return {text, json_of(*actor, seen)};
 }
 
 namespace {
 
-/// Of an actor that nobody has seen: its job may wait, or it may be on a node that does not answer, and then that is why.
-answer why_unseen(const snapshot& at, const std::string& name) {
+/// For an unknown actor: its job may wait, or it may be on a node that does not answer.
+answer why_unseen(const snapshot& seen, const std::string& name) {
   const auto id = actor_id(name);
   std::vector<std::string> causes, silent;
-  for (const auto& job : at.cluster.jobs)
+  for (const auto& job : seen.cluster.jobs)
     if (is_of_a_job(name) && job.state.starts_with("waits"))
       causes.push_back(fmt::format("{} would be of job {} ({}), which {}", id, job.number, job.name, job.state));
-  for (const auto& node : at.reports.nodes)
+  for (const auto& node : seen.reports.nodes)
     if (!node.silent.empty())
       silent.push_back(fmt::format("node {} ({})", node.node, node.silent));
-  if (may_be_unseen(at, name))
+  if (may_be_unseen(seen, name))
     causes.push_back(fmt::format("{} cannot be seen; it may be on a node that does not answer: {}", id, fmt::join(silent, ", ")));
   if (causes.empty())
-    return no_such(at, name);
+    return no_such(seen, name);
   return {fmt::format("=> {}\n", fmt::join(causes, "\n=> ")),
           {{"chain", boost::json::array{}}, {"causes", boost::json::value_from(causes)}, {"rounds_per_s", nullptr}}};
 }
 
-/// Of those of whom everybody waits for another.
+/// About actors that wait for each other.
 std::string circle_text(std::optional<double> rounds_per_s) {
   if (!rounds_per_s)
     return "they wait for each other: between two messages, or for ever";
@@ -377,19 +377,19 @@ std::string circle_text(std::optional<double> rounds_per_s) {
 
 } // namespace
 
-answer why(const snapshot& at, const std::string& name, std::optional<double> rounds_per_s) {
-  const auto all = at.actors();
-  const auto* start = find_actor(all, at, name);
+answer why(const snapshot& seen, const std::string& name, std::optional<double> rounds_per_s) {
+  const auto all = seen.actors();
+  const auto* start = find_actor(all, seen, name);
   if (start == nullptr)
-    return why_unseen(at, name);
-  search found{at, all};
+    return why_unseen(seen, name);
+  search found{seen, all};
   found.from(*start);
   std::string text;
   boost::json::array chain, causes;
   for (const auto* actor : found.chain()) {
-    text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, at), actor->node, actor->state, seconds_text(actor->since_s),
+    text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, seen), actor->node, actor->state, seconds_text(actor->since_s),
                         waits_text(*actor));
-    chain.push_back(json_of(*actor, at));
+    chain.push_back(json_of(*actor, seen));
   }
   for (const auto& cause : found.causes()) {
     text += fmt::format("=> {}\n", cause);
@@ -403,13 +403,13 @@ answer why(const snapshot& at, const std::string& name, std::optional<double> ro
            {"rounds_per_s", rounds_per_s ? boost::json::value(*rounds_per_s) : nullptr}}};
 }
 
-answer nodes(const snapshot& at) {
+answer nodes(const snapshot& seen) {
   std::vector<std::vector<std::string>> rows{{"node", "host", "may hold", "state", "job", "pid"}};
   boost::json::array list;
-  for (const auto& member : at.cluster.members) {
+  for (const auto& member : seen.cluster.members) {
     auto job = member.job;
-    for (const auto& each : at.cluster.jobs) // the coordinator's takes part in all
-      if (&member == &at.cluster.members.front() && job == 0 && !each.nodes.empty())
+    for (const auto& each : seen.cluster.jobs) // the coordinator's node takes part in all
+      if (&member == &seen.cluster.members.front() && job == 0 && !each.nodes.empty())
         job = each.number;
     const std::string state = !member.here ? "not here" : !member.leaving ? "here" : job == 0 ? "drained" : "leaves";
     auto state_text = state;
@@ -432,7 +432,7 @@ answer nodes(const snapshot& at) {
 
 namespace {
 
-/// Those that have ended, the newest last.
+/// Jobs that have ended, the newest last.
 std::string ended_part(const std::vector<actors::job_title>& known, boost::json::array& list) {
   std::vector<std::vector<std::string>> rows{
       {"job", "name", "protocol", "step", "train loss", "test loss", "accuracy", "how it ended"}};
@@ -443,7 +443,7 @@ std::string ended_part(const std::vector<actors::job_title>& known, boost::json:
     const auto last = job.evaluated.value_or(actors::evaluation_point{});
     const auto text = [](bool has, double value) { return has ? fmt::format("{:.4f}", value) : std::string{"-"}; };
     const bool evaluated = job.evaluated.has_value();
-    // As the run said it; a job that was never evaluated has that of its last round.
+    // The last evaluation's loss, as in the run's summary; without one, that of the last round.
     const bool trained = evaluated || job.now.has_value();
     const double train_loss = evaluated ? last.train_loss : now.train_loss;
     rows.push_back({std::to_string(job.number), job.name, job.protocol, std::to_string(std::max(now.step, last.step)),

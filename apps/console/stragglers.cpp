@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telling what is usual from what is not.
+// Tells unusual times from usual ones.
 #include "apps/console/stragglers.hpp"
 
 #include <algorithm>
@@ -12,17 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "apps/median.hpp"
 #include "apps/report.hpp"
 
 namespace troupe::apps::console {
-
-double median_of(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  std::ranges::sort(values);
-  const auto half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 namespace {
 
@@ -39,10 +32,10 @@ double field_of(const actors::actor_report& actor, const char* name) {
   return known == actor.fields.end() ? 0 : std::strtod(known->second.c_str(), nullptr);
 }
 
-/// The slowest way there and back between a worker's node and one that holds parameters; 0: they are there too.
-double round_trip_ms(const snapshot& at, const actors::actor_report& worker, const std::set<std::string>& with_shards) {
+/// The slowest round trip between a worker's node and one that holds parameters; 0: they are on the same node.
+double round_trip_ms(const snapshot& seen, const actors::actor_report& worker, const std::set<std::string>& with_shards) {
   double slowest = 0;
-  for (const auto& node : at.reports.nodes)
+  for (const auto& node : seen.reports.nodes)
     if (node.node == worker.node && node.job == worker.job)
       for (const auto& link : node.links)
         if (with_shards.contains(link.peer))
@@ -50,8 +43,8 @@ double round_trip_ms(const snapshot& at, const actors::actor_report& worker, con
   return slowest;
 }
 
-std::vector<worker_times> times_of_workers(const snapshot& at) {
-  const auto all = at.actors();
+std::vector<worker_times> times_of_workers(const snapshot& seen) {
+  const auto all = seen.actors();
   std::set<std::string> with_shards;
   for (const auto& actor : all)
     if (actor.role == "shard" || actor.role == "aggregator")
@@ -59,14 +52,14 @@ std::vector<worker_times> times_of_workers(const snapshot& at) {
   std::vector<worker_times> out;
   for (const auto& actor : all)
     if (actor.role == "worker")
-      out.push_back({actor, field_of(actor, "compute_ms"), round_trip_ms(at, actor, with_shards), field_of(actor, "queue_ms")});
+      out.push_back({actor, field_of(actor, "compute_ms"), round_trip_ms(seen, actor, with_shards), field_of(actor, "queue_ms")});
   return out;
 }
 
-/// Of one part of the round: what is usual, and beyond what it is not.
+/// The usual time of one part of the round, and its limit.
 struct usual {
   double median = 0, mad = 0;
-  double yardstick = 0; ///< what others are so many times of: the median, or the fastest
+  double baseline = 0; ///< what a slow time is a multiple of: the median, or the fastest
   double limit = std::numeric_limits<double>::infinity();
 };
 
@@ -79,25 +72,25 @@ usual usual_of(const std::vector<worker_times>& workers, double worker_times::*p
     }
   if (times.empty())
     return {};
-  usual out{.median = median_of(times)};
+  usual out{.median = median(times)};
   for (double ms : times)
     deviations.push_back(std::abs(ms - out.median));
-  out.mad = median_of(deviations);
+  out.mad = median(deviations);
   if (times.size() < fewest_with_a_spread) {
-    out.yardstick = std::ranges::min(times);
+    out.baseline = std::ranges::min(times);
     out.limit =
-        out.yardstick + 0.5 * std::max(out.yardstick, std::ranges::min(steps)); // a lane of no length is no measure of others
-  } else {                                                                      // as the deadline protocol has it
-    out.yardstick = out.median;
+        out.baseline + 0.5 * std::max(out.baseline, std::ranges::min(steps)); // a lane on the same node is no measure of others
+  } else {                                                                    // as the deadline protocol has it
+    out.baseline = out.median;
     out.limit = out.median + std::max(3 * out.mad, 0.1 * out.median);
   }
   return out;
 }
 
-/// What is usual of the whole round, and the word for it.
+/// The usual times of the whole round, and verdicts by them.
 struct measure {
   usual compute, network, queue;
-  bool spread; ///< there are enough for one
+  bool spread; ///< there are enough workers for a deviation
 
   explicit measure(const std::vector<worker_times>& workers)
       : compute(usual_of(workers, &worker_times::compute)), network(usual_of(workers, &worker_times::network)),
@@ -110,7 +103,7 @@ struct measure {
                   : "1.5 times as long as the fastest: too few workers for a spread";
   }
 
-  /// Empty: nothing is unusual about it.
+  /// Empty: nothing is unusual.
   std::string verdict(const worker_times& worker) const {
     if (worker.actor.stuck)
       return worker.actor.state;
@@ -126,18 +119,18 @@ struct measure {
   }
 
 private:
-  /// What is less than a tenth of a step holds nobody up, however unusual it is.
-  bool beyond(double ms, const usual& of) const { return ms > of.limit && ms > 0.1 * compute.yardstick; }
-  std::string in_words(double ms, const usual& of) const {
-    return of.yardstick > 0 ? fmt::format("{:.1f} times the {}", ms / of.yardstick, spread ? "median" : "fastest")
-                            : fmt::format("{:.2f} ms", ms);
+  /// Less than a tenth of a step does not matter, however unusual it is.
+  bool beyond(double ms, const usual& usual_part) const { return ms > usual_part.limit && ms > 0.1 * compute.baseline; }
+  std::string in_words(double ms, const usual& usual_part) const {
+    return usual_part.baseline > 0 ? fmt::format("{:.1f} times the {}", ms / usual_part.baseline, spread ? "median" : "fastest")
+                                   : fmt::format("{:.2f} ms", ms);
   }
 };
 
 } // namespace
 
-answer stragglers(const snapshot& at) {
-  const auto workers = times_of_workers(at);
+answer stragglers(const snapshot& seen) {
+  const auto workers = times_of_workers(seen);
   if (workers.empty())
     return {"no workers\n", {{"workers", boost::json::array{}}}};
   const measure usually{workers};
@@ -147,8 +140,8 @@ answer stragglers(const snapshot& at) {
   for (const auto& each : workers) {
     const auto verdict = usually.verdict(each);
     rows.push_back(
-        {name_of(each.actor, at), each.actor.node, ms_text(each.compute), ms_text(each.network), ms_text(each.queue), verdict});
-    list.push_back({{"id", name_of(each.actor, at)},
+        {name_of(each.actor, seen), each.actor.node, ms_text(each.compute), ms_text(each.network), ms_text(each.queue), verdict});
+    list.push_back({{"id", name_of(each.actor, seen)},
                     {"node", each.actor.node},
                     {"compute_ms", each.compute},
                     {"network_ms", each.network},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who holds a job's workers up, and with which part of a round.
+// Finds stragglers, and the part of the round that makes them slow.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,9 @@
 
 namespace troupe::apps::console {
 
-/// 0 of none.
-double median_of(std::vector<double> values);
-
-/// Workers by what a round is made of: computing, the way to the shards and back, waiting for their data; with median and MAD.
-/// Named are those beyond three deviations and a tenth of the median, with the part that it is. Of fewer than four that have made
-/// a step a deviation says nothing (of two, each is exactly one from the median): named are those that take longer than the
-/// fastest by half of that, and of a step.
-answer stragglers(const snapshot& at);
+/// The parts of each worker's round: computing, the way to the shards and back, waiting for data; with median and MAD. A worker
+/// is a straggler beyond three deviations and a tenth above the median. With fewer than four workers a deviation means nothing
+/// (of two, each is exactly one from the median): then it is one that exceeds the fastest by half, and by half a step.
+answer stragglers(const snapshot& seen);
 
 } // namespace troupe::apps::console

@@ -17,12 +17,12 @@ namespace troupe::apps::console {
 
 namespace {
 
-/// libedit asks through plain functions.
+/// libedit calls plain functions, so these are globals.
 session* completing = nullptr;
 words matches;
 
-char* next_match(const char*, int at) {
-  const auto i = static_cast<std::size_t>(at);
+char* next_match(const char*, int index) {
+  const auto i = static_cast<std::size_t>(index);
   return i < matches.size() ? strdup(matches[i].c_str()) : nullptr;
 }
 
@@ -48,8 +48,8 @@ std::string history_file() {
 
 } // namespace
 
-void talk(session& with) {
-  completing = &with;
+void talk(session& client) {
+  completing = &client;
   prepare_lines();
   rl_attempted_completion_function = complete;
   using_history();
@@ -68,7 +68,7 @@ void talk(session& with) {
       continue;
     add_history(line.c_str());
     write_history(file.c_str()); // whatever ends this process
-    fmt::print("{}", carry_out(with, line).text);
+    fmt::print("{}", carry_out(client, line).text);
     std::fflush(stdout);
   }
 }

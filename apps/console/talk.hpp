@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A person at a terminal talks to a cluster.
+// The console's prompt.
 #pragma once
 
 #include "apps/console/session.hpp"
 
 namespace troupe::apps::console {
 
-/// Reads lines, with history and with completion by Tab, and carries them out until one says `quit` or there are no more.
-void talk(session& with);
+/// Reads lines, with history and completion by Tab, and carries them out until `quit` or the end of input.
+void talk(session& client);
 
 } // namespace troupe::apps::console

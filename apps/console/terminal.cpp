@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Drawing in place, and giving the terminal back.
+// Draws in place and restores the terminal.
 #include "apps/console/terminal.hpp"
 
 #include <algorithm>
@@ -40,15 +40,11 @@ bool shows_unicode(bool terminal) {
   return false;
 }
 
-/// The letters of a line, at most `width`, nothing that would move the cursor.
+/// The letters of a line, at most `width`, without control characters, which would move the cursor.
 std::string cut(std::string_view line, std::size_t width) {
-  std::string out;
-  for (std::size_t letters = 0; const char byte : line) {
-    const bool begins = (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-    if (begins && letters++ == width)
-      break;
-    out += static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f ? '?' : byte;
-  }
+  std::string out{first_letters(line, width)};
+  std::ranges::replace_if(
+      out, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; }, '?');
   return out;
 }
 
@@ -63,8 +59,8 @@ void put(std::string_view text) {
 
 constexpr std::array watched{SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
 
-/// A screen of its own, without cursor and echo, on which every key counts. What the terminal was comes back with the destructor;
-/// a signal that ends the process is carried out after that.
+/// The terminal's alternate screen, without cursor and echo; every key counts. The destructor restores the terminal and then
+/// raises a signal that ends the process.
 class borrowed_terminal {
 public:
   borrowed_terminal() {
@@ -85,7 +81,7 @@ public:
       keys_.carry_out(ends_);
   }
 
-  /// Waits for a key until then; false when there is one, or the process shall end. A new size of the window ends the waiting.
+  /// Waits for a key until then. False: there is one, or the process shall end. A resized window ends the wait early.
   bool rest_until(std::chrono::steady_clock::time_point then) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(then - std::chrono::steady_clock::now());
     const auto woken = keys_.wait(static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
@@ -104,7 +100,7 @@ private:
   int ends_ = 0;
 };
 
-/// Between the two as much as fits.
+/// `left` and `right` at the edges of a line.
 std::string spread(const std::string& left, const std::string& right, std::size_t width) {
   const auto used = letters(left) + letters(right);
   return used < width ? left + std::string(width - used, ' ') + right : left;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The terminal that the console shows its views on.
+// The terminal on which the console shows its views.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,11 @@ struct screen {
   bool unicode = true; ///< it can show more than ASCII
   bool terminal = false;
 };
-/// Of standard output; where that is no terminal, as the environment has it.
+/// The screen of standard output; where that is no terminal, by the environment.
 screen current_screen();
 
-/// A picture of at most the screen's size that overwrites the last one: a title line, then as much of the text as fits, cut at
-/// the right edge; what does not fit below is counted. Ends of lines and the rest of the screen are erased behind what was
-/// written, so that nothing is blank in between.
+/// A picture of at most the screen's size that overwrites the last one: a title line, then the text that fits, cut at the right
+/// edge; lines that do not fit are counted. The rest of each line and of the screen is erased after writing, to avoid flicker.
 std::string frame(const std::string& title, const std::string& text, const screen& on);
 
 /// Draws what `look` says in place once a second, and when the size of the terminal changes, until a key is pressed or it is

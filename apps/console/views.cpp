@@ -20,7 +20,7 @@ namespace {
 
 using actors::actor_report;
 
-/// Of a name in top_orders.
+/// The value for a sort key of top_orders.
 double value_of(const actor_report& actor, std::string_view order) {
   if (order == "busy")
     return actor.busy;
@@ -49,10 +49,10 @@ std::string jobs_head(const snapshot& now, const snapshot* before, boost::json::
   return text;
 }
 
-/// An actor's place below whoever spawned it, for the drawing.
+/// The tree of actors by who spawned them, as a drawing.
 class branches {
 public:
-  branches(const snapshot& at, const std::vector<actor_report>& all, bool unicode) : at_(at), all_(all), unicode_(unicode) {
+  branches(const snapshot& seen, const std::vector<actor_report>& all, bool unicode) : seen_(seen), all_(all), unicode_(unicode) {
     std::set<key> known;
     for (const auto& actor : all_)
       known.insert({actor.job, actor.id});
@@ -64,14 +64,14 @@ public:
   }
 
   answer draw() {
-    rows_ = {{"actor", "node", "state", "for", "watched by"}, {"cluster " + at_.cluster.name}};
+    rows_ = {{"actor", "node", "state", "for", "watched by"}, {"cluster " + seen_.cluster.name}};
     auto list = below(roots_, "");
-    boost::json::array circles; // spawned by each other: nobody can be, but whoever says so shall be seen
+    boost::json::array circles; // actors that claim to have spawned each other: impossible, but they are shown
     for (const auto& actor : all_)
       if (!drawn_.contains(&actor))
         circles = below({&actor}, "");
     std::ranges::move(circles, std::back_inserter(list));
-    return {table(rows_), {{"cluster", at_.cluster.name}, {"tree", std::move(list)}}};
+    return {table(rows_), {{"cluster", seen_.cluster.name}, {"tree", std::move(list)}}};
   }
 
 private:
@@ -86,7 +86,7 @@ private:
       const bool last = i + 1 == some.size();
       const auto* turn = unicode_ ? (last ? "└─ " : "├─ ") : (last ? "`- " : "|- ");
       const auto* edge = last ? "   " : unicode_ ? "│  " : "|  ";
-      const auto name = name_of(actor, at_);
+      const auto name = name_of(actor, seen_);
       rows_.push_back({indent + turn + name, actor.node, actor.state, seconds_text(actor.since_s),
                        actor.watched_by.empty() ? "nobody" : actor.watched_by});
       list.push_back({{"id", name},
@@ -101,7 +101,7 @@ private:
     return list;
   }
 
-  const snapshot& at_;
+  const snapshot& seen_;
   const std::vector<actor_report>& all_;
   bool unicode_;
   std::map<key, std::vector<const actor_report*>> children_;
@@ -131,9 +131,9 @@ answer top(const snapshot& now, const snapshot* before, const std::string& order
   return {text, {{"sorted_by", by}, {"jobs", std::move(jobs)}, {"actors", std::move(list)}}};
 }
 
-answer tree(const snapshot& at, bool unicode) {
-  const auto all = at.actors();
-  return branches{at, all, unicode}.draw();
+answer tree(const snapshot& seen, bool unicode) {
+  const auto all = seen.actors();
+  return branches{seen, all, unicode}.draw();
 }
 
 } // namespace troupe::apps::console

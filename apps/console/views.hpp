@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All actors at one moment: the busiest first, or below whoever spawned them.
+// All actors at one moment: the busiest first, or as a tree by who spawned them.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace troupe::apps::console {
 
-/// What `top` sorts by; of all the largest first.
+/// The sort keys of `top`; the largest comes first.
 inline constexpr std::array<std::string_view, 4> top_orders{"busy", "mailbox", "messages", "since"};
 
-/// How far the jobs are, and below it every actor in that order (one of top_orders; empty: the first of them). `before`: an
-/// earlier look, where there is one, for the speed of jobs.
+/// The progress of the jobs, and below it every actor in that order (one of top_orders; empty: the first of them). `before`: an
+/// earlier look for the speed of jobs, or null.
 answer top(const snapshot& now, const snapshot* before, const std::string& order);
 
-/// Who spawned whom, and who watches whom.
-answer tree(const snapshot& at, bool unicode);
+/// Which actor spawned which, and which watches which.
+answer tree(const snapshot& seen, bool unicode);
 
 } // namespace troupe::apps::console

@@ -19,7 +19,7 @@ namespace {
 constexpr double width = 860, left = 62, right_margin = 16, loss_height = 330, accuracy_height = 230, panel_gap = 44;
 constexpr double legend_row = 19, longest_label = 170;
 
-/// Colours that the colour-blind can tell apart (after Okabe and Ito, 2008), on white and on black.
+/// Colours that colour-blind readers can tell apart (after Okabe and Ito, 2008), on white and on black.
 struct colour_pair {
   const char* light;
   const char* dark;
@@ -65,7 +65,7 @@ struct panel {
   std::optional<double> target; ///< a line across
 
   pixel at(double seconds, double value) const {
-    // Far outside is outside: numbers that no renderer takes help nobody.
+    // Far outside is clamped: renderers reject huge numbers.
     constexpr double far = 20;
     return {left + std::clamp(time.share(seconds), -far, far) * (right - left),
             top + height - std::clamp(values.share(value), -far, far) * height};
@@ -107,12 +107,12 @@ std::vector<pixel> thinned(const std::vector<pixel>& line, std::size_t most) {
   return kept;
 }
 
-/// When a curve reached the target, if ever.
+/// When a curve reached the target, if it did.
 std::optional<double> reached(const plot_curve& c) {
   return c.reached_s && std::isfinite(*c.reached_s) ? c.reached_s : std::nullopt;
 }
 
-/// The value of a curve at a moment: of the last evaluation until then.
+/// The value of a curve at a time: that of the last evaluation until then.
 std::optional<pixel> value_at(const panel& p, const plot_curve& c, double seconds) {
   std::optional<pixel> found;
   for (const curve_point& point : c.points)
@@ -157,7 +157,7 @@ std::string path_of(const std::vector<std::vector<pixel>>& lines) {
   return path;
 }
 
-/// The names at the ends of curves, `owners` saying whose each is; a thin line leads to one that had to move.
+/// The names at the ends of curves; `owners[i]` is the curve of label i. A thin line leads to a name that had to move.
 std::string names_of(const plot_data& data, const std::vector<end_label>& ends, const std::vector<std::size_t>& owners,
                      const std::vector<box>& places) {
   std::string out;
@@ -240,13 +240,12 @@ std::string legend(const plot_data& data, double top, double& bottom) {
   return out + "</g>\n";
 }
 
-/// The least and greatest finite value of what `get` takes from each point; nothing where there is none.
-template <class Get>
-std::optional<std::pair<double, double>> range_of(const std::vector<plot_curve>& curves, Get get) {
+/// The least and greatest finite value of a quantity; nothing where there is none.
+std::optional<std::pair<double, double>> range_of(const std::vector<plot_curve>& curves, double curve_point::*quantity) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const plot_curve& c : curves)
     for (const curve_point& p : c.points)
-      if (const double value = get(p); std::isfinite(value)) {
+      if (const double value = p.*quantity; std::isfinite(value)) {
         low = std::min(low, value);
         high = std::max(high, value);
       }
@@ -254,7 +253,7 @@ std::optional<std::pair<double, double>> range_of(const std::vector<plot_curve>&
 }
 
 axis time_axis(const plot_data& data) {
-  const auto range = range_of(data.curves, [](const curve_point& p) { return p.seconds; });
+  const auto range = range_of(data.curves, &curve_point::seconds);
   double last = range ? range->second : 1;
   for (const plot_curve& c : data.curves)
     last = std::max(last, reached(c).value_or(0));
@@ -262,8 +261,8 @@ axis time_axis(const plot_data& data) {
 }
 
 axis loss_axis(const plot_data& data) {
-  auto [low, high] = range_of(data.curves, [](const curve_point& p) { return p.train_loss; }).value_or(std::pair{0.0, 1.0});
-  // A run that diverges leaves the panel rather than flatten what all others do.
+  auto [low, high] = range_of(data.curves, &curve_point::train_loss).value_or(std::pair{0.0, 1.0});
+  // A run that diverges leaves the panel instead of flattening all other curves.
   double highest_start = -std::numeric_limits<double>::infinity();
   for (const plot_curve& c : data.curves)
     if (!c.points.empty() && std::isfinite(c.points.front().train_loss))
@@ -279,8 +278,7 @@ axis loss_axis(const plot_data& data) {
 
 axis accuracy_axis(const plot_data& data) {
   const double target = data.target_accuracy;
-  const auto [low, high] =
-      range_of(data.curves, [](const curve_point& p) { return p.test_accuracy; }).value_or(std::pair{0.0, 1.0});
+  const auto [low, high] = range_of(data.curves, &curve_point::test_accuracy).value_or(std::pair{0.0, 1.0});
   // What matters happens around the target: the first steps of all curves are cut off.
   constexpr double below = 4;
   const double from = std::min(std::max(low, target - below * (1 - target)), target);
@@ -291,7 +289,7 @@ axis accuracy_axis(const plot_data& data) {
 
 std::string plot_svg(const plot_data& data) {
   const axis time = time_axis(data), loss = loss_axis(data);
-  // Room for the name of a curve that ends at the right; those of others have room beside their ends.
+  // Room for the names of curves that end at the right; other names have room beside their ends.
   double reserved = 0;
   for (const plot_curve& c : data.curves)
     if (!c.points.empty() && std::isfinite(c.points.back().seconds)) {

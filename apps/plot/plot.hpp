@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loss against time as SVG: one labelled curve a protocol, and where each reached the target.
+// Loss against time as SVG: one labelled curve per protocol, with the point where it reached the target.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace troupe::apps {
 
 struct plot_curve {
   std::string label;
-  curve points{};                    ///< in the order of time; what is not finite is left out and breaks the line
+  curve points{};                    ///< in order of time; a value that is not finite is left out and breaks the line
   std::optional<double> reached_s{}; ///< when the target was reached
 };
 
@@ -23,10 +23,10 @@ struct plot_data {
   std::vector<plot_curve> curves{};
 };
 
-/// A document of its own: no script, no reference to anything outside. It follows the reader's light or dark scheme, its colours
-/// can be told apart by the colour-blind, and every curve is named at its end and in a legend. Loss is drawn on a logarithmic
-/// scale where it spans more than a decade. Curves of many points are thinned, keeping their extremes, so that the document
-/// stays below about 60 kB. Texts may hold anything.
+/// A self-contained document without scripts. It follows the reader's light or dark scheme, and colour-blind readers can tell its
+/// colours apart. Every curve is named at its end and in a legend. Loss is drawn on a logarithmic scale where it spans more than
+/// a decade. Curves of many points are thinned, keeping their extremes, so that the document stays below about 60 kB. Texts may
+/// hold any bytes.
 std::string plot_svg(const plot_data& data);
 
 } // namespace troupe::apps

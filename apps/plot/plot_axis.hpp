@@ -11,7 +11,7 @@ struct axis {
   double low = 0, high = 1;
   bool logarithmic = false;
   std::vector<double> ticks;
-  /// Where a value lies: 0 at `low`, 1 at `high`, beyond them outside. A value that no logarithm knows: not a number.
+  /// Where a value lies: 0 at `low`, 1 at `high`, outside [0, 1] beyond them. NaN where the value has no logarithm.
   double share(double value) const;
 };
 

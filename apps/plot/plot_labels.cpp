@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Labels at the ends of curves: for each the cheapest of a few places, one after the other.
+// Labels at the ends of curves: one after the other takes the cheapest of a few places.
 #include "apps/plot/plot_labels.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double line_height = 15, gap = 9;
 
-/// Points along the lines, near enough that none slips through a label.
+/// Points along the lines, dense enough that no label fits between two.
 std::vector<pixel> samples_of(const std::vector<std::vector<pixel>>& lines) {
   constexpr double spacing = 5;
   std::vector<pixel> samples;
@@ -27,7 +27,7 @@ std::vector<pixel> samples_of(const std::vector<std::vector<pixel>>& lines) {
   return samples;
 }
 
-/// The height that each label would like: its end's, pushed apart where ends that are neighbours in x are nearer than a line.
+/// The preferred height of each label: its end's, pushed apart where ends that are neighbours in x are closer than a line.
 /// Isotonic regression by pooling adjacent violators (Ayer et al. 1955) moves them least, in squares.
 std::vector<double> wished_heights(const std::vector<end_label>& labels, const std::vector<std::size_t>& from_top,
                                    const box& area) {
@@ -80,7 +80,7 @@ std::vector<box> candidates(const end_label& label, double wished, const box& ar
       if (b.left >= area.left && b.right <= area.right && b.top >= area.top && b.bottom <= area.bottom)
         boxes.push_back(b);
     }
-  if (boxes.empty()) // too long for its place: begin where it fits best
+  if (boxes.empty()) // too long for any place
     boxes.push_back({area.left, area.top, area.left + label.width, area.top + line_height});
   return boxes;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the names of curves go: at their ends, none over another.
+// Places the names of curves at their ends, without overlap.
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ struct end_label {
   double width = 0;
 };
 
-/// The box of each label, inside `area`: beside its end where that is free, else as near as can be, in the order of the ends. A
-/// box may cover a curve where what is free is far, another label only where `area` is too small for all.
+/// The box of each label, inside `area`: beside its end where that is free, else as near as possible, in the order of the ends. A
+/// box may cover a curve where free space is far away, and another label only where `area` is too small for all.
 std::vector<box> place_labels(const std::vector<end_label>& labels, const std::vector<std::vector<pixel>>& lines,
                               const box& area);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asking, and asking again.
+// Asks for snapshots again and again.
 #include "apps/web/cluster_watch.hpp"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;
 
-/// From one look to the next. A look takes some microseconds of an actor's node and of ours: of tens of thousands it is taken
-/// more rarely. That a look took long is no reason, for then somebody does not answer.
+/// The pause between two looks. A look costs some microseconds per actor, there and here, so tens of thousands are looked at more
+/// rarely. A look that took long is not a reason: then a node does not answer.
 std::chrono::microseconds pause_after(const actors::cluster_report& all) {
   std::chrono::microseconds out{0};
   for (const auto& node : all.nodes)

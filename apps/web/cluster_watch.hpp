@@ -11,7 +11,7 @@
 
 namespace troupe::apps::web {
 
-/// An actor that tells the feed until this object goes. A question that is not answered is not repeated before its deadline.
+/// An actor that informs the feed until this object is destroyed. An unanswered request is not repeated before its deadline.
 class cluster_watch {
 public:
   cluster_watch(caf::actor_system& system, actors::cluster_actor cluster, std::shared_ptr<feed> to);

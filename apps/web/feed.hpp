@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the web page is told about a run.
+// The data of a run for the web page.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,17 @@
 #include "actors/run_observer.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/console/snapshot.hpp"
-#include "apps/web/habits.hpp"
+#include "apps/web/activity.hpp"
 #include "apps/web/thinned_curve.hpp"
 
 namespace troupe::apps::web {
 
-/// Listens to a run on its way to another observer, hears once a second from the cluster, and publishes all there is to know as
-/// one object: whoever opens the page late misses nothing. What it keeps is bounded. Thread-safe.
+/// Observes a run, forwarding to another observer, gets a snapshot of the cluster every second, and publishes everything as one
+/// object, so that a page that is opened late misses nothing. Its memory is bounded. Thread-safe.
 class feed final : public actors::run_observer {
 public:
   /// `publish` is given one line of JSON and must not wait. `next` may be null.
-  feed(const actors::job& what, std::shared_ptr<actors::run_observer> next, std::function<void(std::string)> publish);
+  feed(const actors::job& job, std::shared_ptr<actors::run_observer> next, std::function<void(std::string)> publish);
 
   void on_started(std::int64_t data_size) override;
   void on_progress(const actors::progress& p) override;
@@ -37,17 +37,17 @@ public:
   void on_event(const std::string& text) override;
   void on_finished(actors::job_result result) override;
 
-  /// The job's number in a cluster that may have several; of the others nothing is shown. 0: there is but one.
+  /// The job's number in a cluster that may run several; the others are not shown. 0: there is only one.
   void follow(std::uint64_t number);
-  /// What the cluster says of itself. Publishes.
-  void on_snapshot(console::snapshot at);
-  /// Why the cluster says nothing. Publishes.
+  /// The cluster's report. Publishes.
+  void on_snapshot(console::snapshot seen);
+  /// Why the cluster does not answer. Publishes.
   void on_silence(const std::string& why);
 
 private:
   double now_s() const;
   void publish() const;
-  void bring_back_the_silent(console::snapshot& at);
+  void bring_back_the_silent(console::snapshot& seen);
   boost::json::object progress_json() const;
   boost::json::object curves_json() const;
 
@@ -62,14 +62,13 @@ private:
   thinned_curve losses_{400};
   std::vector<actors::evaluation_point> evaluations_;
   std::deque<std::pair<double, std::string>> events_;
-  habits habits_;
+  recent_activity activity_;
   std::map<std::string, std::vector<actors::actor_report>> seen_; ///< by node
   boost::json::object cluster_, result_;
 };
 
 /// A feed to `page`, which outlives it.
-std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& what,
-                               std::shared_ptr<actors::run_observer> next);
+std::shared_ptr<feed> feed_for(actors::net::web_server& page, const actors::job& job, std::shared_ptr<actors::run_observer> next);
 
 /// The page itself: HTML with its style and script inside.
 extern const char* const page;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many actors as few boxes.
+// Groups many actors into few boxes.
 #include "apps/web/folding.hpp"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ bool in_trouble(const box& actor) {
   return actor.mood == "slow" || actor.mood == "stuck";
 }
 
-/// The worse of two moods that as many are in.
-std::string mood_of_most(const std::map<std::string, std::size_t>& of) {
+/// The most frequent mood; of equally frequent ones the worst.
+std::string mood_of_most(const std::map<std::string, std::size_t>& counts) {
   std::pair<std::size_t, std::string> most;
   for (const auto* mood : {"stuck", "slow", "waits", "works", "idle"})
-    if (const auto found = of.find(mood); found != of.end() && found->second > most.first)
+    if (const auto found = counts.find(mood); found != counts.end() && found->second > most.first)
       most = {found->second, mood};
   return most.second;
 }
@@ -30,16 +30,16 @@ std::string mood_of_most(const std::map<std::string, std::size_t>& of) {
 box one_of(const std::vector<box>& members, std::string id, std::string node) {
   box out{.id = std::move(id), .role = members.front().role, .node = std::move(node)};
   for (const auto& member : members) {
-    ++out.of[member.mood];
+    ++out.moods[member.mood];
     out.mailbox += member.mailbox;
     for (const auto& [kind, share] : member.shares)
       out.shares[kind] += share / static_cast<double>(members.size());
   }
-  out.mood = mood_of_most(out.of);
+  out.mood = mood_of_most(out.moods);
   return out;
 }
 
-/// The actors of one role, and what stands for each of them.
+/// Groups the actors of one role.
 class role_folding {
 public:
   role_folding(std::vector<box> members, std::map<std::string, std::string>& stands_for) : stands_for_(stands_for) {
@@ -101,16 +101,17 @@ double brief(double value) {
 
 picture folded(picture all) {
   std::vector<std::string> roles;
-  std::map<std::string, std::vector<box>> of;
+  std::map<std::string, std::vector<box>> by_role;
   for (auto& each : all.boxes) {
-    if (!of.contains(each.role))
+    if (!by_role.contains(each.role))
       roles.push_back(each.role);
-    of[each.role].push_back(std::move(each));
+    by_role[each.role].push_back(std::move(each));
   }
   picture out;
   std::map<std::string, std::string> stands_for;
   for (const auto& role : roles)
-    std::ranges::move(of[role].size() > most_alone ? role_folding{std::move(of[role]), stands_for}.take() : std::move(of[role]),
+    std::ranges::move(by_role[role].size() > most_alone ? role_folding{std::move(by_role[role]), stands_for}.take()
+                                                        : std::move(by_role[role]),
                       std::back_inserter(out.boxes));
 
   std::map<std::string, std::size_t> behind;
@@ -143,7 +144,7 @@ boost::json::array json_of(const std::vector<box>& boxes) {
                    {"waits_for", boost::json::value_from(each.waits_for)},
                    {"mood", each.mood},
                    {"shares", std::move(shares)},
-                   {"of", boost::json::value_from(each.of)}});
+                   {"of", boost::json::value_from(each.moods)}});
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a page can show of thousands of actors.
+// Groups thousands of actors into a picture for a page.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace troupe::apps::web {
 
-/// So many of a role are told apart, on a page; of more, those of one node are one.
+/// Up to this many actors of a role are shown one by one; of more, those of a node form one box.
 inline constexpr std::size_t most_alone = 24;
 
-/// An actor, or all those of one role on a node that nothing is wrong with.
+/// An actor, or a group: all healthy actors of one role on a node.
 struct box {
   std::string id = {}, role = {};
-  std::string node = {}; ///< empty: of several
+  std::string node = {}; ///< empty: a group over several nodes
   std::string state = {};
   double since_s = 0;
-  std::uint64_t mailbox = 0; ///< of several: of all together
+  std::uint64_t mailbox = 0; ///< of a group: the sum
   std::vector<std::string> waits_for = {};
-  std::string mood = {};                      ///< "works", "waits", "idle", "slow", "stuck"; of several: of most
-  std::map<std::string, double> shares = {};  ///< of "works", "waits", "idle", "stuck" in the last seconds; of several: the mean
-  std::map<std::string, std::size_t> of = {}; ///< of several: how many there are of each mood; empty: it is one
+  std::string mood = {};                     ///< "works", "waits", "idle", "slow", "stuck"; of a group: the most frequent
+  std::map<std::string, double> shares = {}; ///< of "works", "waits", "idle", "stuck" in the last seconds; of a group: the mean
+  std::map<std::string, std::size_t> moods = {}; ///< of a group: its actors by mood; empty: a single actor
 };
 
 /// `from` waits for `to`, for this share of the last seconds.
@@ -39,10 +39,9 @@ struct picture {
   std::vector<arrow> arrows; ///< the widest first
 };
 
-/// Makes a picture small enough to be drawn: where a role has more than most_alone, "workers on b" stands for those of a node,
-/// and "workers on other nodes" for those of the nodes beyond as many again, of which those in trouble come first. A few that are
-/// slow or do not answer stand out, but where all of their node do. An arrow between groups is as wide as the waits of all that
-/// are behind it, of one on average.
+/// Makes a picture small enough to be drawn. Where a role has more than most_alone actors, "workers on b" stands for those of a
+/// node. Beyond most_alone nodes, troubled nodes first, "workers on other nodes" stands for the rest. A few slow or stuck actors
+/// stay single boxes, unless all of their node are. An arrow between groups has the mean width of the arrows that it replaces.
 picture folded(picture all);
 
 /// To three digits: more than a page shows, and half the bytes.

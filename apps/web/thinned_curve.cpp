@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Making two points one.
+// Merges neighbouring points.
 #include "apps/web/thinned_curve.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A curve that stays small however long it gets.
+// A curve of bounded size.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace troupe::apps::web {
 
-/// Values in order of time. Where they become too many, neighbours become one point with their mean and range, so that the
-/// whole course stays in sight at half the resolution.
+/// Values in order of time. When there are too many, neighbours are merged into one point with their mean and range, so that the
+/// whole curve stays visible at half the resolution.
 class thinned_curve {
 public:
   struct point {
@@ -22,9 +22,9 @@ public:
   /// `most`: points, an even number.
   explicit thinned_curve(std::size_t most) : most_(most) {}
 
-  /// What is not finite is no value.
+  /// Values that are not finite are ignored.
   void add(double at, double value);
-  /// Each but the last of equally many values.
+  /// All but the last stand for equally many values.
   const std::vector<point>& points() const { return points_; }
 
 private:

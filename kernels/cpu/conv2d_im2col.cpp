@@ -68,7 +68,7 @@ struct conv2d_runner::state {
     float* out = room(*pool, columns, sizes.taps * sizes.pixels);
     if (w.padding > 0)
       std::fill_n(out, sizes.taps * sizes.pixels, 0.0F);
-    each_tap(w, [&](auto tap, auto pixel, auto at) { out[tap * sizes.pixels + pixel] = image[at]; });
+    each_tap(w, [&](auto tap, auto pixel, auto index) { out[tap * sizes.pixels + pixel] = image[index]; });
     return out;
   }
 };
@@ -117,7 +117,7 @@ void conv2d_runner::backward(const conv2d_backward& args) {
     float* gradients = state::room(*state_->pool, state_->column_gradients, sizes.taps * sizes.pixels);
     multiply(true, false, sizes.taps, sizes.pixels, sizes.out_channels, args.weight, dy, 0, gradients);
     float* dx = args.dx + n * sizes.image;
-    each_tap(args.window, [&](auto tap, auto pixel, auto at) { dx[at] += gradients[tap * sizes.pixels + pixel]; });
+    each_tap(args.window, [&](auto tap, auto pixel, auto index) { dx[index] += gradients[tap * sizes.pixels + pixel]; });
   }
 }
 

@@ -14,7 +14,7 @@
 
 #include "kernels/assert.hpp"
 
-/// OpenBLAS's own handler of fork; every entry point starts the threads again should they be wanted. Weak: other builds of the
+/// OpenBLAS's own handler of fork; every entry point restarts the threads if needed. Weak: other builds of the
 /// library may lack it.
 extern "C" [[gnu::weak]] int blas_thread_shutdown_();
 
@@ -22,10 +22,10 @@ namespace troupe::kernels {
 
 namespace {
 
-/// OpenBLAS starts a thread for every core when it is loaded. A process whose first backend asks for one thread ends them:
-/// nothing but idle threads would be left, but of those as many as the machine has cores.
+/// OpenBLAS starts a thread for every core when it is loaded. A process whose first backend asks for one thread ends them, since
+/// they would all be idle.
 void set_openblas_threads(int threads) {
-  if (openblas_get_num_threads() != threads) // setting it starts ended threads again, wanted or not
+  if (openblas_get_num_threads() != threads) // setting it restarts ended threads even where they are not wanted
     openblas_set_num_threads(threads);
   static std::once_flag first; // later another backend might be using them
   std::call_once(first, [threads] {
@@ -69,7 +69,7 @@ public:
 };
 
 void cpu_backend::enqueue(const operation& op) {
-  check(op);
+  validate(op);
   if (recorded_) {
     recorded_->steps.emplace_back(kept_operation(op));
     return;

@@ -12,7 +12,7 @@
 
 namespace troupe::kernels {
 
-/// What the CPU backend computes with. The defaults are what this processor does best; tests ask for the rest.
+/// The implementations that the CPU backend uses. The defaults suit this processor best; tests choose the others.
 struct cpu_options {
   int threads = 1;              ///< of OpenBLAS and oneDNN
   std::uint64_t pool_bytes = 0; ///< see backend_options
@@ -23,7 +23,7 @@ struct cpu_options {
 /// `backend` on host memory. Operations are complete when their call returns, and `notify` calls back at once.
 ///
 /// Threads: OpenBLAS has one thread count in a process, which the constructor sets; oneDNN's is OpenMP's, which belongs to the
-/// calling thread, so each operation sets it anew. A backend may thus be made on one thread and used on another. All results
+/// calling thread, so each operation sets it again. A backend may thus be made on one thread and used on another. All results
 /// are the same on every run for one thread count, and may differ between thread counts.
 ///
 /// Denormals: every operation treats them as zero (and restores the thread's mode). A velocity that decays in a dead unit would
@@ -45,11 +45,11 @@ public:
   void copy_from_host(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
   void copy_to_host(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
 
-  void fetch(void* destination, const void* source, std::size_t bytes, std::function<void()> done) override {
+  void download(void* destination, const void* source, std::size_t bytes, std::function<void()> done) override {
     copy(destination, source, bytes);
     done();
   }
-  void stage(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
+  void upload(void* destination, const void* source, std::size_t bytes) override { copy(destination, source, bytes); }
   void notify(std::function<void()> done) override;
   std::unique_ptr<program> capture(std::function<void()> work) override;
   void replay(program& recorded) override;

@@ -6,24 +6,25 @@
 
 namespace troupe::kernels {
 
-/// Chooses an implementation of `Primitive`; `what` is its shapes and parameters, in the order that both versions have.
-template <class Primitive, class... What>
+/// Chooses an implementation of `Primitive`; `parameters` are its shapes and options, in the order that both versions have.
+template <class Primitive, class... Parameters>
 typename Primitive::primitive_desc choose_forward(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
-                                                  const What&... what) {
+                                                  const Parameters&... parameters) {
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine, what..., attributes};
+  return {engine, parameters..., attributes};
 #else
-  return {typename Primitive::desc(what...), attributes, engine};
+  return {typename Primitive::desc(parameters...), attributes, engine};
 #endif
 }
 
 /// The same for a gradient; `hint` is what was chosen for the forward pass.
-template <class Primitive, class Hint, class... What>
-typename Primitive::primitive_desc choose_backward(const dnnl::engine& engine, const Hint& hint, const What&... what) {
+template <class Primitive, class Hint, class... Parameters>
+typename Primitive::primitive_desc choose_backward(const dnnl::engine& engine, const Hint& hint,
+                                                   const Parameters&... parameters) {
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine, what..., hint};
+  return {engine, parameters..., hint};
 #else
-  return {typename Primitive::desc(what...), engine, hint};
+  return {typename Primitive::desc(parameters...), engine, hint};
 #endif
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `bench kernels` measures gemm against: cuBLASLt called as its manual says, with nothing of ours around it.
+// The baseline of gemm in `bench kernels`: cuBLASLt called as its manual says.
 #include <memory>
 
 #include <cublasLt.h>
@@ -33,7 +33,7 @@ device_block take(std::size_t bytes) {
   return device_block{block};
 }
 
-/// One square product; what cuBLASLt wants is destroyed with it.
+/// One square product with the objects of cuBLASLt that it needs.
 class bare_product {
 public:
   bare_product(std::int64_t size, precision arithmetic) : workspace_(take(workspace_bytes)) {
@@ -79,9 +79,9 @@ private:
   cublasLtMatmulHeuristicResult_t chosen_ = {};
 };
 
-/// Seconds between two events around a recorded program of so many products.
+/// Seconds between two events around a recorded program of `times` products.
 double seconds_of(const bare_product& product, cudaStream_t on, const void* a, const void* b, float* c, int times) {
-  product.run(on, a, b, c); // prepares what is kept
+  product.run(on, a, b, c); // fills caches
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t recorded = nullptr;
   TROUPE_CUDA(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal));

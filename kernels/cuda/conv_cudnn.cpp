@@ -66,32 +66,34 @@ public:
   ~cudnn_library() override { cudnnDestroy(handle_); }
 
   void forward(const conv2d& args) override {
-    auto& with = prepared(args.window, args.out_channels);
+    auto& prepared_plan = prepared(args.window, args.out_channels);
     const auto& w = args.window;
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
     const float* weight = operand(args.weight, args.out_channels * w.c * w.kernel_h * w.kernel_w, scratch::left);
-    TROUPE_CUDA(cudnnConvolutionForward(handle_, &one, with.x, x, with.weight, weight, with.convolution, with.forward.algo,
-                                        workspace(with.forward.memory), with.forward.memory, &zero, with.y, args.y));
+    TROUPE_CUDA(cudnnConvolutionForward(
+        handle_, &one, prepared_plan.x, x, prepared_plan.weight, weight, prepared_plan.convolution, prepared_plan.forward.algo,
+        workspace(prepared_plan.forward.memory), prepared_plan.forward.memory, &zero, prepared_plan.y, args.y));
     if (args.bias || args.act != activation::none)
       bias_planes(context_.stream, args.bias, args.act, args.y, w.n, args.out_channels, w.out_h() * w.out_w());
   }
 
   void backward(const conv2d_backward& args) override {
-    auto& with = prepared(args.window, args.out_channels);
+    auto& prepared_plan = prepared(args.window, args.out_channels);
     const auto& w = args.window;
     const std::int64_t plane = w.out_h() * w.out_w();
     if (args.dbias)
       sum_planes(context_.stream, args.dy, args.dbias, w.n, args.out_channels, plane);
     const float* dy = operand(args.dy, w.n * args.out_channels * plane, scratch::rows);
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
-    TROUPE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, with.x, x, with.y, dy, with.convolution, with.filter.algo,
-                                               workspace(with.filter.memory), with.filter.memory, &zero, with.weight,
-                                               args.dweight));
+    TROUPE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, prepared_plan.x, x, prepared_plan.y, dy, prepared_plan.convolution,
+                                               prepared_plan.filter.algo, workspace(prepared_plan.filter.memory),
+                                               prepared_plan.filter.memory, &zero, prepared_plan.weight, args.dweight));
     if (!args.dx)
       return;
     const float* weight = operand(args.weight, args.out_channels * w.c * w.kernel_h * w.kernel_w, scratch::left);
-    TROUPE_CUDA(cudnnConvolutionBackwardData(handle_, &one, with.weight, weight, with.y, dy, with.convolution, with.data.algo,
-                                             workspace(with.data.memory), with.data.memory, &zero, with.x, args.dx));
+    TROUPE_CUDA(cudnnConvolutionBackwardData(
+        handle_, &one, prepared_plan.weight, weight, prepared_plan.y, dy, prepared_plan.convolution, prepared_plan.data.algo,
+        workspace(prepared_plan.data.memory), prepared_plan.data.memory, &zero, prepared_plan.x, args.dx));
   }
 
 private:
@@ -154,7 +156,7 @@ private:
 
   /// The first that works, repeats itself, keeps to the arithmetic asked for, and is content with the workspace.
   template <class Perf, class Query>
-  Perf best(const char* what, Query query) const {
+  Perf best(const char* pass, Query query) const {
     std::vector<Perf> found(16);
     int count = 0;
     query(static_cast<int>(found.size()), &count, found.data());
@@ -163,7 +165,7 @@ private:
       if (each.status == CUDNN_STATUS_SUCCESS && each.determinism == CUDNN_DETERMINISTIC && each.memory <= most_workspace
           && (context_.arithmetic != precision::fp32 || exact(each)))
         return each;
-    fail("cudnnGetConvolutionAlgorithm", "no algorithm", fmt::format("none for the {} repeats its results", what));
+    fail("cudnnGetConvolutionAlgorithm", "no algorithm", fmt::format("none for the {} repeats its results", pass));
   }
 
   /// Whether every product is one of float32s. cuDNN may call an algorithm's arithmetic the default where FMA was asked for: the

@@ -20,14 +20,14 @@ public:
   /// y(K, n P) = weight(K, C kh kw) columns(C kh kw, n P).
   void forward(const conv2d& args) override {
     for_pieces(args.window, [&](const window2d& piece, std::int64_t first) {
-      const shape of(piece, args.out_channels);
-      float* columns = context_.memory.get(scratch::columns, of.products * of.places);
-      float* rows = context_.memory.get(scratch::rows, args.out_channels * of.places);
-      image_to_columns(context_.stream, piece, args.x + first * of.image, columns);
+      const shape sizes(piece, args.out_channels);
+      float* columns = context_.memory.get(scratch::columns, sizes.products * sizes.places);
+      float* rows = context_.memory.get(scratch::rows, args.out_channels * sizes.places);
+      image_to_columns(context_.stream, piece, args.x + first * sizes.image, columns);
       context_.matrices.multiply(
-          {.m = args.out_channels, .n = of.places, .k = of.products, .a = args.weight, .b = columns, .c = rows});
-      planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * of.result, piece.n, args.out_channels,
-                       of.plane);
+          {.m = args.out_channels, .n = sizes.places, .k = sizes.products, .a = args.weight, .b = columns, .c = rows});
+      planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * sizes.result, piece.n, args.out_channels,
+                       sizes.plane);
     });
   }
 
@@ -37,14 +37,14 @@ public:
     if (args.dbias)
       sum_planes(context_.stream, args.dy, args.dbias, args.window.n, args.out_channels, plane);
     for_pieces(args.window, [&](const window2d& piece, std::int64_t first) {
-      const shape of(piece, args.out_channels);
-      float* columns = context_.memory.get(scratch::columns, of.products * of.places);
-      float* rows = context_.memory.get(scratch::rows, args.out_channels * of.places);
-      rows_from_planes(context_.stream, args.dy + first * of.result, rows, piece.n, args.out_channels, plane);
-      image_to_columns(context_.stream, piece, args.x + first * of.image, columns);
+      const shape sizes(piece, args.out_channels);
+      float* columns = context_.memory.get(scratch::columns, sizes.products * sizes.places);
+      float* rows = context_.memory.get(scratch::rows, args.out_channels * sizes.places);
+      rows_from_planes(context_.stream, args.dy + first * sizes.result, rows, piece.n, args.out_channels, plane);
+      image_to_columns(context_.stream, piece, args.x + first * sizes.image, columns);
       context_.matrices.multiply({.m = args.out_channels,
-                                  .n = of.products,
-                                  .k = of.places,
+                                  .n = sizes.products,
+                                  .k = sizes.places,
                                   .a = rows,
                                   .b = columns,
                                   .c = args.dweight,
@@ -52,14 +52,14 @@ public:
                                   .beta = first == 0 ? 0.0F : 1.0F});
       if (!args.dx)
         return;
-      context_.matrices.multiply({.m = of.products,
-                                  .n = of.places,
+      context_.matrices.multiply({.m = sizes.products,
+                                  .n = sizes.places,
                                   .k = args.out_channels,
                                   .a = args.weight,
                                   .b = rows,
                                   .c = columns,
                                   .transpose_a = true});
-      columns_to_image(context_.stream, piece, columns, args.dx + first * of.image);
+      columns_to_image(context_.stream, piece, columns, args.dx + first * sizes.image);
     });
   }
 

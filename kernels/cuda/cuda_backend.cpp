@@ -16,12 +16,12 @@ namespace {
 using function = std::function<void()>;
 
 /// On a thread of CUDA's, which an exception would take down with the process: then with its own message.
-void call(void* what) noexcept {
-  (*static_cast<function*>(what))();
+void call(void* user_data) noexcept {
+  (*static_cast<function*>(user_data))();
 }
 
-void call_once(void* what) noexcept {
-  const std::unique_ptr<function> owned(static_cast<function*>(what));
+void call_once(void* user_data) noexcept {
+  const std::unique_ptr<function> owned(static_cast<function*>(user_data));
   (*owned)();
 }
 
@@ -68,7 +68,7 @@ cuda_backend::cuda_backend(int device, const backend_options& options)
 cuda_backend::~cuda_backend() {
   try {
     synchronize();
-  } catch (const device_error&) { // whoever enqueued has been told, or has gone
+  } catch (const device_error&) { // the caller has got the error already, or has gone
   }
 }
 
@@ -115,9 +115,9 @@ void cuda_backend::copy_to_host(void* destination, const void* source, std::size
         [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, compute_)); });
 }
 
-void cuda_backend::fetch(void* destination, const void* source, std::size_t bytes, function done) {
+void cuda_backend::download(void* destination, const void* source, std::size_t bytes, function done) {
   TROUPE_ASSERT(!recording_);
-  timed(to_host_, {.where = device_span::track::to_host, .name = "fetch", .bytes = bytes}, [&] {
+  timed(to_host_, {.where = device_span::track::to_host, .name = "download", .bytes = bytes}, [&] {
     if (bytes > 0)
       TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, to_host_));
   });
@@ -125,13 +125,13 @@ void cuda_backend::fetch(void* destination, const void* source, std::size_t byte
   timeline_.report();
 }
 
-void cuda_backend::stage(void* destination, const void* source, std::size_t bytes) {
+void cuda_backend::upload(void* destination, const void* source, std::size_t bytes) {
   TROUPE_ASSERT(!recording_);
   if (bytes == 0)
     return;
-  timed(to_device_, {.where = device_span::track::to_device, .name = "stage", .bytes = bytes},
+  timed(to_device_, {.where = device_span::track::to_device, .name = "upload", .bytes = bytes},
         [&] { TROUPE_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, to_device_)); });
-  wait_for(compute_, to_device_, staged_);
+  wait_for(compute_, to_device_, uploaded_);
   shadows_.written(destination, bytes);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The CUDA backend: what enqueues.
+// The CUDA backend.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@
 
 namespace troupe::kernels::cuda {
 
-/// `backend` on one CUDA device. Four streams: everything in the queue's order runs on `compute`; `fetch` and `stage` have one
-/// each, so that copies run beside it; host functions run on `callbacks`, which waits for `compute` and is waited for by nothing,
-/// so that the device never stands still for the host.
+/// `backend` on one CUDA device. Four streams: everything in the queue's order runs on `compute`; `download` and `upload` have
+/// one each, so that copies run beside it; host functions run on `callbacks`, which waits for `compute` and is waited for by
+/// nothing, so that the device never waits for the host.
 ///
 /// A recorded program is a CUDA graph; where something in it cannot be captured, or every operation is to be timed (`on_span`),
 /// it is the function that was given, called again at each replay.
 ///
-/// Any failing call throws device_error and leaves the object fit for nothing but being destroyed.
+/// Any failing call throws device_error; after that the object can only be destroyed.
 class cuda_backend final : public backend {
 public:
   /// The device must be there.
   cuda_backend(int device, const backend_options& options);
-  /// Waits for what is under way, so that no callback is lost and no buffer is freed in use.
+  /// Waits for running work, so that no callback is lost and no buffer is freed in use.
   ~cuda_backend() override;
 
   std::string_view name() const override { return name_; }
@@ -40,8 +40,8 @@ public:
   void copy_from_host(void* destination, const void* source, std::size_t bytes) override;
   void copy_to_host(void* destination, const void* source, std::size_t bytes) override;
 
-  void fetch(void* destination, const void* source, std::size_t bytes, std::function<void()> done) override;
-  void stage(void* destination, const void* source, std::size_t bytes) override;
+  void download(void* destination, const void* source, std::size_t bytes, std::function<void()> done) override;
+  void upload(void* destination, const void* source, std::size_t bytes) override;
   void notify(std::function<void()> done) override;
   std::unique_ptr<program> capture(std::function<void()> work) override;
   void replay(program& recorded) override;
@@ -51,13 +51,13 @@ private:
   class graph_program;
   struct function_program;
 
-  /// Makes the device current, and enqueues on `where` what is one span of the trace.
+  /// Makes the device current, and enqueues one span of the trace on `where`.
   template <class F>
-  void timed(cudaStream_t where, const device_span& what, F enqueue) {
+  void timed(cudaStream_t where, const device_span& span, F enqueue) {
     TROUPE_CUDA(cudaSetDevice(device_));
     timeline_.begin(where);
     enqueue();
-    timeline_.end(where, what);
+    timeline_.end(where, span);
   }
   void reach(const void* source);
   std::unique_ptr<program> record(const std::function<void()>& work);
@@ -66,7 +66,7 @@ private:
   const std::string name_;
   std::shared_ptr<block_pool> device_pool_, host_pool_;
   stream compute_, to_host_, to_device_, callbacks_;
-  event staged_, computed_, called_;
+  event uploaded_, computed_, called_;
   timeline timeline_;
   scratch scratch_;
   shadows shadows_;

@@ -33,7 +33,7 @@ public:
   virtual ~matrix_library() = default;
   /// Enqueues the product. True where bias, activation and `pre` are done too; where false c = alpha * op(a) op(b) + beta * c
   /// alone. The same shapes take the same way every time.
-  virtual bool multiply(const product& what) = 0;
+  virtual bool multiply(const product& args) = 0;
 };
 
 /// cuBLASLt, or what the emulator has instead. `products` decides the arithmetic of operands that are floats.
@@ -50,7 +50,7 @@ public:
 private:
   const void* operand(const float* x, std::int64_t count, scratch::use where);
   const float* aligned(const float* x, std::int64_t count, scratch::use where);
-  void run(product what, float* c, float* pre);
+  void run(product args, float* c, float* pre);
 
   cudaStream_t stream_;
   scratch& memory_;

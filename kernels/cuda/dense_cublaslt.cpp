@@ -55,13 +55,13 @@ struct plan {
 };
 
 template <class T>
-void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, const T& value) {
-  TROUPE_CUDA(cublasLtMatmulDescSetAttribute(desc, what, &value, sizeof value));
+void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  TROUPE_CUDA(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
 }
 
 template <class T>
-void set(cublasLtMatmulPreference_t desc, cublasLtMatmulPreferenceAttributes_t what, const T& value) {
-  TROUPE_CUDA(cublasLtMatmulPreferenceSetAttribute(desc, what, &value, sizeof value));
+void set(cublasLtMatmulPreference_t desc, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  TROUPE_CUDA(cublasLtMatmulPreferenceSetAttribute(desc, attribute, &value, sizeof value));
 }
 
 /// A matrix that cuBLASLt, which thinks in columns, sees as the transpose of our row-major one.
@@ -86,70 +86,70 @@ public:
     TROUPE_CUDA(cublasLtCreate(handle_.out()));
   }
 
-  bool multiply(const product& what) override {
-    const auto fused = epilogue(what);
+  bool multiply(const product& args) override {
+    const auto fused = epilogue(args);
     if (fused != CUBLASLT_EPILOGUE_DEFAULT)
-      if (auto& with = prepared(what, fused); with.found) {
-        run(what, with, fused);
+      if (auto& fused_plan = prepared(args, fused); fused_plan.found) {
+        run(args, fused_plan, fused);
         return true;
       }
-    auto& plain = prepared(what, CUBLASLT_EPILOGUE_DEFAULT);
-    if (!plain.found)
-      fail("cublasLtMatmulAlgoGetHeuristic", "no algorithm", fmt::format("{} x {} x {}", what.m, what.n, what.k));
-    run(what, plain, CUBLASLT_EPILOGUE_DEFAULT);
-    return !what.bias && what.act == activation::none && !what.pre;
+    auto& plain_plan = prepared(args, CUBLASLT_EPILOGUE_DEFAULT);
+    if (!plain_plan.found)
+      fail("cublasLtMatmulAlgoGetHeuristic", "no algorithm", fmt::format("{} x {} x {}", args.m, args.n, args.k));
+    run(args, plain_plan, CUBLASLT_EPILOGUE_DEFAULT);
+    return !args.bias && args.act == activation::none && !args.pre;
   }
 
 private:
   /// The epilogue that does all that is asked for; DEFAULT where there is none.
-  cublasLtEpilogue_t epilogue(const product& what) const {
-    const bool bias = what.bias != nullptr;
-    if (what.act == activation::none && !what.pre)
+  cublasLtEpilogue_t epilogue(const product& args) const {
+    const bool bias = args.bias != nullptr;
+    if (args.act == activation::none && !args.pre)
       return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    if (what.act == activation::relu && !what.pre) // with `pre` it would leave a mask of bits there
+    if (args.act == activation::relu && !args.pre) // with `pre` it would leave a mask of bits there
       return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     // cuBLASLt's GELU is the tanh form, by the hardware's approximate tanh: good enough beside rounded operands, not in fp32.
     // What goes to `pre` needs rows of a multiple of 8.
-    if (what.act != activation::gelu || exact_ || (what.pre && what.n % 8 != 0))
+    if (args.act != activation::gelu || exact_ || (args.pre && args.n % 8 != 0))
       return CUBLASLT_EPILOGUE_DEFAULT;
-    if (what.pre)
+    if (args.pre)
       return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   }
 
-  plan& prepared(const product& what, cublasLtEpilogue_t fused) {
-    const product_key key{what.m, what.n, what.k, what.transpose_a, what.transpose_b, what.beta == 0, fused};
+  plan& prepared(const product& args, cublasLtEpilogue_t fused) {
+    const product_key key{args.m, args.n, args.k, args.transpose_a, args.transpose_b, args.beta == 0, fused};
     auto found = plans_.find(key);
     if (found == plans_.end())
-      found = plans_.emplace(key, prepare(what, fused)).first;
+      found = plans_.emplace(key, prepare(args, fused)).first;
     return found->second;
   }
 
-  void set_pointers(const plan& with, const product& what) const {
-    if (what.bias)
-      set(with.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, what.bias);
-    if (what.pre)
-      set(with.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, what.pre);
+  void set_pointers(const plan& chosen, const product& args) const {
+    if (args.bias)
+      set(chosen.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
+    if (args.pre)
+      set(chosen.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.pre);
   }
 
-  plan prepare(const product& what, cublasLtEpilogue_t fused) {
+  plan prepare(const product& args, cublasLtEpilogue_t fused) {
     plan out;
     TROUPE_CUDA(cublasLtMatmulDescCreate(out.operation.out(), compute_, CUDA_R_32F));
-    set(out.operation, CUBLASLT_MATMUL_DESC_TRANSA, what.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(out.operation, CUBLASLT_MATMUL_DESC_TRANSB, what.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(out.operation, CUBLASLT_MATMUL_DESC_TRANSA, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(out.operation, CUBLASLT_MATMUL_DESC_TRANSB, args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (fused != CUBLASLT_EPILOGUE_DEFAULT) {
       set(out.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, fused);
-      if (what.bias)
+      if (args.bias)
         set(out.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
-      if (what.pre) {
-        set(out.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, what.n);
+      if (args.pre) {
+        set(out.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, args.n);
         set(out.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, CUDA_R_32F);
       }
-      set_pointers(out, what); // the heuristic looks whether they are there
+      set_pointers(out, args); // the heuristic looks whether they are there
     }
-    out.left = what.transpose_b ? layout_of(operand_, what.n, what.k) : layout_of(operand_, what.k, what.n);
-    out.right = what.transpose_a ? layout_of(operand_, what.k, what.m) : layout_of(operand_, what.m, what.k);
-    out.result = layout_of(CUDA_R_32F, what.m, what.n);
+    out.left = args.transpose_b ? layout_of(operand_, args.n, args.k) : layout_of(operand_, args.k, args.n);
+    out.right = args.transpose_a ? layout_of(operand_, args.k, args.m) : layout_of(operand_, args.m, args.k);
+    out.result = layout_of(CUDA_R_32F, args.m, args.n);
 
     preference limits;
     TROUPE_CUDA(cublasLtMatmulPreferenceCreate(limits.out()));
@@ -168,12 +168,13 @@ private:
     return out;
   }
 
-  void run(const product& what, const plan& with, cublasLtEpilogue_t fused) {
+  void run(const product& args, const plan& chosen, cublasLtEpilogue_t fused) {
     if (fused != CUBLASLT_EPILOGUE_DEFAULT)
-      set_pointers(with, what);
+      set_pointers(chosen, args);
     void* workspace = memory_.get(scratch::library, static_cast<std::int64_t>(workspace_bytes / sizeof(float)));
-    TROUPE_CUDA(cublasLtMatmul(handle_, with.operation, &what.alpha, what.b, with.left, what.a, with.right, &what.beta, what.c,
-                               with.result, what.c, with.result, &with.algorithm, workspace, workspace_bytes, stream_));
+    TROUPE_CUDA(cublasLtMatmul(handle_, chosen.operation, &args.alpha, args.b, chosen.left, args.a, chosen.right, &args.beta,
+                               args.c, chosen.result, args.c, chosen.result, &chosen.algorithm, workspace, workspace_bytes,
+                               stream_));
   }
 
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20; // NVIDIA's advice for Hopper

@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(256)
     body.template run<1>(tail);
 }
 
-/// Elements before the first multiple of 16 bytes, where that is the same for all pointers; -1 where it is not. Null has no say.
+/// Elements before the first multiple of 16 bytes, where that is the same for all pointers; -1 where it is not. Null pointers are
+/// ignored.
 inline std::int64_t common_head(std::span<const void* const> pointers) {
   std::int64_t head = 0;
   bool first = true;

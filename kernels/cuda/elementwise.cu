@@ -44,11 +44,11 @@ struct unary_backward_body {
   template <int W>
   __device__ void run(std::int64_t i) const {
     auto d = load<W>(dy + i);
-    pack<W> at = {};
+    pack<W> operand = {};
     if constexpr (Op != unary_op::negate && Op != unary_op::copy) // those need neither
-      at = load<W>(x + i);
+      operand = load<W>(x + i);
     for (int e = 0; e < W; ++e)
-      d.v[e] = apply_backward<Op>(at.v[e], d.v[e]);
+      d.v[e] = apply_backward<Op>(operand.v[e], d.v[e]);
     store(dx + i, d);
   }
 };
@@ -159,12 +159,12 @@ void enqueue(cudaStream_t stream, const unary& op) {
 
 void enqueue(cudaStream_t stream, const unary_backward& op) {
   using enum unary_op;
-  const float* at = op.op == relu || op.op == tanh || op.op == sigmoid ? op.y : op.x;
+  const float* operand = op.op == relu || op.op == tanh || op.op == sigmoid ? op.y : op.x;
   if (op.op == negate || op.op == copy)
-    at = nullptr; // not read: its alignment must not matter
+    operand = nullptr; // not read: its alignment must not matter
 #define TROUPE_CASE(name)                                                                                                        \
   case unary_op::name:                                                                                                           \
-    return for_elements(stream, op.count, {at, op.dy, op.dx}, unary_backward_body<unary_op::name>{at, op.dy, op.dx})
+    return for_elements(stream, op.count, {operand, op.dy, op.dx}, unary_backward_body<unary_op::name>{operand, op.dy, op.dx})
   switch (op.op) {
     TROUPE_CASE(relu);
     TROUPE_CASE(tanh);

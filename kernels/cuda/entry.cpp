@@ -75,7 +75,7 @@ device_info describe(int device) {
   return out;
 }
 
-/// "cuda" means a device each in turn.
+/// "cuda" is the next device in turn.
 int next_in_turn(int count) {
   static std::atomic<unsigned> opened{0};
   return static_cast<int>(opened++ % static_cast<unsigned>(count));

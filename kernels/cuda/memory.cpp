@@ -23,11 +23,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 
 } // namespace
 
-std::shared_ptr<block_pool> block_pool::create(kind what, int device, std::uint64_t keep_bytes) {
-  return std::shared_ptr<block_pool>(new block_pool(what, device, keep_bytes));
+std::shared_ptr<block_pool> block_pool::create(kind memory_kind, int device, std::uint64_t keep_bytes) {
+  return std::shared_ptr<block_pool>(new block_pool(memory_kind, device, keep_bytes));
 }
 
-block_pool::block_pool(kind what, int device, std::uint64_t keep_bytes) : kind_(what), device_(device), lists_(keep_bytes) {
+block_pool::block_pool(kind memory_kind, int device, std::uint64_t keep_bytes)
+    : kind_(memory_kind), device_(device), lists_(keep_bytes) {
   if (kind_ == kind::device)
     TROUPE_CUDA(cudaStreamCreateWithFlags(&zeroing_, cudaStreamNonBlocking));
 }

@@ -22,7 +22,7 @@ public:
   enum class kind : std::uint8_t { device, pinned };
 
   /// Keeps at most `keep_bytes` of freed memory for reuse (0: all of it).
-  static std::shared_ptr<block_pool> create(kind what, int device, std::uint64_t keep_bytes);
+  static std::shared_ptr<block_pool> create(kind memory_kind, int device, std::uint64_t keep_bytes);
   block_pool(const block_pool&) = delete;
   block_pool& operator=(const block_pool&) = delete;
   ~block_pool();
@@ -41,7 +41,7 @@ public:
   static std::size_t size_class(std::size_t bytes);
 
 private:
-  block_pool(kind what, int device, std::uint64_t keep_bytes);
+  block_pool(kind memory_kind, int device, std::uint64_t keep_bytes);
   void* take(std::size_t capacity);
   void give_back(void* block, std::size_t capacity) noexcept;
   void* from_cuda(std::size_t capacity);
@@ -52,9 +52,9 @@ private:
 
   const kind kind_;
   const int device_;
-  cudaStream_t zeroing_ = nullptr; ///< beside the queues: a block in the making is nobody's yet
+  cudaStream_t zeroing_ = nullptr; ///< beside the queues: a block that is being made has no user yet
   free_lists lists_;
-  mutable std::mutex mutex_;                           // of what follows
+  mutable std::mutex mutex_;                           // of all_blocks_
   std::map<const std::byte*, std::size_t> all_blocks_; // capacity by address
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The CUDA backend's mathematics: enqueues kernels, and keeps note of what they write.
+// The CUDA backend's mathematics: enqueues kernels and notes which memory they write.
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.hpp"
@@ -64,7 +64,7 @@ private:
 } // namespace
 
 void cuda_backend::enqueue(const operation& op) {
-  kernels::check(op);
+  validate(op);
   timed(compute_, {.name = name_of(op)}, [&] { std::visit(launcher(compute_, scratch_, products_, *convolutions_), op); });
   each_output(op, [this](const auto* begin, std::int64_t elements) {
     shadows_.written(begin, static_cast<std::size_t>(elements) * sizeof *begin);

@@ -165,15 +165,15 @@ void enqueue(cudaStream_t stream, const sgd& args, const float* carry) {
   const auto run = [&](auto body) {
     for_elements_and_terms(stream, args.count, list, {args.p, args.velocity, args.p_out}, body);
   };
-  const auto with = [&]<class Body>(const Body*) {
+  const auto run_as = [&]<class Body>(const Body*) {
     run(Body{list, args.p, args.p_out, args.velocity, args.step_scalars, args.momentum, args.weight_decay});
   };
   if (!args.velocity)
-    with(static_cast<const sgd_body<false, false>*>(nullptr));
+    run_as(static_cast<const sgd_body<false, false>*>(nullptr));
   else if (args.nesterov)
-    with(static_cast<const sgd_body<true, true>*>(nullptr));
+    run_as(static_cast<const sgd_body<true, true>*>(nullptr));
   else
-    with(static_cast<const sgd_body<true, false>*>(nullptr));
+    run_as(static_cast<const sgd_body<true, false>*>(nullptr));
 }
 
 void enqueue(cudaStream_t stream, const adamw& args, const float* carry) {

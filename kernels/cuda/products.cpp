@@ -31,7 +31,7 @@ const float* products::aligned(const float* x, std::int64_t count, scratch::use 
 const void* products::operand(const float* x, std::int64_t count, scratch::use where) {
   if (arithmetic_ != precision::bf16)
     return aligned(x, count, where);
-  if (const auto* shadow = rounded_.of(x, count))
+  if (const auto* shadow = rounded_.shadow_of(x, count))
     return shadow;
   auto* rounded = reinterpret_cast<std::uint16_t*>(memory_.get(where, (count + 1) / 2));
   round_to_bf16(stream_, x, rounded, count);
@@ -41,43 +41,43 @@ const void* products::operand(const float* x, std::int64_t count, scratch::use w
 void products::multiply(const gemm& args) {
   if (args.m == 0 || args.n == 0)
     return;
-  product what{.m = args.m,
-               .n = args.n,
-               .k = args.k,
-               .transpose_a = args.transpose_a,
-               .transpose_b = args.transpose_b,
-               .a = operand(args.a, args.m * args.k, scratch::left),
-               .b = operand(args.b, args.k * args.n, scratch::right),
-               .bf16 = arithmetic_ == precision::bf16,
-               .alpha = args.alpha,
-               .beta = args.beta,
-               .bias = args.bias ? aligned(args.bias, args.n, scratch::bias) : nullptr,
-               .act = args.act};
+  product aligned_args{.m = args.m,
+                       .n = args.n,
+                       .k = args.k,
+                       .transpose_a = args.transpose_a,
+                       .transpose_b = args.transpose_b,
+                       .a = operand(args.a, args.m * args.k, scratch::left),
+                       .b = operand(args.b, args.k * args.n, scratch::right),
+                       .bf16 = arithmetic_ == precision::bf16,
+                       .alpha = args.alpha,
+                       .beta = args.beta,
+                       .bias = args.bias ? aligned(args.bias, args.n, scratch::bias) : nullptr,
+                       .act = args.act};
   const std::int64_t count = args.m * args.n;
   if (aligned16(args.c) && (!args.pre || aligned16(args.pre)))
-    return run(what, args.c, args.pre);
+    return run(aligned_args, args.c, args.pre);
   const std::int64_t place = (count + 3) / 4 * 4;
   float* c = memory_.get(scratch::result, 2 * place);
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   if (args.beta != 0)
     TROUPE_CUDA(cudaMemcpyAsync(c, args.c, bytes, cudaMemcpyDeviceToDevice, stream_));
-  run(what, c, args.pre ? c + place : nullptr);
+  run(aligned_args, c, args.pre ? c + place : nullptr);
   TROUPE_CUDA(cudaMemcpyAsync(args.c, c, bytes, cudaMemcpyDeviceToDevice, stream_));
   if (args.pre)
     TROUPE_CUDA(cudaMemcpyAsync(args.pre, c + place, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 
-void products::run(product what, float* c, float* pre) {
-  what.c = c;
-  what.pre = pre;
-  if (library_->multiply(what))
+void products::run(product args, float* c, float* pre) {
+  args.c = c;
+  args.pre = pre;
+  if (library_->multiply(args))
     return;
   // One pass of our own: into `pre` first, where the activation needs it kept.
   if (pre) {
-    enqueue(stream_, bias_activation{.x = c, .bias = what.bias, .y = pre, .rows = what.m, .columns = what.n});
-    enqueue(stream_, bias_activation{.x = pre, .act = what.act, .y = c, .rows = what.m, .columns = what.n});
-  } else if (what.bias || what.act != activation::none) {
-    enqueue(stream_, bias_activation{.x = c, .bias = what.bias, .act = what.act, .y = c, .rows = what.m, .columns = what.n});
+    enqueue(stream_, bias_activation{.x = c, .bias = args.bias, .y = pre, .rows = args.m, .columns = args.n});
+    enqueue(stream_, bias_activation{.x = pre, .act = args.act, .y = c, .rows = args.m, .columns = args.n});
+  } else if (args.bias || args.act != activation::none) {
+    enqueue(stream_, bias_activation{.x = c, .bias = args.bias, .act = args.act, .y = c, .rows = args.m, .columns = args.n});
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums, and the search for what is not finite.
+// Sums, and the search for values that are not finite.
 #include "kernels/cuda/columns.hpp"
 #include "kernels/cuda/groups.hpp"
 #include "kernels/cuda/kernels.hpp"
@@ -41,7 +41,7 @@ __global__ void set_flag_kernel(std::int32_t* flag) {
   *flag = 1;
 }
 
-/// Whoever finds one writes the same 0: the order does not matter.
+/// Each thread that finds one writes the same 0, so the order does not matter.
 __global__ void __launch_bounds__(256) all_finite_kernel(const float* x, std::int64_t count, std::int32_t* flag, bool wide) {
   const std::int64_t groups = (count + 3) / 4;
   bool bad = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory for what operations leave behind for their next kernel.
+// Scratch memory between the kernels of an operation.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ public:
   explicit scratch(std::shared_ptr<block_pool> pool) : pool_(std::move(pool)) {}
 
   /// At least `floats` floats, until the next call for the same use.
-  float* get(use what, std::int64_t floats) {
+  float* get(use purpose, std::int64_t floats) {
     const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
-    auto& block = blocks_[what];
+    auto& block = blocks_[purpose];
     if (block.bytes() < bytes) {
       outgrown_.push_back(block);
       block = pool_->allocate(block_pool::size_class(bytes));
@@ -31,7 +31,7 @@ public:
     return block.as<float>();
   }
 
-  /// Whether an address lies in one of the blocks: what is there changes without a word.
+  /// Whether an address lies in one of the blocks: its contents change without notice.
   bool owns(const void* address) const {
     const auto* place = static_cast<const std::byte*>(address);
     return std::any_of(blocks_.begin(), blocks_.end(), [place](const buffer& block) {

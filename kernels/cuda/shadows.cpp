@@ -8,7 +8,7 @@
 
 namespace troupe::kernels::cuda {
 
-const std::uint16_t* shadows::of(const float* x, std::int64_t count) {
+const std::uint16_t* shadows::shadow_of(const float* x, std::int64_t count) {
   const key where{reinterpret_cast<const std::byte*>(x), count};
   auto found = all_.find(where);
   if (found == all_.end()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of operands in bfloat16, made once and kept until somebody writes what they were made of.
+// Copies of operands in bfloat16, made once and kept until their source is written.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ public:
 
   /// x[0 .. count) in bfloat16; null where the memory is not this pool's, or is scratch. Enqueues the rounding unless it is
   /// there.
-  const std::uint16_t* of(const float* x, std::int64_t count);
+  const std::uint16_t* shadow_of(const float* x, std::int64_t count);
   /// Something that writes these bytes has been enqueued.
   void written(const void* begin, std::size_t bytes);
   /// Nothing is known any more: a recorded program has run, or is about to be recorded.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person reads when CUDA fails.
+// The error messages of CUDA's failures.
 #include "kernels/cuda/status.hpp"
 
 #include <fmt/format.h>

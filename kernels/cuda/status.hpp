@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every status that CUDA returns is looked at: what failed becomes a device_error that a person can act on.
+// Checks every status of CUDA: a failure becomes a device_error that a user can act on.
 #pragma once
 
 #include <string_view>

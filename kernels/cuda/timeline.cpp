@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When the device was busy with what, for a trace.
+// The activities of the device, for a trace.
 #include "kernels/cuda/timeline.hpp"
 
 #include <chrono>
@@ -50,12 +50,12 @@ void timeline::begin(cudaStream_t where) {
   TROUPE_CUDA(cudaEventRecord(*began_, where));
 }
 
-void timeline::end(cudaStream_t where, const device_span& what) {
+void timeline::end(cudaStream_t where, const device_span& span) {
   if (!on())
     return;
   event ended = take();
   TROUPE_CUDA(cudaEventRecord(ended, where));
-  pending_[static_cast<std::size_t>(what.where)].push_back({std::move(*began_), std::move(ended), what});
+  pending_[static_cast<std::size_t>(span.where)].push_back({std::move(*began_), std::move(ended), span});
 }
 
 std::int64_t timeline::host_time(cudaEvent_t when) {

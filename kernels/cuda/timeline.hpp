@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When the device was busy with what, for a trace.
+// The activities of the device, for a trace.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Puts an event before and after every operation and, once both have passed, tells their times on the host's steady clock.
+/// Puts an event before and after every operation and, once both have passed, reports their times on the host's steady clock.
 /// Events are read by the thread that enqueues, whenever it calls `report`: a host function of the device must not call CUDA.
 class timeline {
 public:
@@ -22,10 +22,10 @@ public:
   timeline(std::function<void(const device_span&)> hear, cudaStream_t compute);
 
   bool on() const { return static_cast<bool>(hear_); }
-  /// Around the enqueuing of one operation; not nested. Nothing where it is off.
+  /// Call them around the enqueuing of one operation; not nested. They do nothing where it is off.
   void begin(cudaStream_t where);
-  void end(cudaStream_t where, const device_span& what);
-  /// Tells every span that is over.
+  void end(cudaStream_t where, const device_span& span);
+  /// Reports every completed span.
   void report();
 
 private:

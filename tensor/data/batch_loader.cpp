@@ -8,22 +8,23 @@
 
 namespace troupe {
 
-batch_loader::batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate, const dealing& how)
-    : data_(std::move(data)), seed_(seed), allocate_(std::move(allocate)), dealing_(how) {
+batch_loader::batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate,
+                           const sample_assignment& how)
+    : data_(std::move(data)), seed_(seed), allocate_(std::move(allocate)), assignment_(how) {
   TROUPE_ASSERT(data_ != nullptr && allocate_ != nullptr);
-  if (dealing_.by_worker)
-    own_ = own_samples(dealing_, seed_, *data_);
+  if (assignment_.by_worker)
+    own_ = own_samples(assignment_, seed_, *data_);
 }
 
 batch batch_loader::load(const slice& rows) {
   TROUPE_ASSERT(0 <= rows.begin && rows.begin <= rows.end);
-  TROUPE_ASSERT(rows.end <= (dealing_.by_worker ? std::ssize(own_) : data_->size()));
+  TROUPE_ASSERT(rows.end <= (assignment_.by_worker ? std::ssize(own_) : data_->size()));
   if (rows.size() == 0)
     return {};
   batch made = gather(
       std::span{order_of(rows.epoch)}.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
   made.place = rows.epoch * static_cast<std::uint64_t>(data_->size())
-               + static_cast<std::uint64_t>(first_own(dealing_, data_->size()) + rows.begin);
+               + static_cast<std::uint64_t>(first_own(assignment_, data_->size()) + rows.begin);
   return made;
 }
 
@@ -37,8 +38,8 @@ batch batch_loader::load_in_order(std::int64_t begin, std::int64_t end) const {
 const std::vector<std::uint32_t>& batch_loader::order_of(std::uint64_t epoch) {
   auto& order = orders_[epoch % orders_.size()];
   if (order.rows.empty() || order.epoch != epoch)
-    order = {epoch, dealing_.by_worker ? own_order(own_, dealing_.worker, seed_, epoch)
-                                       : epoch_permutation(seed_, epoch, data_->size())};
+    order = {epoch, assignment_.by_worker ? own_order(own_, assignment_.worker, seed_, epoch)
+                                          : epoch_permutation(seed_, epoch, data_->size())};
   return order.rows;
 }
 

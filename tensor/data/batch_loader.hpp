@@ -11,32 +11,32 @@
 
 #include "kernels/buffer.hpp"
 #include "tensor/data/data_set.hpp"
-#include "tensor/data/dealing.hpp"
 #include "tensor/data/partition.hpp"
+#include "tensor/data/sample_assignment.hpp"
 
 namespace troupe {
 
-/// Samples ready for a step, in host memory that the device copies at full speed. Whoever holds it may share it; nobody
-/// writes it any more.
+/// Samples ready for a step, in host memory that the device copies at full speed. Immutable, so a holder may share it.
 struct batch {
   kernels::buffer x;      ///< floats (rows, sample)
   kernels::buffer labels; ///< 32-bit integers (rows)
   std::int64_t rows = 0;  ///< an empty batch has no buffers
-  /// Of the first row among all that the job hands out, epoch after epoch; the other rows follow. Where each worker has samples
-  /// of its own, in each epoch the earlier workers' come first. It keys what is drawn for a row: whoever computes it draws the
-  /// same.
+  /// Number of the first row among all rows that the job hands out, epoch after epoch; the other rows follow. Where each worker
+  /// has its own samples, those of earlier workers come first in each epoch. Random draws for a row are keyed by it, so that
+  /// every worker would draw the same.
   std::uint64_t place = 0;
 };
 
-/// Turns slices into batches. Loading takes as long as copying the batch does; an actor of its own does it ahead of the
-/// step that needs it. One thread at a time; several loaders may share a data set.
+/// Turns slices into batches. Loading takes as long as copying the batch; a separate actor does it ahead of the step that
+/// needs it. One thread at a time; several loaders may share a data set.
 class batch_loader {
 public:
   /// For backend::allocate_host, whose pool takes a batch's memory back when its last handle dies.
   using host_allocator = std::function<kernels::buffer(std::size_t bytes)>;
 
-  /// Without a dealing, or with a shuffled one, slices are of the whole set's permutation.
-  batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate, const dealing& how = {});
+  /// Without an assignment, or with a shuffled one, slices are of the whole set's permutation.
+  batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate,
+               const sample_assignment& how = {});
 
   const data_set& data() const { return *data_; }
 
@@ -59,8 +59,8 @@ private:
   std::shared_ptr<const data_set> data_;
   std::uint64_t seed_;
   host_allocator allocate_;
-  dealing dealing_;
-  std::vector<std::uint32_t> own_;    ///< by worker: its samples, as they were dealt
+  sample_assignment assignment_;
+  std::vector<std::uint32_t> own_;    ///< by worker: its samples, as they were assigned
   std::array<epoch_order, 2> orders_; ///< one epoch's end is still asked for while the next one's begin is prefetched
 };
 

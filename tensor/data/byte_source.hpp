@@ -32,7 +32,7 @@ public:
   const std::filesystem::path& path() const { return path_; }
 
   /// An error that begins with the file's name.
-  error fail(const std::string& what) const { return {errc::bad_data, path_.string() + ": " + what}; }
+  error fail(const std::string& message) const { return {errc::bad_data, path_.string() + ": " + message}; }
 
 private:
   struct closer {

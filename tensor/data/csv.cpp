@@ -129,9 +129,9 @@ private:
   /// What may be shown of a field, however long it is.
   static std::string shown(std::string_view field) { return std::string{field.substr(0, 40)} + (field.size() > 40 ? "..." : ""); }
 
-  error fail(std::string_view at, const std::string& what) const {
-    auto column = at.data() == nullptr ? 1 : at.data() - line_.data() + 1;
-    return {errc::bad_data, fmt::format("{}:{}:{}: {}", path_.string(), std::max(line_number_, 1), column, what)};
+  error fail(std::string_view field, const std::string& message) const {
+    auto column = field.data() == nullptr ? 1 : field.data() - line_.data() + 1;
+    return {errc::bad_data, fmt::format("{}:{}:{}: {}", path_.string(), std::max(line_number_, 1), column, message)};
   }
 
   const std::filesystem::path& path_;

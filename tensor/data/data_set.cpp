@@ -16,8 +16,8 @@ namespace troupe {
 
 namespace {
 
-error bad_option(const std::string& what) {
-  return {errc::bad_option, what};
+error bad_option(const std::string& message) {
+  return {errc::bad_option, message};
 }
 
 result<image_halves> draw(const data_spec& spec, std::uint64_t seed) {

@@ -21,8 +21,8 @@ struct data_spec {
   std::string test_path = {};         ///< csv: the test file; empty: the last tenth of `path`
   std::int64_t batch = 64;            ///< rows per worker and step
   std::string scale = "standard";     ///< "standard": (x - mean) / std of the training set; "unit": pixels / 255
-  std::string partition = "shuffled"; ///< "shuffled" | "by-worker": dealing.hpp
-  double sorted_fraction = 0;         ///< by-worker: how much of the training set is dealt sorted by label
+  std::string partition = "shuffled"; ///< "shuffled" | "by-worker": sample_assignment.hpp
+  double sorted_fraction = 0;         ///< by-worker: the part of the training set that is assigned sorted by label
   double label_noise = 0;             ///< how many training labels are replaced: label_noise.hpp
   std::int64_t train_samples = 20000, test_samples = 2000; ///< digits: how many are drawn
   friend bool operator==(const data_spec&, const data_spec&) = default;

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr int classes = 10;
+constexpr int label_classes = 10;
 constexpr std::uint32_t unsigned_bytes = 8; ///< the element type
 
 std::uint32_t big_endian(const std::uint8_t* at) {
@@ -71,9 +71,9 @@ result<labelled_images> read_half(const std::filesystem::path& folder, const std
     return refuse(*labels_path,
                   fmt::format("{} labels for the {} images of {}", labels->extents[0], extents[0], images_path->string()));
   for (std::size_t i = 0; i < labels->bytes.size(); ++i)
-    if (labels->bytes[i] >= classes)
+    if (labels->bytes[i] >= label_classes)
       return refuse(*labels_path, fmt::format("label {} of sample {} (byte {}); labels are 0 to 9", labels->bytes[i], i, 8 + i));
-  return labelled_images{{1, extents[1], extents[2]}, classes, std::move(images->bytes), std::move(labels->bytes)};
+  return labelled_images{{1, extents[1], extents[2]}, label_classes, std::move(images->bytes), std::move(labels->bytes)};
 }
 
 } // namespace

@@ -9,9 +9,9 @@
 
 namespace troupe {
 
-/// Replaces each label, with probability `fraction`, by one drawn uniformly among all `classes`, its own too: of ten classes a
-/// tenth of the replaced stay right. What becomes of sample i depends on (seed, i) alone, and a larger fraction replaces the same
-/// labels and more.
+/// Replaces each label, with probability `fraction`, by one drawn uniformly among all `classes`, its own included: with ten
+/// classes a tenth of the replaced labels stay right. The fate of sample i depends only on (seed, i), and a larger fraction
+/// replaces the same labels and more.
 template <class Label>
 void replace_labels(std::span<Label> labels, int classes, double fraction, std::uint64_t seed) {
   for (std::size_t i = 0; i < labels.size(); ++i) {

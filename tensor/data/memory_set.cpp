@@ -19,18 +19,18 @@ struct affine {
 
 constexpr double brightest = 255;
 
-/// `unit`: of what was counted, that which counts as 1.
+/// `unit`: the raw value that stands for 1.
 data_scaling scaling_of(const std::vector<moments>& all, std::string pair_of, double unit) {
   data_scaling out{.pair_of = std::move(pair_of)};
-  for (const auto& of : all) {
-    out.mean.push_back(of.mean / unit);
-    out.deviation.push_back((of.std > 0 ? of.std : 1) / unit);
+  for (const auto& column : all) {
+    out.mean.push_back(column.mean / unit);
+    out.deviation.push_back((column.std > 0 ? column.std : 1) / unit);
   }
   return out;
 }
 
-affine standardising(const moments& of) {
-  return {static_cast<float>(of.mean), of.std > 0 ? static_cast<float>(1 / of.std) : 1.0F};
+affine standardising(const moments& column) {
+  return {static_cast<float>(column.mean), column.std > 0 ? static_cast<float>(1 / column.std) : 1.0F};
 }
 
 class image_set final : public data_set {
@@ -98,10 +98,10 @@ std::vector<moments> column_moments(const labelled_rows& rows) {
     for (std::size_t i = 0; i < rows.values.size(); ++i)
       visit(columns[i % columns.size()], static_cast<double>(rows.values[i]));
   };
-  each([&](moments& of, double value) { of.mean += value / samples; });
-  each([&](moments& of, double value) { of.std += (value - of.mean) * (value - of.mean) / samples; });
+  each([&](moments& column, double value) { column.mean += value / samples; });
+  each([&](moments& column, double value) { column.std += (value - column.mean) * (value - column.mean) / samples; });
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    // A constant column's deviation is not zero but the rounding of its mean: dividing by that would blow it up.
+    // The computed deviation of a constant column is the rounding of its mean; dividing by it would blow the column up.
     auto constant = true;
     for (auto i = c; i < rows.values.size() && constant; i += columns.size())
       constant = rows.values[i] == rows.values[c];
@@ -112,8 +112,8 @@ std::vector<moments> column_moments(const labelled_rows& rows) {
 
 void scale(labelled_rows& rows, const std::vector<moments>& columns) {
   for (std::size_t i = 0; i < rows.values.size(); ++i) {
-    const auto& of = columns[i % columns.size()];
-    rows.values[i] = static_cast<float>((rows.values[i] - of.mean) / (of.std > 0 ? of.std : 1));
+    const auto& column = columns[i % columns.size()];
+    rows.values[i] = static_cast<float>((rows.values[i] - column.mean) / (column.std > 0 ? column.std : 1));
   }
 }
 

@@ -16,7 +16,7 @@ enum data_stream : std::uint32_t {
   stream_permutation = 0xDA7A0000, ///< step = epoch
   stream_digits_train,             ///< step = sample
   stream_digits_test,              ///< step = sample
-  stream_dealing,                  ///< step = 0
+  stream_assignment,               ///< step = 0
   stream_label_noise,              ///< step = sample
   stream_own_order = 0xDA7B0000,   ///< plus the worker's number; step = epoch
 };

@@ -109,7 +109,7 @@ private:
 };
 
 /// One queue for what is computed and one for each direction of copies beside it. Each runs in order; between them the test
-/// chooses. What is computed after a `stage` waits for it, as the contract says; a `fetch` waits for nothing.
+/// chooses. What is computed after an `upload` waits for it, as the contract says; a `download` waits for nothing.
 class simulated_device final : public deferred_backend {
 public:
   simulated_device(std::string name, std::shared_ptr<guarded_memory> memory)
@@ -124,15 +124,15 @@ public:
       throw kernels::device_error("the simulated device is lost");
     deferred_backend::notify(std::move(done));
   }
-  void fetch(void* to, const void* from, std::size_t bytes, std::function<void()> done) override {
-    fetches_.push_back([=, done = std::move(done)] {
+  void download(void* to, const void* from, std::size_t bytes, std::function<void()> done) override {
+    downloads_.push_back([=, done = std::move(done)] {
       std::memcpy(to, from, bytes);
       done();
     });
   }
-  void stage(void* to, const void* from, std::size_t bytes) override {
-    stages_.push_back([=] { std::memcpy(to, from, bytes); });
-    barriers_.emplace_back(run_ + waiting(), ++staged_);
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    uploads_.push_back([=] { std::memcpy(to, from, bytes); });
+    barriers_.emplace_back(run_ + waiting(), ++uploaded_);
   }
 
   /// What it does when it is lost: nothing any more, and the next call says so.
@@ -149,12 +149,12 @@ public:
     return true;
   }
   bool copy_in() {
-    if (lost_ || !run_front(stages_))
+    if (lost_ || !run_front(uploads_))
       return false;
     ++copied_;
     return true;
   }
-  bool copy_out() { return !lost_ && run_front(fetches_); }
+  bool copy_out() { return !lost_ && run_front(downloads_); }
 
 private:
   bool run_front(std::deque<std::function<void()>>& queue) {
@@ -168,9 +168,9 @@ private:
 
   std::string name_;
   std::shared_ptr<guarded_memory> memory_;
-  std::deque<std::function<void()>> stages_, fetches_;
-  std::deque<std::pair<std::size_t, std::size_t>> barriers_; ///< before this operation so many stages
-  std::size_t run_ = 0, staged_ = 0, copied_ = 0;
+  std::deque<std::function<void()>> uploads_, downloads_;
+  std::deque<std::pair<std::size_t, std::size_t>> barriers_; ///< before this operation this many uploads
+  std::size_t run_ = 0, uploaded_ = 0, copied_ = 0;
   bool lost_ = false;
 };
 

@@ -303,7 +303,7 @@ TEST_F(TraceFile, AFullDiskIsAnErrorThatNamesTheFileAndLeavesTheOldOne) {
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, errc::io);
-  EXPECT_THAT(written.error().what, HasSubstr(path("t.json") + ": cannot write the trace: File too large"));
+  EXPECT_THAT(written.error().message, HasSubstr(path("t.json") + ": cannot write the trace: File too large"));
   EXPECT_EQ(text("t.json"), "old");
   EXPECT_EQ(files(), 1U) << "nothing temporary is left";
 }
@@ -311,7 +311,7 @@ TEST_F(TraceFile, AFullDiskIsAnErrorThatNamesTheFileAndLeavesTheOldOne) {
 TEST_F(TraceFile, WhatIsNoFileIsNotReplaced) {
   const auto written = write_trace(path(""), some_job(), small_trace());
   ASSERT_FALSE(written);
-  EXPECT_THAT(written.error().what, HasSubstr("not a regular file"));
+  EXPECT_THAT(written.error().message, HasSubstr("not a regular file"));
 }
 
 } // namespace

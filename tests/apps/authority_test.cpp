@@ -35,8 +35,8 @@ private:
 };
 
 template <class T>
-std::string refusal_of(const certified<T>& what) {
-  return what ? "accepted" : what.error().what;
+std::string refusal_of(const certified<T>& result) {
+  return result ? "accepted" : result.error().message;
 }
 
 class Certificates : public testing::Test {
@@ -51,10 +51,10 @@ protected:
   std::vector<std::string> wrong(const std::string& ca, const std::string& certificate, const std::string& key,
                                  std::time_t when = now) {
     std::vector<std::string> said;
-    for (auto [which, what] : check_node_files(folder / ca, folder / certificate, folder / key, when)) {
-      for (auto at = what.find(folder / ""); at != std::string::npos; at = what.find(folder / ""))
-        what.erase(at, (folder / "").size());
-      said.push_back(what);
+    for (auto [which, message] : check_node_files(folder / ca, folder / certificate, folder / key, when)) {
+      for (auto at = message.find(folder / ""); at != std::string::npos; at = message.find(folder / ""))
+        message.erase(at, (folder / "").size());
+      said.push_back(message);
     }
     return said;
   }

@@ -19,8 +19,8 @@ TEST(StepBench, ModelsAreThoseOfThePeers) {
 
 TEST(StepBench, EveryModelCanBeBuilt) {
   for (const std::string name : {"mlp", "cnn", "mnist-cnn", "wide"}) {
-    const auto what = find_bench_model(name).value();
-    EXPECT_TRUE(model::build(what.spec, what.sample, what.classes)) << name;
+    const auto entry = find_bench_model(name).value();
+    EXPECT_TRUE(model::build(entry.spec, entry.sample, entry.classes)) << name;
   }
 }
 

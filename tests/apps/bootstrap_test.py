@@ -200,10 +200,10 @@ class Nodes(BootstrapTest):
         links = pathlib.Path(f"/proc/{run.pid}/fd")
         return sum(os.path.lexists(link) and "socket" in os.readlink(link) for link in links.iterdir())
 
-    def until(self, there, what):
+    def until(self, there, event):
         deadline = time.monotonic() + DEADLINE_S
         while not there():
-            self.assertLess(time.monotonic(), deadline, what)
+            self.assertLess(time.monotonic(), deadline, event)
 
     def test_strangers_are_told_why(self):
         self.node("a", wait="coordinator of")
@@ -484,7 +484,7 @@ class Checks(BootstrapTest):
         os.kill(self.nodes["a"].pid, signal.SIGSTOP)
         done, said = self.check("--json")
         self.assertEqual((done.returncode, said["ok"], len(said["errors"])), (2, False, 1), done.stderr)
-        self.assertRegex(done.stderr, "cannot reach the cluster's coordinator, node a at .*: it takes connections and has not answered for 10 s")
+        self.assertRegex(done.stderr, "cannot reach the cluster's coordinator, node a at .*: it accepts connections and has not answered for 10 s")
 
     def test_a_coordinator_that_is_silent_for_a_moment_is_waited_for(self):
         self.cluster("a")
@@ -494,7 +494,7 @@ class Checks(BootstrapTest):
                 client = subprocess.Popen([cluster_test.TROUPE, *command, "--cluster", self.file], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                           text=True, start_new_session=True)
                 self.addCleanup(self.end, client)
-                self.wait_for_line(client, "^waits for the cluster's coordinator, node a at .*, which takes connections and does not answer")
+                self.wait_for_line(client, "^waiting for the cluster's coordinator, node a at .*, which accepts connections but does not answer")
                 os.kill(self.nodes["a"].pid, signal.SIGCONT)
                 if command[0] == "run":  # it is in the queue now: its nodes are not here
                     self.wait_for_line(self.nodes["a"], "job 1 waits: it needs 4 nodes")

@@ -82,15 +82,15 @@ class Browser:
         self.note(said.get("method"), said.get("params", {}))
         return said
 
-    def note(self, method, what):
+    def note(self, method, params):
         if method == "Network.requestWillBeSent":
-            self.requests.append(what["request"]["url"])
+            self.requests.append(params["request"]["url"])
         elif method == "Runtime.exceptionThrown":
-            self.complaints.append(what["exceptionDetails"].get("exception", {}).get("description", "an exception"))
+            self.complaints.append(params["exceptionDetails"].get("exception", {}).get("description", "an exception"))
         elif method == "Log.entryAdded":
-            self.complaints.append(what["entry"]["text"])
+            self.complaints.append(params["entry"]["text"])
         elif method == "Runtime.consoleAPICalled":
-            self.complaints.append(str([argument.get("value") for argument in what["args"]]))
+            self.complaints.append(str([argument.get("value") for argument in params["args"]]))
 
     def open(self, address, width=1280, height=800, dark=False):
         self.look_as(width, height, dark)

@@ -159,9 +159,9 @@ TEST(Calibration, AnApplyThatIsLongerThanTheTripLeavesNothingForMessages) {
 
 TEST(Calibration, ReadsWhatARunWrites) {
   using actors::span_kind;
-  actors::job what;
-  what.cluster.workers = 1;
-  what.data.batch = 64;
+  actors::job job;
+  job.cluster.workers = 1;
+  job.data.batch = 64;
   const std::vector<actors::node_trace> nodes{
       {"node-0", {{span_kind::apply, 0, 1'150'003, 1'160'003, {1, 1}}, {span_kind::hold, 0, 1'900'000, 1'990'000, {2}}}},
       {"node-1",
@@ -170,7 +170,7 @@ TEST(Calibration, ReadsWhatARunWrites) {
         {span_kind::wait, 0, 1'110'000, 1'180'000, {1}},
         {span_kind::compute, 0, 1'180'001, 1'280'001, {2, 1, 32, 50'000, 10, 0}}}}};
   const temporary_file file("");
-  ASSERT_TRUE(actors::write_trace(file.path(), what, nodes));
+  ASSERT_TRUE(actors::write_trace(file.path(), job, nodes));
   const auto times = read_calibration(file.path());
   ASSERT_TRUE(times) << times.error().text();
   EXPECT_EQ(times->compute, (std::vector<durations>{{99'999, 100'000}}));
@@ -230,7 +230,7 @@ TEST(Calibration, WhatIsWrongInAnEventIsNamed) {
   EXPECT_EQ(with(compute(0, 0, 500, 600, 0)), "event 12: \"samples\" is not a whole number from 1 to 2147483648");
   EXPECT_EQ(with(push(7, 500)), "event 12: \"worker\" is not a whole number from 0 to 1");
   EXPECT_EQ(with(apply(-1, 500, 501)), "event 12: \"version\" is not a whole number from 0 to 9223372036854775807");
-  EXPECT_EQ(with(hold(0, 10) + "," + hold(9, 20)), "is held twice at once; is it the trace of one run?");
+  EXPECT_EQ(with(hold(0, 10) + "," + hold(9, 20)), "holds the job twice at once; is it the trace of one run?");
   EXPECT_EQ(with(compute(0, 3, 410, 500)), "worker 0 computes two steps at once; is it the trace of one run?");
 }
 

@@ -33,15 +33,15 @@ class Readings(threading.Thread):
         self.done, self.over, self.wrong, self.count, self.late = False, False, None, 0, 0
         self.seen = []  # (node, how it was while all of the reading was made, how it was shown), of the newest reading
 
-    def become(self, node, what):
+    def become(self, node, state):
         with self.changed:
-            self.nodes[node] = (what, self.nodes[node][1] + 1)
+            self.nodes[node] = (state, self.nodes[node][1] + 1)
 
-    def until(self, node, what, shown):
-        """Waits for a reading, begun and ended while the node was `what`, that shows it so."""
+    def until(self, node, state, shown):
+        """Waits for a reading, begun and ended while the node was `state`, that shows it so."""
         with self.changed:
-            if not self.changed.wait_for(lambda: self.wrong or self.over or (node, what, shown) in self.seen, DEADLINE_S):
-                self.test.fail(f"node {node} {what} and was never shown as {shown}; last: {self.seen}")
+            if not self.changed.wait_for(lambda: self.wrong or self.over or (node, state, shown) in self.seen, DEADLINE_S):
+                self.test.fail(f"node {node} {state} and was never shown as {shown}; last: {self.seen}")
         self.test.assertIsNone(self.wrong)
         self.test.assertFalse(self.over, "the job has ended")
 

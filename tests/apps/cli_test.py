@@ -130,9 +130,9 @@ class Usage(Case):
         self.assertEqual(done.returncode, 0, done)
 
     def test_a_number_that_is_none_is_refused_in_words(self):
-        for flag, value, what in (("--steps", "0", "a whole number above 0"), ("--steps", "abc", "a whole number above 0"),
+        for flag, value, expected in (("--steps", "0", "a whole number above 0"), ("--steps", "abc", "a whole number above 0"),
                                   ("--seconds", "-1", "a number of seconds above 0")):
-            self.assertIn(f'{flag}: "{value}" is not {what}; see', self.refused("simulate", self.job, flag, value))
+            self.assertIn(f'{flag}: "{value}" is not {expected}; see', self.refused("simulate", self.job, flag, value))
         for port in "abc", "99999", "-1":
             self.assertIn(f'"{port}" is not a port', self.refused("run", self.job, "--listen", port))
 
@@ -199,7 +199,7 @@ class Usage(Case):
         self.assertIn("--seed: seed = -1 is out of range", message)
 
     def test_what_comes_later_says_so(self):
-        self.assertIn("wants HOST:PORT", self.refused("console", "-c", "ps"))
+        self.assertIn("needs HOST:PORT", self.refused("console", "-c", "ps"))
 
 
 class Inject(Case):
@@ -352,7 +352,7 @@ class Compare(Case):
         self.assertIn("at least 2", lines[1])
         self.assertIn("did you mean protocol.fan_in?", lines[2])
         self.assertIn("parameters follow the name", lines[3])
-        self.assertIn("asked for twice", self.refused("compare", self.job, "--protocols", "sync,sync"))
+        self.assertIn("listed twice", self.refused("compare", self.job, "--protocols", "sync,sync"))
         self.assertIn("between two commas", self.refused("compare", self.job, "--protocols", "sync,"))
 
     def test_a_broken_job_is_refused_once(self):
@@ -380,7 +380,7 @@ class Compare(Case):
         folder = self.folder / "folder.svg"
         folder.mkdir()
         self.assertIn("--plot: ", self.refused("compare", self.job, "--protocols", "sync", "--plot", folder))
-        self.assertIn("loss.png is not the name of an SVG file, which it draws; let it end in .svg",
+        self.assertIn("loss.png is not the name of an SVG file; let it end in .svg",
                       self.refused("compare", self.job, "--protocols", "sync", "--plot", self.folder / "loss.png"))
         self.assertIn("only `troupe simulate`", self.refused("compare", self.job, "--protocols", "sync", "--fault", "loss=0.1"))
 

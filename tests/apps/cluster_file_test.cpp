@@ -76,7 +76,7 @@ TEST(ClusterFile, OneFileServesEveryNodeWithCertificatesNamedForThem) {
   EXPECT_NE(folder_each.error().text().find("for-a/a.pem cannot be read"), std::string::npos) << "however often it stands there";
   const auto client = load_cluster(file.path());
   ASSERT_FALSE(client);
-  EXPECT_EQ(client.error().all.front().what,
+  EXPECT_EQ(client.error().all.front().message,
             (files / "client.pem") + " cannot be read: No such file or directory; `troupe certs` makes such files");
 }
 

@@ -48,19 +48,19 @@ private:
 /// Reads through a gate.
 class gated_data final : public data_set {
 public:
-  gated_data(std::shared_ptr<const data_set> what, std::shared_ptr<gate> through)
-      : what_(std::move(what)), through_(std::move(through)) {}
-  std::int64_t size() const override { return what_->size(); }
-  const shape& sample() const override { return what_->sample(); }
-  int classes() const override { return what_->classes(); }
-  std::int32_t label(std::uint32_t index) const override { return what_->label(index); }
+  gated_data(std::shared_ptr<const data_set> data, std::shared_ptr<gate> through)
+      : data_(std::move(data)), through_(std::move(through)) {}
+  std::int64_t size() const override { return data_->size(); }
+  const shape& sample() const override { return data_->sample(); }
+  int classes() const override { return data_->classes(); }
+  std::int32_t label(std::uint32_t index) const override { return data_->label(index); }
   void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
     through_->pass();
-    what_->gather(indices, x, labels);
+    data_->gather(indices, x, labels);
   }
 
 private:
-  std::shared_ptr<const data_set> what_;
+  std::shared_ptr<const data_set> data_;
   std::shared_ptr<gate> through_;
 };
 
@@ -187,9 +187,9 @@ public:
   }
 
   /// Returns once it has made so many steps.
-  void run(const actors::job& what, std::uint64_t steps) {
+  void run(const actors::job& job, std::uint64_t steps) {
     client_ = system_.spawn<actors::client_actor::stateful_impl<follower_state>>(job_);
-    asker_->request(cluster_, caf::infinite, actors::submit_job{what}, client_)
+    asker_->request(cluster_, caf::infinite, actors::submit_job{job}, client_)
         .receive([this](std::uint64_t number) { number_ = number; },
                  [](const caf::error& e) { throw std::runtime_error(actors::explain(e)); });
     for (auto now = job_->steps.load(); now < steps; now = job_->steps)

@@ -112,7 +112,7 @@ TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
   busy.stuck = true;
   busy.handler_s = 7.4;
   EXPECT_EQ(cause(why(of({actor("worker 1", "computes", {"compute 1"}), busy}), "worker 1")),
-            "compute 1 on node b: it computes for 7.5 s, and has answered nobody for 7.4 s");
+            "compute 1 on node b: it computes for 7.5 s, and has not answered for 7.4 s");
   auto gone = actor("worker 1", "has ended");
   gone.ended = true;
   gone.last_error = "out of memory";

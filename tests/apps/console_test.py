@@ -297,14 +297,14 @@ class Console(BootstrapTest):
 
     def test_what_is_mistyped_gets_an_answer_and_harms_nothing(self):
         run = self.running()
-        for command, reason in [("pss", "did you mean ps?"), ("why", "wants an actor"), ("show worker 9", "there is no actor"),
+        for command, reason in [("pss", "did you mean ps?"), ("why", "needs an actor"), ("show worker 9", "there is no actor"),
                                 ("kill worker 9", 'there is no actor "worker 9"'), ("pause wroker 0", "did you mean worker 0?"),
                                 ("restart nobody", 'there is no actor "nobody"'), ("kill node b", "node b takes no orders"),
                                 ("undrain x", 'no node "x"'),
                                 ("ps --json", "flags stand on the command line: troupe console --cluster FILE -c ps --json"),
-                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that looks"),
+                                ("drain x", 'no node "x"'), ("help nothing", "there is no command"), ("watch stop 1", "a command that only looks"),
                                 ("watch worker 9", "there is no actor"), ("loss 9", "there is no job"), ("events other", "there is no job"),
-                                ("mailbox", "wants an actor")]:
+                                ("mailbox", "needs an actor")]:
             self.assertIn(reason, self.ask(command, code=1)[0]["error"])
         self.wait_for_line(run, "^step ")
 

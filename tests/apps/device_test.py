@@ -128,7 +128,7 @@ class Failures(DeviceTest):
         for track in ("kernels of worker 1", "copies to device of worker 1", "kernels of shard 0"):
             self.assertIn(track, tracks)
         names = {event["name"] for event in events if event.get("cat") == "device"}
-        self.assertTrue({"stage", "gemm"} <= names, names)
+        self.assertTrue({"upload", "gemm"} <= names, names)
         simulated = subprocess.run([cluster_test.TROUPE, "simulate", self.path("job.toml", JOB), "--calibrate", trace],
                                    capture_output=True, text=True, check=False)
         self.assertEqual(simulated.returncode, 0, simulated.stderr)

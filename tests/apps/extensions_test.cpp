@@ -136,17 +136,17 @@ TEST(Extensions, NamesThatAreTakenAreRefused) {
 
 TEST(Extensions, WhatTheyThrowOrLackIsAnErrorWithTheirName) {
   const auto added = some();
-  auto what = load()->job;
-  EXPECT_THAT(actors::missing_names(what, added), ElementsAre());
-  EXPECT_THAT(actors::missing_names(what, {}), ElementsAre("model \"tower\"", "data source \"noise\"", "protocol \"mine\""));
-  EXPECT_EQ(actors::build_model(what, {4}, 3, added)->layout().slots[0].dims, (shape{7, 4}));
-  what.own_model.parameters["width"] = std::int64_t{13};
-  EXPECT_EQ(actors::build_model(what, {4}, 3, added).error().what, "model \"tower\": 13 brings bad luck");
-  what.own_model.parameters.clear();
-  EXPECT_THAT(actors::build_model(what, {4}, 3, added).error().what,
+  auto job = load()->job;
+  EXPECT_THAT(actors::missing_names(job, added), ElementsAre());
+  EXPECT_THAT(actors::missing_names(job, {}), ElementsAre("model \"tower\"", "data source \"noise\"", "protocol \"mine\""));
+  EXPECT_EQ(actors::build_model(job, {4}, 3, added)->layout().slots[0].dims, (shape{7, 4}));
+  job.own_model.parameters["width"] = std::int64_t{13};
+  EXPECT_EQ(actors::build_model(job, {4}, 3, added).error().message, "model \"tower\": 13 brings bad luck");
+  job.own_model.parameters.clear();
+  EXPECT_THAT(actors::build_model(job, {4}, 3, added).error().message,
               HasSubstr("no parameter \"width\" of this type was declared"));
-  EXPECT_EQ(actors::build_model(what, {4}, 3, {}).error().what, "this program has no model \"tower\"");
-  EXPECT_THAT(actors::load_data(what, added).error().what, HasSubstr("data source \"noise\" gave no samples to train with"));
+  EXPECT_EQ(actors::build_model(job, {4}, 3, {}).error().message, "this program has no model \"tower\"");
+  EXPECT_THAT(actors::load_data(job, added).error().message, HasSubstr("data source \"noise\" gave no samples to train with"));
 }
 
 } // namespace

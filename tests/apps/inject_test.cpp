@@ -155,7 +155,7 @@ TEST(Inject, ARealRunPlaysACrashForGoodAndNoOtherFault) {
     const auto wrong = only_simulated(load_good("", {fault("crash=worker:2,at_s=30"), fault(spec)}));
     ASSERT_EQ(wrong.size(), 1U) << spec;
     EXPECT_EQ(wrong[0].where, std::string("--fault ") + spec);
-    EXPECT_NE(wrong[0].what.find("only `troupe simulate` plays this"), std::string::npos);
+    EXPECT_NE(wrong[0].message.find("only `troupe simulate` plays this"), std::string::npos);
   }
 }
 

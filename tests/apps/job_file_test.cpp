@@ -88,7 +88,7 @@ TEST(JobFile, AMissingFileAndAFolderAreRefusedByName) {
 std::vector<std::string> left_out(const loaded_job& job) {
   std::vector<std::string> keys;
   for (const problem& p : job.left_out)
-    keys.push_back(p.what.substr(0, p.what.find(' ')));
+    keys.push_back(p.message.substr(0, p.message.find(' ')));
   return keys;
 }
 
@@ -122,7 +122,7 @@ TEST(JobFile, AFileOfEndlessTextIsRefusedBeforeItIsParsed) {
   const temporary_file file(std::string((1U << 20U) + 1, '#'));
   const auto loaded = load_job(file.path());
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().all.front().what, "is larger than 1 MiB; a configuration is a small TOML file");
+  EXPECT_EQ(loaded.error().all.front().message, "is larger than 1 MiB; a configuration is a small TOML file");
 }
 
 TEST(JobFile, EveryKeyArrivesInItsField) {
@@ -313,7 +313,7 @@ TEST(JobFile, AnMlpHasAsManyOutputsAsTheDataHasClasses) {
   EXPECT_EQ(job.job.model.layers, mlp_layers({8, 4}, 10));
   complete_model(job, 3);
   EXPECT_EQ(job.job.model.layers, mlp_layers({8, 4}, 3));
-  EXPECT_EQ(std::get<std::vector<std::string>>(find(job, "model.layers").what), mlp_layers({8, 4}, 3));
+  EXPECT_EQ(std::get<std::vector<std::string>>(find(job, "model.layers").resolved), mlp_layers({8, 4}, 3));
   EXPECT_TRUE(load_good(mlp, {"data.source=csv", "data.path=x.csv"}).job.model.layers.empty()) << "only the data knows";
 }
 
@@ -356,7 +356,7 @@ TEST(Set, TakesListsAndNumbers) {
 TEST(Set, WithoutKeyOrEqualsSignIsRefused) {
   EXPECT_FALSE(parse_setting("data.batch"));
   EXPECT_FALSE(parse_setting("=3"));
-  EXPECT_EQ(parse_setting("data.batch").error().text(), "--set data.batch: is no key=value; write --set data.batch=64\n");
+  EXPECT_EQ(parse_setting("data.batch").error().text(), "--set data.batch: is not key=value; write --set data.batch=64\n");
 }
 
 TEST(Values, SayWhereTheyCameFrom) {

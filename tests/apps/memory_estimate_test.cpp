@@ -22,10 +22,10 @@ actors::job small_job(const std::string& device = "cpu") {
   return job;
 }
 
-double bytes_of(const std::vector<role_memory>& roles, const std::string& role, const std::string& what) {
+double bytes_of(const std::vector<role_memory>& roles, const std::string& role, const std::string& name) {
   for (const role_memory& r : roles)
     for (const memory_item& i : r.items)
-      if (r.role == role && i.what == what)
+      if (r.role == role && i.name == name)
         return i.bytes;
   return 0;
 }

@@ -50,8 +50,8 @@ class Unwritable(OutputTest):
         job = self.path("job.toml", SMALL)
         pipe = self.path("pipe")
         os.mkfifo(pipe)
-        for flag, file, why in (("--save", "", "is not a name"), ("--save", "/dev/full", "is no regular file"), ("--trace", "/dev/full", "is no regular file"),
-                                ("--save", pipe, "is no regular file"), ("--save", self.folder.name, "is a folder"),
+        for flag, file, why in (("--save", "", "is not a name"), ("--save", "/dev/full", "is not a regular file"), ("--trace", "/dev/full", "is not a regular file"),
+                                ("--save", pipe, "is not a regular file"), ("--save", self.folder.name, "is a folder"),
                                 ("--save", "/proc/w.safetensors", "cannot write"), ("--log", self.path("absent/log"), "cannot write")):
             with self.subTest(flag, file=file):
                 done = self.troupe("run", job, flag, file)

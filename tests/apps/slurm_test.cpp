@@ -100,7 +100,7 @@ TEST_F(Slurm, WhatDoesNotFitIsSaid) {
   environment["SLURM_STEP_TASKS_PER_NODE"] = "1(x2)";
   EXPECT_THAT(refused(), HasSubstr("SLURM_PROCID=2"));
   environment["SLURM_STEP_NODELIST"] = "a;reboot,b";
-  EXPECT_THAT(refused(), HasSubstr("no host's name"));
+  EXPECT_THAT(refused(), HasSubstr("not a host's name"));
   environment.erase("SLURM_JOB_ID");
   EXPECT_THAT(refused(), HasSubstr("start it with srun"));
 }

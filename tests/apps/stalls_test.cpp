@@ -30,7 +30,7 @@ std::uint64_t seed() {
 
 /// What is wrong in a cluster, and what `why` shall say of it.
 struct stall {
-  std::string what = {};
+  std::string description = {};
   actors::job job = {};
   std::size_t credit_bytes = actors::node_options{}.credit_bytes;              ///< of every lane
   bool early = false;                                                          ///< it begins with the job: no step is waited for
@@ -67,36 +67,36 @@ stall draw(int kind, std::mt19937_64& random) {
   out.job.cluster.shards = 1 + static_cast<std::uint32_t>(random() % 2);
   switch (kind) {
   case 0:
-    out.what = fmt::format("worker {} is slept", worker);
+    out.description = fmt::format("worker {} is slept", worker);
     out.early = true;
     out.job.inject.step_ms = 1;
     out.job.inject.stragglers = {{.worker = protocols::worker_id{worker}, .factor = 600'000}};
     out.cause = {fmt::format("worker {} on node {}: it computes for", worker, node)};
     break;
   case 1:
-    out.what = "the shards starve behind a slow link";
+    out.description = "the shards starve behind a slow link";
     out.early = true;
     out.job.inject.link.latency_ms = 600'000;
     out.cause = {"shard ", " on node a: it is behind a slow link for"};
     break;
   case 2:
   case 3:
-    out.what = fmt::format("the lane {} a and {} does not drain", kind == 2 ? "between" : "back between", node);
+    out.description = fmt::format("the lane {} a and {} does not drain", kind == 2 ? "between" : "back between", node);
     hold_lane(out, node, kind == 2);
     break;
   case 4:
   case 5:
     // Whatever waits is more than that, also where most of a version had gone when the lane was held.
-    out.what = fmt::format("the credit of the lane {} {} is used up", kind == 4 ? "to" : "from", node);
+    out.description = fmt::format("the credit of the lane {} {} is used up", kind == 4 ? "to" : "from", node);
     out.job.model.layers = {"flatten", "linear 2048 relu", "linear 10"};
     out.credit_bytes = 4U << 10U;
     hold_lane(out, node, kind == 4);
     out.cause.push_back("over its credit of 4.1 kB");
     break;
   default:
-    out.what = fmt::format("node {} reads its data slowly", node);
+    out.description = fmt::format("node {} reads its data slowly", node);
     out.begin = [node](cluster_in_process& at) { at.gates.at(node)->set(false); };
-    out.cause = {fmt::format("loader {} on node {}: it loads a batch for", worker, node), "has answered nobody for"};
+    out.cause = {fmt::format("loader {} on node {}: it loads a batch for", worker, node), "has not answered for"};
   }
   return out;
 }
@@ -119,16 +119,16 @@ bool claims(const boost::json::array& causes) {
 
 /// Asks until the cause is named, and then whether it stays so. Empty: it was and does, and nothing else was blamed; else what
 /// was said.
-std::string ask(cluster_in_process& cluster, const std::string& actor, const stall& what) {
+std::string ask(cluster_in_process& cluster, const std::string& actor, const stall& drawn) {
   std::string said;
   int asked = 0, right = 0;
   for (const auto began = steady::now(); steady::now() - began < patience || asked < questions || right > 0; ++asked) {
     const auto out = apps::console::why(cluster.look(), actor);
     const auto causes = out.wrong ? boost::json::array{} : out.json.at("causes").as_array();
     said = out.text;
-    if (holds(causes, what.cause))
+    if (holds(causes, drawn.cause))
       ++right;
-    else if (right > 0 || (!what.early && claims(causes)))
+    else if (right > 0 || (!drawn.early && claims(causes)))
       return said; // not any more, or of somebody else
     if (right > confirmations)
       return {};
@@ -142,16 +142,16 @@ TEST(Stalls, AreNamedWithTheirCause) {
   constexpr int stalls = 6 * kinds;
   int named = 0;
   for (int i = 0; i < stalls; ++i) {
-    const auto what = draw(i % kinds, random);
+    const auto drawn = draw(i % kinds, random);
     const std::vector<std::string> actors{"coordinator", "shard 0", "worker 0", "worker 1", "worker 2"};
     const auto& from = actors[random() % actors.size()];
-    cluster_in_process cluster{what.credit_bytes};
-    cluster.run(what.job, what.early ? 0 : 2);
-    what.begin(cluster);
-    const auto said = ask(cluster, from, what);
+    cluster_in_process cluster{drawn.credit_bytes};
+    cluster.run(drawn.job, drawn.early ? 0 : 2);
+    drawn.begin(cluster);
+    const auto said = ask(cluster, from, drawn);
     named += said.empty() ? 1 : 0;
     if (!said.empty())
-      fmt::print("stall {}: {}; asked about {}:\n{}\n", i, what.what, from, said);
+      fmt::print("stall {}: {}; asked about {}:\n{}\n", i, drawn.description, from, said);
   }
   fmt::print("{} of {} named\n", named, stalls);
   // With those of console_test.py at least 95 %.

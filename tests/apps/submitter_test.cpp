@@ -31,7 +31,7 @@ TEST(Submitter, CtrlCBeforeTheJobHasANumberCancelsItOnceItHas) {
   });
   const auto display = std::make_shared<run_display>(actors::job{}, true, "", signals);
   const auto client =
-      submit(system, {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .what = {}, .display = display});
+      submit(system, {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .request = {}, .display = display});
   schedule.run();
   caf::anon_send(client, actors::stop_job{});
   schedule.run();

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/web/activity.hpp"
 #include "apps/web/folding.hpp"
-#include "apps/web/habits.hpp"
 #include "apps/web/thinned_curve.hpp"
 
 namespace troupe::apps::web {
@@ -59,8 +59,8 @@ TEST(ThinnedCurve, NeverGrowsBeyondItsBound) {
   EXPECT_EQ(values, 10'000U);
 }
 
-TEST(Habits, AreSharesOfTheLastLooks) {
-  habits seen;
+TEST(RecentActivity, AreSharesOfTheLastLooks) {
+  recent_activity seen;
   const auto busy = of({actor("worker 0", "computes")}), waiting = of({actor("worker 0", "waits for parameters", {"shard 0"})});
   seen.see(busy, 1);
   EXPECT_TRUE(seen.actors(busy).arrows.empty());
@@ -73,19 +73,19 @@ TEST(Habits, AreSharesOfTheLastLooks) {
   EXPECT_EQ(boost::json::serialize(worker.at("shares")), R"({"idle":0E0,"stuck":0E0,"waits":5.26E-1,"works":4.74E-1})");
 }
 
-TEST(Habits, WhoIsPausedDoesNotWorkAndWhoHasEndedIsInTrouble) {
+TEST(RecentActivity, WhoIsPausedDoesNotWorkAndWhoHasEndedIsInTrouble) {
   auto at = of({actor("worker 0", "stands still: paused by the operator"), actor("worker 1", "has ended")});
   at.reports.nodes[0].actors[0].paused = true;
   at.reports.nodes[0].actors[1].ended = true;
-  habits seen;
+  recent_activity seen;
   seen.see(at, 1);
   const auto boxes = seen.actors(at).boxes;
   EXPECT_EQ(boxes.at(0).mood, "idle");
   EXPECT_EQ(boxes.at(1).mood, "stuck");
 }
 
-TEST(Habits, WhatLastsIsShownAsItIs) {
-  habits seen;
+TEST(RecentActivity, WhatLastsIsShownAsItIs) {
+  recent_activity seen;
   for (int i = 0; i < 3; ++i)
     seen.see(of({actor("worker 0", "computes")}), i);
   auto at = of({actor("worker 0", "waits for parameters", {"shard 0"})});
@@ -95,24 +95,24 @@ TEST(Habits, WhatLastsIsShownAsItIs) {
   EXPECT_EQ(seen.actors(at).boxes.at(0).mood, "waits");
 }
 
-TEST(Habits, WhoeverWaitsForNobodyAndDoesNothingIsIdle) {
-  const auto mood = [](const char* state) { return habits{}.actors(of({actor("shard 0", state)})).boxes.at(0).mood; };
+TEST(RecentActivity, WhoeverWaitsForNobodyAndDoesNothingIsIdle) {
+  const auto mood = [](const char* state) { return recent_activity{}.actors(of({actor("shard 0", state)})).boxes.at(0).mood; };
   for (const auto* state : {"idle", "collects", "holds", "held, waits for a plan", "runs"})
     EXPECT_EQ(mood(state), "idle") << state;
   for (const auto* state : {"computes", "loads a batch", "applies", "sums", "evaluates"})
     EXPECT_EQ(mood(state), "works") << state;
 }
 
-TEST(Habits, WhoeverIsGoneIsForgotten) {
-  habits seen;
+TEST(RecentActivity, WhoeverIsGoneIsForgotten) {
+  recent_activity seen;
   seen.see(of({actor("worker 0", "waits for parameters", {"shard 0"})}, {{"c", 10, 10, 0}}), 1);
   seen.see(of({}), 2);
   EXPECT_TRUE(seen.actors(of({actor("worker 0", "idle")})).arrows.empty());
   EXPECT_TRUE(seen.lanes(9).empty());
 }
 
-TEST(Habits, ALaneHasTheBytesOfASecond) {
-  habits seen;
+TEST(RecentActivity, ALaneHasTheBytesOfASecond) {
+  recent_activity seen;
   seen.see(of({}, {{"c", 1000, 0, 0}}), 1);
   EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 0); // seen but once
   seen.see(of({}, {{"c", 5000, 0, 7}}), 3);
@@ -121,11 +121,11 @@ TEST(Habits, ALaneHasTheBytesOfASecond) {
   EXPECT_EQ(seen.lanes(9).at(0).at("sent_per_s").as_double(), 2000);
 }
 
-TEST(Habits, OfManyLanesThoseOverWhichNothingGoesAreOneRow) {
+TEST(RecentActivity, OfManyLanesThoseOverWhichNothingGoesAreOneRow) {
   std::vector<actors::link_report> links;
   for (int i = 0; i < 13; ++i)
     links.push_back({.peer = fmt::format("n{}", i), .bytes_sent = 64});
-  habits seen;
+  recent_activity seen;
   seen.see(of({}, links), 1);
   EXPECT_EQ(seen.lanes(64).size(), 0U);
   EXPECT_EQ(boost::json::serialize(seen.other_lanes(64)), R"({"count":13,"sent_per_s":0E0,"bytes_sent":832,"bytes_queued":0})");
@@ -142,9 +142,9 @@ TEST(Habits, OfManyLanesThoseOverWhichNothingGoesAreOneRow) {
   EXPECT_EQ(seen.lanes(64).size(), 12U) << "a dozen is no crowd";
 }
 
-TEST(Habits, AStepThatWasNotMadeYetIsNoFastOne) {
+TEST(RecentActivity, AStepThatWasNotMadeYetIsNoFastOne) {
   auto at = of({actor("worker 0", "loads a batch")});
-  habits seen;
+  recent_activity seen;
   for (const auto* ms : {"0.000", "8.000"}) {
     at.reports.nodes[0].actors[0].fields["compute_ms"] = ms;
     seen.see(at, 1);
@@ -152,9 +152,9 @@ TEST(Habits, AStepThatWasNotMadeYetIsNoFastOne) {
   EXPECT_EQ(seen.stragglers(at).at("workers").at(0).at("compute_ms").as_double(), 8);
 }
 
-TEST(Habits, TheMedianIsOfWhatIsShown) {
+TEST(RecentActivity, TheMedianIsOfWhatIsShown) {
   auto at = of({actor("worker 0", "computes"), actor("worker 1", "computes"), actor("worker 2", "computes")});
-  habits seen;
+  recent_activity seen;
   for (const auto* ms : {"10", "20"}) {
     for (auto& worker : at.reports.nodes[0].actors)
       worker.fields["compute_ms"] = ms;
@@ -165,13 +165,13 @@ TEST(Habits, TheMedianIsOfWhatIsShown) {
   EXPECT_EQ(out.at("median_ms").as_double(), 15.263);
 }
 
-TEST(Habits, OfManyWorkersEachNodeHasARowAndTheSlowStandOut) {
+TEST(RecentActivity, OfManyWorkersEachNodeHasARowAndTheSlowStandOut) {
   std::vector<actors::actor_report> workers;
   for (int i = 0; i < 25; ++i) {
     workers.push_back(actor("worker " + std::to_string(i), "computes"));
     workers.back().fields["compute_ms"] = i == 7 ? "90" : i == 8 ? "11" : "10";
   }
-  habits seen;
+  recent_activity seen;
   seen.see(of(workers), 1);
   const auto out = seen.stragglers(of(workers));
   ASSERT_EQ(out.at("workers").as_array().size(), 1U);
@@ -223,7 +223,7 @@ TEST(Folding, ManyOfARoleAreOneForEachNode) {
   const auto out = folded(all);
   EXPECT_THAT(ids_of(out), ElementsAre("shard 0", "workers on b", "workers on c"));
   const auto& on_b = out.boxes.at(1);
-  EXPECT_EQ(on_b.of, (std::map<std::string, std::size_t>{{"waits", 1}, {"works", 12}}));
+  EXPECT_EQ(on_b.moods, (std::map<std::string, std::size_t>{{"waits", 1}, {"works", 12}}));
   EXPECT_EQ(on_b.mood, "works");
   EXPECT_EQ(on_b.mailbox, 4U);
   EXPECT_DOUBLE_EQ(on_b.shares.at("works"), 0.95);
@@ -244,7 +244,7 @@ TEST(Folding, TheFirstInTroubleStandOutButWhereAllOfANodeAre) {
   const auto out = folded(all);
   EXPECT_THAT(ids_of(out), ElementsAre("worker 40", "worker 42", "worker 44", "worker 46", "worker 48", "worker 50",
                                        "workers on b", "workers on c"));
-  EXPECT_EQ(out.boxes[6].of, (std::map<std::string, std::size_t>{{"slow", 4}, {"works", 20}}));
+  EXPECT_EQ(out.boxes[6].moods, (std::map<std::string, std::size_t>{{"slow", 4}, {"works", 20}}));
   EXPECT_EQ(out.boxes[7].mood, "stuck");
 }
 
@@ -278,9 +278,9 @@ protected:
   std::vector<std::string> lines_;
   boost::json::object last_;
   static actors::job job() {
-    actors::job what;
-    what.name = "x";
-    return what;
+    actors::job job;
+    job.name = "x";
+    return job;
   }
   static actors::progress at(double seconds, double train_loss) {
     actors::progress now;

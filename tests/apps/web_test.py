@@ -171,13 +171,13 @@ class Page(WebTest):
         self.assertGreater(self.browser.ask("document.querySelector('#loss [data-series=round]').dataset.points"), "1")
         self.assertEqual(self.browser.ask("document.querySelectorAll('#nodes tbody tr').length"), 4)
         os.makedirs(PICTURES, exist_ok=True)
-        for what, width, height in (("laptop", 1280, 800), ("phone", 390, 844)):
+        for screen, width, height in (("laptop", 1280, 800), ("phone", 390, 844)):
             for dark in (False, True):
                 self.browser.look_as(width, height, dark)
                 self.browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
                 self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
-                self.assertEqual(self.browser.ask(FAINT), [], f"too little contrast, {what}, {'dark' if dark else 'light'}")
-                self.browser.picture(os.path.join(PICTURES, f"{what}-{'dark' if dark else 'light'}.png"))
+                self.assertEqual(self.browser.ask(FAINT), [], f"too little contrast, {screen}, {'dark' if dark else 'light'}")
+                self.browser.picture(os.path.join(PICTURES, f"{screen}-{'dark' if dark else 'light'}.png"))
         self.clean(url)
 
     def test_of_many_workers_each_node_is_a_box_and_the_slow_one_stands_out(self):
@@ -194,12 +194,12 @@ class Page(WebTest):
                          "worker 7,b (11),c (12),d (12)")
         self.assertFalse(self.browser.ask("document.getElementById('folded').hidden"))
         os.makedirs(PICTURES, exist_ok=True)
-        for what, width in (("laptop", 1280), ("phone", 390)):
+        for screen, width in (("laptop", 1280), ("phone", 390)):
             self.browser.look_as(width, 800, False)
             self.browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
             self.assertEqual(self.browser.ask(CUT_OFF), [])
-            self.browser.picture(os.path.join(PICTURES, f"many-{what}.png"))
+            self.browser.picture(os.path.join(PICTURES, f"many-{screen}.png"))
         self.clean(url)
 
     def test_nothing_moves_when_it_updates(self):

@@ -101,7 +101,7 @@ TEST_F(CudaPrecision, EveryWriteToAnOperandIsNoticed) {
        }},
       {"copy", [&] { queue.copy(to, from, bytes); }},
       {"copy_from_host", [&] { queue.copy_from_host(to, host.data(), bytes); }},
-      {"stage", [&] { queue.stage(to, host.data(), bytes); }},
+      {"upload", [&] { queue.upload(to, host.data(), bytes); }},
       {"part",
        [&] {
          queue.enqueue(fill{to + count - 1, 5, 1});

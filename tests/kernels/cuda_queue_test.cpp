@@ -68,9 +68,9 @@ TEST_F(CudaQueue, FetchesBesideWhatTheQueueIsBusyWith) {
   queue.notify(held.wait());
   queue.replay(*program);
   auto y = output(4); // a copy behind the replay
-  std::promise<void> fetched;
-  queue.fetch(host.data(), x, 16, [&] { fetched.set_value(); });
-  fetched.get_future().wait();
+  std::promise<void> downloaded;
+  queue.download(host.data(), x, 16, [&] { downloaded.set_value(); });
+  downloaded.get_future().wait();
   EXPECT_EQ(std::vector(host.as<float>(), host.as<float>() + 4), (std::vector<float>{1, 2, 3, 4}));
   held.open();
 }
@@ -82,7 +82,7 @@ TEST_F(CudaQueue, RunsWhatFollowsAStagedCopyAfterIt) {
   for (float value : {1.0F, 2.0F, 3.0F}) {
     queue.synchronize();
     std::fill_n(host.as<float>(), n, value);
-    queue.stage(x, host.data(), n * sizeof(float));
+    queue.upload(x, host.data(), n * sizeof(float));
     queue.enqueue(unary{unary_op::negate, x, y, n});
     EXPECT_EQ(y.get(), std::vector<float>(n, -value));
   }
@@ -90,9 +90,9 @@ TEST_F(CudaQueue, RunsWhatFollowsAStagedCopyAfterIt) {
 
 TEST_F(CudaQueue, EmptyCopiesStillCallBack) {
   std::promise<void> done;
-  queue.fetch(nullptr, nullptr, 0, [&] { done.set_value(); });
+  queue.download(nullptr, nullptr, 0, [&] { done.set_value(); });
   done.get_future().wait();
-  queue.stage(nullptr, nullptr, 0);
+  queue.upload(nullptr, nullptr, 0);
 }
 
 TEST_F(CudaQueue, AProgramCallsBackAmongTheOthersInOrder) {
@@ -202,12 +202,12 @@ TEST_F(CudaQueue, TellsWhatItWasBusyWithAndWhen) {
   const auto begin = now();
   auto own = open_emulated({.device = "cuda:0", .on_span = [&](const device_span& s) { spans.push_back(s); }});
   const auto x = own->allocate(4096), host = own->allocate_host(4096);
-  own->stage(x.data(), host.data(), 4096);
+  own->upload(x.data(), host.data(), 4096);
   own->enqueue(unary{unary_op::relu, x.as<float>(), x.as<float>(), 1024});
   auto program = own->capture([&] { own->enqueue(fill{x.as<float>(), 1, 1024}); });
   own->replay(*program);
   own->synchronize();
-  own->fetch(host.data(), x.data(), 4096, [] {});
+  own->download(host.data(), x.data(), 4096, [] {});
   own->synchronize();
   const auto end = now();
   std::vector<std::string> names;
@@ -219,10 +219,11 @@ TEST_F(CudaQueue, TellsWhatItWasBusyWithAndWhen) {
     EXPECT_LE(s.end_ns, end + second);
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"fetch", "fill", "stage", "unary"}));
-  const auto& fetch = *std::find_if(spans.begin(), spans.end(), [](const auto& s) { return s.name == std::string("fetch"); });
-  EXPECT_EQ(fetch.where, device_span::track::to_host);
-  EXPECT_EQ(fetch.bytes, 4096U);
+  EXPECT_EQ(names, (std::vector<std::string>{"download", "fill", "unary", "upload"}));
+  const auto& download =
+      *std::find_if(spans.begin(), spans.end(), [](const auto& s) { return s.name == std::string("download"); });
+  EXPECT_EQ(download.where, device_span::track::to_host);
+  EXPECT_EQ(download.bytes, 4096U);
 }
 
 } // namespace

@@ -69,11 +69,11 @@ public:
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
     later([=, this] { inner_->copy_to_host(to, from, bytes); });
   }
-  void fetch(void* to, const void* from, std::size_t bytes, std::function<void()> done) override {
+  void download(void* to, const void* from, std::size_t bytes, std::function<void()> done) override {
     later([=, this] { inner_->copy_to_host(to, from, bytes); });
     notify(std::move(done));
   }
-  void stage(void* to, const void* from, std::size_t bytes) override { copy_from_host(to, from, bytes); }
+  void upload(void* to, const void* from, std::size_t bytes) override { copy_from_host(to, from, bytes); }
   void enqueue(const kernels::operation& op) override {
     later([this, kept = kernels::kept_operation(op)] { kept.enqueue_on(*inner_); });
   }

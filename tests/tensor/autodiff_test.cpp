@@ -77,7 +77,7 @@ class AutodiffOfModels : public ::testing::TestWithParam<model_case> {};
 
 TEST_P(AutodiffOfModels, GradientsEqualCentralDifferences) {
   auto m = model::build({GetParam().layers}, GetParam().sample, 3);
-  ASSERT_TRUE(m) << m.error().what;
+  ASSERT_TRUE(m) << m.error().message;
   std::vector<shape> dims;
   for (const auto& slot : m->layout().slots)
     dims.push_back(slot.dims);
@@ -149,8 +149,8 @@ TEST_F(AutodiffOfGraphs, ElementwiseFunctions) {
   using enum kernels::unary_op;
   auto h = *g.apply(ops::matmul{}, {x, parameter({4, 3})});
   auto positive = *g.apply(ops::unary{exp}, {h});
-  for (auto what : {log, sqrt, square, negate, copy, gelu}) {
-    auto branch = *g.apply(ops::unary{what}, {positive});
+  for (auto function : {log, sqrt, square, negate, copy, gelu}) {
+    auto branch = *g.apply(ops::unary{function}, {positive});
     h = *g.apply(ops::binary{kernels::binary_op::subtract}, {h, branch});
   }
   check(finish(h));

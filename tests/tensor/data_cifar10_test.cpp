@@ -28,7 +28,7 @@ protected:
 TEST_F(Cifar10, BatchesAreReadInOrder) {
   write_folder();
   auto files = read_cifar10_folder(folder());
-  ASSERT_TRUE(files) << files.error().what;
+  ASSERT_TRUE(files) << files.error().message;
   EXPECT_EQ(files->train.sample, (shape{3, 32, 32}));
   EXPECT_EQ(files->train.labels, (bytes{1, 2, 3, 4, 5}));
   EXPECT_EQ(files->test.labels, (bytes{0, 9}));
@@ -40,7 +40,7 @@ TEST_F(Cifar10, BatchesAreReadInOrder) {
 TEST_F(Cifar10, MissingBatchIsNamed) {
   write_folder();
   std::filesystem::remove(folder() / "data_batch_4.bin");
-  EXPECT_EQ(what(read_cifar10_folder(folder())),
+  EXPECT_EQ(message_of(read_cifar10_folder(folder())),
             (folder() / "data_batch_4.bin").string() + ": no such file; data.path, or data.test_path, says where the data is");
 }
 
@@ -49,20 +49,20 @@ TEST_F(Cifar10, RecordCutShortIsRefused) {
   auto cut = record(3);
   cut.pop_back();
   auto path = write("data_batch_3.bin", cut);
-  EXPECT_EQ(what(read_cifar10_folder(folder())),
+  EXPECT_EQ(message_of(read_cifar10_folder(folder())),
             path.string() + ": 3072 bytes; a CIFAR-10 file holds whole records of 3073 (a label and 3 x 32 x 32 pixels)");
 }
 
 TEST_F(Cifar10, EmptyFileIsRefused) {
   write_folder();
   write("test_batch.bin", bytes{});
-  EXPECT_NE(what(read_cifar10_folder(folder())).find("test_batch.bin: 0 bytes"), std::string::npos);
+  EXPECT_NE(message_of(read_cifar10_folder(folder())).find("test_batch.bin: 0 bytes"), std::string::npos);
 }
 
 TEST_F(Cifar10, LabelOfTenIsRefusedWithItsPlace) {
   write_folder();
   auto path = write("data_batch_2.bin", record(1) + record(10));
-  EXPECT_EQ(what(read_cifar10_folder(folder())), path.string() + ": label 10 of record 1 (byte 3073); labels are 0 to 9");
+  EXPECT_EQ(message_of(read_cifar10_folder(folder())), path.string() + ": label 10 of record 1 (byte 3073); labels are 0 to 9");
 }
 
 } // namespace

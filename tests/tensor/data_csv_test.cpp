@@ -16,7 +16,7 @@ protected:
   result<labelled_rows> read(const std::string& text) const { return read_csv(write("a.csv", text)); }
   /// The error of reading `text`, without the folder's name.
   std::string refusal(const std::string& text) const {
-    auto reason = what(read(text));
+    auto reason = message_of(read(text));
     auto prefix = folder().string() + "/";
     EXPECT_TRUE(reason.starts_with(prefix)) << reason;
     return reason.substr(prefix.size());
@@ -25,7 +25,7 @@ protected:
 
 TEST_F(Csv, LastColumnIsTheLabel) {
   auto rows = read("1,2.5,0\n-3e2,+4,2\n");
-  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ(rows->columns, 2);
   EXPECT_EQ(rows->classes, 3);
   EXPECT_EQ(rows->values, (floats{1, 2.5F, -300, 4}));
@@ -34,14 +34,14 @@ TEST_F(Csv, LastColumnIsTheLabel) {
 
 TEST_F(Csv, ColumnNamedLabelIsTheLabel) {
   auto rows = read("label,1,2\n1,10,20\n0,30,40\n");
-  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ(rows->values, (floats{10, 20, 30, 40}));
   EXPECT_EQ(rows->labels, (ints{1, 0}));
 }
 
 TEST_F(Csv, LineWithoutANumberIsAHeader) {
   auto rows = read("width,height,kind\n1,2,1\n");
-  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ(rows->labels, (ints{1}));
 }
 
@@ -52,7 +52,7 @@ TEST_F(Csv, LineWithOneNumberIsNoHeader) {
 
 TEST_F(Csv, QuotesBlanksReturnsByteOrderMarkAndEmptyLinesAreAccepted) {
   auto rows = read("\xEF\xBB\xBF\"wide, and high\",\"label\"\r\n\r\n 1.5 ,\t\"3\"\r\n\n\"2\", 0");
-  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ(rows->values, (floats{1.5F, 2}));
   EXPECT_EQ(rows->labels, (ints{3, 0}));
 }
@@ -102,7 +102,7 @@ TEST_F(Csv, LastTenthIsTheTest) {
   for (int i = 0; i < 29; ++i)
     text += std::to_string(i) + "," + std::to_string(i % 3) + "\n";
   auto files = read_csv_files(write("a.csv", text), {});
-  ASSERT_TRUE(files) << files.error().what;
+  ASSERT_TRUE(files) << files.error().message;
   EXPECT_EQ(files->train.labels.size(), 27U);
   EXPECT_EQ(files->test.values, (floats{27, 28}));
   EXPECT_EQ(files->test.labels, (ints{0, 1}));
@@ -111,17 +111,17 @@ TEST_F(Csv, LastTenthIsTheTest) {
 
 TEST_F(Csv, OneRowIsTooFewForATest) {
   EXPECT_EQ(read_csv_files(write("a.csv", "1,0\n2,0\n"), {})->test.values, (floats{2}));
-  EXPECT_NE(what(read_csv_files(write("a.csv", "1,0\n"), {})).find("one row cannot be both"), std::string::npos);
+  EXPECT_NE(message_of(read_csv_files(write("a.csv", "1,0\n"), {})).find("one row cannot be both"), std::string::npos);
 }
 
 TEST_F(Csv, TestFileMustFitTheTrainingFile) {
   auto train = write("train.csv", "1,2,0\n3,4,1\n");
   auto ok = read_csv_files(train, write("test.csv", "5,6,0\n"));
-  ASSERT_TRUE(ok) << ok.error().what;
+  ASSERT_TRUE(ok) << ok.error().message;
   EXPECT_EQ(ok->test.classes, 2);
-  EXPECT_EQ(what(read_csv_files(train, write("test.csv", "5,0\n"))),
+  EXPECT_EQ(message_of(read_csv_files(train, write("test.csv", "5,0\n"))),
             (folder() / "test.csv").string() + ": 1 columns beside the label, " + train.string() + " has 2");
-  EXPECT_EQ(what(read_csv_files(train, write("test.csv", "5,6,2\n"))),
+  EXPECT_EQ(message_of(read_csv_files(train, write("test.csv", "5,6,2\n"))),
             (folder() / "test.csv").string() + ": labels up to 2, those of " + train.string() + " go up to 1");
 }
 

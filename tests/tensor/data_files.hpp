@@ -67,11 +67,11 @@ inline bytes idx_header(std::initializer_list<std::uint32_t> extents) {
   return header;
 }
 
-/// `what` of the error in a result; a result that is none fails the test.
+/// The `message` of the error in a result; a result that is none fails the test.
 template <class Result>
-std::string what(const Result& result) {
+std::string message_of(const Result& result) {
   EXPECT_FALSE(result.has_value());
-  return result.has_value() ? std::string{} : result.error().what;
+  return result.has_value() ? std::string{} : result.error().message;
 }
 
 } // namespace troupe::testing

@@ -44,7 +44,7 @@ TEST(BatchLoader, BatchKnowsThePlaceOfItsFirstRowAmongAllThatTheJobHandsOut) {
 
 TEST(BatchLoader, ByWorkerASliceIsOfTheWorkersOwnOrder) {
   const counting_set data{100};
-  const dealing second{.by_worker = true, .worker = 1, .workers = 3, .sorted_fraction = 0.5};
+  const sample_assignment second{.by_worker = true, .worker = 1, .workers = 3, .sorted_fraction = 0.5};
   batch_loader loader{std::make_shared<counting_set>(100), 3, allocate, second};
   for (std::uint64_t epoch : {0, 1, 0, 7}) {
     const auto order = own_order(own_samples(second, 3, data), 1, 3, epoch);

@@ -67,7 +67,7 @@ TEST_F(DataSet, UnitScaleDividesBy255) {
 TEST_F(DataSet, ColumnsAreStandardisedEachByItsOwnMoments) {
   auto pair =
       load_data({.source = "csv", .path = write("a.csv", "1,10,0\n3,50,1\n"), .test_path = write("b.csv", "5,30,1\n")}, 0);
-  ASSERT_TRUE(pair) << pair.error().what;
+  ASSERT_TRUE(pair) << pair.error().message;
   EXPECT_EQ(pair->train->sample(), (shape{2}));
   EXPECT_EQ(pair->test->classes(), 2);
   EXPECT_EQ(gather(*pair->train, {1, 0}).x, (floats{1, 1, -1, -1}));
@@ -82,14 +82,14 @@ TEST_F(DataSet, ConstantColumnIsOnlyCentred) {
   for (int i = 0; i < 10; ++i)
     rows += "0.1,0\n";
   auto pair = load_data({.source = "csv", .path = write("a.csv", rows), .test_path = write("b.csv", "0.3,0\n")}, 0);
-  ASSERT_TRUE(pair) << pair.error().what;
+  ASSERT_TRUE(pair) << pair.error().message;
   EXPECT_NEAR(gather(*pair->train, {0}).x[0], 0, 1e-9);
   EXPECT_NEAR(gather(*pair->test, {0}).x[0], 0.2, 1e-7);
 }
 
 TEST_F(DataSet, DigitsNeedNoFile) {
   auto pair = load_data({.train_samples = 30, .test_samples = 20}, 5);
-  ASSERT_TRUE(pair) << pair.error().what;
+  ASSERT_TRUE(pair) << pair.error().message;
   EXPECT_EQ(pair->train->size(), 30);
   EXPECT_EQ(pair->test->size(), 20);
   EXPECT_EQ(pair->train->sample(), (shape{1, 28, 28}));
@@ -170,10 +170,10 @@ TEST_F(DataSet, IdxAndCifar10AreRead) {
   for (const std::string name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"})
     write(name + ".bin", bytes(3073, 1));
   auto idx = load_data({.source = "idx", .path = folder()}, 0);
-  ASSERT_TRUE(idx) << idx.error().what;
+  ASSERT_TRUE(idx) << idx.error().message;
   EXPECT_EQ(gather(*idx->test, {1}).x, (floats{1}));
   auto cifar10 = load_data({.source = "cifar10", .path = folder(), .scale = "unit"}, 0);
-  ASSERT_TRUE(cifar10) << cifar10.error().what;
+  ASSERT_TRUE(cifar10) << cifar10.error().message;
   EXPECT_EQ(cifar10->train->size(), 5);
   EXPECT_EQ(cifar10->train->sample(), (shape{3, 32, 32}));
 }
@@ -182,7 +182,7 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
   auto refusal = [](const data_spec& spec) {
     auto pair = load_data(spec, 0);
     EXPECT_TRUE(pair.has_error() && pair.error().code == errc::bad_option);
-    return what(pair);
+    return message_of(pair);
   };
   EXPECT_EQ(refusal({.source = "mnist", .path = "x"}),
             "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"");
@@ -199,7 +199,7 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
 
 TEST_F(DataSet, ReadersRefusalIsPassedOn) {
   auto pair = load_data({.source = "csv", .path = folder() / "none.csv"}, 0);
-  EXPECT_EQ(what(pair),
+  EXPECT_EQ(message_of(pair),
             (folder() / "none.csv").string() + ": no such file; data.path, or data.test_path, says where the data is");
   EXPECT_EQ(pair.error().code, errc::bad_data);
 }
@@ -210,13 +210,13 @@ TEST_F(DataSet, RealMnistHasItsKnownCountsAndMoments) {
   if (!std::filesystem::exists(path))
     GTEST_SKIP() << "no MNIST at " << path << " (TROUPE_DATA names the folder that holds mnist/)";
   auto unit = load_data({.source = "idx", .path = path, .scale = "unit"}, 0);
-  ASSERT_TRUE(unit) << unit.error().what;
+  ASSERT_TRUE(unit) << unit.error().message;
   EXPECT_EQ(unit->train->size(), 60000);
   EXPECT_EQ(unit->test->size(), 10000);
   EXPECT_EQ(unit->train->sample(), (shape{1, 28, 28}));
 
   auto standard = load_data({.source = "idx", .path = path}, 0);
-  ASSERT_TRUE(standard) << standard.error().what;
+  ASSERT_TRUE(standard) << standard.error().message;
   // A black pixel and a bright one give mean and deviation away: x = (pixel - mean) / deviation.
   auto x = gather(*standard->train, {0}).x, raw = gather(*unit->train, {0}).x;
   auto black = x[static_cast<std::size_t>(std::ranges::find(raw, 0.0F) - raw.begin())];

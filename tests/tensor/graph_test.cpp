@@ -11,9 +11,9 @@ class Graph : public ::testing::Test {
 protected:
   value_id input(shape sample) { return *g.apply(ops::input{std::move(sample)}, {}); }
   value_id parameter(shape dims) { return *g.apply(ops::parameter{slots++, std::move(dims)}, {}); }
-  std::string refusal(ops::any what, std::vector<value_id> inputs) {
-    auto made = g.apply(std::move(what), std::move(inputs));
-    return made ? "" : made.error().what;
+  std::string refusal(ops::any op, std::vector<value_id> inputs) {
+    auto made = g.apply(std::move(op), std::move(inputs));
+    return made ? "" : made.error().message;
   }
 
   graph g;

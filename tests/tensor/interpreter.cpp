@@ -15,9 +15,9 @@ namespace {
 
 using array = std::vector<double>;
 
-double evaluate(kernels::unary_op what, double x) {
+double evaluate(kernels::unary_op function, double x) {
   using enum kernels::unary_op;
-  switch (what) {
+  switch (function) {
   case relu:
     return x > 0 ? x : 0;
   case tanh:
@@ -43,9 +43,9 @@ double evaluate(kernels::unary_op what, double x) {
 }
 
 /// f'(x), from y = f(x) where the contract says so and from x elsewhere.
-double derivative(kernels::unary_op what, double saved) {
+double derivative(kernels::unary_op function, double saved) {
   using enum kernels::unary_op;
-  switch (what) {
+  switch (function) {
   case relu:
     return saved > 0 ? 1 : 0;
   case tanh:
@@ -72,9 +72,9 @@ double derivative(kernels::unary_op what, double saved) {
   return 0;
 }
 
-double evaluate(kernels::binary_op what, double a, double b) {
+double evaluate(kernels::binary_op function, double a, double b) {
   using enum kernels::binary_op;
-  switch (what) {
+  switch (function) {
   case add:
     return a + b;
   case subtract:
@@ -96,7 +96,7 @@ public:
       n_ = &n;
       for (auto out : n.outputs)
         all_[static_cast<std::size_t>(out)].assign(static_cast<std::size_t>(g_.at(out).elements(given_.rows)), 0);
-      std::visit(*this, n.what);
+      std::visit(*this, n.op);
     }
     return std::move(all_);
   }
@@ -121,15 +121,15 @@ public:
   }
   void operator()(const ops::unary& op) {
     for (std::size_t i = 0; i < y().size(); ++i)
-      y()[i] = evaluate(op.what, x(0)[i]);
+      y()[i] = evaluate(op.op, x(0)[i]);
   }
   void operator()(const ops::binary& op) {
     for (std::size_t i = 0; i < y().size(); ++i)
-      y()[i] = evaluate(op.what, x(0)[i], x(1)[i]);
+      y()[i] = evaluate(op.op, x(0)[i], x(1)[i]);
   }
   void operator()(const ops::unary_backward& op) {
     for (std::size_t i = 0; i < y().size(); ++i)
-      y()[i] = x(1)[i] * derivative(op.what, x(0)[i]);
+      y()[i] = x(1)[i] * derivative(op.op, x(0)[i]);
   }
   void operator()(const ops::reshape&) { y() = x(0); }
 

@@ -14,7 +14,7 @@ namespace {
 
 std::string refusal(std::vector<std::string> list, const shape& sample = {1, 28, 28}, int classes = 10) {
   auto m = model::build({std::move(list)}, sample, classes);
-  return m ? "" : m.error().what;
+  return m ? "" : m.error().message;
 }
 
 TEST(Layers, ConvolutionReadsEveryPart) {
@@ -37,11 +37,13 @@ TEST(Layers, BlanksDoNotMatter) {
 }
 
 TEST(Layers, RefusalsQuoteTheTextAndSayWhatWouldBeRight) {
-  EXPECT_EQ(layers::parse("linear").error().what,
+  EXPECT_EQ(layers::parse("linear").error().message,
             "\"linear\" needs a number of units from 1 to 16777216; write \"linear 128 relu\"");
-  EXPECT_EQ(layers::parse("conv 3 3").error().what, "\"conv 3 3\" needs a kernel HxW; write \"conv 32 3x3 relu stride 1 pad 1\"");
-  EXPECT_EQ(layers::parse("dropout 1").error().what, "\"dropout 1\" needs a rate in [0, 1); write \"dropout 0.5\"");
-  EXPECT_NE(layers::parse("lstm 5").error().what.find("\"lstm 5\" begins with \"lstm\", which is no layer"), std::string::npos);
+  EXPECT_EQ(layers::parse("conv 3 3").error().message,
+            "\"conv 3 3\" needs a kernel HxW; write \"conv 32 3x3 relu stride 1 pad 1\"");
+  EXPECT_EQ(layers::parse("dropout 1").error().message, "\"dropout 1\" needs a rate in [0, 1); write \"dropout 0.5\"");
+  EXPECT_NE(layers::parse("lstm 5").error().message.find("\"lstm 5\" begins with \"lstm\", which is no layer"),
+            std::string::npos);
 }
 
 TEST(Layers, WrongStringsAreRefused) {
@@ -91,7 +93,7 @@ TEST(Layers, AnyTextIsReadOrRefusedWithItsQuotation) {
     auto layer = layers::parse(text);
     accepted += layer ? 1 : 0;
     if (!layer) {
-      EXPECT_EQ(layer.error().what.find('"' + text + '"'), 0U) << text;
+      EXPECT_EQ(layer.error().message.find('"' + text + '"'), 0U) << text;
     }
   }
   EXPECT_GT(accepted, 100);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The flat array: slots, shards, partitions, views.
+// The flat array: slots, shards, partitions.
 #include "tensor/layout.hpp"
 
 #include <gtest/gtest.h>
-
-#include "tensor/tensor.hpp"
 
 namespace troupe {
 namespace {
@@ -37,15 +35,6 @@ TEST(Layout, PartitionsCoverTheRangeInWholeGrains) {
   EXPECT_EQ(cut_into_partitions({16, 64}, 128), (std::vector<flat_range>{{16, 48}, {48, 64}}));
   EXPECT_EQ(cut_into_partitions({16, 64}, 1), (std::vector<flat_range>{{16, 32}, {32, 48}, {48, 64}}));
   EXPECT_TRUE(cut_into_partitions({16, 16}, 128).empty());
-}
-
-TEST(Tensor, SliceSharesTheStorage) {
-  auto memory = std::make_shared<std::array<float, 64>>();
-  tensor t{{4, 16}, dtype::f32, {memory, memory->data(), sizeof *memory}};
-  auto part = t.flat_slice(16, 48);
-  EXPECT_EQ(part.floats(), memory->data() + 16);
-  EXPECT_EQ(part.dims(), shape{32});
-  EXPECT_EQ(part.bytes(), 128U);
 }
 
 } // namespace

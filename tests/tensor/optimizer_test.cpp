@@ -58,7 +58,7 @@ TEST(Schedule, CosineBeginsAfterTheWarmUp) {
 }
 
 TEST(OptimizerSpec, RefusalsNameTheKeyAndTheValue) {
-  auto refusal = [](const optimizer_spec& spec) { return check(spec) ? "" : check(spec).error().what; };
+  auto refusal = [](const optimizer_spec& spec) { return validate(spec) ? "" : validate(spec).error().message; };
   EXPECT_EQ(refusal({}), "");
   EXPECT_EQ(refusal({.name = "adam"}), "name = \"adam\" is unknown; write \"sgd\" or \"adamw\"");
   EXPECT_EQ(refusal({.lr = -1}), "lr = -1 must be above 0");

@@ -24,14 +24,14 @@ struct lowered {
     wanted.push_back(loss);
     nodes = fuse_epilogues(g, order_nodes(g, wanted, gradients), wanted);
     for (const auto& n : g.nodes())
-      if (std::holds_alternative<ops::parameter>(n.what))
+      if (std::holds_alternative<ops::parameter>(n.op))
         fixed[n.outputs[0]] = {region::parameters, 0};
     for (auto v : wanted)
       fixed[v] = {region::gradients, 0};
   }
   template <class Op>
   long count() const {
-    return std::ranges::count_if(nodes, [](const auto& n) { return std::holds_alternative<Op>(n.what); });
+    return std::ranges::count_if(nodes, [](const auto& n) { return std::holds_alternative<Op>(n.op); });
   }
 
   graph g;
@@ -60,7 +60,7 @@ TEST(Lowering, GradientsComeBeforeTheLayerBelowIsEntered) {
   for (const auto& n : l.nodes) {
     if (past)
       after_loss.push_back(std::ranges::find(l.gradients, n.outputs[0]) != l.gradients.end() ? "gradient" : "step");
-    past = past || std::holds_alternative<ops::cross_entropy>(n.what);
+    past = past || std::holds_alternative<ops::cross_entropy>(n.op);
   }
   EXPECT_EQ(after_loss, (std::vector<std::string>{"gradient", "gradient", "step", "step", "gradient", "gradient"}));
 }
@@ -78,16 +78,16 @@ TEST(Lowering, BiasAndActivationGoIntoTheProduct) {
   const lowered l{{"linear 8 relu", "linear 8 tanh", "linear 3"}, {5}};
   EXPECT_EQ(l.count<ops::add_bias>(), 0);
   EXPECT_EQ(l.count<ops::unary>(), 0);
-  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.what); });
-  EXPECT_EQ(std::get<ops::matmul>(first.what).act, kernels::activation::relu);
+  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.op); });
+  EXPECT_EQ(std::get<ops::matmul>(first.op).act, kernels::activation::relu);
   EXPECT_EQ(first.inputs.size(), 3U);
   EXPECT_EQ(first.outputs.size(), 1U);
 }
 
 TEST(Lowering, GeluKeepsItsArgumentForTheBackward) {
   const lowered l{{"linear 8 gelu", "linear 3"}, {5}};
-  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.what); });
-  EXPECT_EQ(std::get<ops::matmul>(first.what).act, kernels::activation::gelu);
+  const auto& first = *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::matmul>(n.op); });
+  EXPECT_EQ(std::get<ops::matmul>(first.op).act, kernels::activation::gelu);
   EXPECT_EQ(first.outputs.size(), 2U);
 }
 
@@ -107,7 +107,7 @@ TEST(Placement, ValuesThatAreAliveTogetherDoNotOverlap) {
     // Owner of each element of the workspace; a reader must find the value that it means.
     std::vector<value_id> owner(static_cast<std::size_t>(places.workspace_floats), value_id::none);
     auto elements = [&](value_id v) {
-      const auto& p = places.of[static_cast<std::size_t>(v)];
+      const auto& p = places.by_value[static_cast<std::size_t>(v)];
       return p.where == region::workspace ? std::pair{p.offset, p.offset + l.g.at(v).elements(rows)}
                                           : std::pair{std::int64_t{0}, std::int64_t{0}};
     };
@@ -126,8 +126,9 @@ TEST(Placement, ReluBackwardOverwritesTheGradientItReads) {
   const lowered l{{"linear 8 relu", "linear 3"}, {5}};
   const auto places = place_values(l.g, l.nodes, l.fixed, 4);
   const auto& relu =
-      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::unary_backward>(n.what); });
-  EXPECT_EQ(places.of[static_cast<std::size_t>(relu.inputs[1])], places.of[static_cast<std::size_t>(relu.outputs[0])]);
+      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::unary_backward>(n.op); });
+  EXPECT_EQ(places.by_value[static_cast<std::size_t>(relu.inputs[1])],
+            places.by_value[static_cast<std::size_t>(relu.outputs[0])]);
 }
 
 TEST(Placement, InputsAreThereFromTheBeginning) {
@@ -141,7 +142,7 @@ TEST(Placement, InputsAreThereFromTheBeginning) {
   auto loss = *g.apply(ops::cross_entropy{}, {chain, labels});
   const auto nodes = order_nodes(g, {loss}, {});
   const std::map<value_id, place> fixed{{w, {region::parameters, 0}}, {loss, {region::report, 0}}};
-  const auto places = place_values(g, nodes, fixed, 4).of;
+  const auto places = place_values(g, nodes, fixed, 4).by_value;
   for (const auto& n : nodes)
     for (auto out : n.outputs)
       if (out != labels && places[static_cast<std::size_t>(out)].where == region::workspace) {
@@ -153,8 +154,8 @@ TEST(Placement, ResultsNobodyReadsAreNowhere) {
   const lowered l{{"conv 2 3x3", "flatten", "linear 3"}, {1, 5, 5}};
   const auto places = place_values(l.g, l.nodes, l.fixed, 4);
   const auto& conv =
-      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::conv2d_backward>(n.what); });
-  EXPECT_EQ(places.of[static_cast<std::size_t>(conv.outputs[0])].where, region::nowhere);
+      *std::ranges::find_if(l.nodes, [](const auto& n) { return std::holds_alternative<ops::conv2d_backward>(n.op); });
+  EXPECT_EQ(places.by_value[static_cast<std::size_t>(conv.outputs[0])].where, region::nowhere);
 }
 
 } // namespace

@@ -51,8 +51,8 @@ protected:
     if (loaded)
       return "";
     EXPECT_EQ(loaded.error().code, errc::bad_weights);
-    EXPECT_EQ(loaded.error().what.find(path + ": "), 0U);
-    return loaded.error().what.substr(path.size() + 2);
+    EXPECT_EQ(loaded.error().message.find(path + ": "), 0U);
+    return loaded.error().message.substr(path.size() + 2);
   }
   std::size_t files_in_folder() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator{folder}, fs::directory_iterator{}));
@@ -86,7 +86,7 @@ TEST_F(Safetensors, WhatWasSavedLoads) {
   ASSERT_TRUE(save_safetensors(path, layout, flat.data(), {{"job", "a \"test\""}}));
   std::vector<float> into(48, -1.0F);
   auto loaded = load_safetensors(path, layout, into.data());
-  ASSERT_TRUE(loaded) << loaded.error().what;
+  ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(weights_digest(layout, into.data()), weights_digest(layout, flat.data()));
   EXPECT_EQ(into[6], 0.0F); // a gap
   EXPECT_EQ(files_in_folder(), 1U);
@@ -214,7 +214,7 @@ TEST_F(Safetensors, MissingFileIsNamed) {
   auto loaded = load_safetensors(path, layout, into.data());
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, errc::io);
-  EXPECT_EQ(loaded.error().what, path + ": cannot open it: No such file or directory; `run --save` writes such files");
+  EXPECT_EQ(loaded.error().message, path + ": cannot open it: No such file or directory; `run --save` writes such files");
 }
 
 TEST_F(Safetensors, FolderThatIsNotThereIsAnError) {
@@ -226,7 +226,7 @@ TEST_F(Safetensors, FolderThatIsNotThereIsAnError) {
 TEST_F(Safetensors, DeviceIsNotReplaced) {
   auto saved = save_safetensors("/dev/full", layout, flat.data());
   ASSERT_FALSE(saved);
-  EXPECT_EQ(saved.error().what, "/dev/full: cannot save the weights: it is not a regular file");
+  EXPECT_EQ(saved.error().message, "/dev/full: cannot save the weights: it is not a regular file");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -245,7 +245,7 @@ TEST_F(Safetensors, FailedWriteLeavesTheOldFileAndNothingElse) {
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(saved);
-  EXPECT_EQ(saved.error().what, path + ": cannot save the weights: File too large");
+  EXPECT_EQ(saved.error().message, path + ": cannot save the weights: File too large");
   EXPECT_EQ(read(), before);
   EXPECT_EQ(files_in_folder(), 1U);
 }

@@ -107,7 +107,7 @@ void evaluator_state::evaluate(protocols::version ver, kernels::buffer parameter
   on_queue_ = parameters_;
   if (!setup_.queue->on_host()) {
     on_queue_ = setup_.queue->allocate(parameters_.bytes());
-    setup_.queue->stage(on_queue_.data(), parameters_.data(), parameters_.bytes());
+    setup_.queue->upload(on_queue_.data(), parameters_.data(), parameters_.bytes());
   }
   done_ = 0;
   of_test_ = of_train_ = {};

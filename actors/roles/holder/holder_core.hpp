@@ -71,7 +71,7 @@ public:
   /// blocks stay alive until then; the caller need not hold `what`.
   void fetch(const kernels::buffer& what, std::function<void(const kernels::buffer&)> send) {
     auto landed = queue_->allocate_host(what.bytes());
-    queue_->fetch(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
+    queue_->download(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
   }
 
   in_flight held;
@@ -97,7 +97,7 @@ private:
   }
   void bring(const kernels::buffer& to, const kernels::buffer& from, bool from_host) {
     if (from_host)
-      queue_->stage(to.data(), from.data(), from.bytes());
+      queue_->upload(to.data(), from.data(), from.bytes());
     else
       queue_->copy(to.data(), from.data(), from.bytes());
     held.keep(to);

@@ -35,8 +35,8 @@ public:
     held_.keep(to.source.x); // it may be coming in still, for nobody
     held_.keep(to.source.labels);
     to.source = next;
-    queue_.stage(to.x.data(), next.x.data(), next.x.bytes());
-    queue_.stage(to.labels.data(), next.labels.data(), next.labels.bytes());
+    queue_.upload(to.x.data(), next.x.data(), next.x.bytes());
+    queue_.upload(to.labels.data(), next.labels.data(), next.labels.bytes());
   }
 
   /// Where the batch is, or will be for what is enqueued from now on. The one before it has been computed with.

@@ -44,7 +44,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       // a device's
       [this](const bring_request& msg) {
         if (msg.from_host)
-          queue_->stage(msg.to.data(), msg.from.data(), msg.from.bytes());
+          queue_->upload(msg.to.data(), msg.from.data(), msg.from.bytes());
         else
           queue_->copy(msg.to.data(), msg.from.data(), msg.from.bytes());
         held_.keep(msg.to);
@@ -52,7 +52,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       },
       [this](const stage_request& msg) { inputs_->bring(msg.data); },
       [this](const fetch_request& msg) {
-        queue_->fetch(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
+        queue_->download(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
       },
       [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
       [this](const inspect_query&) { return report(); },

@@ -17,7 +17,8 @@ public:
   static inline const char* name = "troupe.loader";
 
   loader_state(measured_pointer<loader_control> self, std::shared_ptr<const data_set> data, std::uint64_t seed,
-               batch_loader::host_allocator allocate, const dealing& how = {}, tracer_ptr trace = {}, std::uint32_t worker = 0)
+               batch_loader::host_allocator allocate, const sample_assignment& how = {}, tracer_ptr trace = {},
+               std::uint32_t worker = 0)
       : self_(self), trace_(std::move(trace)), worker_(worker), loader_(std::move(data), seed, std::move(allocate), how) {}
 
   loader_control::behavior_type make_behavior() {

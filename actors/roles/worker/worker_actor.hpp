@@ -39,7 +39,7 @@ struct worker_setup {
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
-  dealing dealt;
+  sample_assignment dealt;
   protocols::inject_spec inject;
   std::shared_ptr<emulation_meter> meter;
   std::shared_ptr<const model> net;

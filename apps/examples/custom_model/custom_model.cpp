@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A data source and a model of one's own: spirals in the plane, and a perceptron that narrows from layer to layer.
+// A custom data source and model: spirals in the plane, and a perceptron that narrows from layer to layer.
 #include "apps/application.hpp"
 
 #include <cmath>
@@ -36,7 +36,7 @@ result<data_pair> spirals(const parameters& given, std::uint64_t seed) {
   return make_table_pair({.train = draw(given, samples, seed, 0), .test = draw(given, samples / 4, seed, 1)});
 }
 
-/// Layers of `width`, `width` / 2 and so on down to `narrowest`; then one output a class.
+/// Layers of `width`, `width` / 2 and so on down to `narrowest`; then one output per class.
 result<model> tapered(const parameters& given, const shape& sample, int classes) {
   if (given.whole("narrowest") > given.whole("width"))
     return error{errc::bad_model, "model.narrowest is more than model.width; then there is no layer"};
@@ -54,13 +54,13 @@ int main(int argc, char** argv) {
   app.add_data({.name = "spirals",
                 .summary = "points on spirals around one centre",
                 .parameters = {protocols::whole("arms", 3, 2, "how many spirals, each a class"),
-                               protocols::whole("samples", 6000, 100, "how many points are drawn to learn from"),
+                               protocols::whole("samples", 6000, 100, "how many points are drawn for training"),
                                protocols::real("noise", 0.03, {.least = 0}, "how far a point is off its arm")},
                 .load = spirals});
   app.add_model({.name = "tapered",
                  .summary = "a perceptron that narrows from layer to layer",
                  .parameters = {protocols::whole("width", 64, 2, "units of the first layer"),
-                                protocols::whole("narrowest", 16, 2, "the last layer has at least so many")},
+                                protocols::whole("narrowest", 16, 2, "the least number of units of the last layer")},
                  .build = tapered});
   return app.main(argc, argv);
 }

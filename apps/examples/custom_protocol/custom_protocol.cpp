@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A protocol of one's own: a round closes once enough of its samples have come, whoever's they are.
+// A custom protocol: a round closes once enough of its samples have come, from any workers.
 #include "apps/application.hpp"
 
 #include "protocols/protocol.hpp"
@@ -8,8 +8,8 @@ namespace {
 
 using namespace troupe::protocols;
 
-/// One step on the mean gradient over the samples that have come when they are `share` of the round's. Unlike a quorum of
-/// workers, it weighs a worker by what it does: one with half a batch counts half.
+/// One step on the mean gradient, once `share` of the round's samples have come. Unlike a quorum of workers, it weighs workers by
+/// their samples: one with half a batch counts half.
 class portion final : public round_policy {
 public:
   explicit portion(double share) : share_(share) {}
@@ -30,7 +30,7 @@ protocol portion_protocol() {
   const auto share = real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough");
   return round_protocol(
       {.name = "portion",
-       .summary = "one step on the gradients of whoever brings the first share of a round's samples",
+       .summary = "one step on the gradients of the workers that push the first share of a round's samples",
        .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
        .who_gets = "those that wait; a late one at its late push",
        .takes_fan_in = true,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A client of the parameter server that a running job is: an actor of its own reads the parameters from the shards, wherever they
-// are, and says how far each has moved. ps_client CLUSTER.toml [TIMES]
+// A client that uses a running job as a parameter server: an actor reads the parameters from the shards, on any hosts, and prints
+// how far each has moved. ps_client CLUSTER.toml [TIMES]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,7 +23,7 @@ using namespace troupe::actors;
 
 constexpr std::chrono::milliseconds patience = 10s, between = 200ms;
 
-/// Reminds itself; everything else that it hears answers a question of its own.
+/// It gets only its own reminders; everything else is an answer to one of its requests.
 using watcher_actor = caf::typed_actor<caf::result<void>(caf::tick_atom)>;
 
 class watcher_state {
@@ -39,7 +39,7 @@ public:
   }
 
 private:
-  /// The coordinator knows the shards of its jobs; their handles reach them on other hosts, too.
+  /// The coordinator knows the shards of its jobs; their handles reach them on other hosts too.
   void find() {
     self_->request(cluster_, patience, shards_query{})
         .then(
@@ -53,7 +53,7 @@ private:
             [this](const caf::error&) { again(); }); // no job runs yet
   }
 
-  /// All of the parameters anew, from every shard at once.
+  /// Reads all parameters again, from every shard at once.
   void pull() {
     now_.assign(job_.shards.back().end, 0);
     missing_ = job_.shards.size();
@@ -105,7 +105,7 @@ private:
 
   watcher_actor::stateful_pointer<watcher_state> self_;
   cluster_actor cluster_;
-  int times_; ///< left; below 0: as often as it can
+  int times_; ///< remaining reads; below 0: no limit
   shards_view job_;
   std::vector<double> now_, before_;
   std::map<std::uint32_t, std::uint64_t> versions_; ///< of each shard

@@ -18,7 +18,7 @@ function roundUp(value) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find(step => step * unit >= value * 0.9999) * unit;
 }
 
-/** Where an axis of time ends and into how many parts it is cut, so that each is a whole number of something. */
+/** The end of a time axis and the number of its parts, so that each part is a whole number of a unit. */
 function timeAxis(seconds) {
   const day = 86400, unit = seconds <= 60 ? 1 : seconds <= 3600 ? 60 : seconds <= day ? 3600 : day;
   const ends = unit === 1 ? null : {60: [1, 1.5, 2, 3, 4, 5, 8, 10, 15, 20, 30, 40, 60], 3600: [1, 1.5, 2, 3, 4, 6, 8, 12, 18, 24]}[unit];
@@ -43,14 +43,14 @@ function lossText(value) {
 }
 const shareText = value => value === null || value === undefined ? "–" : value.toFixed(4);
 
-/** "16:05" or "1:02:03": figures that do not move. */
+/** "16:05" or "1:02:03": digits of constant width. */
 function clockText(seconds) {
   const two = number => String(number).padStart(2, "0"), whole = Math.floor(seconds);
   const minutes = Math.floor(whole / 60) % 60;
   return whole < 3600 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(whole / 3600)}:${two(minutes)}:${two(whole % 60)}`;
 }
 
-/** At most `most` points, or a few more: neighbours become their mean and range. All are of equally many rounds but the last. */
+/** At most `most` points, or a few more: neighbours become their mean and range. All except the last stand for equally many rounds. */
 function smoothed(points, most) {
   const group = Math.ceil(points.length / most), out = [];
   for (let i = 0; i < points.length; i += group) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The actors in tiers, and who waits for whom. Everybody keeps a place; what moves is how much. Of many, those of a node are one box.
+// The actors in tiers, and who waits for whom. Each keeps its place; only the amounts change. Many actors of a node share a box.
 const TIERS = [["coordinator", "evaluator"], ["shard"], ["aggregator"], ["worker"]];
-/** What has lasted this long is shown as it is; what changes faster, as shares of the last seconds. */
+/** A state that has lasted this long is shown as it is; one that changes faster, as shares of the last seconds. */
 const LONG_S = 1.5;
 const MOODS = {works: ["works", "work"], waits: ["waits", "wait"], idle: ["is idle", "are idle"], slow: ["is slow", "are slow"], stuck: ["does not answer", "do not answer"]};
 
 const percent = share => `${Math.round(100 * share)} %`;
 const many = actor => Object.keys(actor.of).length > 0;
 const sizeOf = actor => many(actor) ? Object.values(actor.of).reduce((a, b) => a + b) : 1;
-/** "3 work, 1 is slow": those in trouble first. */
+/** "3 work, 1 is slow": troubled ones first. */
 const moodsText = of => Object.keys(MOODS).toReversed().filter(mood => of[mood]).map(mood => `${of[mood]} ${MOODS[mood][of[mood] === 1 ? 0 : 1]}`).join(", ");
 
 function describe(actor) {
@@ -17,13 +17,13 @@ function describe(actor) {
   if (actor.since_s >= LONG_S) return `${actor.state}, ${timeText(Math.floor(actor.since_s))}`;
   return ["coordinator", "evaluator"].includes(actor.role) ? actor.state : `busy ${percent(actor.shares.works ?? 0)}`;
 }
-/** Many of a role as how many there are. */
+/** A group of a role, with its size. */
 function namesText(ids) {
   const of = {};
   for (const id of ids) (of[id.replace(/ \d+$/, "")] ??= []).push(id);
   return Object.entries(of).map(([role, some]) => some.length > 4 ? counted(some.length, role) : some.join(", ")).join(", ");
 }
-/** What a box is called: of several, how many. */
+/** The label of a box; of a group with its size. */
 const title = actor => many(actor) ? `${sizeOf(actor)} ${actor.role}s` : actor.id;
 
 class Graph {
@@ -57,7 +57,7 @@ class Graph {
     this.svg.setAttribute("aria-label", `${counted(this.actors.reduce((sum, actor) => sum + sizeOf(actor), 0), "actor")}: ${moodsText(count)}`);
   }
 
-  /** Elements by key: made, changed, taken away. */
+  /** Elements by key: created, changed, removed. */
   keep(known, items, keyOf, make, change) {
     const here = new Set(items.map(keyOf));
     for (const [key, element] of known) if (!here.has(key)) {
@@ -71,7 +71,7 @@ class Graph {
     }
   }
 
-  /** Where everybody stands: tiers from the top, each centred, in rows as wide as there is room. */
+  /** The places of all boxes: tiers from the top, each centred, in rows as wide as there is room. */
   arrange() {
     const room = Math.max(this.place.clientWidth, 240), places = new Map();
     const tiers = TIERS.map(roles => this.actors.filter(actor => roles.includes(actor.role)));
@@ -126,7 +126,7 @@ class Graph {
     say(name, short(title(actor), (at.width - (at.tight ? 20 : 26)) / (at.tight ? 6.1 : 6.6)));
     set(what, {x: 10, y: 34});
     say(what, short(at.tight && !many(actor) ? words : `${where} · ${words}`, (at.width - 16) / 5.7));
-    // One bar: those in trouble, and what the others have worked.
+    // One bar: the troubled ones, and the work of the others.
     const room = at.width - 20, of = many(actor) ? actor.of : {[actor.mood]: 1}, part = mood => (of[mood] ?? 0) / size;
     const slow = many(actor) ? part("slow") : part("slow") * (actor.shares.works ?? 0), stuck = part("stuck");
     const parts = [part("slow") > 0 && !many(actor) ? 0 : Math.min(actor.shares.works ?? 0, 1 - slow - stuck), slow, stuck];
@@ -138,7 +138,7 @@ class Graph {
     }
   }
 
-  /** From whoever waits to whoever is waited for; two that wait for each other have two lines. */
+  /** From the actor that waits to the one that is waited for; two that wait for each other have two lines. */
   paintEdge(path, wait, places) {
     const from = places.get(wait.from), to = places.get(wait.to);
     const middle = box => box.left + box.width / 2;
@@ -151,7 +151,7 @@ class Graph {
       const up = from.tier > to.tier, side = up ? 7 : -7, low = up ? from : to, aside = low.row > 0;
       let x1 = middle(from) + side, y1 = up ? from.top : from.top + from.height, x2 = middle(to) + side + lean, y2 = up ? to.top + to.height + 1 : to.top - 1;
       let before = `M${x1.toFixed(1)} ${y1}`, after = "";
-      // From beyond the first row the way leads along the gap beside the boxes, so that nothing runs behind them.
+      // From beyond the first row the line runs along the gap beside the boxes, so that none runs behind them.
       if (aside && up) {
         [x1, y1] = [low.left - 3, low.tierTop - 10];
         before = `M${low.left.toFixed(1)} ${low.top + low.height * 0.35}H${x1.toFixed(1)}V${y1}`;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From what the run says once a second to the page. Whatever comes is text, never markup.
+// Shows the data that the run sends once a second. All of it is inserted as text, never as markup.
 const byId = id => document.getElementById(id);
-/** Writes a text where it differs: what stays is left alone. */
+/** Writes a text only where it has changed. */
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -19,7 +19,7 @@ function bytesText(bytes) {
   return `${unit === 0 ? Math.round(bytes) : bytes.toFixed(1)} ${["B", "kB", "MB", "GB", "TB"][unit]}`;
 }
 
-/** As many children as items, each filled in; those that stay are changed, not replaced. */
+/** Gives `parent` one child per item. Existing children are filled again, not replaced. */
 function rows(parent, items, create, fill) {
   while (parent.children.length > items.length) parent.lastElementChild.remove();
   while (parent.children.length < items.length) parent.append(create());
@@ -31,7 +31,7 @@ const STATES = {
   done: ["done", "done"], failed: ["stuck", "failed"], interrupted: ["slow", "interrupted"], lost: ["stuck", "no connection"],
 };
 const ENDS = ["done", "failed", "interrupted"];
-/** Without news for so long the page says that it is old. */
+/** After this long without data the page says that it is outdated. */
 const SILENCE_MS = 5000;
 
 class Page {
@@ -108,9 +108,9 @@ class Page {
   }
 
   showCurves(curves, job, until) {
-    const of = key => curves.evaluations.map(evaluation => [evaluation.seconds, evaluation[key]]), rounds = smoothed(curves.losses, 80);
-    this.loss.show({until, test: of("test_loss"), train: of("train_loss"), round: rounds, ranges: rounds.map(([x, , low, high]) => [x, low, high])});
-    this.accuracy.show({until, test: of("test_accuracy"), goal: job.target_accuracy});
+    const values = key => curves.evaluations.map(evaluation => [evaluation.seconds, evaluation[key]]), rounds = smoothed(curves.losses, 80);
+    this.loss.show({until, test: values("test_loss"), train: values("train_loss"), round: rounds, ranges: rounds.map(([x, , low, high]) => [x, low, high])});
+    this.accuracy.show({until, test: values("test_accuracy"), goal: job.target_accuracy});
   }
 
   showActors(cluster) {

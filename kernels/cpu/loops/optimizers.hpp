@@ -6,7 +6,7 @@
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
 /// Runs step(begin, count, gradient, out) over blocks that stay in the first-level cache. `gradient` holds the weighted sum;
-/// `out` is where the new parameters go: p_out itself, or a block that is streamed there when nobody will read it soon.
+/// `out` is where the new parameters go: p_out itself, or a block that is streamed there when it will not be read soon.
 template <class F>
 inline void for_blocks(std::span<const term> terms, const float* p, float* p_out, std::int64_t n, F step) {
   alignas(64) float gradient[block_size];

@@ -78,8 +78,8 @@ class emulated_library final : public matrix_library {
 public:
   emulated_library(cudaStream_t stream, bool tf32) : stream_(stream), tf32_(tf32) {}
 
-  bool multiply(const product& what) override {
-    emulated_cuda::enqueue(stream_, [what, tf32 = tf32_] { multiply_now(what, tf32); });
+  bool multiply(const product& args) override {
+    emulated_cuda::enqueue(stream_, [args, tf32 = tf32_] { multiply_now(args, tf32); });
     return false; // bias and activation are left to our own kernels, so that they are tested
   }
 

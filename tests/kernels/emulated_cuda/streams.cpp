@@ -75,16 +75,16 @@ struct CUstream_st {
     runner.join();
   }
 
-  cudaError_t push(entry what) {
+  cudaError_t push(entry added) {
     if (capture) {
-      capture->entries.push_back(std::move(what));
+      capture->entries.push_back(std::move(added));
       if (this != capture->first)
         capture->unjoined[this] = true;
       return cudaSuccess;
     }
     {
       std::lock_guard lock{mutex};
-      entries.push_back(std::move(what));
+      entries.push_back(std::move(added));
       ++pending;
     }
     changed.notify_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dealing: every sample to one worker, skewed as asked, and the rows of each step from the worker's own.
-#include "tensor/data/dealing.hpp"
+// Every sample goes to one worker, skewed as asked; the rows of each step come from its own list.
+#include "tensor/data/sample_assignment.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 using indices = std::vector<std::uint32_t>;
 using testing::counting_set;
 
-dealing own(int worker, int workers, double sorted_fraction = 0) {
+sample_assignment own(int worker, int workers, double sorted_fraction = 0) {
   return {.by_worker = true, .worker = worker, .workers = workers, .sorted_fraction = sorted_fraction};
 }
 
@@ -25,8 +25,8 @@ indices sorted(indices values) {
   return values;
 }
 
-// Worked out apart from this code; another deal would be another run of every such job.
-TEST(Dealing, IsTheSameOnEveryMachine) {
+// Worked out apart from this code; another assignment would be another run of every such job.
+TEST(SampleAssignment, IsTheSameOnEveryMachine) {
   const counting_set ten{10};
   // The deck is 6 2 9 4 7 5 0 8 1 3.
   EXPECT_EQ(own_samples(own(0, 3), 1, ten), (indices{6, 2, 9, 4}));
@@ -43,7 +43,7 @@ TEST(Dealing, IsTheSameOnEveryMachine) {
 }
 
 // Labels 0 0 1 1 2 2 3 4 5 6 of samples 0 7 1 8 2 9 3 4 5 6, cut in 4, 3 and 3, whatever the seed.
-TEST(Dealing, WhollySortedIsContiguousInTheLabels) {
+TEST(SampleAssignment, WhollySortedIsContiguousInTheLabels) {
   for (std::uint64_t seed : {1, 2, 3}) {
     EXPECT_EQ(sorted(own_samples(own(0, 3, 1), seed, counting_set{10})), (indices{0, 1, 7, 8}));
     EXPECT_EQ(sorted(own_samples(own(1, 3, 1), seed, counting_set{10})), (indices{2, 3, 9}));
@@ -51,26 +51,26 @@ TEST(Dealing, WhollySortedIsContiguousInTheLabels) {
   }
 }
 
-TEST(Dealing, EverySampleIsDealtOnceAndSharesDifferByOneAtMost) {
+TEST(SampleAssignment, EverySampleIsAssignedOnceAndSharesDifferByOneAtMost) {
   for (std::int64_t size : {0, 1, 7, 8, 100, 1003})
     for (int workers : {1, 2, 3, 8, 9})
       for (double fraction : {0.0, 0.01, 0.3, 0.5, 0.99, 1.0}) {
         SCOPED_TRACE(::testing::Message() << size << " samples, " << workers << " workers, sorted " << fraction);
         const counting_set data{size};
-        indices dealt;
+        indices assigned;
         for (int worker = 0; worker < workers; ++worker) {
           const auto samples = own_samples(own(worker, workers, fraction), 3, data);
           EXPECT_EQ(std::ssize(samples), own_size(own(worker, workers, fraction), size));
           EXPECT_EQ(std::ssize(samples), size / workers + (worker < size % workers ? 1 : 0));
-          dealt.insert(dealt.end(), samples.begin(), samples.end());
+          assigned.insert(assigned.end(), samples.begin(), samples.end());
         }
         indices all(static_cast<std::size_t>(size));
         std::iota(all.begin(), all.end(), 0U);
-        EXPECT_EQ(sorted(dealt), all);
+        EXPECT_EQ(sorted(assigned), all);
       }
 }
 
-TEST(Dealing, DependsOnTheSeed) {
+TEST(SampleAssignment, DependsOnTheSeed) {
   const counting_set data{1000};
   EXPECT_NE(sorted(own_samples(own(0, 4), 1, data)), sorted(own_samples(own(0, 4), 2, data)));
   EXPECT_NE(sorted(own_samples(own(0, 4, 0.5), 1, data)), sorted(own_samples(own(0, 4, 0.5), 2, data)));
@@ -78,7 +78,7 @@ TEST(Dealing, DependsOnTheSeed) {
 
 // Ten classes of 1,000, ten workers: of 1,000 samples a worker has about 500 from the sorted half, of one class or two beside
 // each other, and 50 of every class from the rest.
-TEST(Dealing, TheSortedPartIsSkewedAndTheRestIsNot) {
+TEST(SampleAssignment, TheSortedPartIsSkewedAndTheRestIsNot) {
   const counting_set data{10000, 10};
   for (int worker = 0; worker < 10; ++worker) {
     std::map<int, int> count;
@@ -92,7 +92,7 @@ TEST(Dealing, TheSortedPartIsSkewedAndTheRestIsNot) {
   }
 }
 
-TEST(Dealing, WithoutASortedPartEveryWorkerHasEveryLabel) {
+TEST(SampleAssignment, WithoutASortedPartEveryWorkerHasEveryLabel) {
   const counting_set data{10000, 10};
   for (int worker = 0; worker < 10; ++worker) {
     std::map<int, int> count;
@@ -103,7 +103,7 @@ TEST(Dealing, WithoutASortedPartEveryWorkerHasEveryLabel) {
   }
 }
 
-TEST(Dealing, AnEpochShufflesTheSameOwnSamplesAnew) {
+TEST(SampleAssignment, AnEpochShufflesTheSameOwnSamplesAgain) {
   indices list(100);
   std::iota(list.begin(), list.end(), 0U);
   const auto order = own_order(list, 2, 1, 0);
@@ -114,13 +114,13 @@ TEST(Dealing, AnEpochShufflesTheSameOwnSamplesAnew) {
   EXPECT_NE(order, own_order(list, 2, 2, 0)) << "the seed";
 }
 
-TEST(Dealing, TheJobFilesWordsArriveInTheDealing) {
-  EXPECT_FALSE(dealing_for({}, 2, 5).by_worker);
-  const auto dealt = dealing_for({.partition = "by-worker", .sorted_fraction = 0.25}, 2, 5);
-  EXPECT_TRUE(dealt.by_worker);
-  EXPECT_EQ(dealt.worker, 2);
-  EXPECT_EQ(dealt.workers, 5);
-  EXPECT_EQ(dealt.sorted_fraction, 0.25);
+TEST(SampleAssignment, TheJobFilesWordsArriveInTheAssignment) {
+  EXPECT_FALSE(assignment_for({}, 2, 5).by_worker);
+  const auto assigned = assignment_for({.partition = "by-worker", .sorted_fraction = 0.25}, 2, 5);
+  EXPECT_TRUE(assigned.by_worker);
+  EXPECT_EQ(assigned.worker, 2);
+  EXPECT_EQ(assigned.workers, 5);
+  EXPECT_EQ(assigned.sorted_fraction, 0.25);
 }
 
 TEST(StepRows, ShuffledAreTheCutsOfTheGlobalBatch) {

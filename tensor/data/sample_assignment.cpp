@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dealing the training set once, and the rows of each step.
-#include "tensor/data/dealing.hpp"
+// Assigning the training set once, and the rows of each step.
+#include "tensor/data/sample_assignment.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,35 +14,35 @@ namespace troupe {
 
 namespace {
 
-/// The worker's share of `size` things that lie in a row.
-slice share_of(const dealing& how, std::int64_t size) {
+/// The worker's share of `size` consecutive items.
+slice share_of(const sample_assignment& how, std::int64_t size) {
   return cut({0, 0, size}, how.workers, how.worker);
 }
 
 } // namespace
 
-dealing dealing_for(const data_spec& spec, int worker, int workers) {
+sample_assignment assignment_for(const data_spec& spec, int worker, int workers) {
   return {spec.partition == "by-worker", worker, workers, spec.sorted_fraction};
 }
 
-std::int64_t own_size(const dealing& how, std::int64_t data_size) {
+std::int64_t own_size(const sample_assignment& how, std::int64_t data_size) {
   return share_of(how, data_size).size();
 }
 
-std::int64_t first_own(const dealing& how, std::int64_t data_size) {
+std::int64_t first_own(const sample_assignment& how, std::int64_t data_size) {
   return how.by_worker ? share_of(how, data_size).begin : 0;
 }
 
-std::vector<std::uint32_t> own_samples(const dealing& how, std::uint64_t seed, const data_set& data) {
+std::vector<std::uint32_t> own_samples(const sample_assignment& how, std::uint64_t seed, const data_set& data) {
   TROUPE_ASSERT(how.by_worker && how.sorted_fraction >= 0 && how.sorted_fraction <= 1);
   std::vector<std::uint32_t> order(static_cast<std::size_t>(data.size()));
   std::iota(order.begin(), order.end(), 0U);
-  random_stream{{.seed = seed, .stream = stream_dealing}}.shuffle(order);
+  random_stream{{.seed = seed, .stream = stream_assignment}}.shuffle(order);
   const auto sorted = std::llround(how.sorted_fraction * static_cast<double>(data.size()));
   std::stable_sort(order.begin(), order.begin() + sorted,
                    [&](std::uint32_t a, std::uint32_t b) { return data.label(a) < data.label(b); });
 
-  // Of the others those before this worker have taken what is theirs of all, less what is theirs of the sorted.
+  // Of the unsorted rest, each earlier worker has taken its share of all samples less its share of the sorted ones.
   const auto first = share_of(how, sorted), all = share_of(how, data.size());
   std::vector<std::uint32_t> own{order.begin() + first.begin, order.begin() + first.end};
   own.insert(own.end(), order.begin() + sorted + all.begin - first.begin, order.begin() + sorted + all.end - first.end);
@@ -54,7 +54,7 @@ std::vector<std::uint32_t> own_order(std::vector<std::uint32_t> own, int worker,
   return own;
 }
 
-slice step_rows(const dealing& how, const step_part& part, std::int64_t data_size) {
+slice step_rows(const sample_assignment& how, const step_part& part, std::int64_t data_size) {
   const auto whole = global_batch(part.position, part.batch * part.cuts, data_size);
   const auto shared = cut(whole, part.cuts, part.index);
   if (!how.by_worker)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fading means over looks at a cluster.
-#include "apps/web/habits.hpp"
+#include "apps/web/activity.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,17 +9,18 @@
 #include <set>
 
 #include "apps/console/stragglers.hpp"
+#include "apps/median.hpp"
 
 namespace troupe::apps::web {
 
 namespace {
 
 constexpr double fading = 0.9;
-/// What has lasted this long is shown as it is; what changes faster, by its share of the last seconds.
+/// A state that has lasted this long is shown as it is; one that changes faster, by its share of the last seconds.
 constexpr double long_s = 1.5;
 constexpr std::array kinds{"works", "waits", "idle", "stuck"};
 
-/// In one word, as people tell them apart; whoever names nobody that it waits for and has nothing to do is idle.
+/// One word for an actor's state. An actor that waits for no other and has nothing to do is idle.
 std::string kind_of(const actors::actor_report& actor) {
   if (actor.stuck || actor.ended)
     return "stuck";
@@ -35,21 +36,21 @@ std::string kind_of(const actors::actor_report& actor) {
 
 } // namespace
 
-void habits::faded::see(double value) {
+void recent_activity::faded::see(double value) {
   sum = sum * fading + value;
   weight = weight * fading + 1;
 }
 
-void habits::see(const console::snapshot& at, double at_s) {
-  const auto all = at.actors();
+void recent_activity::see(const console::snapshot& seen, double at_s) {
+  const auto all = seen.actors();
   std::set<std::string> here;
   for (const auto& actor : all) {
-    const auto id = console::name_of(actor, at);
+    const auto id = console::name_of(actor, seen);
     here.insert(id);
     auto& known = actors_[id];
     for (const auto* kind : kinds)
       known.kinds[kind].see(kind_of(actor) == kind ? 1 : 0);
-    for (const auto& each : actor.waits_for) // as if it had been looked at before, and not been waited for
+    for (const auto& each : actor.waits_for) // as if all earlier looks had seen no such wait
       known.waits.try_emplace(each, faded{0, (known.kinds["works"].weight - 1) / fading});
     const std::set<std::string> whom(actor.waits_for.begin(), actor.waits_for.end());
     for (auto& [each, share] : known.waits)
@@ -60,12 +61,12 @@ void habits::see(const console::snapshot& at, double at_s) {
         known.compute_ms.see(value);
   }
   std::erase_if(actors_, [&](const auto& each) { return !here.contains(each.first); });
-  const auto judged = console::stragglers(at);
+  const auto judged = console::stragglers(seen);
   for (const auto& worker : judged.json.at("workers").as_array())
     actors_[std::string{worker.at("id").as_string()}].slow.see(worker.at("verdict").as_string().empty() ? 0 : 1);
 
   std::set<std::pair<std::string, std::string>> open;
-  for (const auto& node : at.reports.nodes)
+  for (const auto& node : seen.reports.nodes)
     for (const auto& link : node.links) {
       const auto& key = *open.emplace(node.node, link.peer).first;
       auto [lane, fresh] = lanes_.try_emplace(key);
@@ -77,13 +78,13 @@ void habits::see(const console::snapshot& at, double at_s) {
   seen_s_ = at_s;
 }
 
-bool habits::slow(const std::string& id) const {
+bool recent_activity::slow(const std::string& id) const {
   const auto known = actors_.find(id);
   return known != actors_.end() && known->second.slow.mean() > 0.5;
 }
 
-/// In one word: by its habits where it changes many times a second.
-std::string habits::mood_of(const actors::actor_report& actor, const std::string& id) const {
+/// One word for an actor: by its shares where its state changes many times a second.
+std::string recent_activity::mood_of(const actors::actor_report& actor, const std::string& id) const {
   const auto now = kind_of(actor);
   if (now == "stuck" || slow(id))
     return now == "stuck" ? now : "slow";
@@ -94,10 +95,10 @@ std::string habits::mood_of(const actors::actor_report& actor, const std::string
   return *std::ranges::max_element(kinds.begin(), kinds.end() - 1, {}, share); // it is not stuck
 }
 
-picture habits::actors(const console::snapshot& at) const {
+picture recent_activity::actors(const console::snapshot& seen) const {
   picture out;
-  for (const auto& actor : at.actors()) {
-    const auto id = console::name_of(actor, at);
+  for (const auto& actor : seen.actors()) {
+    const auto id = console::name_of(actor, seen);
     box one{.id = id,
             .role = actor.role,
             .node = actor.node,
@@ -117,13 +118,13 @@ picture habits::actors(const console::snapshot& at) const {
   return out;
 }
 
-boost::json::object habits::stragglers(const console::snapshot& at) const {
-  auto out = console::stragglers(at).json;
+boost::json::object recent_activity::stragglers(const console::snapshot& seen) const {
+  auto out = console::stragglers(seen).json;
   auto workers = std::move(out.at("workers").as_array()); // a reference into an object does not outlive a new key
   std::set<std::string> stuck;
-  for (const auto& actor : at.actors())
+  for (const auto& actor : seen.actors())
     if (actor.stuck)
-      stuck.insert(console::name_of(actor, at));
+      stuck.insert(console::name_of(actor, seen));
   std::vector<double> times;
   std::map<std::string, std::vector<double>> by_node;
   boost::json::array in_trouble;
@@ -142,7 +143,7 @@ boost::json::object habits::stragglers(const console::snapshot& at) const {
     else
       by_node[std::string{worker.at("node").as_string()}].push_back(ms);
   }
-  out["median_ms"] = brief(console::median_of(std::move(times)));
+  out["median_ms"] = brief(median(std::move(times)));
   if (workers.size() <= most_alone) {
     out["workers"] = std::move(workers);
     return out;
@@ -154,7 +155,7 @@ boost::json::object habits::stragglers(const console::snapshot& at) const {
     if (nodes.size() < most_alone)
       nodes.push_back({{"id", node},
                        {"count", ms.size()},
-                       {"compute_ms", brief(console::median_of(ms))},
+                       {"compute_ms", brief(median(ms))},
                        {"low_ms", brief(std::ranges::min(ms))},
                        {"high_ms", brief(std::ranges::max(ms))}});
   out["left_out"] = by_node.size() - nodes.size();
@@ -162,7 +163,7 @@ boost::json::object habits::stragglers(const console::snapshot& at) const {
   return out;
 }
 
-std::pair<habits::lane_list, habits::lane_list> habits::chosen_lanes(std::size_t most) const {
+std::pair<recent_activity::lane_list, recent_activity::lane_list> recent_activity::chosen_lanes(std::size_t most) const {
   constexpr std::size_t few = 12;
   lane_list shown, others;
   for (const auto& lane : lanes_)
@@ -175,7 +176,7 @@ std::pair<habits::lane_list, habits::lane_list> habits::chosen_lanes(std::size_t
   return {std::move(shown), std::move(others)};
 }
 
-boost::json::array habits::lanes(std::size_t most) const {
+boost::json::array recent_activity::lanes(std::size_t most) const {
   boost::json::array out;
   for (const auto* lane : chosen_lanes(most).first)
     out.push_back({{"from", lane->first.first},
@@ -186,7 +187,7 @@ boost::json::array habits::lanes(std::size_t most) const {
   return out;
 }
 
-boost::json::object habits::other_lanes(std::size_t most) const {
+boost::json::object recent_activity::other_lanes(std::size_t most) const {
   const auto others = chosen_lanes(most).second;
   double per_second = 0;
   std::uint64_t sent = 0, queued = 0;
