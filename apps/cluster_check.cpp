@@ -76,7 +76,7 @@ private:
   void check_gang() {
     std::vector<actors::member_view> seats;
     for (auto& node : node_descriptions(needs_.file))
-      seats.push_back({.what = std::move(node), .here = true});
+      seats.push_back({.node = std::move(node), .here = true});
     const auto fits = actors::choose_gang(needs_.job, seats);
     if (const auto* none = std::get_if<actors::no_gang>(&fits))
       wrong_.push_back(none->reason);

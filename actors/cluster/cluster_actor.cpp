@@ -113,9 +113,9 @@ void cluster_state::hear(const job_news& msg) {
                             job->begun = begins;
                         },
                         [&](const auto& point) { history_.add(msg.number, point); }},
-             msg.what);
+             msg.news);
   if (job != nullptr && job->what.detached)
-    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.what);
+    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.news);
 }
 
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
@@ -226,10 +226,10 @@ void cluster_state::let_go(seat& at) {
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
-  if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
+  if (const auto missing = missing_names(what.job, setup_.own.added); !missing.empty())
     return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
                                fmt::join(missing, ", no ")));
-  const auto fits = choose_gang(what.what, members());
+  const auto fits = choose_gang(what.job, members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
@@ -238,8 +238,8 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
       entry{.number = number, .what = what, .client = what.detached ? client_actor{} : client, .since = self_->clock().now()});
   if (!what.detached)
     self_->monitor(client);
-  history_.open(number, what.what.name, what.what.protocol.name);
-  say(number, fmt::format("is submitted, as {}", what.what.name));
+  history_.open(number, what.job.name, what.job.protocol.name);
+  say(number, fmt::format("is submitted, as {}", what.job.name));
   start_what_fits();
   return number;
 }
@@ -286,7 +286,7 @@ caf::result<recording> cluster_state::record(const record_order& msg) {
             of->recorded = recorded;
             if (msg.on)
               of->record_to = msg.file;
-            promise.deliver(recording{of->what.what, of->record_to});
+            promise.deliver(recording{of->what.job, of->record_to});
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
@@ -313,13 +313,13 @@ void cluster_state::start_what_fits() {
       if (job.ended || job.coordinator)
         continue;
       const auto seats = members();
-      auto fits = choose_gang(job.what.what, seats, kept);
+      auto fits = choose_gang(job.what.job, seats, kept);
       if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
         start(job, std::move(*gang));
         started = true;
         continue;
       }
-      for (const auto node : nodes_to_keep(job.what.what, seats, kept))
+      for (const auto node : nodes_to_keep(job.what.job, seats, kept))
         kept.try_emplace(node, number);
       reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
     }
@@ -344,11 +344,11 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
   std::vector<std::string> names;
   const auto seats = members();
   for (auto number : job.gang) {
-    nodes.push_back(member_of(job.what.what, seats[number]));
+    nodes.push_back(member_of(job.what.job, seats[number]));
     names.push_back(nodes.back().name);
   }
   nodes.front().actor = job.own;
-  for (const auto& worker : place_roles(job.what.what, nodes).workers)
+  for (const auto& worker : place_roles(job.what.job, nodes).workers)
     seats_[job.gang[worker.node]].job = job.number;
   for (std::size_t i = 1; i < job.gang.size(); ++i)
     seats_[job.gang[i]].job = job.number;
@@ -357,9 +357,9 @@ void cluster_state::start(entry& job, std::vector<std::uint32_t> gang) {
     self_->send(job.client, job_waits{});
   auto observer =
       std::make_shared<job_forwarder>(job.number, job.what.detached ? client_actor{} : job.client, names, job.meter,
-                                      job_metrics{setup_.own.metrics, job.number, job.what.what.name}, cluster_control{self_});
+                                      job_metrics{setup_.own.metrics, job.number, job.what.job.name}, cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(
-      coordinator_setup{job.what.what, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
+      coordinator_setup{job.what.job, random_job_key(), std::move(nodes), observer, job.what.trace, setup_.own.added.protocols});
 }
 
 void cluster_state::finished(const job_finished& msg) {

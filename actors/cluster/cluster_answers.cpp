@@ -9,7 +9,7 @@
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -28,7 +28,7 @@ cluster_view cluster_state::view() const {
     for (const auto& [number, job] : jobs_) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
         continue;
-      job_view shown{number, job.what.what.name, job.what.what.protocol.name, state_of(job),
+      job_view shown{number, job.what.job.name, job.what.job.protocol.name, state_of(job),
                      std::chrono::duration<double>(self_->clock().now() - job.since).count()};
       for (auto node : job.gang)
         shown.nodes.push_back(seats_[node].what.name);
@@ -91,13 +91,13 @@ caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
     return failure(number == 0 ? "no job runs here" : fmt::format("job {} does not run here", number));
   const auto& job = found->second;
   auto promise = self_->make_response_promise<shards_view>();
-  const gathering<shards_view> all([promise](shards_view whole) mutable {
+  const join_counter<shards_view> all([promise](shards_view whole) mutable {
     std::ranges::sort(whole.shards, {}, &shard_place::index);
     if (promise.pending())
       promise.deliver(std::move(whole));
   });
   all->job = job.number;
-  all->name = job.what.what.name;
+  all->name = job.what.job.name;
   for (auto member : job.gang) {
     const auto actor = member == 0 ? job.own : seats_[member].actor;
     if (!actor) // it is gone, and so is a shard that it had: the job ends

@@ -90,7 +90,7 @@ void add_compute(key_list& keys) {
 
 void add_protocol(key_list& keys, const actors::extensions& added) {
   text names{with_added({}, protocols::catalog(added.protocols)), {}};
-  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  names.later.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "who waits for whom; `troupe protocols` lists them and their parameters");
   TROUPE_KEY("protocol", "fan_in", (whole{0, 1024}), job.protocol.fan_in,

@@ -66,10 +66,10 @@ std::string unknown_parameter(const std::vector<protocol>& catalog, const protoc
 
 std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter_info& parameter, const assignment& a) {
   const auto read = as_spec_value(a.what, parameter.default_value);
-  const std::string wrong = !read             ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
-                                                            kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
-                            : parameter.check ? parameter.check(*read)
-                                              : "";
+  const std::string wrong = !read                ? fmt::format("is {}; it takes {}, such as {}", type_name(a.what),
+                                                               kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
+                            : parameter.validate ? parameter.validate(*read)
+                                                 : "";
   if (wrong.empty())
     return read;
   draft.refused.insert(a.full_name());
@@ -113,7 +113,7 @@ text protocol_names(const std::vector<protocol>& catalog) {
   text names;
   for (const auto& entry : catalog)
     names.choices.push_back(entry.name);
-  names.later.assign(protocols::announced().begin(), protocols::announced().end());
+  names.later.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   return names;
 }
 

@@ -21,7 +21,7 @@ namespace troupe::config {
 inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
 /// A whole number, and a number, as parameters of protocols are declared.
-using whole = protocols::whole_range;
+using whole = protocols::integer_range;
 using real = protocols::real_range;
 /// A text: any, or one of `choices`; those in `later` are designed and not there yet.
 struct text {

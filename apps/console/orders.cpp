@@ -107,7 +107,7 @@ answer end_trace(session& with, std::uint64_t job) {
   const auto traces = fetch(with, job);
   if (!traces)
     return no_answer(traces.error());
-  if (const auto written = actors::write_trace(of->file, of->what, *traces); !written)
+  if (const auto written = actors::write_trace(of->file, of->job, *traces); !written)
     return wrong(written.error().what);
   std::size_t events = 0;
   for (const auto& node : *traces)

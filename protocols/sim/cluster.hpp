@@ -14,8 +14,8 @@
 #include "protocols/binding/replica_collection.hpp"
 #include "protocols/catalog.hpp"
 #include "protocols/coordinator.hpp"
-#include "protocols/dice.hpp"
 #include "protocols/holder.hpp"
+#include "protocols/random_stream.hpp"
 #include "protocols/sim/event_queue.hpp"
 #include "protocols/sim/network.hpp"
 #include "protocols/sim/simulate.hpp"
@@ -111,7 +111,7 @@ private:
   std::map<std::uint64_t, parcel> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
-  dice dice_;
+  random_stream dice_;
   double repeat_ = 0, loss_ = 0, reorder_ = 0; ///< probabilities
 
   event_queue<event> queue_;

@@ -41,18 +41,18 @@ void cluster::perform(const coordinator_effects& effects) {
   for (const coordinator_effect& effect : effects)
     std::visit(cases{
                    [&](const send_plan& e) {
-                     const auto shared = std::make_shared<const plan>(e.what);
+                     const auto shared = std::make_shared<const plan>(e.plan);
                      tell_holders(shared);
                      for (const auto& at : workers_)
                        send(the_coordinator, {role::worker, at->self.worker.value}, shared);
-                     if (protocol_.centreless)
+                     if (protocol_.decentralized)
                        evaluate_average(collection_.on(*shared));
                    },
-                   [&](const send_worker_down& e) { tell_holders(e.what); },
-                   [&](const send_holder_down& e) { tell_holders(e.what); },
-                   [&](const hold& e) { send(the_coordinator, the_lead, e.what); },
+                   [&](const send_worker_down& e) { tell_holders(e.notice); },
+                   [&](const send_holder_down& e) { tell_holders(e.notice); },
+                   [&](const hold& e) { send(the_coordinator, the_lead, e.order); },
                    [&](const evaluate& e) {
-                     if (protocol_.centreless)
+                     if (protocol_.decentralized)
                        collect_replicas(e.ver);
                      else
                        send(the_coordinator, the_lead, fetch_order{e.ver});

@@ -54,7 +54,7 @@ void cluster::send(endpoint from, endpoint to, message what, std::uint64_t bytes
     const worker_seat& at = seat({to.index});
     if (!at.alive)
       return;
-    out.life = at.self.life;
+    out.life = at.self.incarnation;
   }
   nanoseconds at = left.value_or(now_);
   const host_id here = host_of(from), there = host_of(to);
@@ -137,7 +137,7 @@ bool cluster::waits_at_worker(const parcel& what) {
         return park_at(*workers_.at(end.index));
   if (what.to.what == role::worker && workers_.at(what.to.index)->paused_until > now_)
     return park_at(*workers_.at(what.to.index));
-  if (protocol_.centreless && !clock_.running() && std::holds_alternative<computed>(what.what))
+  if (protocol_.decentralized && !clock_.running() && std::holds_alternative<computed>(what.what))
     return park_at(*workers_.at(what.to.index));
   return false;
 }
@@ -169,7 +169,7 @@ void cluster::hear(const parcel& what) {
   } else if (what.to.what == role::worker) {
     const worker_seat& at = *workers_.at(what.to.index);
     const bool stale = std::holds_alternative<computed>(what.what) && what.generation != at.computation;
-    if (!at.alive || at.self.life != what.life || stale)
+    if (!at.alive || at.self.incarnation != what.life || stale)
       return;
   } else if (what.to.what == role::holder && !holders_.at(what.to.index)->alive) {
     return;

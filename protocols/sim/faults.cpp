@@ -21,7 +21,7 @@ using role = endpoint::role;
 
 void cluster::plan_faults() {
   for (const fault_spec& fault : options_.inject.faults)
-    switch (fault.what) {
+    switch (fault.type) {
     case fault_spec::kind::crash:
       happens(duration_of_s(fault.at_s), [this, who = fault.worker] { kill(who); });
       if (fault.back_after_s)
@@ -58,7 +58,7 @@ void cluster::join(worker_id who, bool at_once) {
   if (who.value >= workers_.size() || seat(who).alive)
     return;
   worker_seat& at = seat(who);
-  at.sit_down({at.self.life.value + (at.bound ? 1 : 0)});
+  at.sit_down({at.self.incarnation.value + (at.bound ? 1 : 0)});
   last_progress_ = now_;
   if (at_once)
     return on_coordinator(joined{at.self});
@@ -99,8 +99,9 @@ void cluster::pause(worker_id who, nanoseconds duration) {
   if (at.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
     at.done_at += until - std::max(at.paused_until, now_);
     const endpoint self{role::worker, who.value};
-    queue_.push(at.done_at,
-                parcel{.from = self, .to = self, .what = at.outcome, .life = at.self.life, .generation = ++at.computation});
+    queue_.push(
+        at.done_at,
+        parcel{.from = self, .to = self, .what = at.outcome, .life = at.self.incarnation, .generation = ++at.computation});
   }
   at.paused_until = until;
   note(fmt::format("worker {} stands still for {} s", text_of(at.self), static_cast<double>(duration) * 1e-9));

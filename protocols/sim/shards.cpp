@@ -38,7 +38,7 @@ void cluster::holder_seat::hear_as_lead(const message& what) {
   if (const auto* timer = std::get_if<expired>(&what))
     return bound.on(expired{timer->timer, now()});
   if (const auto* come = std::get_if<arrival>(&what); come != nullptr && bound.decides()->held())
-    in.parked_at_lead_.insert(come->what.id);
+    in.parked_at_lead_.insert(come->push.id);
   hear(what);
 }
 
@@ -49,7 +49,7 @@ void cluster::holder_seat::go_on() {
   in.clock_.go_on(in.now_);
   in.timers_.resume(in.now_);
   for (const auto& each : in.workers_)
-    if (in.protocol_.centreless)
+    if (in.protocol_.decentralized)
       in.unpark(*each);
 }
 
@@ -58,7 +58,7 @@ void cluster::holder_seat::arm(const arm_timer& what) {
 }
 
 void cluster::holder_seat::tell_lead(const arrival& what) {
-  if (what.what.gradient != ticket{})
+  if (what.push.gradient != ticket{})
     broken("a ticket leaves its holder");
   in.send(self(), {role::lead, 0}, what);
 }
@@ -114,7 +114,7 @@ void cluster::holder_seat::send_parameters(const std::vector<worker_id>& to, con
 void cluster::holder_seat::tells_itself(const arrival& what) {
   in.tell_listeners(self(), lead_here(), what);
   if (bound.decides()->held())
-    in.parked_at_lead_.insert(what.what.id);
+    in.parked_at_lead_.insert(what.push.id);
 }
 
 template <class Order>
@@ -150,7 +150,7 @@ void cluster::holder_seat::tell_coordinator(const report& what) {
     return;
   using kind = report::kind;
   result& totals = in.result_;
-  switch (what.what) {
+  switch (what.event) {
   case kind::round_closed:
     totals.gradients += what.contributions;
     if (what.contributions > 0)

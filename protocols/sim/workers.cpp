@@ -41,10 +41,10 @@ batch batch_of(const compute& what, const plan& with) {
 } // namespace
 
 void cluster::worker_seat::sit_down(incarnation life) {
-  self.life = life;
+  self.incarnation = life;
   alive = true;
   bound = std::make_unique<worker_binding<worker_seat>>(
-      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.centreless);
+      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   incomplete.clear();
   anchor = nullptr;
@@ -126,7 +126,7 @@ void cluster::worker_seat::begin(const compute& what, const plan& with, const lo
   for (listener* each : in.listeners_)
     each->computing(in.now_, done_at, self, of);
   const endpoint here{role::worker, self.worker.value};
-  in.queue_.push(done_at, parcel{.from = here, .to = here, .what = done, .life = self.life, .generation = ++computation});
+  in.queue_.push(done_at, parcel{.from = here, .to = here, .what = done, .life = self.incarnation, .generation = ++computation});
 }
 
 void cluster::worker_seat::end_step(computed& done) {
@@ -137,8 +137,9 @@ void cluster::worker_seat::end_step(computed& done) {
 void cluster::worker_seat::outcome_is(computed& done, const sim::gradient& found) const {
   const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
-  done.finite =
-      found.finite && !(chance > 0 && dice::keyed(in.options_.seed, self.worker.value, self.life.value, done.step).hit(chance));
+  done.finite = found.finite
+                && !(chance > 0
+                     && random_stream::keyed(in.options_.seed, self.worker.value, self.incarnation.value, done.step).hit(chance));
 }
 
 void cluster::worker_seat::send(const push& what, const operands<tensor>& sum, bool keep) {
@@ -170,7 +171,7 @@ bool cluster::worker_seat::reaches(worker_id who) const {
 
 void cluster::worker_seat::send(const send_peer& what) {
   const endpoint here{role::worker, self.worker.value};
-  peer_parcel out{what.what, {}};
+  peer_parcel out{what.message, {}};
   if (out.what.weight > 0)
     out.data = maths->sum(operands<tensor>{{.from = operand::source::own}});
   const std::uint64_t bytes = out.what.weight > 0 ? in.options_.model_bytes : 0;

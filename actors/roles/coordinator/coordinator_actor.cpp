@@ -183,7 +183,7 @@ void coordinator_state::started() {
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, data_size_, setup_.added);
-  options.centreless = centreless_ = entry && entry->centreless;
+  options.decentralized = centreless_ = entry && entry->decentralized;
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started(data_size_);
@@ -200,14 +200,14 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    [this](const protocols::send_plan& e) {
                      if (says_all_)
                        setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
-                                                             e.what.epoch.value, e.what.workers.size(), e.what.protocol.name,
-                                                             e.what.period, e.what.lr_scale));
-                     result_.period = e.what.period;
-                     tell(e.what);
+                                                             e.plan.epoch.value, e.plan.workers.size(), e.plan.protocol.name,
+                                                             e.plan.period, e.plan.lr_scale));
+                     result_.period = e.plan.period;
+                     tell(e.plan);
                    },
-                   [this](const protocols::send_worker_down& e) { tell(e.what); },
-                   [this](const protocols::send_holder_down& e) { tell(e.what); },
-                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
+                   [this](const protocols::send_worker_down& e) { tell(e.notice); },
+                   [this](const protocols::send_holder_down& e) { tell(e.notice); },
+                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.order); },
                    [this](const protocols::evaluate& e) {
                      if (centreless_)
                        tell(protocols::fetch_order{e.ver});
@@ -239,11 +239,11 @@ void coordinator_state::on_report(const protocols::report& msg) {
   if (finishing_ || !machine_)
     return;
   if (interrupt_) {
-    if (msg.what == kind::round_closed)
+    if (msg.event == kind::round_closed)
       late_.push_back(msg);
     return;
   }
-  switch (msg.what) {
+  switch (msg.event) {
   case kind::round_closed:
     last_progress_ = std::chrono::steady_clock::now();
     stall_said_ = false;
@@ -332,7 +332,7 @@ std::string coordinator_state::describe(std::uint32_t worker) const {
 }
 
 void coordinator_state::on_role_lost(const role_lost& msg) {
-  if (msg.node < places_.nodes.size() && msg.life < places_.nodes[msg.node].life)
+  if (msg.node < places_.nodes.size() && msg.incarnation < places_.nodes[msg.node].incarnation)
     return; // of a process that has been replaced
   if (msg.is_worker)
     worker_lost(msg.index, msg.reason);
@@ -465,7 +465,7 @@ void coordinator_state::finish(const protocols::stop& how) {
 
 /// Asks every live node. The whole has the sums of what the others counted, and the largest process.
 void coordinator_state::ask_totals(std::function<void(node_totals)> take) {
-  const gathering<node_totals> all(std::move(take));
+  const join_counter<node_totals> all(std::move(take));
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
     if (lost_.contains(i))
       continue;

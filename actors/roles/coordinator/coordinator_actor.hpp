@@ -19,7 +19,7 @@
 
 #include "actors/messages/node.hpp"
 #include "actors/roles/activity.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/run_observer.hpp"
 #include "protocols/catalog.hpp"
@@ -112,8 +112,8 @@ private:
   struct collection;
   /// With what has come `until` then, on this actor's clock.
   void collect_traces(traces_taker take, caf::actor_clock::time_point until = caf::actor_clock::time_point::max());
-  void read_clock(std::size_t node, const gathering<collection>& into, int times);
-  void collect_trace(std::size_t node, const gathering<collection>& into);
+  void read_clock(std::size_t node, const join_counter<collection>& into, int times);
+  void collect_trace(std::size_t node, const join_counter<collection>& into);
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   std::string describe(std::uint32_t worker) const;

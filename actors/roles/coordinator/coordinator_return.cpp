@@ -25,12 +25,12 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   }
   self_->monitor(actor);
   at.actor = actor;
-  places_.nodes[node].life = next_life(node);
+  places_.nodes[node].incarnation = next_life(node);
   returning_.insert(node);
   self_
       ->request(actor, coordinator_deadlines::prepare,
-                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace,
-                            names()})
+                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
+                            setup_.trace, names()})
       .then(
           [this, node](const node_prepared& ready) {
             places_.nodes[node].lane_port = ready.lane_port;
@@ -56,7 +56,7 @@ void coordinator_state::turn_away(std::uint32_t node, const std::string& why) {
 
 /// Of the next process of a node: later than every life of its workers.
 std::uint32_t coordinator_state::next_life(std::uint32_t node) const {
-  auto next = places_.nodes[node].life + 1;
+  auto next = places_.nodes[node].incarnation + 1;
   for (const auto& worker : places_.workers)
     if (worker.node == node)
       next = std::max(next, next_life_of(worker.index));
@@ -75,7 +75,7 @@ std::uint32_t coordinator_state::next_life_of(std::uint32_t worker) const {
 /// Everybody has let go of the old lanes before the new process opens its own.
 void coordinator_state::tell_of_return(std::uint32_t node) {
   struct nothing {};
-  const gathering<nothing> all([this, node](nothing) { start_again(node); });
+  const join_counter<nothing> all([this, node](nothing) { start_again(node); });
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
     if (i != node && !lost_.contains(i)) {
       all.one_more();
@@ -99,7 +99,7 @@ void coordinator_state::start_again(std::uint32_t node) {
               self_->send(setup_.nodes[node].actor, pause_order{});
             for (const auto& worker : places_.workers)
               if (worker.node == node && lost_workers_.contains(worker.index))
-                take_back(worker.index, places_.nodes[node].life);
+                take_back(worker.index, places_.nodes[node].incarnation);
           },
           [this, node](const caf::error& e) {
             returning_.erase(node);

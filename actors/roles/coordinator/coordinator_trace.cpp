@@ -8,7 +8,7 @@
 #include "actors/errors.hpp"
 #include "actors/roles/clock_estimate.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -29,7 +29,7 @@ struct coordinator_state::collection {
 };
 
 void coordinator_state::collect_traces(traces_taker take, caf::actor_clock::time_point until) {
-  const gathering<collection> all([take = std::move(take)](collection whole) { take(std::move(whole.traces)); });
+  const join_counter<collection> all([take = std::move(take)](collection whole) { take(std::move(whole.traces)); });
   for (const auto& node : setup_.nodes)
     all->traces.push_back({.name = node.name});
   all->traces.front().events = trace_->take_all();
@@ -43,7 +43,7 @@ void coordinator_state::collect_traces(traces_taker take, caf::actor_clock::time
 }
 
 /// A few times.
-void coordinator_state::read_clock(std::size_t node, const gathering<collection>& into, int times) {
+void coordinator_state::read_clock(std::size_t node, const join_counter<collection>& into, int times) {
   const auto patience = into->patience(self_->clock().now());
   if (times == 0 || lost_.contains(node) || patience.count() <= 0)
     return collect_trace(node, into);
@@ -57,7 +57,7 @@ void coordinator_state::read_clock(std::size_t node, const gathering<collection>
 }
 
 /// A chunk, then the next; of a node that does not answer the trace has what came before.
-void coordinator_state::collect_trace(std::size_t node, const gathering<collection>& into) {
+void coordinator_state::collect_trace(std::size_t node, const join_counter<collection>& into) {
   const auto& name = setup_.nodes[node].name;
   auto missing = [this, name, into](const std::string& reason) {
     setup_.observer->on_event(fmt::format("the trace lacks what {} did: {}", name, reason));
