@@ -13,7 +13,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Of a reason that has no words yet: its name, "caf::sec::some_name" without what only programmers want of it.
+/// The name of a reason without a text of ours: "some name" for caf::sec::some_name(...).
 std::string name_of(const caf::error& reason) {
   auto name = caf::to_string(reason);
   if (const auto end = name.find('('); end != std::string::npos)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How failures of the pure layers become reasons of actors.
+// How failures of the lower layers become exit reasons of actors.
 #pragma once
 
 #include <stdexcept>
@@ -24,7 +24,7 @@ T value_or_throw(result<T>&& r) {
   return std::move(*r);
 }
 
-/// A reason in words; `explain` gives them back.
+/// A reason in words; `explain` returns them.
 inline caf::error failure(std::string why) {
   return caf::make_error(caf::sec::runtime_error, std::move(why));
 }
@@ -32,16 +32,16 @@ inline caf::error to_caf(const error& e) {
   return failure(e.message);
 }
 
-/// A sentence for people: our own text where the error carries one.
+/// A readable sentence: our own text if the error carries one.
 std::string explain(const caf::error& reason);
 
-/// What failed, where a device did.
+/// Describes the failure of a device.
 inline std::string describe_failure(std::string_view device, const kernels::device_error& e) {
   return fmt::format("its device {} failed: {}", device, e.what());
 }
 
-/// From now on an exception in a handler ends the actor with the exception's text as its reason. `device`: the one that it
-/// computes on; `holds`: what it keeps there, with sizes, to be said where there is no room for more.
+/// From now on an exception in a handler ends the actor with the exception's text as its reason. `device`: where it computes;
+/// `holds`: what it keeps there, with sizes, to be named if memory runs out.
 template <class Actor>
 void end_with_reason(Actor& self, std::string device = "cpu", std::string holds = {}) {
   self.set_exception_handler([device = std::move(device), holds = std::move(holds)](std::exception_ptr& thrown) -> caf::error {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finding and calling what a program has added.
+// Finding and calling a program's additions.
 #include "actors/extensions.hpp"
 
 #include <algorithm>
@@ -23,11 +23,11 @@ std::string protocol_name(const std::string& name) {
 
 template <class Kind>
 const Kind* find(const std::vector<Kind>& kinds, const std::string& name) {
-  const auto at = std::ranges::find(kinds, name, &Kind::name);
-  return at == kinds.end() ? nullptr : &*at;
+  const auto found = std::ranges::find(kinds, name, &Kind::name);
+  return found == kinds.end() ? nullptr : &*found;
 }
 
-/// What a function of somebody else's makes.
+/// Calls a function of the application; its exceptions become errors.
 template <class F>
 auto guarded(const std::string& whose, errc code, F make) -> decltype(make()) {
   try {
@@ -41,8 +41,8 @@ auto guarded(const std::string& whose, errc code, F make) -> decltype(make()) {
 
 template <class T>
 const T& parameters::get(const std::string& name) const {
-  const auto at = values_.find(name);
-  const T* held = at == values_.end() ? nullptr : std::get_if<T>(&at->second);
+  const auto found = values_.find(name);
+  const T* held = found == values_.end() ? nullptr : std::get_if<T>(&found->second);
   if (held == nullptr)
     throw std::logic_error(fmt::format("no parameter \"{}\" of this type was declared", name));
   return *held;
@@ -64,36 +64,36 @@ std::vector<std::string> names_of(const extensions& added) {
   return names;
 }
 
-std::vector<std::string> missing_names(const job& what, const extensions& added) {
+std::vector<std::string> missing_names(const job& job, const extensions& added) {
   std::vector<std::string> missing;
-  if (const auto& name = what.own_model.name; !name.empty() && !find(added.models, name))
+  if (const auto& name = job.own_model.name; !name.empty() && !find(added.models, name))
     missing.push_back(model_name(name));
-  if (const auto& name = what.own_data.name; !name.empty() && !find(added.sources, name))
+  if (const auto& name = job.own_data.name; !name.empty() && !find(added.sources, name))
     missing.push_back(source_name(name));
-  for (const auto& spec : protocols::planned_specs(what.protocol, added.protocols))
+  for (const auto& spec : protocols::planned_specs(job.protocol, added.protocols))
     if (!protocols::find_protocol(spec.name, added.protocols))
       missing.push_back(protocol_name(spec.name));
   return missing;
 }
 
-result<data_pair> load_data(const job& what, const extensions& added) {
-  const auto& [name, values] = what.own_data;
+result<data_pair> load_data(const job& job, const extensions& added) {
+  const auto& [name, values] = job.own_data;
   if (name.empty())
-    return troupe::load_data(what.data, what.seed);
+    return troupe::load_data(job.data, job.seed);
   const auto* source = find(added.sources, name);
   if (source == nullptr)
     return error{errc::bad_option, fmt::format("this program has no {}", source_name(name))};
   auto loaded =
-      guarded(source_name(name), errc::bad_option, [&, &values = values] { return source->load(parameters{values}, what.seed); });
+      guarded(source_name(name), errc::bad_option, [&, &values = values] { return source->load(parameters{values}, job.seed); });
   if (loaded && !(loaded->train && loaded->test && loaded->train->size() > 0 && loaded->test->size() > 0))
     return error{errc::bad_option, fmt::format("{} gave no samples to train with, or none to test with", source_name(name))};
   return loaded;
 }
 
-result<model> build_model(const job& what, const shape& sample, int classes, const extensions& added) {
-  const auto& [name, values] = what.own_model;
+result<model> build_model(const job& job, const shape& sample, int classes, const extensions& added) {
+  const auto& [name, values] = job.own_model;
   if (name.empty())
-    return model::build(what.model, sample, classes);
+    return model::build(job.model, sample, classes);
   const auto* kind = find(added.models, name);
   if (kind == nullptr)
     return error{errc::bad_model, fmt::format("this program has no {}", model_name(name))};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a program has besides Troupe's own models, data sources and protocols: plain values that travel from its main.
+// Models, data sources and protocols that a program adds to Troupe's own: plain values, passed on from main.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace troupe::actors {
 
-/// The parameters of a model or data source: what the job gives, checked, and the defaults of the rest. Asked for one that is not
-/// declared, or declared as something else, it throws std::logic_error with its name.
+/// The parameters of a model or data source: the job's values, validated, and defaults for the rest. Throws std::logic_error with
+/// the name of a parameter that was not declared with this type.
 class parameters {
 public:
   explicit parameters(std::map<std::string, protocols::spec_value> values) : values_(std::move(values)) {}
 
-  bool flag(const std::string& name) const { return get<bool>(name); }
-  std::int64_t whole(const std::string& name) const { return get<std::int64_t>(name); }
-  double real(const std::string& name) const { return get<double>(name); }
+  bool boolean(const std::string& name) const { return get<bool>(name); }
+  std::int64_t integer(const std::string& name) const { return get<std::int64_t>(name); }
+  double number(const std::string& name) const { return get<double>(name); }
   const std::string& text(const std::string& name) const { return get<std::string>(name); }
   const std::vector<std::string>& texts(const std::string& name) const { return get<std::vector<std::string>>(name); }
 
@@ -40,7 +40,7 @@ struct model_kind {
   std::string name{};
   std::string summary{};                               ///< one line for `check --keys`
   std::vector<protocols::parameter_info> parameters{}; ///< further keys of [model]; protocols/parameters.hpp declares them
-  /// The same model for the same arguments, in every process of a job. `sample` has no rows; what comes out are `classes` logits.
+  /// The same model for the same arguments, in every process of a job. `sample` has no rows; the output is `classes` logits.
   std::function<result<model>(const actors::parameters&, const shape& sample, int classes)> build{};
 };
 
@@ -50,7 +50,7 @@ struct data_source {
   std::string summary{};
   std::vector<protocols::parameter_info> parameters{}; ///< further keys of [data]
   /// The same samples for the same arguments: every process of a job loads its own. May take long; any thread.
-  /// tensor/data/memory_set.hpp makes data sets of numbers in memory.
+  /// tensor/data/memory_set.hpp makes data sets from numbers in memory.
   std::function<result<data_pair>(const actors::parameters&, std::uint64_t seed)> load{};
 };
 
@@ -61,13 +61,13 @@ struct extensions {
   std::vector<protocols::protocol> protocols{};
 };
 
-/// `model "tapered"`, `data source "spirals"`, `protocol "majority"`: of all that was added.
+/// The names of everything added: `model "tapered"`, `data source "spirals"`, `protocol "majority"`.
 std::vector<std::string> names_of(const extensions& added);
-/// What the job names and neither Troupe nor `added` has, in the same words.
-std::vector<std::string> missing_names(const job& what, const extensions& added);
+/// Names in the job that neither Troupe nor `added` has, in the same form.
+std::vector<std::string> missing_names(const job& job, const extensions& added);
 
-/// The job's data and model, of `added` where the job names one of those. What their functions throw is an error.
-result<data_pair> load_data(const job& what, const extensions& added);
-result<model> build_model(const job& what, const shape& sample, int classes, const extensions& added);
+/// The job's data and model, from `added` if the job names one of those. An exception from their functions becomes an error.
+result<data_pair> load_data(const job& job, const extensions& added);
+result<model> build_model(const job& job, const shape& sample, int classes, const extensions& added);
 
 } // namespace troupe::actors

@@ -33,14 +33,14 @@ struct cluster_spec {
   placement where = placement::separate;
 };
 
-/// What is 0 does not apply; both 0: once an epoch of the data.
+/// A field that is 0 does not apply; if both are: once an epoch of the data.
 struct evaluate_spec {
   std::uint64_t every_samples = 0;
   double every_s = 0;
-  std::int64_t train_samples = 5000; ///< how many training samples give train_loss
+  std::int64_t train_samples = 5000; ///< training samples used for train_loss
 };
 
-/// What is 0 does not apply; the first that is met ends the job.
+/// A field that is 0 does not apply; the first condition that is met ends the job.
 struct stop_spec {
   double epochs = 0;
   std::uint64_t steps = 0;
@@ -52,7 +52,7 @@ struct stop_spec {
 /// `model.init`: every parameter starts at zero.
 inline constexpr const char* init_zeros = "zeros";
 
-/// A model or data source that the program has added, and its parameters, all of them: extensions.hpp. Without a name: none.
+/// A model or data source that the program has added (extensions.hpp), with all its parameters. No name: none.
 struct own_spec {
   std::string name{};
   std::map<std::string, protocols::spec_value> parameters{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a job can be carried out, as the layers say that will do it.
+// Whether the layers that will run a job can run it.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct job_problem {
   friend bool operator==(const job_problem&, const job_problem&) = default;
 };
 
-/// What is wrong with a job whose every value is resolved, whoever carries it out: the optimizer's values are judged by `tensor`,
-/// the protocol's by `protocols`. Empty: nothing. Neither data nor files nor devices are looked at.
-std::vector<job_problem> check_job(const job& what, const extensions& added);
+/// What is wrong with a job whose every value is resolved: `tensor` validates the optimizer's values, `protocols` the protocol's.
+/// Empty if it is valid. Data, files and devices are not looked at.
+std::vector<job_problem> check_job(const job& job, const extensions& added);
 
-/// What is wrong with it for processes beyond that: the lanes between them have limits that virtual time has not.
-std::vector<job_problem> check_processes(const job& what);
+/// What else is wrong with it for real processes: their lanes have limits that virtual time has not.
+std::vector<job_problem> check_processes(const job& job);
 
 } // namespace troupe::actors

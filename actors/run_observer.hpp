@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run tells whoever started it: progress, evaluations, events, the result.
+// What a run reports to its submitter: progress, evaluations, events, the result.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct progress {
   double train_loss = 0;                       ///< of the last round
   double seconds = 0;                          ///< training time
   std::optional<std::uint32_t> slowest_worker; ///< of the last round
-  double slowest_ms = 0;                       ///< what it computed for
+  double slowest_ms = 0;                       ///< its compute time
 };
 
 struct evaluation_point {
@@ -31,11 +31,11 @@ struct evaluation_point {
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
 };
 
-/// How a run ended. `parameters` are the final ones, flat, on the host: of a run that was cut short its newest, of one that
-/// failed those of its last evaluation. Empty when there are none.
+/// How a run ended. `parameters` are the final ones, flat, on the host: the newest if the run was interrupted, those of its last
+/// evaluation if it failed. Empty if there are none.
 struct job_result {
   bool failed = false, interrupted = false;
-  bool lost_before_start = false; ///< a node or role was gone before training began: it may begin anew on others
+  bool lost_before_start = false; ///< a node or role was lost before training began: the job may start again on others
   std::string reason;
   std::uint64_t steps = 0, gradients = 0, samples = 0, discarded = 0;
   double epochs = 0;
@@ -43,19 +43,19 @@ struct job_result {
   std::optional<evaluation_point> last;
   bool target_reached = false;
   std::optional<double> time_to_target_s;
-  /// How many pushes were applied so many versions after those that they were computed against.
+  /// By staleness (versions between a push's base and its use): how many pushes were applied.
   std::map<std::uint64_t, std::uint64_t> staleness;
   double residual_max = 0;                       ///< coded: of any round's decoding
   std::int64_t computed_ns = 0, emulated_ns = 0; ///< see node_totals
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;       ///< the largest of the nodes, at the end
   std::uint64_t resident_bytes_first = 0; ///< the same at the first evaluation
-  std::uint32_t restarts = 0;             ///< workers that have begun a new life
+  std::uint32_t restarts = 0;             ///< workers that were restarted
   std::uint32_t period = 1;
-  data_scaling scaling;                      ///< of the data that it was trained on
-  std::optional<std::uint64_t> weights_step; ///< of `parameters`; none: there are none
-  stays_here<kernels::buffer> parameters;    ///< this and the trace: to another process they follow in pieces
-  stays_here<std::vector<node_trace>> trace; ///< of a job that is traced: by node, the coordinator's events with the first
+  data_scaling scaling;                      ///< of the training data
+  std::optional<std::uint64_t> weights_step; ///< the version of `parameters`, if any
+  stays_here<kernels::buffer> parameters;    ///< this and the trace follow in pieces to another process
+  stays_here<std::vector<node_trace>> trace; ///< if traced: by node; the first has the coordinator's events too
 
   std::uint64_t staleness_max() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
   double staleness_mean() const {

@@ -36,11 +36,11 @@ system_config::system_config(const system_options& options) {
   if (!options.networked)
     return;
   load<caf::io::middleman>();
-  // A process that is stopped, or a host that is cut off, is found in seconds; a busy one must not be taken for it.
+  // Detects a stopped process or an unreachable host within seconds, without mistaking a busy one for it.
   set("caf.middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds{500}});
   set("caf.middleman.connection-timeout", caf::timespan{std::chrono::seconds{10}});
   set("caf.middleman.max-payload-size", 1U << 20U);
-  // Whoever connects compares: one word in common is enough.
+  // The connecting side compares: one common word is enough.
   const auto word = [](const std::string& key) { return std::string{"troupe-"} + version + "-" + key; };
   std::vector<std::string> words;
   if (!options.cluster_key.empty())
@@ -50,7 +50,7 @@ system_config::system_config(const system_options& options) {
   set("caf.middleman.app-identifiers", std::move(words));
   if (!options.security.enabled())
     return;
-  // CAF reads the files at each connection; what is wrong with them shall be known now.
+  // CAF reads the files at each connection; errors in them should be found now.
   const net::tls_context readable(options.security);
   load<caf::openssl::manager>();
   openssl_cafile = options.security.ca;
@@ -60,7 +60,7 @@ system_config::system_config(const system_options& options) {
 
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port) {
   if (why == caf::sec::incompatible_application_ids)
-    return {}; // they have understood each other
+    return {}; // the TLS handshake succeeded
   const auto& config = system.config();
   return net::what_keeps_out(host, port, {config.openssl_cafile, config.openssl_certificate, config.openssl_key});
 }

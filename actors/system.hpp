@@ -22,14 +22,14 @@ void init_message_types();
 
 struct system_options {
   bool networked = false;      ///< loads CAF's network layer
-  std::string cluster_key;     ///< nodes with another key are refused; empty: of a console, which may reach any cluster
+  std::string cluster_key;     ///< nodes with another key are refused; empty: a console, which may reach any cluster
   bool listens = false;        ///< consoles that do not know the key may reach it
-  net::security security = {}; ///< with it the control plane speaks TLS, and to the same authority alone
+  net::security security = {}; ///< if set, the control plane speaks TLS, with peers of the same authority only
   bool metrics = false;        ///< mailboxes and handlers of our actors are counted, in the system's registry
 };
 
-/// Measured choices (design: CAF settings): the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the
-/// stealing one takes 38-110; heartbeats find a stopped peer; a peer's header cannot make us allocate more than 1 MiB.
+/// Measured choices: the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the stealing one takes 38-110;
+/// heartbeats find a stopped peer; a peer's header cannot make us allocate more than 1 MiB.
 class system_config : public caf::actor_system_config {
 public:
   /// Throws std::runtime_error that names a file of `security` which TLS does not take.
@@ -39,29 +39,28 @@ public:
 /// Whether both ends of every connection must show a certificate.
 bool is_secured(const caf::actor_system& system);
 
-/// Lets other processes reach an actor at host:port (0: any free port); the port. The one place where the control plane listens.
+/// Lets other processes reach an actor at host:port (0: any free port); the port. The only place where the control plane listens.
 template <class Handle>
 caf::expected<std::uint16_t> publish(caf::actor_system& system, const Handle& actor, std::uint16_t port,
                                      const std::string& host) {
   return is_secured(system) ? caf::openssl::publish(actor, port, host.c_str(), true)
                             : system.middleman().publish(actor, port, host.c_str(), true);
 }
-/// The actor that another process published. Waits for the connection: not from an actor that others wait for. CAF's error
-/// where either end refuses the other's certificate is disconnect_during_handshake or cannot_connect_to_node.
+/// The actor that another process published. Blocks until connected: not for an actor that others wait for. CAF's error where
+/// either end refuses the other's certificate is disconnect_during_handshake or cannot_connect_to_node.
 template <class Handle>
 caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, std::uint16_t port) {
   for (;;) {
     auto found = is_secured(system) ? caf::openssl::remote_actor<Handle>(system, host, port)
                                     : system.middleman().remote_actor<Handle>(host, port);
-    // CAF remembers whom it has reached until it hears of his end, which may be a moment later than others do; he answers
-    // nothing.
+    // CAF keeps a handle until it hears of the actor's end, which may come a moment late; such an actor does not answer.
     if (!found || !caf::actor_cast<caf::abstract_actor*>(*found)->getf(caf::abstract_actor::is_terminated_flag))
       return found;
   }
 }
 
-/// Why `reach` failed, where the certificates of this system, or that it has none, are the reason: the other end is asked, which
-/// takes three seconds at most. Else empty.
+/// Why `reach` failed, if the certificates of this system, or their absence, are the reason; else empty. Asks the other end,
+/// which takes at most three seconds.
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port);
 
 } // namespace troupe::actors

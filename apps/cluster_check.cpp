@@ -81,7 +81,7 @@ private:
   void check_gang() {
     std::vector<actors::member_view> members;
     for (auto& node : node_descriptions(needs_.file))
-      members.push_back({.what = std::move(node), .here = true});
+      members.push_back({.node = std::move(node), .here = true});
     const auto fits = actors::choose_gang(needs_.job, members);
     if (const auto* none = std::get_if<actors::no_gang>(&fits))
       wrong_.push_back(none->reason);

@@ -28,7 +28,7 @@ namespace {
 std::size_t useful_nodes(const config::cluster& cluster, const actors::job& job, std::size_t workers) {
   std::size_t work = 0, hold = 0; // besides the coordinator's; nodes in `hold` have no workers
   for (const auto& node : node_descriptions(cluster) | std::views::drop(1)) {
-    const auto may = actors::member_of(job, {.what = node});
+    const auto may = actors::member_of(job, {.node = node});
     work += may.worker ? 1 : 0;
     hold += may.shard && !may.worker ? 1 : 0;
   }

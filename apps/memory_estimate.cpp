@@ -34,7 +34,7 @@ public:
   estimator(const actors::job& job, const memory_facts& facts, std::span<const protocols::protocol> added)
       : job_(job), facts_(facts), p_(facts.parameters), states_(optimizer_states(job.optimizer)) {
     if (const auto protocol = protocols::find_protocol(job.protocol.name, added)) {
-      decentralized_ = protocol->centreless;
+      decentralized_ = protocol->decentralized;
       if (protocol->keeps)
         keeps_ = protocol->keeps(job.protocol);
     }

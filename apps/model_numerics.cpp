@@ -121,7 +121,7 @@ private:
         out.push_back({replica_term::source::dual, {}, term.weight});
         break;
       case sim::operand::source::given:
-        out.push_back({replica_term::source::given, data_of(term.what), term.weight});
+        out.push_back({replica_term::source::given, data_of(term.tensor), term.weight});
         break;
       }
     return out;
@@ -201,7 +201,7 @@ public:
   void step(std::span<const sim::operand> sum, const protocols::close& how, const sim::tensor& backup) override {
     std::vector<kernels::term> terms;
     for (const sim::operand& term : sum)
-      terms.push_back({data_of(term.what).as<const float>(), term.weight});
+      terms.push_back({data_of(term.tensor).as<const float>(), term.weight});
     if (terms.empty() || range_.size() == 0) // a small model has fewer pieces than some jobs shards
       return;
     kernels::buffer compensated;
@@ -248,7 +248,7 @@ public:
   sim::tensor sum(std::span<const sim::operand> terms) override {
     std::vector<kernels::term> parts;
     for (const sim::operand& term : terms)
-      parts.push_back({data_of(term.what).as<const float>(), term.weight});
+      parts.push_back({data_of(term.tensor).as<const float>(), term.weight});
     return wrap(shop_.weighted_sum(parts, shop_.floats));
   }
   sim::evaluation evaluate(const sim::tensor& whole) override {

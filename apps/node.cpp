@@ -21,7 +21,7 @@
 #include "actors/http/metrics_server.hpp"
 #include "actors/monitoring/metrics.hpp"
 #include "actors/node/node_actor.hpp"
-#include "actors/roles/seldom.hpp"
+#include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
 #include "actors/version.hpp"
@@ -63,7 +63,8 @@ actors::system_options options_for(const config::cluster& cluster, const config:
 
 /// Logs the connections that a node refuses.
 std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
-  return [log = std::make_shared<actors::seldom>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
+  return
+      [log = std::make_shared<actors::rate_limited>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
 }
 
 /// A node's metrics for Prometheus, where its cluster file asks for them. Ends before the system.
@@ -72,7 +73,7 @@ public:
   metrics(caf::actor_system& system, const config::cluster& cluster, const config::cluster_node& self) {
     if (self.metrics_port == 0)
       return;
-    board_ = std::make_shared<actors::metrics_board>();
+    board_ = std::make_shared<actors::metrics_registry>();
     try {
       server_ = actors::net::metrics_server::open(
           {.host = self.host, .port = self.metrics_port, .security = cluster.security.files(), .text = [&system, board = board_] {
@@ -85,12 +86,12 @@ public:
   }
 
   /// Null: no metrics were asked for.
-  const std::shared_ptr<actors::metrics_board>& board() const { return board_; }
+  const std::shared_ptr<actors::metrics_registry>& board() const { return board_; }
   /// Whether they are served as asked for; if not, the reason has been printed.
   bool good() const { return !board_ || server_; }
 
 private:
-  std::shared_ptr<actors::metrics_board> board_;
+  std::shared_ptr<actors::metrics_registry> board_;
   std::unique_ptr<actors::net::metrics_server> server_;
 };
 

@@ -22,7 +22,7 @@ boost::json::object to_json(const protocols::protocol& entry) {
   return {{"name", entry.name},
           {"summary", entry.summary},
           {"round_is_full", entry.round_is_full},
-          {"who_gets", entry.who_gets},
+          {"who_gets", entry.recipients},
           {"per_push", entry.per_push},
           {"fan_in", entry.takes_fan_in},
           {"parameters", std::move(parameters)}};
@@ -30,7 +30,7 @@ boost::json::object to_json(const protocols::protocol& entry) {
 
 void print(const protocols::protocol& entry) {
   fmt::print("{}: {}\n  a round is full: {}\n  who gets parameters: {}\n", entry.name, entry.summary, entry.round_is_full,
-             entry.who_gets);
+             entry.recipients);
   for (const auto& p : entry.parameters)
     fmt::print("  protocol.{} = {}: {}\n", p.name, config::to_text(config::as_value(p.default_value)), p.meaning);
   if (entry.takes_fan_in)
@@ -41,7 +41,7 @@ void print(const protocols::protocol& entry) {
 
 int execute(const protocols_options& options) {
   const auto catalog = protocols::catalog(options.added);
-  const auto announced = protocols::announced();
+  const auto announced = protocols::unimplemented_names();
   if (options.json) {
     boost::json::array entries;
     for (const auto& entry : catalog)

@@ -53,7 +53,7 @@ void refuse_endless(const sim::options& how) {
                                && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0
                                    || protocols::transmission(how.inject.link, how.model_bytes) > 0);
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
-  if (!steps_take_time && links_take_time && entry && entry->centreless)
+  if (!steps_take_time && links_take_time && entry && entry->decentralized)
     throw std::runtime_error(fmt::format(
         "steps take no time and {} never waits, so it would make steps without end; set inject.step_ms=10", how.protocol.name));
   if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)

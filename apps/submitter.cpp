@@ -34,7 +34,7 @@ public:
         [this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
     self->monitor(setup_.cluster);
     if (setup_.page != nullptr) {
-      feed_ = web::feed_for(*setup_.page, setup_.request.what, setup_.display);
+      feed_ = web::feed_for(*setup_.page, setup_.request.job, setup_.display);
       watch_.emplace(self->home_system(), setup_.cluster, feed_);
       observer_ = feed_;
     }
@@ -104,7 +104,7 @@ private:
     self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
-              if (caf::deep_to_string(its.what) == caf::deep_to_string(setup_.request.what))
+              if (caf::deep_to_string(its.job) == caf::deep_to_string(setup_.request.job))
                 return;
               result_ = {}; // the result of another job
               fail(fmt::format("job {} was submitted from another file, or with other flags; give those", number_));

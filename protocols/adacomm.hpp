@@ -19,11 +19,11 @@ struct adacomm_options {
   bool couple_lr = true;
 };
 
-/// At the end of interval l: tau_l = ceil(sqrt(F_l / F_0) tau_0), with F_l the mean training loss over the interval's last
-/// round and F_0 over the job's first; where that is not below tau_{l-1}, tau_l = ceil(tau_{l-1} / 2). tau >= 1.
+/// At the end of interval l: tau_l = ceil(sqrt(F_l / F_0) tau_0), with F_l the mean training loss over the interval's last round
+/// and F_0 over the job's first; where that is not below tau_{l-1}, tau_l = ceil(tau_{l-1} / 2). tau >= 1.
 ///
 /// Coupled to the learning rate: F_l / F_0 times eta_0 / eta_l; after an interval in which eta changed, tau follows the formula
-/// up as well as down (ours: the paper's tau only falls). A loss that is not finite is not heard; at a learning rate of 0 tau
+/// up as well as down (ours: the paper's tau only falls). A loss that is not finite is ignored; at a learning rate of 0 tau
 /// stays.
 class adacomm final : public controller {
 public:
@@ -69,13 +69,13 @@ private:
 };
 
 inline protocol adacomm_protocol() {
-  const auto steps = whole("initial_steps", 20, 1, "tau_0: local steps between communications at first");
-  const auto interval = real("interval_s", 60, {.least = 0.001, .most = 1e9}, "training seconds between adaptations");
-  const auto couple_lr = flag("couple_lr", true, "let the period follow the learning rate too");
+  const auto steps = integer_parameter("initial_steps", 20, 1, "tau_0: local steps between communications at first");
+  const auto interval = real_parameter("interval_s", 60, {.least = 0.001, .most = 1e9}, "training seconds between adaptations");
+  const auto couple_lr = bool_parameter("couple_lr", true, "let the period follow the learning rate too");
   return local_steps_protocol({.name = "adacomm",
                                .summary = "local SGD whose communication period falls with the loss",
                                .round_is_full = "as local",
-                               .who_gets = "everyone in the next round",
+                               .recipients = "everyone in the next round",
                                .pays_when = "the link is slower than the step, and long periods leave a floor",
                                .parameters = {steps, interval, couple_lr},
                                .make_controller =

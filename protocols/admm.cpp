@@ -17,23 +17,23 @@ rule_effects admm::on(const plan& msg) {
     return {};
   plan_ = msg;
   rule_effects out;
-  std::erase_if(seats_, [&](const auto& entry) {
+  std::erase_if(members_, [&](const auto& entry) {
     if (!plan_.has(entry.first))
       drop(out, entry.second);
     return !plan_.has(entry.first);
   });
   for (const member& who : plan_.workers)
-    seats_.try_emplace(who);
+    members_.try_emplace(who);
   send_z(out);
   return out;
 }
 
 rule_effects admm::on(const push& msg) {
-  const auto found = seats_.find({msg.id.worker, msg.id.life});
-  const bool foreign = found == seats_.end();
+  const auto found = members_.find({msg.id.worker, msg.id.incarnation});
+  const bool foreign = found == members_.end();
   if (foreign || found->second.waits)
     return refuse(msg, foreign ? "its worker takes no part" : "its worker has pushed already and was not answered yet");
-  seat& worker = found->second;
+  member_state& worker = found->second;
   worker.waits = true;
   if (msg.base > z_) {
     rule_effects out = refuse(msg, "it is from the future");
@@ -43,11 +43,12 @@ rule_effects admm::on(const push& msg) {
   worker.fresh = true;
   rule_effects out;
   worker.empty = msg.finite && msg.samples == 0;
-  // Without a usable u it counts as come, but not among S where it had no samples; what was kept of it stays in the mean.
+  // Without a usable u the push counts as arrived, but not towards S if it has no samples. The worker's last usable u stays in
+  // the mean.
   if (!msg.finite || msg.samples == 0) {
     out.emplace_back(discard{msg.gradient});
     if (!msg.finite)
-      out.emplace_back(report{.what = report::kind::push_not_finite, .ver = msg.base, .worker = msg.id.worker});
+      out.emplace_back(report{.event = report::kind::push_not_finite, .ver = msg.base, .worker = msg.id.worker});
   } else {
     drop(out, worker);
     worker.newest = msg;
@@ -59,21 +60,21 @@ rule_effects admm::on(const push& msg) {
 
 rule_effects admm::on(const worker_down& msg) {
   rule_effects out;
-  if (const auto gone = seats_.extract({msg.worker, msg.life})) {
+  if (const auto gone = members_.extract({msg.worker, msg.incarnation})) {
     drop(out, gone.mapped());
     close_if_ready(out);
   }
   return out;
 }
 
-/// The partial barrier, and the bound on delays. Where nobody is left to come, fewer than S will do.
+/// The partial barrier and the bound on delays. If no further push can come, fewer than S are enough.
 bool admm::ready() const {
-  const std::size_t wanted = options_.barrier == 0 ? (seats_.size() + 1) / 2 : options_.barrier;
+  const std::size_t wanted = options_.barrier == 0 ? (members_.size() + 1) / 2 : options_.barrier;
   const auto come =
-      static_cast<std::size_t>(std::ranges::count_if(seats_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
-  const bool all = !seats_.empty() && std::ranges::all_of(seats_, [](const auto& s) { return s.second.fresh; });
+      static_cast<std::size_t>(std::ranges::count_if(members_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
+  const bool all = !members_.empty() && std::ranges::all_of(members_, [](const auto& s) { return s.second.fresh; });
   return (all || (come > 0 && come >= wanted))
-         && std::ranges::all_of(seats_, [this](const auto& s) { return s.second.fresh || s.second.age + 1 < options_.delay; });
+         && std::ranges::all_of(members_, [this](const auto& s) { return s.second.fresh || s.second.age + 1 < options_.delay; });
 }
 
 void admm::close_if_ready(rule_effects& out) {
@@ -81,11 +82,11 @@ void admm::close_if_ready(rule_effects& out) {
     return;
   z_ = next(z_);
   apply step{.ver = z_, .epoch = plan_.epoch, .workers = static_cast<std::uint32_t>(plan_.workers.size())};
-  step.step = {.what = step_rule::kind::linear, .parameter_weight = 0, .threshold = options_.l1 / options_.rho};
+  step.step = {.method = step_rule::kind::linear, .parameter_weight = 0, .threshold = options_.l1 / options_.rho};
   step.keep = true;
-  report closed{.what = report::kind::round_closed, .ver = z_};
-  const auto known = std::ranges::count_if(seats_, [](const auto& s) { return s.second.newest.has_value(); });
-  for (auto& [who, worker] : seats_) {
+  report closed{.event = report::kind::round_closed, .ver = z_};
+  const auto known = std::ranges::count_if(members_, [](const auto& s) { return s.second.newest.has_value(); });
+  for (auto& [who, worker] : members_) {
     worker.age = std::exchange(worker.fresh, false) ? 0 : worker.age + 1;
     if (!worker.newest)
       continue;
@@ -109,9 +110,9 @@ void admm::close_if_ready(rule_effects& out) {
   send_z(out);
 }
 
-/// To those that have nothing to compute: who has pushed what is not in z yet waits for the round's end.
+/// Sends z to the workers that have nothing to compute. A worker whose push is not in z yet waits for the round's end.
 void admm::send_z(rule_effects& out) {
-  for (auto& [who, worker] : seats_) {
+  for (auto& [who, worker] : members_) {
     if (!worker.waits || worker.fresh)
       continue;
     worker.waits = false;
@@ -122,27 +123,27 @@ void admm::send_z(rule_effects& out) {
   }
 }
 
-void admm::drop(rule_effects& out, const seat& of) {
-  if (of.newest)
-    out.emplace_back(discard{of.newest->gradient});
+void admm::drop(rule_effects& out, const member_state& state) {
+  if (state.newest)
+    out.emplace_back(discard{state.newest->gradient});
 }
 
-rule_effects admm::refuse(const push& what, const char* why) {
-  report refused{.what = report::kind::push_refused, .ver = what.base, .worker = what.id.worker};
+rule_effects admm::refuse(const push& msg, const char* why) {
+  report refused{.event = report::kind::push_refused, .ver = msg.base, .worker = msg.id.worker};
   refused.text = why;
-  return {discard{what.gradient}, std::move(refused)};
+  return {discard{msg.gradient}, std::move(refused)};
 }
 
 std::vector<worker_id> admm::waiting_for() const {
   std::vector<worker_id> out;
-  for (const auto& [who, worker] : seats_)
+  for (const auto& [who, worker] : members_)
     if (!worker.waits)
       out.push_back(who.worker);
   return out;
 }
 
 void admm::check() const {
-  for (const auto& [who, worker] : seats_) {
+  for (const auto& [who, worker] : members_) {
     TROUPE_ASSERT(plan_.has(who));
     TROUPE_ASSERT(!worker.fresh || worker.waits);
     TROUPE_ASSERT(!worker.unused || worker.newest);
@@ -152,32 +153,32 @@ void admm::check() const {
 }
 
 protocol admm_protocol() {
-  const auto rho = real("rho", 1, {.least = 0, .open_least = true}, "penalty for disagreeing with the centre");
-  const auto l1 = real("l1", 0, {.least = 0}, "weight of the sum of absolute values in the objective");
-  const auto barrier = whole("barrier", 0, 0, "S: workers that a round waits for; 0: half of them");
-  const auto delay = whole("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row");
-  const auto steps = whole("steps", 10, 1, "local steps in a round");
-  return {.name = "admm",
-          .summary = "asynchronous consensus ADMM with an l1 term",
-          .round_is_full = "S workers have pushed anew and nobody is left out for the tau-th round in a row; the mean of "
-                           "everybody's newest, soft-thresholded",
-          .who_gets = "those that wait",
-          .pays_when = "the model is convex and should be sparse",
-          .own_samples = true,
-          .parameters = {rho, l1, barrier, delay, steps},
-          .period = steps,
-          .check = [barrier](const protocol_spec& spec, std::uint32_t workers) -> std::string {
-            const std::int64_t s = barrier.of(spec);
-            return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers)
-                               : "";
+  const auto rho = real_parameter("rho", 1, {.least = 0, .open_least = true}, "penalty for disagreeing with the centre");
+  const auto l1 = real_parameter("l1", 0, {.least = 0}, "weight of the sum of absolute values in the objective");
+  const auto barrier = integer_parameter("barrier", 0, 0, "S: workers that a round waits for; 0: half of them");
+  const auto delay = integer_parameter("delay", 8, 1, "tau: each worker is in one of any tau rounds in a row");
+  const auto steps = integer_parameter("steps", 10, 1, "local steps in a round");
+  return {
+      .name = "admm",
+      .summary = "asynchronous consensus ADMM with an l1 term",
+      .round_is_full = "S workers have pushed again and no worker is left out for the tau-th round in a row; the mean of "
+                       "each worker's newest push, soft-thresholded",
+      .recipients = "those that wait",
+      .pays_when = "the model is convex and should be sparse",
+      .own_samples = true,
+      .parameters = {rho, l1, barrier, delay, steps},
+      .period = steps,
+      .validate = [barrier](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+        const std::int64_t s = barrier.of(spec);
+        return s > workers ? fmt::format("barrier {} is more than the {} workers; a round would never be full", s, workers) : "";
+      },
+      .keeps = [](const protocol_spec&) { return footprint{.replica = true, .dual = true}; },
+      .make_rule =
+          [rho, l1, barrier, delay](const protocol_spec& spec, std::uint64_t) {
+            return std::make_unique<admm>(admm_options{rho.of(spec), l1.of(spec), static_cast<std::size_t>(barrier.of(spec)),
+                                                       static_cast<std::uint64_t>(delay.of(spec))});
           },
-          .keeps = [](const protocol_spec&) { return footprint{.replica = true, .dual = true}; },
-          .make_rule =
-              [rho, l1, barrier, delay](const protocol_spec& spec, std::uint64_t) {
-                return std::make_unique<admm>(admm_options{rho.of(spec), l1.of(spec), static_cast<std::size_t>(barrier.of(spec)),
-                                                           static_cast<std::uint64_t>(delay.of(spec))});
-              },
-          .make_worker = answers([rho](const protocol_spec& spec) { return std::make_unique<admm_task>(rho.of(spec)); })};
+      .make_worker = params_worker_maker([rho](const protocol_spec& spec) { return std::make_unique<admm_task>(rho.of(spec)); })};
 }
 
 } // namespace troupe::protocols

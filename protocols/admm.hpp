@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous consensus ADMM with a partial barrier and bounded delay (Zhang & Kwok 2014), for sum_i f_i(x) / n + l1 |x|: the
-// centre's half. (The workers': admm_task.hpp.)
+// centre's half. The workers' half is in admm_task.hpp.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ namespace troupe::protocols {
 struct admm_options {
   double rho = 1, l1 = 0;
   std::size_t barrier = 0; ///< S, capped at the live workers; 0: half of them
-  std::uint64_t delay = 8; ///< tau: every worker is in one of so many rounds in a row
+  std::uint64_t delay = 8; ///< tau: every worker takes part in at least one of any tau consecutive rounds
 };
 
-/// Of every worker the newest u_i = x_i + l_i / rho is kept. A round closes once S workers have pushed a new one
-/// and it leaves nobody out for the tau-th time in a row: z = soft(mean_i u_i, l1 / rho), which minimises the augmented
-/// Lagrangian sum_i (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. Those that pushed get the new z. Of a
-/// worker that has not pushed yet the mean knows nothing (ours).
+/// The newest u_i = x_i + l_i / rho of every worker is kept. A round closes once S workers have pushed a new one and no worker
+/// would be left out for the tau-th time in a row: z = soft(mean_i u_i, l1 / rho), which minimises the augmented Lagrangian sum_i
+/// (f_i(x_i) + <l_i, x_i - z> + rho/2 |x_i - z|^2) / n + l1 |z| over z. The workers that pushed get the new z. A worker that has
+/// never pushed is left out of the mean (ours).
 class admm final : public rule {
 public:
   explicit admm(const admm_options& options) : options_(options) {}
@@ -33,11 +33,11 @@ public:
   void check() const override;
 
 private:
-  struct seat {
+  struct member_state {
     std::optional<push> newest{}; ///< its u_i
     bool waits = true;
     bool fresh = false;         ///< has pushed since the last round
-    bool empty = false;         ///< that push came of no samples
+    bool empty = false;         ///< that push has no samples
     bool unused = false;        ///< no round has used `newest` yet
     std::uint64_t age = 0;      ///< rounds in a row that closed without it
     std::uint64_t position = 0; ///< in its own data
@@ -46,12 +46,12 @@ private:
   bool ready() const;
   void close_if_ready(rule_effects& out);
   void send_z(rule_effects& out);
-  static void drop(rule_effects& out, const seat& of);
-  static rule_effects refuse(const push& what, const char* why);
+  static void drop(rule_effects& out, const member_state& state);
+  static rule_effects refuse(const push& msg, const char* why);
 
   admm_options options_;
   plan plan_;
-  std::map<member, seat> seats_;
+  std::map<member, member_state> members_;
   version z_;
 };
 

@@ -9,20 +9,20 @@
 namespace troupe::protocols {
 
 /// H steps towards x = argmin f_i(x) + <l, x> + rho/2 |x - z|^2, from where x was; then l += rho (x - z) and push x + l / rho.
-/// The paper minimises; steps of the job's optimizer instead are ours.
-/// A replica that has diverged begins again at z, with the l of its last sound step.
+/// The paper minimises exactly; taking steps of the job's optimizer instead is ours. A replica that has diverged restarts at z,
+/// with the l of its last finite step.
 class admm_task final : public task {
 public:
   explicit admm_task(double rho) : rho_(rho) {}
 
-  worker_effects begin(const plan& with, const params& what, const push& as) override {
-    plan_ = with;
-    open_ = as;
-    left_ = what.period;
-    position_ = what.position;
-    worker_effects out{adopt{what.ver, what.parameters}};
+  worker_effects begin(const plan& plan, const params& msg, const push& draft) override {
+    plan_ = plan;
+    open_ = draft;
+    left_ = msg.period;
+    position_ = msg.position;
+    worker_effects out{adopt{msg.ver, msg.parameters}};
     if (std::exchange(fresh_, false))
-      out.emplace_back(mix{{{what.parameters, 1}}});
+      out.emplace_back(mix{{{msg.parameters, 1}}});
     out.emplace_back(step());
     return out;
   }
@@ -42,13 +42,13 @@ private:
   local_step step() const {
     const auto n = static_cast<std::uint32_t>(plan_.workers.size());
     const auto rank = static_cast<std::uint32_t>(plan_.rank_of(open_.id.worker));
-    return {.what = {.position = position_, .batches = n, .cuts = n, .parts = {{rank, 1}}}, .proximal = rho_, .dual = 1};
+    return {.gradient = {.position = position_, .batches = n, .cuts = n, .parts = {{rank, 1}}}, .proximal = rho_, .dual = 1};
   }
 
   double rho_;
   plan plan_;
   push open_;
-  bool fresh_ = true; ///< x begins at z
+  bool fresh_ = true; ///< x starts at z
   std::uint32_t left_ = 0;
   std::uint64_t position_ = 0;
 };

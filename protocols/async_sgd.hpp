@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous SGD (Downpour: Dean et al. 2012): nobody waits for anybody.
+// Asynchronous SGD (Downpour: Dean et al. 2012): no worker waits for another.
 #pragma once
 
 #include "protocols/protocol.hpp"
@@ -16,11 +16,11 @@ inline protocol async_protocol() {
   return {.name = "async",
           .summary = "asynchronous SGD: every gradient is applied as it comes",
           .round_is_full = "each push alone; learning rate times samples / (n B)",
-          .who_gets = "the pusher, at once",
+          .recipients = "the pusher, at once",
           .pays_when = "speeds differ, and stale gradients do little harm",
           .per_push = true,
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<async_sgd>(); },
-          .make_worker = answers_with_own_slice()};
+          .make_worker = own_slice_worker_maker()};
 }
 
 } // namespace troupe::protocols

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t window = 16; ///< steps of each worker that are remembered
 constexpr std::uint32_t rounds_to_decide = 2;
-constexpr double clearly_better = 0.8; ///< less than that is noise, and a switch costs momentum and a new plan
+constexpr double clearly_better = 0.8; ///< a smaller gain is noise, and a switch costs momentum and a new plan
 
 const protocol& named(const std::vector<protocol>& known, const std::string& name) {
   const auto found = std::ranges::find(known, name, &protocol::name);
-  return found == known.end() ? known.front() : *found; // jobs are checked where they are read: none is unknown
+  return found == known.end() ? known.front() : *found; // jobs are validated when they are read: the name is known
 }
 
 } // namespace
@@ -30,7 +30,7 @@ std::optional<decision> automatic::on(const report& closed, double) {
   for (const timing& each : closed.timings) {
     if (each.samples <= 0)
       continue;
-    // A coded worker computes more than a batch, a local one several: what is kept is one batch's time.
+    // A coded worker computes more than a batch, a local one several: the time per batch is kept.
     const double batches = static_cast<double>(each.samples) / static_cast<double>(plan_.batch);
     std::deque<step_time>& own = past_[each.worker];
     own.push_back({static_cast<double>(each.compute) / batches,
@@ -72,7 +72,7 @@ double automatic::predicted(const protocol_spec& candidate) const {
   return sum / static_cast<double>(window);
 }
 
-/// The times of one past round, by rank; a worker of which less is known repeats what is known.
+/// The times of one past round, by rank; a worker with a shorter history repeats it.
 std::vector<step_time> automatic::replay(std::size_t round) const {
   std::vector<step_time> out;
   for (const member& who : plan_.workers)
@@ -95,7 +95,8 @@ protocol auto_protocol(const std::vector<protocol>& others) {
       if (std::ranges::find(usual, each.name) == usual.end())
         choosable.push_back(each.name);
     }
-  const auto candidates = choices("candidates", usual, choosable, "protocols to choose from, the first to begin with");
+  const auto candidates =
+      choices_parameter("candidates", usual, choosable, "protocols to choose from; training starts with the first");
   const auto specs_of = [candidates](const protocol_spec& spec) {
     std::vector<protocol_spec> out;
     for (const std::string& name : candidates.of(spec))
@@ -106,7 +107,7 @@ protocol auto_protocol(const std::vector<protocol>& others) {
       {.name = "auto",
        .summary = "measures step times and switches between its candidates at a round's boundary",
        .round_is_full = "as the protocol chosen",
-       .who_gets = "as the protocol chosen",
+       .recipients = "as the protocol chosen",
        .pays_when = "you do not know in advance",
        .parameters = {candidates},
        .keeps =
@@ -114,7 +115,7 @@ protocol auto_protocol(const std::vector<protocol>& others) {
              footprint out;
              for (const protocol_spec& candidate : specs_of(spec))
                if (const auto& keeps = named(known, candidate.name).keeps)
-                 out = out.with(keeps(candidate));
+                 out = out.combined_with(keeps(candidate));
              return out;
            },
        .candidates = specs_of,

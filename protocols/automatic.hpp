@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// auto: measures the workers' step times and switches between protocols at a round's boundary. No paper's: ours.
+// auto: measures the workers' step times and switches between protocols at a round's boundary. Our own, not from a paper.
 #pragma once
 
 #include <deque>
@@ -10,15 +10,15 @@
 
 namespace troupe::protocols {
 
-/// Keeps the last computing and travelling times of each worker and replays them under every candidate: how long would a round
-/// have taken, and how many of its samples would it have used? Goes over to the one that spends the least time on a sample where
-/// it is a fifth better than what runs now.
+/// Keeps each worker's last compute and travel times and replays them under every candidate: how long would a round have taken,
+/// and how many of its samples would it have used? Switches to the candidate with the least time per sample if it is at least a
+/// fifth better than the current protocol.
 ///
-/// What a round costs under given times each protocol says itself (`protocol::cost`): sync the slowest worker's time, backup the
-/// k-th fastest one's for k/n of the samples.
+/// Each protocol states the cost of a round under given times itself (`protocol::cost`): for sync the slowest worker's time, for
+/// backup the k-th fastest worker's, for k/n of the samples.
 ///
-/// Replaying whole rounds instead of means keeps what matters: under a persistent straggler backup wins by its factor, under
-/// random ones by the chance that one of n is slow.
+/// Replaying whole rounds, not means, keeps the difference between one persistent straggler and random ones: backup gains the
+/// straggler's factor, or the chance that one of n workers is slow.
 class automatic final : public controller {
 public:
   /// `known` has the protocol of every candidate, with its cost.
@@ -41,7 +41,7 @@ private:
   std::uint32_t rounds_ = 0; ///< since the last decision
 };
 
-/// auto among `others`: those of rounds that say what a round costs.
+/// auto over those of `others` that have rounds and state their cost.
 protocol auto_protocol(const std::vector<protocol>& others);
 
 } // namespace troupe::protocols

@@ -10,14 +10,14 @@
 
 namespace troupe::protocols {
 
-/// How many gradients close a round of so many live workers: k, at most all of them; k = 0: all but one.
+/// How many gradients close a round of `live` workers: k, but at most all of them; k = 0: all but one.
 inline std::size_t quorum_of(std::size_t k, std::size_t live) {
   return k == 0 ? std::max<std::size_t>(live - 1, 1) : std::min(k, live);
 }
 
-/// One step on the mean gradient over the samples of the k that came first; the others' pushes are late, discarded and counted.
-/// A push that is not finite, or has no samples, is no gradient. A round closes with fewer than k where no more are left to come.
-/// Ours: k need not be given; the paper finds it by trials.
+/// One step on the mean gradient over the samples of the k that came first; the others' pushes are late, discarded and counted. A
+/// push that is not finite, or has no samples, does not count as a gradient. A round closes with fewer than k if no more can
+/// come. The default for k is ours; the paper finds it by trials.
 class backup_workers final : public round_policy {
 public:
   explicit backup_workers(std::size_t k) : k_(k) {}
@@ -33,17 +33,18 @@ private:
 };
 
 inline protocol backup_protocol() {
-  const auto quorum = whole("quorum", 0, 0, "k; more than the live workers counts as all of them; 0: all of them but one");
+  const auto quorum = integer_parameter(
+      "quorum", 0, 0, "k: gradients that close a round, at most one per live worker; 0: all live workers but one");
   const auto k_of = [quorum](const protocol_spec& spec) { return static_cast<std::size_t>(quorum.of(spec)); };
   return round_protocol(
       {.name = "backup",
        .summary = "backup workers: one step on the gradients of the first k",
        .round_is_full = "the first k gradients have come; weighted by samples, late ones discarded",
-       .who_gets = "those that wait; a late one at its late push",
+       .recipients = "those that wait; a late one at its late push",
        .pays_when = "one worker is slow, and a few samples may be lost",
        .takes_fan_in = true,
        .parameters = {quorum},
-       .check = [k_of](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+       .validate = [k_of](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const std::size_t k = k_of(spec);
          return k > workers ? "quorum " + std::to_string(k) + " is more than the " + std::to_string(workers)
                                   + " workers; a round would never be full"

@@ -35,7 +35,7 @@ std::vector<protocol> catalog(std::span<const protocol> added) {
   return all;
 }
 
-std::span<const std::string_view> announced() {
+std::span<const std::string_view> unimplemented_names() {
   static constexpr std::array<std::string_view, 1> names{"allreduce"};
   return names;
 }
@@ -68,30 +68,30 @@ std::uint32_t initial_period(const protocol_spec& spec, std::span<const protocol
   return found ? found->period_of(spec) : 1;
 }
 
-std::vector<std::string> check(const protocol& of, const protocol_spec& spec, std::uint32_t workers) {
+std::vector<std::string> validate(const protocol& chosen, const protocol_spec& spec, std::uint32_t workers) {
   std::vector<std::string> problems;
   if (workers == 0)
     problems.emplace_back("a job needs at least 1 worker");
-  if (spec.fan_in != 0 && !of.takes_fan_in)
-    problems.push_back(fmt::format("protocol '{}' takes no fan_in; remove it", of.name));
+  if (spec.fan_in != 0 && !chosen.takes_fan_in)
+    problems.push_back(fmt::format("protocol '{}' takes no fan_in; remove it", chosen.name));
   else if (spec.fan_in == 1)
     problems.emplace_back("fan_in must be at least 2, or 0 for no aggregators");
 
   for (const auto& [name, value] : spec.parameters) {
-    const auto known = std::ranges::find(of.parameters, name, &parameter_info::name);
-    if (known != of.parameters.end()) {
-      if (const std::string wrong = known->check ? known->check(value) : ""; !wrong.empty())
+    const auto known = std::ranges::find(chosen.parameters, name, &parameter_info::name);
+    if (known != chosen.parameters.end()) {
+      if (const std::string wrong = known->validate ? known->validate(value) : ""; !wrong.empty())
         problems.push_back(fmt::format("{} {}", name, wrong));
       continue;
     }
     std::vector<std::string_view> names;
-    for (const parameter_info& parameter : of.parameters)
+    for (const parameter_info& parameter : chosen.parameters)
       names.push_back(parameter.name);
-    problems.push_back(fmt::format("protocol '{}' has no parameter '{}'; it takes {}", of.name, name,
+    problems.push_back(fmt::format("protocol '{}' has no parameter '{}'; it takes {}", chosen.name, name,
                                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
-  if (problems.empty() && of.check)
-    if (std::string wrong = of.check(spec, workers); !wrong.empty())
+  if (problems.empty() && chosen.validate)
+    if (std::string wrong = chosen.validate(spec, workers); !wrong.empty())
       problems.push_back(std::move(wrong));
   return problems;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The catalog: all protocols, each of which is a value in a file of its own.
+// The catalog: all protocols, each a value in its own file.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,20 @@
 
 namespace troupe::protocols {
 
-/// All protocols, in the order in which they are listed for people; last those that a program has added. Built on each call.
+/// All protocols, in the order in which they are listed; those that a program has added come last. Built on each call.
 std::vector<protocol> catalog(std::span<const protocol> added = {});
-/// Names that are designed but not built yet, so that a job that asks for one is told so.
-std::span<const std::string_view> announced();
+/// Protocols that are planned but not implemented, so that a job that names one gets a clear error.
+std::span<const std::string_view> unimplemented_names();
 
-/// The protocol of this name, of the catalog or among those that a program has added to it; or nothing.
+/// The protocol of this name, built in or added; or nothing.
 std::optional<protocol> find_protocol(const std::string& name, std::span<const protocol> added = {});
 
-/// What is wrong with a spec, as sentences with a remedy; empty: nothing.
-std::vector<std::string> check(const protocol& of, const protocol_spec& spec, std::uint32_t workers);
+/// What is wrong with a spec, as sentences with a remedy; empty if it is valid.
+std::vector<std::string> validate(const protocol& chosen, const protocol_spec& spec, std::uint32_t workers);
 
-/// What the job's plans may name: the spec itself; of auto its candidates.
+/// What the job's plans may name: the spec itself, or for auto its candidates.
 std::vector<protocol_spec> planned_specs(const protocol_spec& spec, std::span<const protocol> added = {});
-/// The protocols of these.
+/// The protocols that these name.
 std::vector<protocol> planned_protocols(const protocol_spec& spec, std::span<const protocol> added = {});
 /// The first plan's protocol.
 protocol_spec initial_protocol(const protocol_spec& spec, std::span<const protocol> added = {});

@@ -19,26 +19,26 @@ struct coded_options {
   std::uint64_t seed = 1;
 };
 
-/// The code of a plan: a new one with every change of membership; with few workers left it bears fewer stragglers.
-inline gradient_code code_of(const coded_options& options, const plan& with) {
-  const auto n = static_cast<std::uint32_t>(with.workers.size());
+/// The code of a plan; it changes with the membership. With few workers left it tolerates fewer stragglers.
+inline gradient_code code_of(const coded_options& options, const plan& plan) {
+  const auto n = static_cast<std::uint32_t>(plan.workers.size());
   code_options code{
       .scheme = options.scheme, .workers = n, .stragglers = std::min(options.stragglers, n - 1), .seed = options.seed};
-  // A cyclic code that this membership conditions too badly for float32 gives way to groups, on both sides alike.
-  if (!gradient_code::check(code).empty())
+  // If this membership makes the cyclic code too badly conditioned for float32, both sides use groups instead.
+  if (!gradient_code::validate(code).empty())
     code.scheme = code_scheme::groups;
   return gradient_code{code};
 }
 
-/// The rule's half: closes as soon as the pushes that came can be decoded; one that is not finite is a straggler's.
+/// The rule's half: closes as soon as the pushes that came can be decoded. A push that is not finite counts as missing.
 class coded final : public round_policy {
 public:
   explicit coded(const coded_options& options) : options_(options) {}
 
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
-    if (!code_ || round.with.workers != members_) {
-      code_ = code_of(options_, round.with);
-      members_ = round.with.workers;
+    if (!code_ || round.plan.workers != members_) {
+      code_ = code_of(options_, round.plan);
+      members_ = round.plan.workers;
     }
     return alive;
   }
@@ -68,14 +68,14 @@ public:
   bool lost(const open_round& round) const override {
     std::vector<std::uint32_t> ranks;
     for (const member& who : round.live)
-      ranks.push_back(static_cast<std::uint32_t>(round.with.rank_of(who.worker)));
+      ranks.push_back(static_cast<std::uint32_t>(round.plan.rank_of(who.worker)));
     return !code_->decode(ranks);
   }
 
 private:
   coded_options options_;
   std::optional<gradient_code> code_;
-  std::vector<member> members_; ///< that it was made for
+  std::vector<member> members_; ///< for which it was made
 };
 
 /// The worker's half: the gradients of its parts, each times its coefficient and its share of the round's samples, summed.
@@ -83,20 +83,20 @@ class coded_task final : public task {
 public:
   explicit coded_task(const coded_options& options) : options_(options) {}
 
-  worker_effects begin(const plan& with, const params& what, const push& as) override {
-    if (!code_ || with.workers != members_) {
-      code_ = code_of(options_, with);
-      members_ = with.workers;
+  worker_effects begin(const plan& plan, const params& msg, const push& draft) override {
+    if (!code_ || plan.workers != members_) {
+      code_ = code_of(options_, plan);
+      members_ = plan.workers;
     }
-    open_ = as;
-    const auto rank = static_cast<std::uint32_t>(with.rank_of(as.id.worker));
-    const std::uint64_t samples = with.after(what.position) - what.position;
-    compute sum{.position = what.position, .batches = static_cast<std::uint32_t>(with.workers.size()), .cuts = code_->cuts(rank)};
+    open_ = draft;
+    const auto rank = static_cast<std::uint32_t>(plan.rank_of(draft.id.worker));
+    const std::uint64_t samples = plan.after(msg.position) - msg.position;
+    compute sum{.position = msg.position, .batches = static_cast<std::uint32_t>(plan.workers.size()), .cuts = code_->cuts(rank)};
     for (const auto& [index, weight] : code_->parts(rank)) {
       const auto share = static_cast<double>(plan::cut_size(samples, sum.cuts, index)) / static_cast<double>(samples);
       sum.parts.push_back({index, weight * share});
     }
-    return {adopt{what.ver, what.parameters}, std::move(sum)};
+    return {adopt{msg.ver, msg.parameters}, std::move(sum)};
   }
 
   worker_effects on(const computed& msg) override {
@@ -112,7 +112,7 @@ private:
   push open_;
 };
 
-/// When what has come can be decoded; computing takes as much longer as the code says.
+/// The time until the pushes can be decoded; each worker computes as many times longer as the code demands.
 inline double cost_of_code(const gradient_code& code, round_times times) {
   std::vector<std::pair<double, std::uint32_t>> arrivals;
   for (std::uint32_t rank = 0; rank < times.size(); ++rank) {
@@ -127,16 +127,16 @@ inline double cost_of_code(const gradient_code& code, round_times times) {
     std::ranges::sort(present);
     return !code.decode(present);
   };
-  // More pushes never decode worse, so the least number that is enough can be searched for.
+  // More pushes never decode worse, so a binary search finds the least number that is enough.
   const auto counts = std::views::iota(std::size_t{1}, times.size() + 1);
   const auto enough = std::ranges::partition_point(counts, too_few);
   return enough == counts.end() ? std::numeric_limits<double>::infinity() : arrivals[*enough - 1].first;
 }
 
 inline protocol coded_protocol() {
-  const auto stragglers = whole("stragglers", 1, 0, "s: how many workers a round can do without");
-  const auto scheme = choice("scheme", "auto", {"auto", "groups", "cyclic"},
-                             "groups decode by 0 and 1; cyclic balances the work and may be badly conditioned");
+  const auto stragglers = integer_parameter("stragglers", 1, 0, "s: how many workers a round can do without");
+  const auto scheme = choice_parameter("scheme", "auto", {"auto", "groups", "cyclic"},
+                                       "groups decode by 0 and 1; cyclic balances the work and may be badly conditioned");
   const auto options_of = [stragglers, scheme](const protocol_spec& spec) -> coded_options {
     const std::string named = scheme.of(spec);
     return {.scheme = named == "groups"   ? code_scheme::groups
@@ -148,20 +148,20 @@ inline protocol coded_protocol() {
       {.name = "coded",
        .summary = "gradient coding: the exact gradient from any n - s workers, each computing s + 1 shares",
        .round_is_full = "what has come can be decoded; weights: the decode vector",
-       .who_gets = "those that wait; a late one at its late push",
+       .recipients = "those that wait; a late one at its late push",
        .pays_when = "a worker is more than s + 1 times slower, and no sample may be lost",
        .takes_fan_in = true,
        .decodes = true,
        .parameters = {stragglers, scheme},
-       .check =
+       .validate =
            [options_of](const protocol_spec& spec, std::uint32_t workers) {
              const coded_options code = options_of(spec);
-             return gradient_code::check(
+             return gradient_code::validate(
                  {.scheme = code.scheme, .workers = workers, .stragglers = code.stragglers, .seed = code.seed});
            },
        .keeps = [options_of](const protocol_spec& spec) { return footprint{.parts = 1 + options_of(spec).stragglers}; },
-       .cost = [options_of](const protocol_spec& spec, const plan& with,
-                            round_times times) { return cost_of_code(code_of(options_of(spec), with), times); },
+       .cost = [options_of](const protocol_spec& spec, const plan& plan,
+                            round_times times) { return cost_of_code(code_of(options_of(spec), plan), times); },
        .policy = [options_of](const protocol_spec& spec, std::uint64_t) { return std::make_unique<coded>(options_of(spec)); },
        .task = [options_of](const protocol_spec& spec) { return std::make_unique<coded_task>(options_of(spec)); }});
 }

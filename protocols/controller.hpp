@@ -9,15 +9,15 @@
 
 namespace troupe::protocols {
 
-/// A new plan: what is absent stays.
+/// A change of the plan; absent fields stay as they are.
 struct decision {
   std::optional<std::uint32_t> period{};
   std::optional<protocol_spec> protocol{};
-  std::optional<double> lr_scale{}; ///< times the job's learning rate
-  std::string why{};                ///< for people and logs, with the numbers that it was decided by
+  std::optional<double> lr_scale{}; ///< factor on the job's learning rate
+  std::string why{};                ///< for the operator and logs, with the numbers behind the decision
 };
 
-/// Hears the rounds; decides. Runs at the coordinator; what it decides takes effect at a round's begin.
+/// Observes the rounds and decides. Runs at the coordinator; a decision takes effect when the next round begins.
 class controller {
 public:
   virtual ~controller() = default;

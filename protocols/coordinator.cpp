@@ -32,15 +32,15 @@ coordinator::coordinator(const coordinator_options& options, std::unique_ptr<con
 coordinator_effects coordinator::on(const joined& msg) {
   const member who = msg.who;
   const auto present = members_.find(who.worker);
-  if (stopped_ || is_out(who) || (present != members_.end() && who.life <= present->second))
+  if (stopped_ || is_out(who) || (present != members_.end() && who.incarnation <= present->second))
     return {};
   coordinator_effects out;
   if (present != members_.end()) {
-    buried_[who.worker] = present->second;
+    last_down_[who.worker] = present->second;
     if (started())
       out.emplace_back(send_worker_down{{who.worker, present->second}});
   }
-  members_[who.worker] = who.life;
+  members_[who.worker] = who.incarnation;
   counted_.erase(who.worker);
   if (started())
     out.emplace_back(next_plan());
@@ -68,8 +68,8 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   std::vector<member> below;
   for (const worker_id worker : workers_below(tree, msg.holder)) {
     cut_off_.insert(worker);
-    if (const auto life = members_.find(worker); life != members_.end())
-      below.push_back({worker, life->second});
+    if (const auto present = members_.find(worker); present != members_.end())
+      below.push_back({worker, present->second});
   }
   coordinator_effects out = lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason));
   out.emplace_back(send_holder_down{msg});
@@ -77,11 +77,11 @@ coordinator_effects coordinator::on(const holder_down& msg) {
 }
 
 void coordinator::check() const {
-  for (const auto& [worker, life] : members_) {
-    const auto last = buried_.find(worker);
-    TROUPE_ASSERT(last == buried_.end() || life > last->second);
+  for (const auto& [worker, incarnation] : members_) {
+    const auto last = last_down_.find(worker);
+    TROUPE_ASSERT(last == last_down_.end() || incarnation > last->second);
     TROUPE_ASSERT(!cut_off_.contains(worker));
-    TROUPE_ASSERT(!started() || stopped_ || plan_.has({worker, life}));
+    TROUPE_ASSERT(!started() || stopped_ || plan_.has({worker, incarnation}));
   }
   TROUPE_ASSERT(!started() || stopped_ || plan_.workers.size() == members_.size());
 }
@@ -117,7 +117,7 @@ coordinator_effects coordinator::on(const evaluated& msg) {
 step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {
   step_count out;
   for (const auto& [who, all] : made)
-    if (const auto member = members_.find(who.worker); member != members_.end() && member->second == who.life) {
+    if (const auto member = members_.find(who.worker); member != members_.end() && member->second == who.incarnation) {
       const auto known = counted_.find(who.worker);
       const step_count counted = known == counted_.end() ? step_count{} : known->second;
       out.steps += all.steps - std::min(all.steps, counted.steps);
@@ -141,32 +141,33 @@ coordinator_effects coordinator::on(const expired& msg) {
   if (evaluating_)
     return {};
   hold out = next_hold();
-  out.what.now = true;
+  out.order.now = true;
   return {out};
 }
 
 coordinator_effects coordinator::on(const report& msg) {
   if (stopped_)
     return {};
-  if (options_.centreless && msg.what == report::kind::round_closed)
+  if (options_.decentralized && msg.event == report::kind::round_closed)
     for (const timing& step : msg.timings) {
       step_count& counted = counted_[step.worker];
       counted = {counted.steps + 1, counted.samples + static_cast<std::uint64_t>(step.samples)};
     }
-  if (msg.what == report::kind::push_not_finite)
-    ++barren_pushes_;
-  else if (msg.what != report::kind::round_closed)
+  if (msg.event == report::kind::push_not_finite)
+    ++pushes_without_update_;
+  else if (msg.event != report::kind::round_closed)
     return {};
   else if (msg.contributions > 0)
-    barren_ = barren_pushes_ = 0;
+    rounds_without_update_ = pushes_without_update_ = 0;
   else
-    ++barren_;
-  if (barren_ >= options_.barren_rounds
-      || barren_pushes_ >= options_.barren_rounds * std::max<std::size_t>(plan_.workers.size(), 1))
+    ++rounds_without_update_;
+  if (rounds_without_update_ >= options_.max_rounds_without_update
+      || pushes_without_update_ >= options_.max_rounds_without_update * std::max<std::size_t>(plan_.workers.size(), 1))
     return fail(fmt::format("training diverged: no gradient of the last {} was finite; a smaller learning rate may help",
-                            barren_ >= options_.barren_rounds ? fmt::format("{} rounds", barren_)
-                                                              : fmt::format("{} pushes", barren_pushes_)));
-  if (!controls_ || msg.what != report::kind::round_closed)
+                            rounds_without_update_ >= options_.max_rounds_without_update
+                                ? fmt::format("{} rounds", rounds_without_update_)
+                                : fmt::format("{} pushes", pushes_without_update_)));
+  if (!controls_ || msg.event != report::kind::round_closed)
     return {};
   return follow(controls_->on(msg, options_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)));
 }
@@ -177,19 +178,19 @@ coordinator_effects coordinator::on(const decision& msg) {
   return follow(msg);
 }
 
-coordinator_effects coordinator::follow(const std::optional<decision>& what) {
-  if (!what)
+coordinator_effects coordinator::follow(const std::optional<decision>& decided) {
+  if (!decided)
     return {};
-  options_.period = what->period.value_or(options_.period);
-  options_.protocol = what->protocol.value_or(options_.protocol);
-  options_.lr_scale = what->lr_scale.value_or(options_.lr_scale);
-  return {say{what->why}, next_plan()};
+  options_.period = decided->period.value_or(options_.period);
+  options_.protocol = decided->protocol.value_or(options_.protocol);
+  options_.lr_scale = decided->lr_scale.value_or(options_.lr_scale);
+  return {say{decided->why}, next_plan()};
 }
 
 bool coordinator::is_out(member who) const {
-  const auto buried = buried_.find(who.worker);
+  const auto last = last_down_.find(who.worker);
   const bool outside_tree = options_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
-  return outside_tree || cut_off_.contains(who.worker) || (buried != buried_.end() && who.life <= buried->second);
+  return outside_tree || cut_off_.contains(who.worker) || (last != last_down_.end() && who.incarnation <= last->second);
 }
 
 coordinator_effects coordinator::start() {
@@ -209,25 +210,25 @@ coordinator_effects coordinator::start() {
 coordinator_effects coordinator::lose(std::vector<member> who, const std::string& reason) {
   coordinator_effects out;
   for (const member& gone : who) {
-    incarnation& buried = buried_[gone.worker];
-    buried = std::max(buried, gone.life);
+    incarnation& last = last_down_[gone.worker];
+    last = std::max(last, gone.incarnation);
     const auto present = members_.find(gone.worker);
-    if (present == members_.end() || present->second > gone.life)
+    if (present == members_.end() || present->second > gone.incarnation)
       continue;
-    // An older life is over, too, though nobody has said so.
+    // An older incarnation is over too, though its end was not reported.
     out.emplace_back(send_worker_down{{gone.worker, present->second}});
     members_.erase(present);
-    obituaries_.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
+    losses_.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
   }
   if (out.empty())
     return {};
-  // What is evaluated as the job's end needs no worker any more, unless they alone hold it.
-  if (members_.empty() && !(evaluating_ && at_the_end() && !options_.centreless)) {
-    coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(obituaries_, ", ")));
+  // The evaluation that ends the job needs no worker, unless the workers alone hold the parameters.
+  if (members_.empty() && !(evaluating_ && at_the_end() && !options_.decentralized)) {
+    coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(losses_, ", ")));
     out.insert(out.end(), failed.begin(), failed.end());
   } else {
     out.emplace_back(next_plan());
-    if (evaluating_ && options_.centreless)
+    if (evaluating_ && options_.decentralized)
       out.emplace_back(evaluate{version_});
   }
   return out;
@@ -246,8 +247,8 @@ send_plan coordinator::next_plan() {
   plan_.batch = options_.batch;
   plan_.data_size = options_.data_size;
   plan_.workers.clear();
-  for (const auto& [worker, life] : members_)
-    plan_.workers.push_back({worker, life});
+  for (const auto& [worker, incarnation] : members_)
+    plan_.workers.push_back({worker, incarnation});
   if (controls_)
     controls_->on(plan_);
   return {plan_};
@@ -261,13 +262,13 @@ hold coordinator::next_hold() const {
   return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop_steps}};
 }
 
-/// At the multiples of the interval: evaluations that came late do not put off those after them.
+/// At multiples of the interval: a late evaluation does not delay those after it.
 arm_timer coordinator::evaluation_timer(nanoseconds now) const {
   return {evaluation_timer_id, options_.evaluate_every_ns - now % options_.evaluate_every_ns};
 }
 
 std::uint64_t coordinator::stop_samples() const {
-  constexpr double most = 1e18; // beyond, it is not a whole number of 64 bits
+  constexpr double most = 1e18; // larger numbers do not fit into 64 bits
   const auto epochs =
       static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size))));
   if (epochs == 0 || options_.stop_samples == 0)

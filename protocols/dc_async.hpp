@@ -6,10 +6,10 @@
 
 namespace troupe::protocols {
 
-/// A gradient g that was computed at w_bak and is applied at w stands for the gradient at w: its first-order expansion with
-/// the Hessian's diagonal taken as lambda g*g is g + lambda g*g*(w - w_bak). w_bak is kept for each worker: the parameters
-/// that were sent to it last. Adaptive: lambda / sqrt(s + 1e-7), where s = 0.95 s + 0.05 g*g, by element, at each push. The
-/// paper's lambda is 2 for the adaptive form and 0.04 for the constant one. Ours: one s a shard, and the learning rate of async.
+/// A gradient g was computed at w_bak and is applied at w. The gradient at w, to first order and with the Hessian's diagonal
+/// taken as lambda g*g, is g + lambda g*g*(w - w_bak). w_bak, kept for each worker, are the parameters last sent to it. Adaptive:
+/// lambda / sqrt(s + 1e-7), where s = 0.95 s + 0.05 g*g, by element, at each push. The paper's lambda is 2 for the adaptive form
+/// and 0.04 for the constant one. Ours: one s per shard, and async's learning rate.
 class dc_async final : public async_sgd {
 public:
   dc_async(double lambda, bool adaptive) : lambda_(lambda), adaptive_(adaptive) {}
@@ -36,21 +36,21 @@ private:
 };
 
 inline protocol dc_async_protocol() {
-  const auto adaptive = flag("adaptive", true, "divide lambda by the root of a running mean square of the gradient");
-  auto lambda = real("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default");
+  const auto adaptive = bool_parameter("adaptive", true, "divide lambda by the root of a running mean square of the gradient");
+  auto lambda = real_parameter("lambda", 2, {.least = 0}, "strength of the compensation; without adaptive 0.04 is the default");
   lambda.default_with = [adaptive](const protocol_spec& spec) -> spec_value { return adaptive.of(spec) ? 2.0 : 0.04; };
   return {
       .name = "dc-async",
       .summary = "DC-ASGD: asynchronous SGD whose gradients are compensated for their delay",
       .round_is_full = "each push alone, compensated with its worker's backup; learning rate times samples / (n B)",
-      .who_gets = "the pusher, at once",
+      .recipients = "the pusher, at once",
       .pays_when = "speeds differ, and stale gradients do harm",
       .per_push = true,
       .parameters = {lambda, adaptive},
       .keeps = [](const protocol_spec&) { return footprint{.backups = true}; },
       .make_rule = [lambda, adaptive](const protocol_spec& spec,
                                       std::uint64_t) { return std::make_unique<dc_async>(lambda.of(spec), adaptive.of(spec)); },
-      .make_worker = answers_with_own_slice()};
+      .make_worker = own_slice_worker_maker()};
 }
 
 } // namespace troupe::protocols

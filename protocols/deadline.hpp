@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deadline: synchronous SGD that leaves its slowest workers behind by a cut-off learned from past arrivals. No paper's: ours.
+// Deadline: synchronous SGD that leaves its slowest workers behind by a cut-off learned from past arrivals. Our own, not from a
+// paper.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +13,18 @@
 namespace troupe::protocols {
 
 /// A round waits for all its workers, but no longer than median + max(mad_factor * MAD, 10 % of the median) of past arrivals,
-/// late ones counted in; MAD is the median of the distances from the median (of an even number of values the upper middle one).
-/// So that no worker's data are lost for good, a worker that was left behind `max_misses` rounds in a row is waited for. Past:
-/// the last eight arrivals of each worker's gradients; a round has no deadline before there are as many of them as workers. A
-/// deadline that passes before the first gradient waits for it.
+/// including late ones. MAD is the median distance from the median; for an even number of values the upper middle one is taken.
+/// So that no worker's data are lost for good, a round waits for a worker that was left behind `max_misses` rounds in a row. The
+/// past is the last eight arrivals of each worker's gradients; until there are as many arrivals as workers, a round has no
+/// deadline. If the deadline passes before the first gradient, the round waits for that.
 class deadline final : public round_policy {
 public:
   deadline(double mad_factor, std::uint32_t max_misses) : mad_factor_(mad_factor), max_misses_(max_misses) {}
 
-  void arrived(const push& what, nanoseconds elapsed) override {
-    if (what.samples == 0) // it says nothing about how long a gradient takes
+  void arrived(const push& msg, nanoseconds elapsed) override {
+    if (msg.samples == 0) // it says nothing about how long a gradient takes
       return;
-    std::deque<nanoseconds>& own = past_[what.id.worker];
+    std::deque<nanoseconds>& own = past_[msg.id.worker];
     own.push_back(elapsed);
     if (own.size() > 8)
       own.pop_front();
@@ -55,10 +56,10 @@ public:
   }
 
 private:
-  static nanoseconds median(std::vector<nanoseconds>& of) {
-    TROUPE_ASSERT(!of.empty());
-    const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
-    std::ranges::nth_element(of, middle);
+  static nanoseconds median(std::vector<nanoseconds>& values) {
+    TROUPE_ASSERT(!values.empty());
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
     return *middle;
   }
 
@@ -69,13 +70,14 @@ private:
 };
 
 inline protocol deadline_protocol() {
-  const auto mad_factor = real("mad_factor", 3, {.least = 0}, "k: how many median distances from the median a round waits");
-  const auto max_misses = whole("max_misses", 5, 0, "rounds in a row that a worker may be left behind");
+  const auto mad_factor =
+      real_parameter("mad_factor", 3, {.least = 0}, "k: how many median distances from the median a round waits");
+  const auto max_misses = integer_parameter("max_misses", 5, 0, "rounds in a row that a worker may be left behind");
   return round_protocol(
       {.name = "deadline",
        .summary = "synchronous SGD that leaves its slowest workers behind, by a cut-off learned from past arrivals",
        .round_is_full = "all have pushed, or median + max(k MAD, 10 %) of past arrivals has gone by; weighted by samples",
-       .who_gets = "those that wait; a late one at its late push",
+       .recipients = "those that wait; a late one at its late push",
        .pays_when = "now and then another worker is slow, and a few samples may be lost",
        .parameters = {mad_factor, max_misses},
        .policy = [mad_factor, max_misses](const protocol_spec& spec, std::uint64_t) {

@@ -8,10 +8,10 @@
 
 namespace troupe::protocols {
 
-/// No job lasts longer, thirty years; a few such durations added up still fit into nanoseconds.
+/// About thirty years; a few such durations added up still fit into 64 bits of nanoseconds.
 inline constexpr nanoseconds longest_duration = 1'000'000'000'000'000'000;
 
-/// Rounded; what is longer than the longest, or no number, is the longest.
+/// Rounded; a longer duration, or one that is not a number, becomes the longest.
 inline nanoseconds duration(double ns) {
   return ns < static_cast<double>(longest_duration) ? std::llround(std::fmax(ns, 0)) : longest_duration;
 }

@@ -9,46 +9,46 @@
 
 namespace troupe::protocols {
 
-/// The centre's half. A worker pushes its parameters x, is answered with the centre c as it was before, and the centre moves
-/// towards it: c = c + alpha (x - c). alpha travels with the push, so that both sides use the same. Ours: with several shards
-/// each makes its range's exchange on its own.
+/// The centre's half. A worker pushes its parameters x and is answered with the centre c as it was before; then the centre moves
+/// towards x: c = c + alpha (x - c). alpha travels with the push, so that both sides use the same value. Ours: with several
+/// shards, each exchanges its range alone.
 class easgd final : public push_rule {
   bool answers_first() const override { return true; }
 
-  /// One more at first: see the worker's half.
+  /// One more with the first answer: see the worker's half.
   std::uint32_t slices_for(const progress& worker) const override {
-    return with().period + (worker.answers == clock_tick{} ? 1 : 0);
+    return current_plan().period + (worker.last_clock == clock_tick{} ? 1 : 0);
   }
 
-  step_rule step_of(const push& what) const override {
-    return {.what = step_rule::kind::linear, .parameter_weight = 1 - what.weight};
+  step_rule step_of(const push& msg) const override {
+    return {.method = step_rule::kind::linear, .parameter_weight = 1 - msg.weight};
   }
 };
 
 /// The worker's half: step t is x = x - eta g(x) and, where the period H divides t, x = x - eta g(x) - alpha (x - c): the
-/// gradient is that at x as it was pushed, so the exchange hides behind computing it. alpha = beta / n. Step 0 exchanges nothing,
-/// for x is c there. So the last of the slices that a worker is handed is that of the step with the next exchange.
+/// gradient is taken at x as it was pushed, so computing it hides the exchange. alpha = beta / n. Step 0 exchanges nothing
+/// because x is c there. So the last slice that a worker is given belongs to the step with the next exchange.
 ///
-/// `momentum` > 0: EAMSGD, v = momentum v - eta g(x + momentum v) and x = x + v; what is exchanged is x.
+/// `momentum` > 0: EAMSGD, v = momentum v - eta g(x + momentum v) and x = x + v; x is exchanged.
 class easgd_task final : public task {
 public:
   easgd_task(double beta, double momentum) : beta_(beta), momentum_(momentum) {}
 
-  worker_effects begin(const plan& with, const params& what, const push& as) override {
-    worker_effects out{adopt{what.ver, what.parameters}};
-    const double alpha = std::exchange(open_, as).weight;
+  worker_effects begin(const plan& plan, const params& msg, const push& draft) override {
+    worker_effects out{adopt{msg.ver, msg.parameters}};
+    const double alpha = std::exchange(open_, draft).weight;
     if (fresh_) {
-      out.emplace_back(mix{{{what.parameters, 1}}});
+      out.emplace_back(mix{{{msg.parameters, 1}}});
     } else {
       if (pushed_)
-        out.emplace_back(mix{{{own_parameters, 1}, {pushed_sum, -alpha}, {what.parameters, alpha}}});
+        out.emplace_back(mix{{{own_parameters, 1}, {pushed_sum, -alpha}, {msg.parameters, alpha}}});
       accumulate(open_, during_exchange_);
     }
-    open_.weight = beta_ / static_cast<double>(with.workers.size());
+    open_.weight = beta_ / static_cast<double>(plan.workers.size());
     exchanging_ = false;
-    plan_ = with;
-    left_ = what.period;
-    position_ = what.position;
+    plan_ = plan;
+    left_ = msg.period;
+    position_ = msg.position;
     go_on(out);
     return out;
   }
@@ -65,16 +65,16 @@ public:
   }
 
 private:
-  /// The next step, and before the last one the push.
+  /// The next step; before the last one, the push.
   void go_on(worker_effects& out) {
     exchanging_ = --left_ == 0;
     if (exchanging_) {
-      fresh_ = !open_.finite; // a replica that has diverged begins again at the centre
+      fresh_ = !open_.finite; // a replica that has diverged restarts at the centre
       pushed_ = open_.samples > 0;
-      out.emplace_back(send_push{.what = open_, .sum = {{own_parameters, 1}}, .keep = true});
+      out.emplace_back(send_push{.push = open_, .sum = {{own_parameters, 1}}, .keep = true});
     }
-    out.emplace_back(
-        local_step{.what = {.position = position_, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum_ > 0 ? momentum_ : -1});
+    out.emplace_back(local_step{.gradient = {.position = position_, .cuts = 1, .parts = {{0, 1}}},
+                                .momentum = momentum_ > 0 ? momentum_ : -1});
     position_ = plan_.after(position_, 1);
   }
 
@@ -82,7 +82,7 @@ private:
   plan plan_;
   push open_;
   computed during_exchange_; ///< the step since the push
-  bool fresh_ = true;        ///< the next parameters are taken over whole
+  bool fresh_ = true;        ///< the next parameters replace the replica
   bool exchanging_ = false;  ///< computes the step of the exchange
   bool pushed_ = false;      ///< its replica: one that has just begun again, and is the centre, is not sent
   std::uint32_t left_ = 0;   ///< slices
@@ -90,15 +90,15 @@ private:
 };
 
 inline protocol easgd_protocol() {
-  const auto steps = whole("steps", 10, 1, "local steps between exchanges");
-  const auto beta =
-      real("beta", 0.9, {.least = 0, .most = 1, .open_least = true, .open_most = true}, "n alpha: how far both sides move");
-  const auto momentum = real("momentum", 0, {.least = 0, .most = 1, .open_most = true},
-                             "Nesterov momentum of the local steps; 0: the job's optimizer");
+  const auto steps = integer_parameter("steps", 10, 1, "local steps between exchanges");
+  const auto beta = real_parameter("beta", 0.9, {.least = 0, .most = 1, .open_least = true, .open_most = true},
+                                   "n alpha: how far both sides move");
+  const auto momentum = real_parameter("momentum", 0, {.least = 0, .most = 1, .open_most = true},
+                                       "Nesterov momentum of the local steps; 0: the job's optimizer");
   return {.name = "easgd",
-          .summary = "elastic averaging: replicas of their own, drawn towards a centre; with momentum EAMSGD",
+          .summary = "elastic averaging: each worker's replica is drawn towards a centre; with momentum EAMSGD",
           .round_is_full = "each exchange alone, alpha = beta / n",
-          .who_gets = "the pusher: the centre as it was before its exchange",
+          .recipients = "the pusher: the centre as it was before its exchange",
           .pays_when = "the link is slow, and speeds differ",
           .per_push = true,
           .parameters = {steps, beta, momentum},
@@ -108,7 +108,7 @@ inline protocol easgd_protocol() {
                 return footprint{.replica = true, .pushed_replica = true, .velocity = momentum.of(spec) > 0};
               },
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<easgd>(); },
-          .make_worker = answers([beta, momentum](const protocol_spec& spec) {
+          .make_worker = params_worker_maker([beta, momentum](const protocol_spec& spec) {
             return std::make_unique<easgd_task>(beta.of(spec), momentum.of(spec));
           })};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machines ask of their drivers: one closed variant per role, so that a new verb breaks every driver at compile time.
+// What machines ask of their drivers: one closed variant per role, so that a new effect breaks every driver at compile time.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace troupe::protocols {
 
 /// A tensor that the driver keeps, times a weight.
 struct term {
-  ticket what{};
+  ticket tensor{};
   double weight = 1;
   friend bool operator==(const term&, const term&) = default;
 };
 
 // -- shared verbs
 
-/// Send `expired{timer}` back after `delay` of training time; arming again replaces, a negative delay disarms.
+/// Send `expired{timer}` back after `delay` of training time. Arming again replaces the timer; a negative delay disarms it.
 struct arm_timer {
   timer_id timer{};
   nanoseconds delay = 0;
@@ -28,7 +28,7 @@ struct arm_timer {
 };
 /// This tensor is not needed any more. To a rule's driver: no version will use this push.
 struct discard {
-  ticket what{};
+  ticket tensor{};
   friend bool operator==(const discard&, const discard&) = default;
 };
 /// One push as the lead saw it.
@@ -42,7 +42,7 @@ struct timing {
 
 /// A fact for logs, metrics and the coordinator.
 struct report {
-  enum class kind : std::uint8_t { round_closed, push_discarded, push_refused, push_not_finite, held, note } what = kind::note;
+  enum class kind : std::uint8_t { round_closed, push_discarded, push_refused, push_not_finite, held, note } event = kind::note;
   version ver{};
   worker_id worker{};
   std::uint64_t samples = 0; ///< applied so far
@@ -52,15 +52,15 @@ struct report {
   nanoseconds compute = 0;       ///< round_closed: how long `worker`, the slowest of the round, computed
   nanoseconds at = 0;            ///< training time
   double residual = 0;           ///< coded rounds: of the decoding, in float64
-  std::vector<timing> timings{}; ///< round_closed: of the pushes since the last one, those that came too late among them
+  std::vector<timing> timings{}; ///< round_closed: of all pushes since the last close, late ones included
   std::string text{};
   friend bool operator==(const report&, const report&) = default;
 };
 
 // -- worker
 
-/// Compute the gradient of the listed parts of the batch of `batches` times B samples at `position`, cut into `cuts`: the sum of
-/// the parts' mean gradients, each times its weight.
+/// Take the batch of `batches` times B samples at `position`, divided into `cuts`, and compute the sum of the listed parts' mean
+/// gradients, each times its weight.
 struct compute {
   struct part {
     std::uint32_t index = 0; ///< which cut
@@ -72,34 +72,34 @@ struct compute {
   std::uint32_t batches = 1; ///< n for a global batch
   std::uint32_t cuts = 1;
   std::vector<part> parts{};
-  /// The push that this gradient will be, where that is known beforehand: the driver sends partitions under its id while
-  /// backward still runs, and only the trailer waits for `send_push`.
+  /// The push that this gradient will become, if known beforehand: the driver sends partitions under its id while backward still
+  /// runs, and only the trailer waits for `send_push`.
   std::optional<push> stream_as{};
   friend bool operator==(const compute&, const compute&) = default;
 };
 /// Take an optimizer step on the worker's own parameters w, at the gradient of one part, there, plus
 /// `proximal` (w - anchor) + `dual` l, with the anchor the parameters adopted last and l the worker's dual variable.
 struct local_step {
-  compute what{};
+  compute gradient{};
   double proximal = 0, dual = 0;
-  /// Instead of the job's optimizer Nesterov's momentum with x and v apart (EAMSGD): the gradient g is taken at w + momentum v,
-  /// where w stands in what is above, too; v = momentum v - lr g, w += v. v is zero at first. -1: the job's optimizer.
+  /// Nesterov momentum with x and v apart (EAMSGD) instead of the job's optimizer: the gradient g, with the terms above, is taken
+  /// at w + momentum v; then v = momentum v - lr g, w += v. v starts at zero. -1: the job's optimizer.
   double momentum = -1;
   friend bool operator==(const local_step&, const local_step&) = default;
 };
-/// These are the parameters to work with from now on (the anchor); those of older versions may go, and these too once a
-/// `send_push` has gone out.
+/// Work with these parameters from now on (the anchor). Older versions may be freed, and these too once a `send_push` has gone
+/// out.
 struct adopt {
   version ver{};
   ticket parameters{};
   friend bool operator==(const adopt&, const adopt&) = default;
 };
-/// The worker's own parameters, its dual variable, and what its last push sent where that said `keep`, where a term names a
-/// tensor.
+/// Special tickets of a term: the worker's own parameters, its dual variable, and the tensor of its last push, if that said
+/// `keep`.
 inline constexpr ticket own_parameters{0xffff'ffff'ffff'ffff};
 inline constexpr ticket dual_variable{0xffff'ffff'ffff'fffe};
 inline constexpr ticket pushed_sum{0xffff'ffff'ffff'fffd};
-/// w = sum of terms. The pushed sum may go afterwards.
+/// w = sum of terms. The pushed sum may be freed afterwards.
 struct mix {
   std::vector<term> terms{};
   friend bool operator==(const mix&, const mix&) = default;
@@ -109,19 +109,19 @@ struct dual {
   double rho = 1;
   friend bool operator==(const dual&, const dual&) = default;
 };
-/// Send this contribution to every holder that takes this worker's pushes: the gradient that `what` names, or the sum of terms.
+/// Send this contribution to every holder that takes this worker's pushes: its gradient, or the sum of terms.
 struct send_push {
-  push what{};
+  protocols::push push{};
   std::vector<term> sum{};
   bool keep = false; ///< the next mix may name the sum
   friend bool operator==(const send_push&, const send_push&) = default;
 };
-/// Send the worker's own parameters, as they are now, to a peer or the evaluator; none where the weight is 0. What its driver
-/// does not send, the peer being gone or behind, it gives back: the worker hears this very message, from itself. Nor does it
-/// send what is not finite; to the evaluator it does, with weight 0.
+/// Send the worker's own parameters, as they are now, to a peer or the evaluator; no tensor if the weight is 0. If the peer is
+/// gone or behind, or the parameters are not finite, the driver does not send them but gives the message back: the worker hears
+/// it as from itself. To the evaluator, parameters that are not finite go with weight 0.
 struct send_peer {
   worker_id to{};
-  peer_message what{};
+  peer_message message{};
   friend bool operator==(const send_peer&, const send_peer&) = default;
 };
 using worker_effect = std::variant<compute, local_step, adopt, mix, dual, discard, send_push, send_peer>;
@@ -136,7 +136,7 @@ struct apply {
   plan_epoch epoch{};        ///< of the round that this closes
   std::uint32_t workers = 1; ///< n of that round's plan
   step_rule step{};
-  std::int64_t samples = 0; ///< that this version uses, each once
+  std::int64_t samples = 0; ///< that this version uses, each counted once
   bool keep = false;        ///< the pushes may be named again; a `discard` ends each
   delay_compensation compensate{};
   friend bool operator==(const apply&, const apply&) = default;
@@ -147,7 +147,7 @@ struct retain {
   friend bool operator==(const retain&, const retain&) = default;
 };
 struct release {
-  ticket what{};
+  ticket tensor{};
   friend bool operator==(const release&, const release&) = default;
 };
 /// Send the newest parameters, under the given plan, with the place in the data and the period that go with them.
@@ -172,16 +172,17 @@ using lead_effects = std::vector<lead_effect>;
 
 /// Tell the lead that a push is complete here.
 struct send_arrival {
-  arrival what{};
+  protocols::arrival arrival{};
   friend bool operator==(const send_arrival&, const send_arrival&) = default;
 };
-/// Aggregator: send the sum of terms upward as this round's partial sum; the terms may go afterwards.
+/// Aggregator: send the sum of terms upward as this round's partial sum; the terms may be freed afterwards.
 struct forward {
   std::vector<term> sum{};
   close round{};
   friend bool operator==(const forward&, const forward&) = default;
 };
-/// Shard: make the version that `round` names from these terms, then send it to `round.send_to`; the terms may go afterwards.
+/// Shard: make the version that `round` names from these terms, then send it to `round.send_to`; the terms may be freed
+/// afterwards.
 struct apply_round {
   std::vector<term> sum{};
   close round{};
@@ -189,7 +190,7 @@ struct apply_round {
 };
 /// Send the newest parameters.
 struct serve {
-  send_order what{};
+  send_order order{};
   friend bool operator==(const serve&, const serve&) = default;
 };
 using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report>;
@@ -199,21 +200,21 @@ using holder_effects = std::vector<holder_effect>;
 
 /// Tell everyone: from the next round on, this plan.
 struct send_plan {
-  plan what{};
+  protocols::plan plan{};
   friend bool operator==(const send_plan&, const send_plan&) = default;
 };
 /// Tell rules and holders.
 struct send_worker_down {
-  worker_down what{};
+  worker_down notice{};
   friend bool operator==(const send_worker_down&, const send_worker_down&) = default;
 };
 /// Tell holders.
 struct send_holder_down {
-  holder_down what{};
+  holder_down notice{};
   friend bool operator==(const send_holder_down&, const send_holder_down&) = default;
 };
 struct hold {
-  hold_order what{};
+  hold_order order{};
   friend bool operator==(const hold&, const hold&) = default;
 };
 /// Evaluate the held parameters; answer with `evaluated`.
@@ -225,7 +226,7 @@ struct evaluate {
 struct resume {
   friend bool operator==(const resume&, const resume&) = default;
 };
-/// For people: a decision and its reasons.
+/// For the operator: a decision and its reasons.
 struct say {
   std::string text{};
   friend bool operator==(const say&, const say&) = default;
@@ -233,7 +234,7 @@ struct say {
 /// The job is over.
 struct stop {
   bool failed = false;
-  std::string reason{}; ///< for people
+  std::string reason{}; ///< for the operator
   friend bool operator==(const stop&, const stop&) = default;
 };
 using coordinator_effect =

@@ -8,16 +8,16 @@
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
-#include "protocols/dice.hpp"
 #include "protocols/gossip_rule.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols {
 
 namespace {
 
-/// A weight below this is spent: its owner has given to peers that never give back. It counts as one again.
+/// A weight below this is used up: its owner gave to peers that never give back. It is reset to 1.
 constexpr double spent = 0x1p-64;
-/// Keeps the draws of peers apart from what else is drawn for a worker and a step.
+/// Separates the draws of peers from other draws for the same worker and step.
 constexpr std::uint64_t peer_draws = 0x70656572;
 
 } // namespace
@@ -67,7 +67,7 @@ worker_effects gossip_worker::on(const computed& msg) {
     made_ = {made_.steps + 1, made_.samples + static_cast<std::uint64_t>(msg.samples)};
   if (msg.samples > 0)
     out.emplace_back(send_push{{.epoch = plan_.epoch,
-                                .id = {self_.worker, self_.life, {msg.step}},
+                                .id = {self_.worker, self_.incarnation, {msg.step}},
                                 .samples = msg.samples,
                                 .loss = msg.loss,
                                 .compute = msg.compute,
@@ -147,14 +147,15 @@ void gossip_worker::share_out(worker_effects& out) {
   if (count == 0 || !(weight_ > 0))
     return;
   weight_ /= static_cast<double>(count + 1);
-  dice draw = dice::keyed(seed_, peer_draws, self_.worker.value, self_.life.value, steps_);
+  random_stream draw = random_stream::keyed(seed_, peer_draws, self_.worker.value, self_.incarnation.value, steps_);
   for (std::size_t i = 0; i < count; ++i) {
     std::swap(others[i], others[i + draw.below(others.size() - i)]);
     out.emplace_back(send_peer{others[i], {.from = self_, .round = steps_, .weight = weight_}});
   }
 }
 
-/// Its cut of the next global batch. One that has fewer samples than workers is shared, so that everybody has some.
+/// Its cut of the next global batch. If the batch has fewer samples than there are workers, cuts are shared, so that every worker
+/// has some.
 local_step gossip_worker::next_step() {
   const auto n = static_cast<std::uint32_t>(plan_.workers.size());
   const std::uint64_t end = plan_.after(position_);
@@ -164,15 +165,15 @@ local_step gossip_worker::next_step() {
 }
 
 protocol gossip_protocol() {
-  const auto peers = whole("peers", 1, 1, "others that a worker sends its replica to after each step");
+  const auto peers = integer_parameter("peers", 1, 1, "peers to which a worker sends its replica after each step");
   return {.name = "gossip",
-          .summary = "no centre: replicas of their own, averaged with those of random others; any worker may die",
+          .summary = "decentralized: each worker averages its own replica with those of random peers; any worker may die",
           .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
-          .who_gets = "peers drawn at random, after each step; nobody waits",
+          .recipients = "peers drawn at random, after each step; no worker waits",
           .pays_when = "the link is slow, and any worker may die",
-          .centreless = true,
+          .decentralized = true,
           .parameters = {peers},
-          .check = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
+          .validate = [peers](const protocol_spec& spec, std::uint32_t workers) -> std::string {
             const std::int64_t count = peers.of(spec);
             return count > 1 && count >= workers
                        ? fmt::format("peers {} is more than the {} others that a worker has", count, workers - 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker of gossip, which has no centre: sum-weight gossip (GoSGD: Blot et al. 2016; push-sum: Kempe, Dobra, Gehrke 2003).
+// A worker of decentralized training by sum-weight gossip (GoSGD: Blot et al. 2016; push-sum: Kempe, Dobra, Gehrke 2003).
 #pragma once
 
 #include <map>
@@ -9,30 +9,29 @@
 
 namespace troupe::protocols {
 
-/// The worker: trains parameters x of its own, at its own pace, and averages them with those of random others. Nobody waits.
+/// Trains its own parameters x at its own pace and averages them with those of random peers. No worker waits.
 ///
-/// It has a weight a, 1 at first. After a step it mixes in what has come, x = (a x + sum a_s x_s) / (a + sum a_s), in worker
-/// order, and a grows by sum a_s; then it gives equal shares of a to k random others and itself, and sends (x, share) to
-/// each. So sum a and sum a x over workers and messages stay what they were, but for the steps, whoever is slow or fast: all
-/// x tend to one average.
+/// It has a weight a, initially 1. After a step it mixes in the messages that have come, x = (a x + sum a_s x_s) / (a + sum a_s),
+/// in worker order, and a grows by sum a_s. Then it divides a into equal shares for itself and k random peers, and sends (x,
+/// share) to each. So mixing preserves sum a and sum a x over workers and messages, at any speeds, and all x tend to one average.
 ///
-/// Of a sender's messages that have not been mixed, the newest stands for all, with the weight of all: memory is bounded by
-/// one tensor a sender, and whoever comes back after a pause finds the others where they are, not where they were. What goes
-/// to the dead takes its weight along, which changes the average and not that all tend to it.
+/// A sender's newest unmixed message replaces its earlier ones and takes over their weight. So memory is bounded by one tensor
+/// per sender, and a worker that comes back after a pause gets its peers' present state. A message to a dead worker is lost with
+/// its weight: this changes the average, but all x still tend to it.
 ///
-/// x is what it was until a step has ended: what is evaluated holds the finished steps and says how many these are, for the
-/// lead may still be without the news of the last ones.
+/// x changes only when a step has ended. A replica that is evaluated holds the finished steps and says how many there are,
+/// because the lead may not have heard of the last ones.
 ///
-/// A weight of 0 says that x is not to be spread: it is taken over whole from the next message. So begins whoever joins late,
-/// and so does a replica that has diverged. The messages' weights travel in `peer_message::weight`, steps in `round`.
+/// A weight of 0 means that x must not be spread: the next message replaces it. A worker that joins late starts this way, and so
+/// does a replica that has diverged. A message's weight travels in `peer_message::weight`, its step in `round`.
 class gossip_worker final : public worker {
 public:
   gossip_worker(member self, std::uint32_t peers, std::uint64_t seed) : self_(self), peers_(peers), seed_(seed) {}
 
   worker_effects on(const plan& msg) override;
-  worker_effects on(const params& msg) override; ///< the first ones; there are no others
+  worker_effects on(const params& msg) override; ///< the initial ones; there are no others
   worker_effects on(const computed& msg) override;
-  /// From itself: what a driver could not send, its peer being gone or behind; the weight comes back.
+  /// From itself: a message that the driver could not send because the peer is gone or behind; its weight comes back.
   worker_effects on(const peer_message& msg) override;
   worker_effects on(const fetch_order& msg) override;
   void check() const override;
@@ -51,13 +50,13 @@ private:
   std::uint64_t seed_;
   plan plan_; ///< the newest
   std::optional<params> first_;
-  bool begun_ = false, late_ = false; ///< late: joined a job that had begun, and has heard of nobody yet
-  bool idle_ = false;                 ///< has no samples, and nothing to pass on
+  bool begun_ = false, late_ = false; ///< late: joined a running job and has heard from no peer yet
+  bool idle_ = false;                 ///< has no samples and nothing to pass on
   double weight_ = 0;
-  /// What has come, by sender. Once mixed, its tensor and weight are 0; what is not newer is refused.
+  /// The newest message of each sender. Once mixed, its tensor and weight are 0; a message that is not newer is refused.
   std::map<member, peer_message> heard_;
   std::uint64_t steps_ = 0, position_ = 0;
-  step_count made_; ///< steps that have been reported, and are in x
+  step_count made_; ///< steps that have been reported and are in x
 };
 
 protocol gossip_protocol();

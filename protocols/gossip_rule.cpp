@@ -19,16 +19,17 @@ rule_effects gossip_rule::on(const plan& msg) {
 }
 
 rule_effects gossip_rule::on(const push& msg) {
-  const auto from = live_.find({msg.id.worker, msg.id.life});
+  const auto from = live_.find({msg.id.worker, msg.id.incarnation});
   if (from == live_.end())
     return {discard{msg.gradient},
-            report{.what = report::kind::push_refused, .worker = msg.id.worker, .text = "its worker takes no part"}};
+            report{.event = report::kind::push_refused, .worker = msg.id.worker, .text = "its worker takes no part"}};
   if (!msg.finite)
-    return {discard{msg.gradient}, report{.what = report::kind::push_not_finite, .ver = version_, .worker = msg.id.worker}};
+    return {discard{msg.gradient}, report{.event = report::kind::push_not_finite, .ver = version_, .worker = msg.id.worker}};
   version_ = next(version_);
   samples_ += static_cast<std::uint64_t>(msg.samples);
   const auto n = static_cast<std::uint32_t>(plan_.workers.size());
-  report made{.what = report::kind::round_closed, .ver = version_, .worker = msg.id.worker, .loss = msg.loss, .contributions = 1};
+  report made{
+      .event = report::kind::round_closed, .ver = version_, .worker = msg.id.worker, .loss = msg.loss, .contributions = 1};
   made.compute = msg.compute;
   made.at = msg.at;
   made.timings = {{msg.id.worker, msg.compute, msg.at - std::exchange(from->second, msg.at), msg.samples}};

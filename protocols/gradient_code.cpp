@@ -14,12 +14,12 @@
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols {
 namespace {
 
-constexpr std::uint32_t most_cyclic_workers = 64; // the search costs n^3
+constexpr std::uint32_t most_cyclic_workers = 64; // the search takes time n^3
 constexpr std::size_t searched_sets = 1000;
 constexpr std::size_t judged_sets = 10000;
 constexpr int fresh_draws = 20;
@@ -39,7 +39,7 @@ struct matrix {
 };
 
 /// A = Q R by Householder reflections (Golub and Van Loan, algorithm 5.2.1), for A of full column rank, rows >= columns. Every
-/// sum goes in the order of indices, so that every build computes the same bits.
+/// sum runs in index order, so that every build computes the same bits.
 class qr {
 public:
   explicit qr(matrix a) : a_(std::move(a)), diagonal_(a_.columns) {
@@ -104,8 +104,8 @@ struct gradient_code::cyclic_code {
   std::vector<double> all_present; ///< the smallest a with a^T B = 1^T
   matrix null;                     ///< n x s: orthonormal columns z, z^T B = 0
 
-  /// The smallest a with a^T B = 1^T and a_i = 0 for each missing i. It is all_present + null c, and the two are orthogonal, so
-  /// that the smallest c that makes the missing elements zero will do: s numbers are sought, not n.
+  /// The smallest a with a^T B = 1^T and a_i = 0 for each missing i. It is all_present + null c. The two are orthogonal, so the
+  /// smallest c that makes the missing elements zero is right: s unknowns, not n.
   std::vector<double> weights(const ranks& missing) const {
     TROUPE_ASSERT(missing.size() <= null.columns);
     matrix rows{null.columns, missing.size()};
@@ -123,7 +123,7 @@ struct gradient_code::cyclic_code {
     return out;
   }
 
-  /// What a^T B - 1 is at its largest element.
+  /// The largest element of |a^T B - 1|.
   double residual(const std::vector<double>& a) const {
     TROUPE_ASSERT(a.size() == coefficients.columns);
     std::vector<double> sum(a.size(), -1.0);
@@ -142,8 +142,8 @@ struct gradient_code::cyclic_code {
 
 namespace {
 
-/// Near enough to normal, from sums alone: log and cos differ in their last bit between processors.
-double bell(dice& random) {
+/// Approximately normal, by sums only: log and cos differ in their last bit between processors.
+double bell(random_stream& random) {
   double sum = -6;
   for (int i = 0; i < 12; ++i)
     sum += random.uniform();
@@ -151,7 +151,7 @@ double bell(dice& random) {
 }
 
 /// A random H (s x n) whose rows sum to zero.
-matrix fresh_h(std::size_t s, std::size_t n, dice& random) {
+matrix fresh_h(std::size_t s, std::size_t n, random_stream& random) {
   matrix h{s, n};
   for (std::size_t k = 0; k < s; ++k) {
     double sum = 0;
@@ -163,8 +163,8 @@ matrix fresh_h(std::size_t s, std::size_t n, dice& random) {
   return h;
 }
 
-/// One column drawn anew; another makes up for it, so that rows still sum to zero.
-void move_one(matrix& h, dice& random) {
+/// Draws one column again and corrects another, so that rows still sum to zero.
+void move_one(matrix& h, random_stream& random) {
   const std::size_t one = random.below(h.columns), other = (one + 1 + random.below(h.columns - 1)) % h.columns;
   for (std::size_t k = 0; k < h.rows; ++k) {
     const double drawn = bell(random);
@@ -180,7 +180,7 @@ double binomial(std::uint32_t n, std::uint32_t s) {
   return out;
 }
 
-/// The next set of as many out of n, in lexicographic order; false after the last.
+/// The next set of the same size out of n, in lexicographic order; false after the last.
 bool advance(ranks& set, std::uint32_t n) {
   for (std::size_t i = set.size(); i-- > 0;)
     if (set[i] + (set.size() - i) < n) {
@@ -190,7 +190,7 @@ bool advance(ranks& set, std::uint32_t n) {
   return false;
 }
 
-ranks draw_set(std::uint32_t s, std::uint32_t n, dice& random) {
+ranks draw_set(std::uint32_t s, std::uint32_t n, random_stream& random) {
   TROUPE_ASSERT(s <= n);
   std::set<std::uint32_t> drawn;
   while (drawn.size() < s)
@@ -198,8 +198,8 @@ ranks draw_set(std::uint32_t s, std::uint32_t n, dice& random) {
   return {drawn.begin(), drawn.end()};
 }
 
-/// The sets of s out of n: all of them or, where they are more than `most`, so many drawn ones.
-std::vector<ranks> sets_of(std::uint32_t s, std::uint32_t n, std::size_t most, dice& random) {
+/// The sets of s out of n: all of them, or `most` drawn ones if there are more.
+std::vector<ranks> sets_of(std::uint32_t s, std::uint32_t n, std::size_t most, random_stream& random) {
   std::vector<ranks> out;
   if (binomial(n, s) <= static_cast<double>(most)) {
     ranks set(s);
@@ -214,8 +214,8 @@ std::vector<ranks> sets_of(std::uint32_t s, std::uint32_t n, std::size_t most, d
   return out;
 }
 
-/// The largest |a_i| over the sets; infinite if it is not below the bound. The set that was too much comes first the next time:
-/// most candidates of a search fail by the same few sets.
+/// The largest |a_i| over the sets; infinite if not below the bound. The set that exceeded it is tried first the next time: most
+/// candidates of a search fail on the same few sets.
 template <class Code>
 double amplification_of(const Code& code, std::vector<ranks>& sets, double bound) {
   double out = 0;
@@ -230,8 +230,8 @@ double amplification_of(const Code& code, std::vector<ranks>& sets, double bound
   return out;
 }
 
-/// What is wrong with the numbers alone.
-std::string check_sizes(const code_options& options) {
+/// What is wrong with the sizes.
+std::string validate_sizes(const code_options& options) {
   if (options.stragglers >= options.workers)
     return fmt::format("stragglers must be below workers (here {} of {}); take more workers or fewer stragglers",
                        options.stragglers, options.workers);
@@ -281,11 +281,10 @@ gradient_code::cyclic_code gradient_code::cyclic_code::orthogonal_to(const matri
   return {std::move(b), system.smallest(std::move(ones)), system.null()};
 }
 
-/// The best of a few random H, then one column at a time anew as long as that is better: independent draws alone are worse by a
-/// factor of 2 to 10.
+/// The best of a few random H, then improved one column at a time: independent draws alone are worse by a factor of 2 to 10.
 std::pair<gradient_code::cyclic_code, double> gradient_code::cyclic_code::search(const code_options& options) {
   const std::uint32_t s = options.stragglers, n = options.workers;
-  dice random = dice::keyed(options.seed, n, s);
+  random_stream random = random_stream::keyed(options.seed, n, s);
   std::vector<ranks> sets = sets_of(s, n, searched_sets, random);
   matrix best = fresh_h(s, n, random);
   double least = std::numeric_limits<double>::infinity();
@@ -298,15 +297,15 @@ std::pair<gradient_code::cyclic_code, double> gradient_code::cyclic_code::search
       best = std::move(h);
     }
   }
-  // A code that was chosen for some sets is judged by others, or it would look better than it is.
+  // The code was chosen by some sets, so it is measured with others; otherwise it would look better than it is.
   std::vector<ranks> judges = sets_of(s, n, judged_sets, random);
   cyclic_code out = orthogonal_to(best);
   const double amplification = amplification_of(out, judges, std::numeric_limits<double>::infinity());
   return {std::move(out), amplification};
 }
 
-std::string gradient_code::check(const code_options& options) {
-  if (std::string wrong = check_sizes(options); !wrong.empty())
+std::string gradient_code::validate(const code_options& options) {
+  if (std::string wrong = validate_sizes(options); !wrong.empty())
     return wrong;
   const double amplification = gradient_code{options}.amplification();
   if (amplification <= amplification_limit)
@@ -318,7 +317,7 @@ std::string gradient_code::check(const code_options& options) {
 }
 
 gradient_code::gradient_code(const code_options& options) : workers_(options.workers), stragglers_(options.stragglers) {
-  TROUPE_ASSERT(check_sizes(options).empty());
+  TROUPE_ASSERT(validate_sizes(options).empty());
   if (options.scheme == code_scheme::cyclic && stragglers_ > 0) {
     auto [code, amplification] = cyclic_code::search(options);
     cyclic_ = std::make_shared<const cyclic_code>(std::move(code));
@@ -349,7 +348,7 @@ std::optional<gradient_code::decoding> gradient_code::decode(const ranks& presen
   return cyclic_ ? decode_cyclic(present) : decode_groups(present);
 }
 
-/// Groups come in at most two sizes, those of group 0 and of group s. In each, the smallest rank that holds a cut stands for it.
+/// Groups come in at most two sizes, those of group 0 and of group s. In each, the smallest rank that has a cut is used.
 std::optional<gradient_code::decoding> gradient_code::decode_groups(const ranks& present) const {
   const std::uint32_t larger = cuts(0), smaller = cuts(stragglers_);
   for (const std::uint32_t size : {larger, smaller}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The holder: keeping, refusing, and performing the lead's orders in order.
+// The holder: keeps or refuses pushes, performs the lead's orders in order.
 #include "protocols/holder.hpp"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace troupe::protocols {
 namespace {
 
 report refused(const push& msg) {
-  return {.what = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
+  return {.event = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
 }
 
-void discard_unless_empty(holder_effects& out, ticket what) {
-  if (what != ticket{})
-    out.emplace_back(discard{what});
+void discard_unless_empty(holder_effects& out, ticket tensor) {
+  if (tensor != ticket{})
+    out.emplace_back(discard{tensor});
 }
 
 } // namespace
@@ -31,7 +31,7 @@ holder::~holder() = default;
 holder_effects holder::on(const plan& msg) {
   if (msg.epoch > plan_.epoch) {
     plan_ = msg;
-    // What is forgotten here is refused as foreign from now on.
+    // Pushes of workers forgotten here are refused as foreign from now on.
     std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
   }
   return {};
@@ -40,10 +40,11 @@ holder_effects holder::on(const plan& msg) {
 holder_effects holder::on(const push& msg) {
   const push_id id = msg.id;
   const auto seen = newest_.find(id.worker);
-  // Kept and yet forgotten: it came before the plan that brought its worker back, and behind it the one that left it out.
+  // A push may be kept though its worker was forgotten: it came ahead of the plan that brought the worker back, and the plan that
+  // left it out came after.
   const bool old = (seen != newest_.end() && id <= seen->second) || kept_.contains(id);
-  // A push of a plan that is not here yet is the lead's to judge: refusing it would let the lead wait for ever.
-  const bool foreign = msg.epoch <= plan_.epoch && !plan_.has({id.worker, id.life});
+  // The lead judges a push of a plan that is not here yet: if it were refused, the lead would wait for it for ever.
+  const bool foreign = msg.epoch <= plan_.epoch && !plan_.has({id.worker, id.incarnation});
   if (old || foreign) {
     holder_effects out;
     discard_unless_empty(out, msg.gradient);
@@ -53,15 +54,15 @@ holder_effects holder::on(const push& msg) {
   newest_.insert_or_assign(id.worker, id);
   kept_.emplace(id, msg.gradient);
   send_arrival out{{place_.self, msg}};
-  out.what.what.gradient = {};
+  out.arrival.push.gradient = {};
   return {out};
 }
 
 holder_effects holder::on(const worker_down& msg) {
-  const push_id end_of_life{msg.worker, msg.life, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
-  if (plan_.has({msg.worker, msg.life})) {
+  const push_id last_push{msg.worker, msg.incarnation, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
+  if (plan_.has({msg.worker, msg.incarnation})) {
     push_id& seen = newest_[msg.worker];
-    seen = std::max(seen, end_of_life);
+    seen = std::max(seen, last_push);
   }
   return {};
 }
@@ -105,13 +106,13 @@ holder_effects holder::on(const report& msg) {
 }
 
 void holder::check() const {
-  for (const auto& [id, what] : kept_) {
+  for (const auto& [id, gradient] : kept_) {
     const auto last = newest_.find(id.worker);
     TROUPE_ASSERT(last == newest_.end() || id <= last->second);
   }
   TROUPE_ASSERT(current_ <= ordered_);
   TROUPE_ASSERT(partials_.empty() || partials_.begin()->first > current_);
-  // What waits, waits behind a close whose children have not all sent.
+  // Orders wait only behind a close whose children have not all sent.
   TROUPE_ASSERT(orders_.empty() || !missing(std::get<close>(orders_.front()).ver).empty());
 }
 
@@ -126,12 +127,12 @@ std::vector<holder_id> holder::children_missing() const {
 
 std::vector<worker_id> holder::workers_missing() const {
   std::set<worker_id> here;
-  for (const auto& [id, what] : kept_)
+  for (const auto& [id, gradient] : kept_)
     here.insert(id.worker);
   std::vector<worker_id> out;
-  for (const auto& of : plan_.workers)
-    if (place_.workers.contains(of.worker) && !here.contains(of.worker))
-      out.push_back(of.worker);
+  for (const auto& who : plan_.workers)
+    if (place_.workers.contains(who.worker) && !here.contains(who.worker))
+      out.push_back(who.worker);
   return out;
 }
 
@@ -144,8 +145,8 @@ std::vector<holder_id> holder::missing(version ver) const {
   return out;
 }
 
-holder_effects holder::enqueue(order what) {
-  orders_.push_back(std::move(what));
+holder_effects holder::enqueue(order msg) {
+  orders_.push_back(std::move(msg));
   return advance();
 }
 
@@ -155,11 +156,11 @@ holder_effects holder::advance() {
     if (const auto* round = std::get_if<close>(&orders_.front()); round && !missing(round->ver).empty())
       break;
     std::visit(
-        [&]<class Order>(const Order& what) {
-          if constexpr (requires { perform(out, what); })
-            perform(out, what);
+        [&]<class Order>(const Order& msg) {
+          if constexpr (requires { perform(out, msg); })
+            perform(out, msg);
           else
-            out.emplace_back(what);
+            out.emplace_back(msg);
         },
         orders_.front());
     orders_.pop_front();
@@ -176,8 +177,8 @@ void holder::perform(holder_effects& out, const close& round) {
       if (!round.keep)
         kept_.erase(kept);
     } else if (place_.workers.contains(part.id.worker)) {
-      // The lead counts what every holder has reported, so this is an order lost or forged.
-      out.emplace_back(report{.what = report::kind::note,
+      // The lead counts only what every holder has reported, so an order was lost or forged.
+      out.emplace_back(report{.event = report::kind::note,
                               .ver = round.ver,
                               .worker = part.id.worker,
                               .text = "a close names a push that is not kept here"});
@@ -195,13 +196,13 @@ void holder::perform(holder_effects& out, const close& round) {
     out.emplace_back(forward{std::move(sum), round});
 }
 
-void holder::perform(holder_effects& out, const send_order& what) {
+void holder::perform(holder_effects& out, const send_order& order) {
   if (place_.is_shard)
-    out.emplace_back(serve{what});
+    out.emplace_back(serve{order});
 }
 
-void holder::perform(holder_effects& out, const drop_order& what) {
-  if (const auto kept = kept_.extract(what.id); kept)
+void holder::perform(holder_effects& out, const drop_order& order) {
+  if (const auto kept = kept_.extract(order.id); kept)
     discard_unless_empty(out, kept.mapped());
 }
 

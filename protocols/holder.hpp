@@ -16,23 +16,22 @@ struct holder_place {
   holder_id self{};
   bool is_shard = true;
   std::vector<holder_id> children{}; ///< aggregators whose partial sums come here, in the order of summing
-  std::vector<holder_id> parents{};  ///< to whom an aggregator forwards: one aggregator, or every shard
+  std::vector<holder_id> parents{};  ///< where an aggregator forwards: one aggregator, or every shard
   std::set<worker_id> workers{};     ///< whose pushes come here directly
   friend bool operator==(const holder_place&, const holder_place&) = default;
 };
 
-/// Reports arrivals, keeps their tickets, and maps the lead's orders to them. Never decides, never sends on its own. A close
-/// that still waits for children's partial sums delays the orders behind it: they are performed in the lead's order.
+/// Reports arrivals, keeps their tickets, and maps the lead's orders to them. Never decides, never sends on its own. Orders are
+/// performed in the lead's order, so a close that waits for children's partial sums delays the orders behind it.
 ///
-/// A push is refused here (`discard`) when it is not newer than the last of its worker, comes from a life that is down, or
-/// from nobody in the plan; any other is kept until a close uses it or a `drop_order` names it, a `worker_down` alone does
-/// not drop it: the lead may have counted it already. Every child contributes to every close, with an empty partial sum
-/// where none of its workers counted, until `holder_down` says that it is gone: what it had sent still counts, what it had not
-/// is missing. A child that dies between two parents thus reaches one's range of the parameters and not the other's, in
-/// its last round; versions stay in step.
+/// A push is refused here (`discard`) if it is not newer than its worker's last, comes from an incarnation that is down, or from
+/// a worker outside the plan. Any other push is kept until a close uses it or a `drop_order` names it. A `worker_down` alone does
+/// not drop it: the lead may have counted it already. Every child contributes to every close, with an empty partial sum if none
+/// of its workers counted, until `holder_down` says that it is gone: what it had sent still counts. In its last round, a child
+/// that dies between two parents may reach the range of one parent and not of the other; versions stay in step.
 ///
-/// Tickets: a message's ticket is the machine's from then on, and each comes back in exactly one `apply_round`, `forward` or
-/// `discard`, but for those that a close keeps for later ones. Ticket 0 (a push without samples) comes back in none.
+/// Tickets: a message's ticket belongs to the machine from then on, and each comes back in exactly one `apply_round`, `forward`
+/// or `discard`, except those that a close keeps for later closes. Ticket 0 (a push without samples) comes back in none.
 class holder {
 public:
   explicit holder(holder_place place);
@@ -46,42 +45,41 @@ public:
   holder_effects on(const drop_order& msg);
   holder_effects on(const retain& msg);
   holder_effects on(const release& msg);
-  /// Comes back once the orders before it are performed: then it is so here, too. A lead's `held` goes this way.
+  /// Comes back once the orders before it are performed, so that it is true here too. A lead's `held` goes this way.
   holder_effects on(const report& msg);
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
 
-  /// Ends the process where an invariant of its state is broken. Between messages.
+  /// Ends the process if an invariant of its state is broken. To be called between messages.
   void check() const;
   /// The newest version whose close was performed here.
   version current() const { return current_; }
   std::size_t kept() const { return kept_.size(); } ///< pushes held now
   /// Children whose partial sum the next close waits for; empty when no close waits.
   std::vector<holder_id> waiting_for() const;
-  /// What the next version is made of and has not come, whether its close has or not: sums of live children, pushes of the plan's
-  /// workers.
+  /// What the next version still lacks, whether its close has come or not: sums of live children, pushes of the plan's workers.
   std::vector<holder_id> children_missing() const;
   std::vector<worker_id> workers_missing() const;
 
 private:
   using order = std::variant<close, send_order, drop_order, retain, release, report>;
 
-  holder_effects enqueue(order what);
+  holder_effects enqueue(order msg);
   /// Performs orders up to the first close that must wait.
   holder_effects advance();
   /// Live children whose partial sum for this version has not come.
   std::vector<holder_id> missing(version ver) const;
   void perform(holder_effects& out, const close& round);
-  void perform(holder_effects& out, const send_order& what);
-  void perform(holder_effects& out, const drop_order& what);
+  void perform(holder_effects& out, const send_order& order);
+  void perform(holder_effects& out, const drop_order& order);
 
   holder_place place_;
   plan plan_;                           ///< the newest
-  std::map<worker_id, push_id> newest_; ///< per worker, the last push taken, or the end of a dead life
+  std::map<worker_id, push_id> newest_; ///< per worker, the last push taken; the last possible one of an incarnation that is down
   std::map<push_id, ticket> kept_;
   std::map<version, std::map<holder_id, ticket>> partials_; ///< of closes not yet performed
-  std::set<holder_id> gone_;                                ///< children that nobody waits for
-  std::deque<order> orders_;                                ///< behind a close that waits, that one first
+  std::set<holder_id> gone_;                                ///< children that are gone
+  std::deque<order> orders_;                                ///< the first is a close that waits
   version current_;
   version ordered_; ///< of the last close heard
 };

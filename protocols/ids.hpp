@@ -19,7 +19,7 @@ struct strong_id {
 using worker_id = strong_id<struct worker_tag, std::uint32_t>;
 /// A holder of pushes: a shard or an aggregator. Shards come first, 0..shards-1; shard 0 is the lead.
 using holder_id = strong_id<struct holder_tag, std::uint32_t>;
-/// Which life of a worker: a worker that comes back has the next one.
+/// Counts a worker's restarts: one that comes back has the next number.
 using incarnation = strong_id<struct incarnation_tag, std::uint32_t>;
 /// A worker's own count of its pushes; with worker and incarnation it names a push for good.
 using clock_tick = strong_id<struct clock_tag, std::uint64_t>;
@@ -32,7 +32,7 @@ using ticket = strong_id<struct ticket_tag, std::uint64_t>;
 /// A timer of one machine, chosen by the machine; arming it again replaces it.
 using timer_id = strong_id<struct timer_tag, std::uint32_t>;
 
-/// Training time and durations, in nanoseconds. The training clock stands still while the job is held.
+/// Training time and durations, in nanoseconds. The training clock is paused while the job is held.
 using nanoseconds = std::int64_t;
 
 /// The version after `v`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lead: gathering, translation of a rule's effects, holding.
+// The lead: collecting arrivals, translating a rule's effects, holding.
 #include "protocols/lead.hpp"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace troupe::protocols {
 
 namespace {
 
-/// Later than every push of this life.
-push_id end_of(const worker_down& msg) {
-  return {msg.worker, msg.life, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
+/// Not older than any push of this incarnation.
+push_id last_push_of(const worker_down& msg) {
+  return {msg.worker, msg.incarnation, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
 }
 
 } // namespace
@@ -29,7 +29,7 @@ lead::~lead() = default;
 lead_effects lead::on(const plan& msg) {
   if (msg.epoch > plan_.epoch) {
     plan_ = msg;
-    // What is forgotten here is refused as foreign from now on.
+    // Pushes of workers forgotten here are refused as foreign from now on.
     std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
   }
   return translate(rule_->on(msg));
@@ -40,44 +40,43 @@ lead_effects lead::on(const arrival& msg) {
     parked_.push_back(msg);
     return {};
   }
-  const push_id id = msg.what.id;
+  const push_id id = msg.push.id;
   auto known = open_.find(id);
   if (known == open_.end()) {
     const auto seen = newest_.find(id.worker);
     const bool decided = seen != newest_.end() && id <= seen->second;
-    const bool foreign = msg.what.epoch <= plan_.epoch && !plan_.has({id.worker, id.life});
-    // Its holder keeps it for nothing: the push is decided, or can never be complete.
+    const bool foreign = msg.push.epoch <= plan_.epoch && !plan_.has({id.worker, id.incarnation});
+    // Its holder need not keep it: the push is decided, or can never be complete.
     if (decided || foreign)
       return {drop_order{id}};
     known = open_.try_emplace(id).first;
   }
-  gathering& push_of_id = known->second;
-  if (push_of_id.known_as != ticket{} || !push_of_id.reported.insert(msg.holder).second
-      || push_of_id.reported.size() < holders_per_push_)
+  open_push& entry = known->second;
+  if (entry.known_as != ticket{} || !entry.reported.insert(msg.holder).second || entry.reported.size() < holders_per_push_)
     return {};
 
-  push_of_id.known_as = ticket{++last_ticket_.value};
-  names_.emplace(push_of_id.known_as, id);
+  entry.known_as = ticket{++last_ticket_.value};
+  names_.emplace(entry.known_as, id);
   newest_.insert_or_assign(id.worker, id);
-  push complete = msg.what;
-  complete.gradient = push_of_id.known_as;
+  push complete = msg.push;
+  complete.gradient = entry.known_as;
   return translate(rule_->on(complete));
 }
 
 lead_effects lead::on(const worker_down& msg) {
   push_id& seen = newest_[msg.worker];
-  seen = std::max(seen, end_of(msg));
+  seen = std::max(seen, last_push_of(msg));
   lead_effects out;
-  // What some holder has not reported yet it never will: it drops what is incomplete.
+  // A holder that has not reported a push yet never will: it drops what is incomplete.
   std::erase_if(open_, [&](const auto& entry) {
     const auto& [id, state] = entry;
-    const bool never_complete = id.worker == msg.worker && id.life == msg.life && state.known_as == ticket{};
+    const bool never_complete = id.worker == msg.worker && id.incarnation == msg.incarnation && state.known_as == ticket{};
     if (never_complete)
       out.emplace_back(drop_order{id});
     return never_complete;
   });
   const auto do_not_send = [&](send_params& waiting) {
-    if (plan_.has({msg.worker, msg.life}))
+    if (plan_.has({msg.worker, msg.incarnation}))
       std::erase(waiting.to, msg.worker);
   };
   std::ranges::for_each(held_back_, do_not_send);
@@ -103,8 +102,8 @@ lead_effects lead::on(const resume_order&) {
   if (!std::exchange(held_, false))
     return {};
   lead_effects out;
-  for (const send_params& what : std::exchange(held_back_, {}))
-    send(out, what);
+  for (const send_params& sending : std::exchange(held_back_, {}))
+    send(out, sending);
   for (rule_effects& decided : std::exchange(deferred_, {}))
     for (lead_effect& effect : translate(std::move(decided)))
       out.emplace_back(std::move(effect));
@@ -124,11 +123,11 @@ version lead::current() const {
 
 void lead::check() const {
   std::size_t known = 0;
-  for (const auto& [id, push_of_id] : open_) {
-    TROUPE_ASSERT(!push_of_id.reported.empty());
-    const bool complete = push_of_id.reported.size() >= holders_per_push_;
-    TROUPE_ASSERT(complete == (push_of_id.known_as != ticket{}));
-    TROUPE_ASSERT(!complete || names_.at(push_of_id.known_as) == id);
+  for (const auto& [id, entry] : open_) {
+    TROUPE_ASSERT(!entry.reported.empty());
+    const bool complete = entry.reported.size() >= holders_per_push_;
+    TROUPE_ASSERT(complete == (entry.known_as != ticket{}));
+    TROUPE_ASSERT(!complete || names_.at(entry.known_as) == id);
     known += complete ? 1 : 0;
   }
   TROUPE_ASSERT(names_.size() == known);
@@ -151,29 +150,29 @@ lead_effects lead::translate(rule_effects decided) {
   std::optional<report> holds;
   for (rule_effect& effect : decided)
     std::visit(
-        [&]<class Effect>(Effect& what) {
+        [&]<class Effect>(Effect& e) {
           if constexpr (std::is_same_v<Effect, apply>) {
-            out.emplace_back(as_close(what));
-            if (!held_ && limit_reached(what.ver)) {
+            out.emplace_back(as_close(e));
+            if (!held_ && limit_reached(e.ver)) {
               held_ = true;
               limit_ = {};
-              holds = report{.what = report::kind::held, .ver = what.ver, .samples = samples_applied_};
+              holds = report{.event = report::kind::held, .ver = e.ver, .samples = samples_applied_};
             }
           } else if constexpr (std::is_same_v<Effect, send_params>) {
-            send(out, what);
+            send(out, e);
           } else if constexpr (std::is_same_v<Effect, discard>) {
-            if (const auto name = names_.find(what.what); name != names_.end())
+            if (const auto name = names_.find(e.tensor); name != names_.end())
               out.emplace_back(drop_order{name->second});
-            forget(what.what);
+            forget(e.tensor);
           } else if constexpr (std::is_same_v<Effect, report>) {
-            what.samples = samples_applied_;
-            out.emplace_back(std::move(what));
+            e.samples = samples_applied_;
+            out.emplace_back(std::move(e));
           } else {
-            out.emplace_back(std::move(what));
+            out.emplace_back(std::move(e));
           }
         },
         effect);
-  // Last, so that whoever hears it has heard what the round was.
+  // Last, so that the coordinator hears of the round before it hears of the hold.
   if (holds)
     out.emplace_back(*std::move(holds));
   return out;
@@ -190,39 +189,39 @@ close lead::as_close(const apply& step) {
             .compensate = step.compensate};
   out.step.lr_scale *= plan_.lr_scale;
   for (const term& part : step.sum)
-    if (const auto name = names_.find(part.what); name != names_.end())
+    if (const auto name = names_.find(part.tensor); name != names_.end())
       out.contributions.push_back({name->second, part.weight});
   for (const term& part : step.sum)
     if (!step.keep)
-      forget(part.what);
+      forget(part.tensor);
   samples_applied_ += static_cast<std::uint64_t>(step.samples);
   made_ = step.ver;
   return out;
 }
 
-/// Sends with the close that has just made this version, where nothing travels with it yet; else on its own.
-void lead::send(lead_effects& out, const send_params& what) {
-  if (what.to.empty())
+/// Sends with the close that has just made this version, if nothing travels with it yet; else in an order of its own.
+void lead::send(lead_effects& out, const send_params& sending) {
+  if (sending.to.empty())
     return;
   if (held_) {
-    held_back_.push_back(what);
+    held_back_.push_back(sending);
     return;
   }
   for (lead_effect& effect : out)
-    if (auto* made = std::get_if<close>(&effect); made && made->ver == what.ver && made->send_to.empty()) {
-      made->send_to = what.to;
-      made->send_epoch = what.epoch;
-      made->key = key_of(what);
-      made->position = what.position;
-      made->period = what.period;
+    if (auto* made = std::get_if<close>(&effect); made && made->ver == sending.ver && made->send_to.empty()) {
+      made->send_to = sending.to;
+      made->send_epoch = sending.epoch;
+      made->key = key_of(sending);
+      made->position = sending.position;
+      made->period = sending.period;
       return;
     }
-  out.emplace_back(send_order{.epoch = what.epoch,
-                              .ver = what.ver,
-                              .key = key_of(what),
-                              .to = what.to,
-                              .position = what.position,
-                              .period = what.period});
+  out.emplace_back(send_order{.epoch = sending.epoch,
+                              .ver = sending.ver,
+                              .key = key_of(sending),
+                              .to = sending.to,
+                              .position = sending.position,
+                              .period = sending.period});
 }
 
 bool lead::limit_reached(version made) const {
@@ -230,8 +229,8 @@ bool lead::limit_reached(version made) const {
          || (limit_.at_version != 0 && made.value >= limit_.at_version);
 }
 
-void lead::forget(ticket what) {
-  if (const auto name = names_.find(what); name != names_.end()) {
+void lead::forget(ticket known_as) {
+  if (const auto name = names_.find(known_as); name != names_.end()) {
     open_.erase(name->second);
     names_.erase(name);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lead: gathers arrivals from every holder, lets a rule decide once, and says it in terms that every holder understands.
+// The lead: collects arrivals from every holder, lets a rule decide once, and translates the decision into orders for every
+// holder.
 #pragma once
 
 #include <map>
@@ -12,16 +13,16 @@ namespace troupe::protocols {
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///
-/// A push counts once every holder that takes it has reported it: with aggregators one, else every shard. The rule sees it
-/// under a ticket of the lead's own; `apply{terms}` becomes a `close` that names pushes, and the first `send_params` of
-/// the new version that follows it travels in the `close`. Every push ends in one close or in a `drop_order`.
+/// A push counts once every holder that takes it has reported it: one aggregator, or every shard. The rule sees it under a ticket
+/// of the lead's own. `apply{terms}` becomes a `close` that names pushes, and the first `send_params` of the new version that
+/// follows travels in the `close`. Every push ends in one close or in a `drop_order`.
 ///
-/// Holding: at the close that reaches the limit `send_to` stays empty, whoever would have got parameters is remembered, and
-/// `report{held}` says so; `resume_order` sends to them. Its driver gives the report to its own holder, which hands it on once
-/// the version is made there: until then partial sums are on their way, and training goes on. The lead can hold only where a
-/// version is made: an order whose limit is reached already (or `now`) takes effect at the next version, and one that comes while
-/// the lead holds takes effect after `resume_order`. Arrivals that come while it holds wait until then, and so does a version
-/// that the rule makes of a death meanwhile: whoever died may have been the last that a round waited for.
+/// Holding: at the close that reaches the limit, `send_to` stays empty, the workers that would have got parameters are
+/// remembered, and `report{held}` says so; `resume_order` sends to them. The driver gives the report to its own holder, which
+/// hands it on once the version is made there: until then partial sums are on their way, and training goes on. The lead can hold
+/// only when a version is made. An order whose limit is already reached (or `now`) takes effect at the next version, and one that
+/// comes while the lead holds takes effect after `resume_order`. Arrivals that come while it holds wait until then. So does a
+/// version that the rule makes because of a death meanwhile: the dead worker may have been the last that a round waited for.
 class lead {
 public:
   /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders
@@ -41,40 +42,41 @@ public:
   std::uint64_t samples_applied() const { return samples_applied_; }
   bool held() const { return held_; }
   std::size_t open() const { return open_.size(); } ///< pushes reported by some holder and not decided yet
-  /// Ends the process where an invariant of its state, or of its rule's, is broken. Between messages.
+  /// Ends the process if an invariant of its state, or of its rule's, is broken. To be called between messages.
   void check() const;
-  /// Whom the open round waits for; nobody while held.
+  /// The workers that the open round waits for; none while held.
   std::vector<worker_id> waiting_for() const;
 
 private:
   /// A push that is not decided yet. The rule knows it once `known_as` is set.
-  struct gathering {
+  struct open_push {
     std::set<holder_id> reported;
     ticket known_as;
   };
 
   lead_effects translate(rule_effects decided);
   close as_close(const apply& step);
-  void send(lead_effects& out, const send_params& what);
+  void send(lead_effects& out, const send_params& sending);
   bool limit_reached(version made) const;
-  void forget(ticket what);
-  std::uint64_t key_of(const send_params& what) { return per_push_ ? what.answers.value : ++sends_; }
+  void forget(ticket known_as);
+  std::uint64_t key_of(const send_params& sending) { return per_push_ ? sending.answers.value : ++sends_; }
 
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
   bool per_push_;
   plan plan_; ///< the newest
-  std::map<push_id, gathering> open_;
-  std::map<ticket, push_id> names_;     ///< of the open pushes that the rule knows
-  std::map<worker_id, push_id> newest_; ///< per worker, the last push that the rule saw, or the end of a dead life
+  std::map<push_id, open_push> open_;
+  std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows
+  std::map<worker_id, push_id>
+      newest_; ///< per worker, the last push that the rule saw; the last possible one of an incarnation that is down
   ticket last_ticket_;
   std::uint64_t samples_applied_ = 0;
-  std::uint64_t sends_ = 0; ///< keys given out: every sending has its own, the same at all shards
+  std::uint64_t sends_ = 0; ///< keys given out: one per sending, the same at all shards
   hold_order limit_;
   bool held_ = false;
-  std::vector<send_params> held_back_; ///< what `resume_order` sends
-  std::vector<arrival> parked_;        ///< that came while held: no version is made then
-  std::vector<rule_effects> deferred_; ///< from the first that would have made one
+  std::vector<send_params> held_back_; ///< sent by `resume_order`
+  std::vector<arrival> parked_;        ///< came while held, when no version is made
+  std::vector<rule_effects> deferred_; ///< while held: from the first that makes a version on
   version made_;                       ///< the last
 };
 

@@ -8,31 +8,31 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
-#include "protocols/dice.hpp"
 #include "protocols/protocol.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols {
 
 struct local_options {
-  step_rule outer{.what = step_rule::kind::outer}; ///< lr 1 without momentum: the average
-  double sample_fraction = 1;                      ///< of the workers in each round
+  step_rule outer{.method = step_rule::kind::outer}; ///< lr 1 without momentum: the average
+  double sample_fraction = 1;                        ///< of the workers in each round
 };
 
-/// The centre's half. A push is w - w_i, what the worker moved by, the other way: as a gradient is. The step on the mean of
-/// these by samples, with learning rate 1 and no momentum, is the mean of the workers' parameters.
+/// The centre's half. A push is w - w_i, the worker's movement with the sign of a gradient. The step on their mean by samples,
+/// with learning rate 1 and no momentum, gives the mean of the workers' parameters.
 class local_sgd final : public round_policy {
 public:
   local_sgd(const local_options& options, std::uint64_t seed) : options_(options), seed_(seed) {}
 
-  /// Draws who takes part in each round: ceil(fraction * n) workers, at least one, those with samples in it first. 1e-9 absorbs
+  /// Draws who takes part in each round: ceil(fraction * n) workers, at least one, first those with samples in it. 1e-9 absorbs
   /// the rounding of a product that is a whole number.
   std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
     TROUPE_ASSERT(!alive.empty());
     std::set<member> left, without_samples, chosen;
     for (const member& who : alive)
       (round.has_samples(who) ? left : without_samples).insert(who);
-    dice draw = dice::keyed(seed_, round.base.value);
-    const double wanted = options_.sample_fraction * static_cast<double>(round.with.workers.size()) - 1e-9;
+    random_stream draw = random_stream::keyed(seed_, round.base.value);
+    const double wanted = options_.sample_fraction * static_cast<double>(round.plan.workers.size()) - 1e-9;
     while (chosen.size() < alive.size() && (chosen.empty() || static_cast<double>(chosen.size()) < wanted)) {
       if (left.empty())
         left.swap(without_samples);
@@ -54,17 +54,17 @@ private:
   std::uint64_t seed_;
 };
 
-/// The worker's half: steps on parameters of its own, one slice of each of H global batches, from the centre's parameters on.
+/// The worker's half: starts from the centre's parameters and takes H local steps, each on its slice of a global batch.
 class local_task final : public task {
 public:
-  worker_effects begin(const plan& with, const params& what, const push& as) override {
-    TROUPE_ASSERT(what.period > 0 && with.has({as.id.worker, as.id.life}));
-    plan_ = with;
-    open_ = as;
-    left_ = what.period;
-    anchor_ = what.parameters;
-    position_ = what.position;
-    return {adopt{what.ver, anchor_}, mix{{{anchor_, 1}}}, step()};
+  worker_effects begin(const plan& plan, const params& msg, const push& draft) override {
+    TROUPE_ASSERT(msg.period > 0 && plan.has({draft.id.worker, draft.id.incarnation}));
+    plan_ = plan;
+    open_ = draft;
+    left_ = msg.period;
+    anchor_ = msg.parameters;
+    position_ = msg.position;
+    return {adopt{msg.ver, anchor_}, mix{{{anchor_, 1}}}, step()};
   }
 
   worker_effects on(const computed& msg) override {
@@ -92,14 +92,14 @@ private:
   std::uint64_t position_ = 0; ///< in the data, of the next step's global batch
 };
 
-/// The parameters of the centre: its step on the mean difference, and who takes part.
+/// Parameters of the centre's half: its step on the mean difference, and who takes part.
 struct centre_parameters {
-  parameter<std::string> outer =
-      choice("outer", "average", {"average", "momentum", "nesterov"}, "the step that the centre takes with the mean difference");
-  parameter<double> lr = real("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7");
-  parameter<double> momentum = real("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum");
-  parameter<double> sample_fraction = real("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true},
-                                           "of the workers that take part in a round, drawn anew each time");
+  parameter<std::string> outer = choice_parameter("outer", "average", {"average", "momentum", "nesterov"},
+                                                  "the step that the centre takes with the mean difference");
+  parameter<double> lr = real_parameter("outer_lr", 0, {.least = 0}, "its learning rate; 0: 1, with nesterov 0.7");
+  parameter<double> momentum = real_parameter("outer_momentum", 0.9, {.least = 0, .most = 1, .open_most = true}, "its momentum");
+  parameter<double> sample_fraction = real_parameter("sample_fraction", 1, {.least = 0, .most = 1, .open_least = true},
+                                                     "share of the workers that take part in a round, drawn for each round");
 
   bool averages(const protocol_spec& spec) const { return outer.of(spec) == "average"; }
   local_options of(const protocol_spec& spec) const {
@@ -111,28 +111,28 @@ struct centre_parameters {
   }
 };
 
-/// Fills in what protocols of local steps have in common; `steps`: H at first.
-inline protocol local_steps_protocol(protocol what, const parameter<std::int64_t>& steps) {
+/// Fills in what protocols of local steps have in common; `steps` is the initial H.
+inline protocol local_steps_protocol(protocol draft, const parameter<std::int64_t>& steps) {
   const centre_parameters centre;
-  what.parameters.insert(what.parameters.end(), {centre.outer, centre.lr, centre.momentum, centre.sample_fraction});
-  what.period = steps;
-  what.check = [centre](const protocol_spec& spec, std::uint32_t) {
+  draft.parameters.insert(draft.parameters.end(), {centre.outer, centre.lr, centre.momentum, centre.sample_fraction});
+  draft.period = steps;
+  draft.validate = [centre](const protocol_spec& spec, std::uint32_t) {
     const step_rule outer = centre.of(spec).outer;
     return outer.nesterov && outer.momentum == 0
                ? "outer_momentum is 0, and outer = \"nesterov\" looks ahead along it; give one above 0"
                : "";
   };
-  what.keeps = [centre](const protocol_spec& spec) {
+  draft.keeps = [centre](const protocol_spec& spec) {
     return footprint{.replica = true, .outer_momentum = !centre.averages(spec)};
   };
-  what.policy = [centre](const protocol_spec& spec, std::uint64_t seed) {
+  draft.policy = [centre](const protocol_spec& spec, std::uint64_t seed) {
     return std::make_unique<local_sgd>(centre.of(spec), seed);
   };
-  what.task = [](const protocol_spec&) { return std::make_unique<local_task>(); };
-  return round_protocol(std::move(what));
+  draft.task = [](const protocol_spec&) { return std::make_unique<local_task>(); };
+  return round_protocol(std::move(draft));
 }
 
-/// H steps for one journey; not worth it where the journey takes no longer than the step.
+/// H steps for one exchange; infinite unless an exchange takes longer than a step.
 inline double cost_of_local_steps(round_times times, std::int64_t steps) {
   double compute = 0, travel = 0;
   for (const step_time& each : times) {
@@ -143,12 +143,12 @@ inline double cost_of_local_steps(round_times times, std::int64_t steps) {
 }
 
 inline protocol local_protocol() {
-  const auto steps = whole("steps", 10, 1, "H: local steps between communications");
+  const auto steps = integer_parameter("steps", 10, 1, "H: local steps between communications");
   return local_steps_protocol(
       {.name = "local",
        .summary = "local SGD: H steps at each worker, then the average; with outer momentum DiLoCo, with sampling FedAvg",
        .round_is_full = "all workers of the round have pushed what they moved by; weighted by samples; outer optimizer",
-       .who_gets = "everyone in the next round",
+       .recipients = "everyone in the next round",
        .pays_when = "the link is slower than the step",
        .parameters = {steps},
        .cost = [steps](const protocol_spec& spec, const plan&,

@@ -22,8 +22,8 @@ std::int64_t plan::cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint
 }
 
 int plan::rank_of(worker_id who) const {
-  const auto at = std::ranges::lower_bound(workers, who, {}, &member::worker);
-  return at != workers.end() && at->worker == who ? static_cast<int>(at - workers.begin()) : -1;
+  const auto found = std::ranges::lower_bound(workers, who, {}, &member::worker);
+  return found != workers.end() && found->worker == who ? static_cast<int>(found - workers.begin()) : -1;
 }
 
 bool plan::has(member who) const {

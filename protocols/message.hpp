@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machines hear. Plain values: copyable, comparable, without a tensor, a clock or a socket in them; every field has a
-// default, so that a designated initialiser names only what matters.
+// The messages that machines take in. Plain values: copyable and comparable, without a tensor, a clock or a socket. Every field
+// has a default, so a designated initialiser names only what matters.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace troupe::protocols {
 
-/// Names one push for good: applying it twice is refused by whoever remembers the last clock of each worker.
+/// Names one push for good. A holder that remembers each worker's last clock refuses to apply it twice.
 struct push_id {
   worker_id worker{};
-  incarnation life{};
+  protocols::incarnation incarnation{};
   clock_tick clock{};
   friend auto operator<=>(const push_id&, const push_id&) = default;
 };
@@ -24,7 +24,7 @@ struct push_id {
 /// A worker in a plan.
 struct member {
   worker_id worker{};
-  incarnation life{};
+  protocols::incarnation incarnation{};
   friend auto operator<=>(const member&, const member&) = default;
 };
 
@@ -36,7 +36,7 @@ struct plan {
   std::uint32_t period = 1;   ///< local steps between communications (H)
   std::int64_t batch = 1;     ///< samples per worker and step (B)
   std::int64_t data_size = 1; ///< samples of one epoch of the data (N)
-  double lr_scale = 1;        ///< times the job's learning rate: somebody has changed it
+  double lr_scale = 1;        ///< factor on the job's learning rate; 1 until the operator or a controller changes it
   friend bool operator==(const plan&, const plan&) = default;
 
   /// The position (samples handed out since the start) after the global batch that starts at `position`: n*B further,
@@ -44,12 +44,12 @@ struct plan {
   std::uint64_t after(std::uint64_t position) const;
   /// The same for any number of cuts of B samples: 1 where every worker is handed a slice of its own.
   std::uint64_t after(std::uint64_t position, std::uint64_t cuts) const;
-  /// How many samples cut `index` of `cuts` of the `samples` long global batch has: sizes differ by at most one, the larger ones
+  /// Samples in cut `index` when a global batch of `samples` is divided into `cuts`: sizes differ by at most one, the larger
   /// first.
   static std::int64_t cut_size(std::uint64_t samples, std::uint32_t cuts, std::uint32_t index);
   /// Place of a worker among `workers`, or -1.
   int rank_of(worker_id who) const;
-  /// Whether this life of this worker takes part.
+  /// Whether this incarnation of this worker takes part.
   bool has(member who) const;
 };
 
@@ -68,22 +68,22 @@ struct push {
   friend bool operator==(const push&, const push&) = default;
 };
 
-/// Holder to lead: this push is complete here. The ticket stays with the holder; in `what` it is 0.
+/// Holder to lead: this push is complete here. The ticket stays with the holder; in `push` it is 0.
 struct arrival {
   holder_id holder{};
-  push what{};
+  protocols::push push{};
   friend bool operator==(const arrival&, const arrival&) = default;
 };
 
 /// Coordinator to rules and holders: stop waiting for this worker in the open round.
 struct worker_down {
   worker_id worker{};
-  incarnation life{};
+  protocols::incarnation incarnation{};
   friend bool operator==(const worker_down&, const worker_down&) = default;
 };
 
-/// A holder is gone for good. To the coordinator, and (an aggregator) from it to every holder, after the `worker_down` of
-/// each worker whose pushes went through it: nobody waits for its partial sums any more.
+/// A holder is gone for good. Sent to the coordinator. If the holder is an aggregator, the coordinator passes it on to every
+/// holder, after the `worker_down` of each worker whose pushes went through it: they stop waiting for its partial sums.
 struct holder_down {
   holder_id holder{};
   std::string reason{};
@@ -101,14 +101,14 @@ struct expired {
 struct params {
   plan_epoch epoch{};
   version ver{};              ///< the lead shard's
-  std::uint64_t key = 0;      ///< what the parts from all shards have in common: see `send_order`
+  std::uint64_t key = 0;      ///< the same in the parts from all shards: see `send_order`
   std::uint64_t position = 0; ///< where the next global batch starts (round rules) or the worker's own slice (per-push rules)
   std::uint32_t period = 1;   ///< local steps to make with them
   ticket parameters{};
   friend bool operator==(const params&, const params&) = default;
 };
 
-/// Compute to worker: what `compute` asked for is done.
+/// Compute to worker: the computation that `compute` asked for is done.
 struct computed {
   std::uint64_t step = 0;
   ticket gradient{};
@@ -119,19 +119,19 @@ struct computed {
   friend bool operator==(const computed&, const computed&) = default;
 };
 
-/// Steps that a worker has finished and reported, since its life began, and their samples.
+/// Steps that this incarnation of a worker has finished and reported, and their samples.
 struct step_count {
   std::uint64_t steps = 0, samples = 0;
   friend bool operator==(const step_count&, const step_count&) = default;
 };
 /// Worker to worker (gossip, allreduce). `data` is that worker's own parameters; gossip's rounds are the sender's steps, and
-/// weights its shares. To the evaluator: the round is the version asked for, and a weight of 0 asks to be left out.
+/// weights its shares. To the evaluator, the round is the version it asked for, and a weight of 0 means: leave this replica out.
 struct peer_message {
   member from{};
   std::uint64_t round = 0;
   double weight = 1;
   ticket data{};
-  step_count made{}; ///< to the evaluator: what `data` holds of the sender's own
+  step_count made{}; ///< to the evaluator: the sender's own steps that `data` contains
   friend bool operator==(const peer_message&, const peer_message&) = default;
 };
 
@@ -149,7 +149,7 @@ struct step_rule {
     outer,     ///< SGD with the scalars below; g is a difference of parameters (Reddi et al. 2021; DiLoCo, Douillard et al. 2023)
     linear,    ///< p = parameter_weight p + g, then the soft threshold of that
   };
-  kind what = kind::optimizer;
+  kind method = kind::optimizer;
   double lr_scale = 1;         ///< optimizer: times the job's learning rate. Per-push rules: samples / (n B)
   double lr = 1, momentum = 0; ///< outer
   bool nesterov = false;       ///< outer
@@ -158,7 +158,7 @@ struct step_rule {
   friend bool operator==(const step_rule&, const step_rule&) = default;
 };
 
-/// DC-ASGD (Zheng et al. 2017): the gradient g that was computed against `backup` stands for g + lambda g*g*(p - backup), by
+/// DC-ASGD (Zheng et al. 2017): the gradient g, computed against `backup`, is replaced by g + lambda g*g*(p - backup), by
 /// element; adaptive: lambda / sqrt(running mean of g*g).
 struct delay_compensation {
   double lambda = 0; ///< 0: none
@@ -167,9 +167,9 @@ struct delay_compensation {
   friend bool operator==(const delay_compensation&, const delay_compensation&) = default;
 };
 
-/// Lead to holders: the round is decided. Every holder applies (an aggregator forwards) the same pushes with the same
-/// weights in the order given, and then sends the new version to `send_to`. Without contributions the version advances
-/// and the parameters stay as they are: no momentum, no weight decay.
+/// Lead to holders: the round is decided. Every holder applies (an aggregator forwards) the same pushes with the same weights in
+/// the order given, then sends the new version to `send_to`. Without contributions the version advances but the parameters do not
+/// change: no momentum, no weight decay.
 struct close {
   plan_epoch epoch{};
   version ver{}; ///< the version that this makes
@@ -178,7 +178,7 @@ struct close {
   step_rule step{};
   std::uint64_t samples_before = 0; ///< samples applied before this close: drives the learning-rate schedule
   std::uint32_t workers = 1;        ///< n of the round's plan: drives the linear scaling rule
-  std::vector<worker_id> send_to{}; ///< may be empty (held, or nobody waits)
+  std::vector<worker_id> send_to{}; ///< may be empty (held, or no worker waits)
   plan_epoch send_epoch{};          ///< the plan under which the new version is sent
   std::uint64_t key = 0;            ///< as in send_order
   std::uint64_t position = 0;       ///< travels with the parameters
@@ -189,9 +189,9 @@ struct close {
 
 /// Lead to holders: send the parameters you have. Broadcasts come in one order, so a holder has `ver`.
 ///
-/// A worker puts together parameters whose parts carry the same `key`; a later sending has a larger one. The lead numbers its
-/// sendings; where each shard applies pushes alone, the key is the clock of the worker's push that is answered. Parts of an epoch
-/// before the first plan with this life of the worker are for an older life: they are dropped, not put together with others.
+/// A worker joins the parts that carry the same `key`; a later sending has a larger key. The lead numbers its sendings. Where
+/// each shard applies pushes alone, the key is the clock of the push that is answered. Parts from an epoch before the first plan
+/// with this incarnation of the worker were meant for an older one: they are dropped.
 struct send_order {
   plan_epoch epoch{};
   version ver{};
@@ -216,8 +216,8 @@ struct partial {
   friend bool operator==(const partial&, const partial&) = default;
 };
 
-/// Coordinator to lead: hold your replies once so much is applied (0: no limit), or (`now`) at the next version. Replaces the
-/// order before it.
+/// Coordinator to lead: hold your replies once this much is applied (0: no limit), or with `now` at the next version. Replaces
+/// the previous order.
 struct hold_order {
   std::uint64_t at_samples = 0;
   std::uint64_t at_version = 0;
@@ -228,8 +228,8 @@ struct hold_order {
 struct resume_order {
   friend bool operator==(const resume_order&, const resume_order&) = default;
 };
-/// Coordinator to lead: have every shard send its parameters to the evaluator: one version at all shards, held or not. Where
-/// there is no centre, to every worker and the evaluator: have each send its own.
+/// Coordinator to lead: have every shard send its parameters to the evaluator, all of one version, held or not. In a
+/// decentralized job, to every worker and the evaluator: each worker sends its own.
 struct fetch_order {
   version ver{}; ///< held
   friend bool operator==(const fetch_order&, const fetch_order&) = default;
@@ -258,7 +258,7 @@ struct evaluated {
   version ver{};
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   nanoseconds at = 0;
-  std::vector<std::pair<member, step_count>> made{}; ///< where there is no centre: by whoever was asked
+  std::vector<std::pair<member, step_count>> made{}; ///< decentralized: by each worker that was asked
   friend bool operator==(const evaluated&, const evaluated&) = default;
 };
 

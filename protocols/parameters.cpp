@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Declaring parameters: what is wrong with a value.
+// Declaring parameters, and validating their values.
 #include "protocols/parameters.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace troupe::protocols {
 
 namespace {
 
-constexpr std::int64_t largest_whole = 0x7fff'ffff; ///< steps, workers and rounds are counted in 32 bits
+constexpr std::int64_t largest_integer = 0x7fff'ffff; ///< steps, workers and rounds are counted in 32 bits
 
 std::string not_one_of(const std::string& name, const std::vector<std::string>& choices) {
   return std::ranges::find(choices, name) != choices.end()
@@ -21,16 +21,16 @@ std::string not_one_of(const std::string& name, const std::vector<std::string>& 
 
 } // namespace
 
-parameter<std::int64_t> whole(std::string name, std::int64_t fallback, std::int64_t least, std::string meaning) {
+parameter<std::int64_t> integer_parameter(std::string name, std::int64_t fallback, std::int64_t least, std::string meaning) {
   return {{std::move(name), fallback, std::move(meaning), [least](const spec_value& value) -> std::string {
              const auto* given = std::get_if<std::int64_t>(&value);
              if (!given || *given < least)
                return fmt::format("must be a whole number of at least {}", least);
-             return *given <= largest_whole ? "" : fmt::format("must be at most {}", largest_whole);
+             return *given <= largest_integer ? "" : fmt::format("must be at most {}", largest_integer);
            }}};
 }
 
-parameter<double> real(std::string name, double fallback, real_range range, std::string meaning) {
+parameter<double> real_parameter(std::string name, double fallback, real_range range, std::string meaning) {
   return {{std::move(name), fallback, std::move(meaning), [range](const spec_value& value) -> std::string {
              double given = 0;
              if (const auto* number = std::get_if<double>(&value))
@@ -48,13 +48,14 @@ parameter<double> real(std::string name, double fallback, real_range range, std:
            }}};
 }
 
-parameter<bool> flag(std::string name, bool fallback, std::string meaning) {
+parameter<bool> bool_parameter(std::string name, bool fallback, std::string meaning) {
   return {{std::move(name), fallback, std::move(meaning), [](const spec_value& value) -> std::string {
              return std::holds_alternative<bool>(value) ? "" : "must be true or false";
            }}};
 }
 
-parameter<std::string> choice(std::string name, std::string fallback, std::vector<std::string> choices, std::string meaning) {
+parameter<std::string> choice_parameter(std::string name, std::string fallback, std::vector<std::string> choices,
+                                        std::string meaning) {
   return {{std::move(name), std::move(fallback), std::move(meaning),
            [choices = std::move(choices)](const spec_value& value) -> std::string {
              const auto* given = std::get_if<std::string>(&value);
@@ -62,8 +63,8 @@ parameter<std::string> choice(std::string name, std::string fallback, std::vecto
            }}};
 }
 
-parameter<std::vector<std::string>> choices(std::string name, std::vector<std::string> fallback, std::vector<std::string> choices,
-                                            std::string meaning) {
+parameter<std::vector<std::string>> choices_parameter(std::string name, std::vector<std::string> fallback,
+                                                      std::vector<std::string> choices, std::string meaning) {
   return {{std::move(name), std::move(fallback), std::move(meaning),
            [choices = std::move(choices)](const spec_value& value) -> std::string {
              const auto* given = std::get_if<std::vector<std::string>>(&value);

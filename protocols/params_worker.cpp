@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of a worker that answers parameters with pushes.
+// The engine of a worker that answers parameters with pushes.
 #include "protocols/params_worker.hpp"
 
 #include <iterator>
@@ -16,14 +16,15 @@ worker_effects params_worker::on(const plan& msg) {
   if (newest_ && msg.epoch < newest_->epoch)
     return {};
   plans_.try_emplace(msg.epoch, msg);
-  if (newest_ && is_of_an_older_life(*newest_))
+  if (newest_ && is_of_older_incarnation(*newest_))
     newest_.reset();
   return begin_if_ready();
 }
 
 worker_effects params_worker::on(const params& msg) {
-  // The same version comes again under a new plan when a round began anew; shards of their own answer each push by its clock.
-  if (is_of_an_older_life(msg) || (newest_ && std::tie(msg.epoch, msg.key) <= std::tie(newest_->epoch, newest_->key)))
+  // The same version comes again under a new plan if a round restarted. Shards that apply pushes alone answer each push by its
+  // clock.
+  if (is_of_older_incarnation(msg) || (newest_ && std::tie(msg.epoch, msg.key) <= std::tie(newest_->epoch, newest_->key)))
     return {};
   newest_ = msg;
   begun_newest_ = false;
@@ -31,12 +32,12 @@ worker_effects params_worker::on(const params& msg) {
   return begin_if_ready();
 }
 
-/// Sent to who had this worker's number before: under a plan without this life, or from before the first plan that it heard.
-bool params_worker::is_of_an_older_life(const params& what) const {
+/// Parameters for an earlier incarnation: their plan lacks this one, or is older than the first plan that it heard.
+bool params_worker::is_of_older_incarnation(const params& msg) const {
   if (plans_.empty())
     return false;
-  const auto known = plans_.find(what.epoch);
-  return known == plans_.end() ? what.epoch < plans_.begin()->first : !known->second.has(self_);
+  const auto known = plans_.find(msg.epoch);
+  return known == plans_.end() ? msg.epoch < plans_.begin()->first : !known->second.has(self_);
 }
 
 worker_effects params_worker::on(const computed& msg) {
@@ -56,24 +57,24 @@ worker_effects params_worker::begin_if_ready() {
   const auto known = plans_.find(newest_->epoch);
   if (known == plans_.end() || !known->second.has(self_))
     return {};
-  const plan& with = known->second;
-  if (!task_ || of_ != with.protocol) {
-    task_ = make_(with.protocol);
-    of_ = with.protocol;
+  const plan& plan = known->second;
+  if (!task_ || task_protocol_ != plan.protocol) {
+    task_ = make_(plan.protocol);
+    task_protocol_ = plan.protocol;
   }
   begun_newest_ = true;
   clock_ = {clock_.value + 1};
-  worker_effects out =
-      task_->begin(with, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.life, clock_}, .base = newest_->ver});
+  worker_effects out = task_->begin(
+      plan, *newest_, push{.epoch = newest_->epoch, .id = {self_.worker, self_.incarnation, clock_}, .base = newest_->ver});
   note(out);
   return out;
 }
 
-/// Steps are numbered through, whatever the task: the number comes back in `computed`.
+/// Steps are numbered consecutively across tasks; the number comes back in `computed`.
 void params_worker::note(worker_effects& effects) {
   for (worker_effect& effect : effects) {
     auto* local = std::get_if<local_step>(&effect);
-    if (auto* gradient = local != nullptr ? &local->what : std::get_if<compute>(&effect)) {
+    if (auto* gradient = local != nullptr ? &local->gradient : std::get_if<compute>(&effect)) {
       gradient->step = ++steps_;
       computing_ = true;
     }
@@ -86,22 +87,22 @@ void params_worker::check() const {
   TROUPE_ASSERT(!newest_ || plans_.empty() || plans_.begin()->first >= newest_->epoch);
 }
 
-void accumulate(push& what, const computed& msg) {
-  what.samples += msg.samples;
-  what.compute += msg.compute;
-  what.finite = what.finite && msg.finite;
+void accumulate(push& total, const computed& msg) {
+  total.samples += msg.samples;
+  total.compute += msg.compute;
+  total.finite = total.finite && msg.finite;
   if (msg.samples > 0)
-    what.loss += (msg.loss - what.loss) * static_cast<double>(msg.samples) / static_cast<double>(what.samples);
+    total.loss += (msg.loss - total.loss) * static_cast<double>(msg.samples) / static_cast<double>(total.samples);
 }
 
-worker_effects gradient_task::begin(const plan& with, const params& what, const push& as) {
-  open_ = as;
-  compute gradient{.position = what.position, .parts = {{0, 1}}, .stream_as = as};
+worker_effects gradient_task::begin(const plan& plan, const params& msg, const push& draft) {
+  open_ = draft;
+  compute gradient{.position = msg.position, .parts = {{0, 1}}, .stream_as = draft};
   if (!own_slice_) {
-    gradient.batches = gradient.cuts = static_cast<std::uint32_t>(with.workers.size());
-    gradient.parts = {{static_cast<std::uint32_t>(with.rank_of(as.id.worker)), 1}};
+    gradient.batches = gradient.cuts = static_cast<std::uint32_t>(plan.workers.size());
+    gradient.parts = {{static_cast<std::uint32_t>(plan.rank_of(draft.id.worker)), 1}};
   }
-  return {adopt{what.ver, what.parameters}, std::move(gradient)};
+  return {adopt{msg.ver, msg.parameters}, std::move(gradient)};
 }
 
 worker_effects gradient_task::on(const computed& msg) {

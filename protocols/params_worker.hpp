@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of a worker that is sent parameters and answers each with a push; what lies between is its task.
+// The engine of a worker that answers parameters with pushes; its task does the work between.
 #pragma once
 
 #include <functional>
@@ -11,22 +11,23 @@
 
 namespace troupe::protocols {
 
-/// What a worker does between parameters and push. One object lives as long as plans name the same protocol with the same
-/// parameters; it may remember past rounds.
+/// What a worker does between parameters and push. An object lives as long as plans name the same protocol with the same
+/// parameters, and may remember past rounds.
 class task {
 public:
   virtual ~task() = default;
-  /// Begins on new parameters. `as` is the push to come, but for what the computing finds out. Steps are numbered by the worker.
-  virtual worker_effects begin(const plan& with, const params& what, const push& as) = 0;
-  /// A computation that the task asked for is done. The task ends with its `send_push`, and with what it asks for together with
-  /// that: who has pushed may compute on while the push is under way. Until then a computation is under way.
+  /// Begins work on new parameters. `draft` is the push to come, without the results of the computation. The worker numbers the
+  /// steps.
+  virtual worker_effects begin(const plan& plan, const params& msg, const push& draft) = 0;
+  /// A computation that the task asked for is done. Until the task ends, one is always under way. It ends with its `send_push`
+  /// and any computation requested with it, which then runs while the push is under way.
   virtual worker_effects on(const computed& msg) = 0;
 };
 
 using task_maker = std::function<std::unique_ptr<task>(const protocol_spec&)>;
 
-/// Works on one set of parameters at a time, each the newest that it had when it began; parameters that come meanwhile, or
-/// before their plan, wait, the newest of them alone. What is old, repeated or for a plan without it is nothing.
+/// Works on one set of parameters at a time, the newest when it began. Of the parameters that come meanwhile, or before their
+/// plan, only the newest are kept. It ignores parameters that are old, repeated or from a plan without this worker.
 class params_worker final : public worker {
 public:
   params_worker(member self, task_maker make);
@@ -39,14 +40,14 @@ public:
 
 private:
   worker_effects begin_if_ready();
-  bool is_of_an_older_life(const params& what) const;
+  bool is_of_older_incarnation(const params& msg) const;
   void note(worker_effects& effects);
 
   member self_;
   task_maker make_;
-  std::unique_ptr<task> task_; ///< of the protocol `of_`
-  protocol_spec of_;
-  std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps the plan it began with
+  std::unique_ptr<task> task_; ///< of `task_protocol_`
+  protocol_spec task_protocol_;
+  std::map<plan_epoch, plan> plans_; ///< from that of the newest parameters on: a round keeps its first plan
   std::optional<params> newest_;     ///< heard
   bool begun_newest_ = false;
   bool computing_ = false;
@@ -54,12 +55,12 @@ private:
   std::uint64_t steps_ = 0; ///< asked for so far
 };
 
-/// sync, backup, deadline and auto's share of them: one gradient of the worker's slice, cut `rank of n` of the global batch.
-/// Per-push protocols are handed a slice of their own: the batch is cut in one.
+/// For sync, backup and deadline: one gradient of the worker's slice, cut number `rank` of n of the global batch. Under per-push
+/// protocols a worker is given a slice of its own: one cut is the batch.
 class gradient_task final : public task {
 public:
   explicit gradient_task(bool own_slice = false) : own_slice_(own_slice) {}
-  worker_effects begin(const plan& with, const params& what, const push& as) override;
+  worker_effects begin(const plan& plan, const params& msg, const push& draft) override;
   worker_effects on(const computed& msg) override;
 
 private:
@@ -67,8 +68,8 @@ private:
   push open_;
 };
 
-/// Adds to a push what one of the computations that go into it found out: samples, time, the mean loss over all samples. Without
-/// samples there is no loss to add.
-void accumulate(push& what, const computed& msg);
+/// Adds the result of one computation to its push: samples, time, and the mean loss over all samples. Without samples there is no
+/// loss to add.
+void accumulate(push& total, const computed& msg);
 
 } // namespace troupe::protocols

@@ -9,7 +9,7 @@
 
 namespace troupe::protocols {
 
-footprint footprint::with(const footprint& other) const {
+footprint footprint::combined_with(const footprint& other) const {
   return {.replica = replica || other.replica,
           .pushed_replica = pushed_replica || other.pushed_replica,
           .velocity = velocity || other.velocity,
@@ -23,14 +23,14 @@ std::uint32_t protocol::period_of(const protocol_spec& spec) const {
   return period ? static_cast<std::uint32_t>(period->of(spec)) : 1;
 }
 
-protocol round_protocol(protocol what) {
-  if (!what.task)
-    what.task = [](const protocol_spec&) { return std::make_unique<gradient_task>(); };
-  what.make_rule = [policy = what.policy](const protocol_spec&, std::uint64_t seed) {
+protocol round_protocol(protocol draft) {
+  if (!draft.task)
+    draft.task = [](const protocol_spec&) { return std::make_unique<gradient_task>(); };
+  draft.make_rule = [policy = draft.policy](const protocol_spec&, std::uint64_t seed) {
     return std::make_unique<round_rule>(policy, seed);
   };
-  what.make_worker = answers(what.task);
-  return what;
+  draft.make_worker = params_worker_maker(draft.task);
+  return draft;
 }
 
 } // namespace troupe::protocols

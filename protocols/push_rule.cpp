@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of pushes that are applied alone.
+// The engine of protocols that apply each push alone.
 #include "protocols/push_rule.hpp"
 
 #include <algorithm>
@@ -33,16 +33,16 @@ rule_effects push_rule::on(const plan& msg) {
 
 rule_effects push_rule::on(const push& msg) {
   now_ = std::max(now_, msg.at);
-  const member from{msg.id.worker, msg.id.life};
+  const member from{msg.id.worker, msg.id.incarnation};
   const auto found = workers_.find(from);
   if (found == workers_.end() || found->second.waits) {
-    report why{.what = report::kind::push_refused, .ver = msg.base, .worker = from.worker};
+    report why{.event = report::kind::push_refused, .ver = msg.base, .worker = from.worker};
     why.text = found == workers_.end() ? "its worker takes no part" : "its worker has pushed already and was not answered yet";
     return {discard{msg.gradient}, std::move(why)};
   }
   rule_effects out;
   const progress before = found->second;
-  found->second.answers = msg.id.clock;
+  found->second.last_clock = msg.id.clock;
   wait(from);
   if (msg.finite && msg.samples > 0 && answers_first())
     answer_waiting(out);
@@ -52,7 +52,7 @@ rule_effects push_rule::on(const push& msg) {
 }
 
 rule_effects push_rule::on(const worker_down& msg) {
-  const member gone{msg.worker, msg.life};
+  const member gone{msg.worker, msg.incarnation};
   if (plan_.has(gone))
     dead_.insert(gone);
   rule_effects out;
@@ -79,7 +79,7 @@ void push_rule::forget(member who) {
   waiting_.erase(who);
 }
 
-/// It has pushed once more.
+/// It has pushed again.
 void push_rule::wait(member who) {
   progress& worker = workers_.at(who);
   worker.waits = true;
@@ -92,34 +92,34 @@ void push_rule::wait(member who) {
 }
 
 /// `worker`: as it was when the push came.
-void push_rule::apply_push(rule_effects& out, const push& what, const progress& worker) {
-  const member from{what.id.worker, what.id.life};
-  if (!what.finite || what.samples == 0) {
-    out.emplace_back(discard{what.gradient});
-    if (!what.finite)
-      out.emplace_back(report{.what = report::kind::push_not_finite, .ver = what.base, .worker = from.worker});
+void push_rule::apply_push(rule_effects& out, const push& msg, const progress& worker) {
+  const member from{msg.id.worker, msg.id.incarnation};
+  if (!msg.finite || msg.samples == 0) {
+    out.emplace_back(discard{msg.gradient});
+    if (!msg.finite)
+      out.emplace_back(report{.event = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
     return;
   }
   const std::uint64_t staleness = version_.value - worker.base.value;
   version_ = next(version_);
-  const step_rule step = step_of(what);
-  out.emplace_back(apply{.sum = {{what.gradient, step.what == step_rule::kind::linear ? what.weight : 1}},
+  const step_rule step = step_of(msg);
+  out.emplace_back(apply{.sum = {{msg.gradient, step.method == step_rule::kind::linear ? msg.weight : 1}},
                          .ver = version_,
                          .epoch = plan_.epoch,
                          .workers = static_cast<std::uint32_t>(plan_.workers.size()),
                          .step = step,
-                         .samples = what.samples,
+                         .samples = msg.samples,
                          .compensate = compensation_of(from)});
-  report made{.what = report::kind::round_closed, .ver = version_, .worker = from.worker, .loss = what.loss, .contributions = 1};
+  report made{.event = report::kind::round_closed, .ver = version_, .worker = from.worker, .loss = msg.loss, .contributions = 1};
   made.staleness = staleness;
-  made.compute = what.compute;
+  made.compute = msg.compute;
   made.at = now_;
-  made.timings = {{from.worker, what.compute, what.at - worker.sent, what.samples}};
+  made.timings = {{from.worker, msg.compute, msg.at - worker.sent, msg.samples}};
   out.emplace_back(std::move(made));
 }
 
-/// Sends to everybody that waits and may go on: in worker order. While the slowest stands where it stood, those that had to wait
-/// have to wait on, and are not asked about again.
+/// Sends to each worker that waits and may go on, in worker order. While the slowest clock is unchanged, workers that had to wait
+/// must wait on and are not asked about again.
 void push_rule::answer_waiting(rule_effects& out) {
   const bool moved = std::exchange(asked_at_, slowest()) != slowest();
   const std::vector<member> asked = moved ? std::vector<member>(waiting_.begin(), waiting_.end()) : fresh_;
@@ -139,15 +139,15 @@ void push_rule::answer_waiting(rule_effects& out) {
                                  .epoch = plan_.epoch,
                                  .position = position_,
                                  .period = slices,
-                                 .answers = worker.answers});
+                                 .answers = worker.last_clock});
     for (std::uint32_t step = 0; step < slices; ++step)
       position_ = plan_.after(position_, 1);
   }
 }
 
-step_rule push_rule::step_of(const push& what) const {
+step_rule push_rule::step_of(const push& msg) const {
   const double whole = static_cast<double>(plan_.batch) * static_cast<double>(plan_.workers.size());
-  return {.lr_scale = static_cast<double>(what.samples) / whole};
+  return {.lr_scale = static_cast<double>(msg.samples) / whole};
 }
 
 void push_rule::check() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of protocols that apply each push alone, the same for all of them.
+// The engine of protocols that apply each push alone.
 #pragma once
 
 #include <map>
@@ -10,11 +10,10 @@
 namespace troupe::protocols {
 
 /// Runs at every shard, each with its own versions and clocks: atomic per shard only. A push of any member of the newest plan
-/// makes a version, whatever parameters it was computed against; its worker is answered with the newest parameters and a
-/// slice of the data of its own, so that every sample comes once an epoch whatever the speeds. A push that is not finite is
-/// discarded, and answered all the same.
+/// makes a version, whatever parameters it was computed against. Its worker is answered with the newest parameters and a slice of
+/// data of its own, so that every sample comes once an epoch at any speeds. A push that is not finite is discarded but answered.
 ///
-/// What differs between protocols: the step, who may go on, what is kept of what was sent.
+/// Protocols differ in the step, in who may go on, and in which sent versions they keep.
 class push_rule : public rule {
 public:
   rule_effects on(const plan& msg) final;
@@ -26,29 +25,29 @@ public:
   void check() const override;
 
 protected:
-  /// Pushes of a worker that were applied, counted from those of the slowest when it joined; what it works on.
+  /// A worker's state. `clock`: its pushes, counted from the slowest worker's clock when it joined.
   struct progress {
     std::uint64_t clock = 0;
-    version base{};       ///< sent to it last
-    bool waits = true;    ///< has pushed, and has not been answered
-    clock_tick answers{}; ///< of its last push; 0: it has not pushed yet
+    version base{};          ///< sent to it last
+    bool waits = true;       ///< has pushed, and has not been answered
+    clock_tick last_clock{}; ///< the clock of its last push; 0: it has not pushed yet
     nanoseconds sent = 0;
   };
 
   /// How this push is applied. n is that of the newest plan.
-  virtual step_rule step_of(const push& what) const;
+  virtual step_rule step_of(const push& msg) const;
   virtual delay_compensation compensation_of(member from) const {
     (void)from;
     return {};
   }
-  /// Whether a worker that has pushed may go on; the default: always. It may depend on the worker's clock and on slowest() alone.
+  /// Whether a worker that has pushed may go on; by default always. Only the worker's clock and slowest() may matter.
   virtual bool may_go(member who) const {
     (void)who;
     return true;
   }
-  /// Whether it is answered with the parameters from before its own push.
+  /// Whether a push is answered with the parameters from before it was applied.
   virtual bool answers_first() const { return false; }
-  /// How many slices of the data a worker is handed with its answer: as many as the plan's local steps.
+  /// How many slices of the data a worker is given with its answer; by default one per local step of the plan.
   virtual std::uint32_t slices_for(const progress& worker) const {
     (void)worker;
     return plan_.period;
@@ -63,8 +62,8 @@ protected:
     (void)who;
   }
 
-  const plan& with() const { return plan_; }
-  const progress& of(member who) const { return workers_.at(who); }
+  const plan& current_plan() const { return plan_; }
+  const progress& progress_of(member who) const { return workers_.at(who); }
   /// The least clock of all workers.
   std::uint64_t slowest() const { return clocks_.empty() ? 0 : clocks_.begin()->first; }
 
@@ -73,14 +72,14 @@ private:
   void forget(member who);
   void wait(member who);
   void answer_waiting(rule_effects& out);
-  void apply_push(rule_effects& out, const push& what, const progress& worker);
+  void apply_push(rule_effects& out, const push& msg, const progress& worker);
 
   plan plan_; ///< the newest
   std::set<member> dead_;
   std::map<member, progress> workers_;
   std::map<std::uint64_t, std::size_t> clocks_; ///< how many workers have each
   std::set<member> waiting_;                    ///< of `workers_`, those that wait
-  std::vector<member> fresh_;                   ///< of these, those that nobody has asked `may_go` about: none between messages
+  std::vector<member> fresh_;                   ///< of these, those not yet asked about by `may_go`: none between messages
   std::uint64_t asked_at_ = 0;                  ///< slowest() when all of them were asked about
   version version_;
   std::uint64_t position_ = 0; ///< of the next slice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a round would have cost under another protocol, by times that were measured.
+// What a round would have cost under another protocol, from measured times.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace troupe::protocols {
 
-/// How long a worker computed on one batch, and how long its push travelled; nanoseconds.
+/// How long a worker computed on one batch and how long its push travelled, in nanoseconds.
 struct step_time {
   double compute = 0, travel = 0;
 };
 
-/// Those of a plan's workers in one round, by rank.
+/// The times of a plan's workers in one round, by rank.
 using round_times = std::span<const step_time>;
 
 /// The cost of a round that closes with the first k pushes, 1 <= k <= n.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of rounds.
+// The engine of rounds.
 #include "protocols/round_rule.hpp"
 
 #include <algorithm>
@@ -18,16 +18,16 @@ void append(rule_effects& out, rule_effects more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-report discarded(const push& what) {
-  return {.what = report::kind::push_discarded, .ver = what.base, .worker = what.id.worker};
+report discarded(const push& msg) {
+  return {.event = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
 }
 
 } // namespace
 
 std::uint64_t open_round::end() const {
   std::uint64_t out = position;
-  for (std::uint32_t step = 0; step < with.period; ++step)
-    out = with.after(out);
+  for (std::uint32_t step = 0; step < plan.period; ++step)
+    out = plan.after(out);
   return out;
 }
 
@@ -36,11 +36,11 @@ std::uint64_t open_round::samples() const {
 }
 
 bool open_round::has_samples(member who) const {
-  const auto n = static_cast<std::uint32_t>(with.workers.size());
+  const auto n = static_cast<std::uint32_t>(plan.workers.size());
   std::uint64_t begin = position;
-  for (std::uint32_t step = 0; step < with.period; ++step) {
-    const std::uint64_t end = with.after(begin);
-    if (end - begin >= n || plan::cut_size(end - begin, n, static_cast<std::uint32_t>(with.rank_of(who.worker))) > 0)
+  for (std::uint32_t step = 0; step < plan.period; ++step) {
+    const std::uint64_t end = plan.after(begin);
+    if (end - begin >= n || plan::cut_size(end - begin, n, static_cast<std::uint32_t>(plan.rank_of(who.worker))) > 0)
       return true;
     begin = end;
   }
@@ -52,7 +52,7 @@ std::size_t open_round::gradients() const {
 }
 
 bool open_round::settled() const {
-  if (with.after(position) - position >= with.workers.size()) // as almost always: everybody has some
+  if (plan.after(position) - position >= plan.workers.size()) // almost always: every worker has some
     return full();
   return std::ranges::none_of(live, [this](member who) { return !pushed.contains(who) && has_samples(who); });
 }
@@ -82,7 +82,7 @@ rule_effects round_rule::on(const plan& msg) {
 
 rule_effects round_rule::on(const push& msg) {
   now_ = std::max(now_, msg.at);
-  const member from{msg.id.worker, msg.id.life};
+  const member from{msg.id.worker, msg.id.incarnation};
   nanoseconds elapsed = 0;
   if (const auto sent = busy_.extract(from)) {
     elapsed = msg.at - sent.mapped();
@@ -91,13 +91,13 @@ rule_effects round_rule::on(const push& msg) {
       policy_->arrived(msg, elapsed);
   }
   const bool expected = round_.live.contains(from) && !round_.pushed.contains(from);
-  if (!expected || msg.epoch != round_.with.epoch || msg.base != round_.base)
+  if (!expected || msg.epoch != round_.plan.epoch || msg.base != round_.base)
     return refuse(msg, expected);
 
   round_.pushed.emplace(from, msg);
   rule_effects out;
   if (!msg.finite)
-    out.emplace_back(report{.what = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
+    out.emplace_back(report{.event = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
   if (!usable(msg))
     out.emplace_back(discard{msg.gradient});
   append(out, close_if_full());
@@ -105,8 +105,8 @@ rule_effects round_rule::on(const push& msg) {
 }
 
 rule_effects round_rule::on(const worker_down& msg) {
-  const member gone{msg.worker, msg.life};
-  // Until the coordinator's next plan the newest one still names the dead: nobody must wait for them in its rounds.
+  const member gone{msg.worker, msg.incarnation};
+  // Until the coordinator's next plan the newest one still names the dead: its rounds must not wait for them.
   if (newest_.has(gone))
     dead_.insert(gone);
   busy_.erase(gone);
@@ -137,25 +137,25 @@ std::vector<worker_id> round_rule::waiting_for() const {
 void round_rule::check() const {
   for (const auto& [from, part] : round_.pushed) {
     TROUPE_ASSERT(round_.live.contains(from));
-    TROUPE_ASSERT(part.epoch == round_.with.epoch && part.base == round_.base);
+    TROUPE_ASSERT(part.epoch == round_.plan.epoch && part.base == round_.base);
     TROUPE_ASSERT(!busy_.contains(from));
   }
   for (const member& gone : dead_) {
     TROUPE_ASSERT(newest_.has(gone));
     TROUPE_ASSERT(!round_.live.contains(gone) && !busy_.contains(gone));
   }
-  TROUPE_ASSERT(round_.with.epoch <= newest_.epoch);
+  TROUPE_ASSERT(round_.plan.epoch <= newest_.epoch);
   TROUPE_ASSERT(round_.live.empty() || policy_ != nullptr);
 }
 
-/// Opens a round on the current version under the newest plan: with nobody in it while nobody lives, or while too few do for this
-/// policy. The plan that the deaths bring then begins it.
+/// Opens a round on the current version under the newest plan. It is empty if no worker is alive, or too few for this policy;
+/// then the plan that follows the deaths begins it again.
 rule_effects round_rule::begin() {
-  if (!policy_ || newest_.protocol != round_.with.protocol)
+  if (!policy_ || newest_.protocol != round_.plan.protocol)
     policy_ = make_(newest_.protocol, seed_);
-  round_ = {.with = newest_, .base = round_.base, .position = round_.position, .began = now_};
+  round_ = {.plan = newest_, .base = round_.base, .position = round_.position, .began = now_};
   std::set<member> alive;
-  for (const member& who : round_.with.workers)
+  for (const member& who : round_.plan.workers)
     if (!dead_.contains(who))
       alive.insert(who);
   if (!alive.empty())
@@ -184,11 +184,11 @@ rule_effects round_rule::close_if_full() {
 
 rule_effects round_rule::close(const closing& how) {
   apply step{.ver = next(round_.base),
-             .epoch = round_.with.epoch,
-             .workers = static_cast<std::uint32_t>(round_.with.workers.size()),
+             .epoch = round_.plan.epoch,
+             .workers = static_cast<std::uint32_t>(round_.plan.workers.size()),
              .step = how.step,
              .samples = how.samples};
-  report closed{.what = report::kind::round_closed, .ver = step.ver, .at = now_};
+  report closed{.event = report::kind::round_closed, .ver = step.ver, .at = now_};
   rule_effects unused;
   double loss_sum = 0, samples = 0;
   // Summing in worker order, not arrival order, makes a run repeat bit for bit.
@@ -220,7 +220,7 @@ rule_effects round_rule::close(const closing& how) {
   return out;
 }
 
-/// Discards what has come, and begins the round anew, on the same version, under the newest plan or the next.
+/// Discards the pushes that have come and restarts the round, on the same version, under the newest plan or the next.
 rule_effects round_rule::abandon() {
   rule_effects out;
   for (const auto& [from, part] : round_.pushed)
@@ -232,15 +232,16 @@ rule_effects round_rule::abandon() {
   return out;
 }
 
-/// No version will use it. A worker that this round waits for was too late for another one: it gets this round's parameters.
-rule_effects round_rule::refuse(const push& what, bool waits) {
-  const member from{what.id.worker, what.id.life};
-  report why = discarded(what);
-  if (what.base > round_.base || what.epoch > newest_.epoch || round_.pushed.contains(from)) {
-    why.what = report::kind::push_refused;
+/// No version will use the push. If this round waits for its worker, it was too late for an earlier round: it gets this round's
+/// parameters.
+rule_effects round_rule::refuse(const push& msg, bool waits) {
+  const member from{msg.id.worker, msg.id.incarnation};
+  report why = discarded(msg);
+  if (msg.base > round_.base || msg.epoch > newest_.epoch || round_.pushed.contains(from)) {
+    why.event = report::kind::push_refused;
     why.text = round_.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
   }
-  rule_effects out{discard{what.gradient}, std::move(why)};
+  rule_effects out{discard{msg.gradient}, std::move(why)};
   if (waits && busy_.try_emplace(from, now_).second)
     send(out, {from.worker});
   return out;
@@ -249,7 +250,7 @@ rule_effects round_rule::refuse(const push& what, bool waits) {
 void round_rule::send(rule_effects& out, const std::vector<worker_id>& to) const {
   if (!to.empty())
     out.emplace_back(send_params{
-        .to = to, .ver = round_.base, .epoch = round_.with.epoch, .position = round_.position, .period = round_.with.period});
+        .to = to, .ver = round_.base, .epoch = round_.plan.epoch, .position = round_.position, .period = round_.plan.period});
 }
 
 } // namespace troupe::protocols

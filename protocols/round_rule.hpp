@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of rounds, the same for every protocol that has them: membership, late pushes, who waits, what is sent.
+// The engine of every protocol with rounds: membership, late pushes, who waits, what is sent.
 #pragma once
 
 #include "protocols/round_policy.hpp"
@@ -7,13 +7,13 @@
 
 namespace troupe::protocols {
 
-/// One round is open from the first plan on, unless all its workers are dead. It keeps the plan it began with; the newest plan
-/// begins with the next round, or at once when nobody is left in this one. Its policy decides when it is full.
+/// One round is open from the first plan on, unless all its workers are dead. It keeps the plan it began with; a newer plan takes
+/// effect with the next round, or at once if no worker is left in this one. The policy decides when a round is full.
 ///
-/// Parameters go to workers that wait: to all of them at each new version, to one whose push came too late at that push. A worker
-/// that still computes is not sent any. A push that is late, or not one of this round, is discarded; a push without
-/// samples, or with an element that is not finite, counts as arrived and adds no term. Without any term the version advances
-/// without a step.
+/// Parameters go to the workers that wait: to all of them at each new version; to one whose push came too late, at that push. A
+/// worker that still computes is sent none. A push that is late, or not one of this round, is discarded; a push without samples,
+/// or with an element that is not finite, counts as arrived and adds no term. Without any term the version advances without a
+/// step.
 ///
 /// Invariant: `round_.pushed` holds at most one push per member of `round_.live`, each computed against `round_.base` under
 /// `round_.with`.
@@ -34,7 +34,7 @@ private:
   rule_effects close_if_full();
   rule_effects close(const closing& how);
   rule_effects abandon();
-  rule_effects refuse(const push& what, bool waits);
+  rule_effects refuse(const push& msg, bool waits);
   void send(rule_effects& out, const std::vector<worker_id>& to) const;
 
   policy_maker make_;
@@ -43,7 +43,7 @@ private:
   plan newest_;                          ///< of the next round
   std::set<member> dead_;                ///< members of `newest_` that died since it was made
   open_round round_;
-  std::map<member, nanoseconds> busy_; ///< who has parameters and has not pushed, since when
+  std::map<member, nanoseconds> busy_; ///< workers that have parameters and have not pushed: since when
   std::vector<timing> timings_;        ///< of pushes since the last close
   bool armed_ = false;
   nanoseconds now_ = 0;

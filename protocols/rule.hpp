@@ -6,8 +6,8 @@
 
 namespace troupe::protocols {
 
-/// Decides when parameters change and who gets them. Runs at the lead (once per job) or, where it applies each push
-/// alone, at every shard. Never throws on input; a late, repeated or foreign message is a discard or nothing.
+/// Decides when parameters change and who gets them. Runs at the lead (once per job) or, where it applies each push alone, at
+/// every shard. Never throws on input: a late, repeated or foreign message is discarded or ignored.
 class rule {
 public:
   virtual ~rule() = default;

@@ -19,7 +19,7 @@ inline protocol sync_protocol() {
       {.name = "sync",
        .summary = "synchronous SGD: one step on the mean gradient of all workers",
        .round_is_full = "all live workers have pushed; weighted by samples",
-       .who_gets = "everyone, at each new version",
+       .recipients = "everyone, at each new version",
        .pays_when = "all are equally fast",
        .takes_fan_in = true,
        .cost = [](const protocol_spec&, const plan&, round_times times) { return cost_of_first(times, times.size()); },

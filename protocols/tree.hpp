@@ -9,10 +9,10 @@
 
 namespace troupe::protocols {
 
-/// Places of all holders: shards first (0..shards-1), then aggregators level by level, the lowest first. With `fan_in` 0 or
-/// `workers` <= `fan_in` there are only shards (so too with 1, which makes no tree). Aggregator j of the lowest level takes the
-/// pushes of workers [j * fan_in, (j + 1) * fan_in); each higher level does the same with the level below; the top level's at
-/// most `fan_in` aggregators are children of every shard (each sends every shard its range).
+/// Places of all holders: shards first (0..shards-1), then aggregators level by level, the lowest first. With `fan_in` 0 or 1, or
+/// `workers` <= `fan_in`, there are only shards. Aggregator j of the lowest level takes the pushes of workers [j * fan_in, (j +
+/// 1) * fan_in); each higher level does the same with the level below; the top level's at most `fan_in` aggregators are children
+/// of every shard (each sends every shard its range).
 std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shards, std::uint32_t fan_in);
 
 /// The workers whose pushes, or sums of them, pass through this holder.

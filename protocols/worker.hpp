@@ -6,7 +6,7 @@
 
 namespace troupe::protocols {
 
-/// Parameters in, work out. Never throws on input.
+/// Parameters in, effects out. Never throws on input.
 class worker {
 public:
   virtual ~worker() = default;

@@ -113,9 +113,9 @@ void cluster_state::hear(const job_news& msg) {
                             job->begun = begins;
                         },
                         [&](const auto& point) { history_.add(msg.number, point); }},
-             msg.what);
+             msg.news);
   if (job != nullptr && job->submission.detached)
-    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.what);
+    std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.news);
 }
 
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
@@ -229,10 +229,10 @@ void cluster_state::let_go(cluster_member& member) {
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
-  if (const auto missing = missing_names(what.what, setup_.own.added); !missing.empty())
+  if (const auto missing = missing_names(what.job, setup_.own.added); !missing.empty())
     return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
                                fmt::join(missing, ", no ")));
-  const auto fits = choose_gang(what.what, views());
+  const auto fits = choose_gang(what.job, views());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
@@ -242,8 +242,8 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
                                     .since = self_->clock().now()});
   if (!what.detached)
     self_->monitor(client);
-  history_.open(number, what.what.name, what.what.protocol.name);
-  say(number, fmt::format("is submitted, as {}", what.what.name));
+  history_.open(number, what.job.name, what.job.protocol.name);
+  say(number, fmt::format("is submitted, as {}", what.job.name));
   start_what_fits();
   return number;
 }
@@ -290,7 +290,7 @@ caf::result<recording> cluster_state::record(const record_order& msg) {
             of->recorded = recorded;
             if (msg.on)
               of->record_to = msg.file;
-            promise.deliver(recording{of->submission.what, of->record_to});
+            promise.deliver(recording{of->submission.job, of->record_to});
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
@@ -317,13 +317,13 @@ void cluster_state::start_what_fits() {
       if (job.ended || job.coordinator)
         continue;
       const auto members = views();
-      auto fits = choose_gang(job.submission.what, members, kept);
+      auto fits = choose_gang(job.submission.job, members, kept);
       if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
         start(job, std::move(*gang));
         started = true;
         continue;
       }
-      for (const auto node : nodes_to_keep(job.submission.what, members, kept))
+      for (const auto node : nodes_to_keep(job.submission.job, members, kept))
         kept.try_emplace(node, number);
       reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
     }
@@ -348,11 +348,11 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
   std::vector<std::string> names;
   const auto members = views();
   for (auto number : job.gang) {
-    nodes.push_back(member_of(job.submission.what, members[number]));
+    nodes.push_back(member_of(job.submission.job, members[number]));
     names.push_back(nodes.back().name);
   }
   nodes.front().actor = job.own;
-  for (const auto& worker : place_roles(job.submission.what, nodes).workers)
+  for (const auto& worker : place_roles(job.submission.job, nodes).workers)
     members_[job.gang[worker.node]].job = job.number;
   for (std::size_t i = 1; i < job.gang.size(); ++i)
     members_[job.gang[i]].job = job.number;
@@ -361,8 +361,8 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
     self_->send(job.client, job_waits{});
   auto observer = std::make_shared<job_forwarder>(
       job.number, job.submission.detached ? client_actor{} : job.client, names, job.meter,
-      job_metrics{setup_.own.metrics, job.number, job.submission.what.name}, cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.submission.what, random_job_key(), std::move(nodes),
+      job_metrics{setup_.own.metrics, job.number, job.submission.job.name}, cluster_control{self_});
+  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, random_job_key(), std::move(nodes),
                                                                      observer, job.submission.trace, setup_.own.added.protocols});
 }
 

@@ -10,7 +10,7 @@
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -25,7 +25,7 @@ constexpr std::uint64_t floats_per_piece = 128 * 1024;
 caf::result<shards_view> gather_shards(cluster_control::pointer self, shards_view known, const std::vector<node_actor>& nodes,
                                        std::uint64_t number) {
   auto promise = self->make_response_promise<shards_view>();
-  const gathering<shards_view> all([promise](shards_view whole) mutable {
+  const join_counter<shards_view> all([promise](shards_view whole) mutable {
     std::ranges::sort(whole.shards, {}, &shard_place::index);
     if (promise.pending())
       promise.deliver(std::move(whole));
@@ -100,7 +100,7 @@ caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
   std::vector<node_actor> nodes;
   for (auto member : found->second.gang)
     nodes.push_back(member == 0 ? found->second.own : members_[member].actor);
-  return gather_shards(self_, {.job = found->first, .name = found->second.submission.what.name}, nodes, number);
+  return gather_shards(self_, {.job = found->first, .name = found->second.submission.job.name}, nodes, number);
 }
 
 } // namespace troupe::actors

@@ -16,7 +16,7 @@
 #include "actors/errors.hpp"
 #include "actors/messages/cluster.hpp"
 #include "actors/monitoring/process.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 #include "actors/roles/training_clock.hpp"
 
 namespace troupe::actors {
@@ -45,7 +45,7 @@ void put_names(node_report& said, std::uint64_t job, const std::string& node) {
 /// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
 caf::result<cluster_report> cluster_state::inspect_all() {
   auto promise = self_->make_response_promise<cluster_report>();
-  const gathering<cluster_report> all([promise](cluster_report whole) mutable { promise.deliver(std::move(whole)); });
+  const join_counter<cluster_report> all([promise](cluster_report whole) mutable { promise.deliver(std::move(whole)); });
   auto add = [all](node_report&& said, std::uint64_t job, const std::string& node) {
     put_names(said, job, node);
     all->nodes.push_back(std::move(said));
@@ -139,7 +139,7 @@ private:
 
   caf::result<cluster_view, cluster_report> look() {
     auto promise = self_->make_response_promise<cluster_view, cluster_report>();
-    const gathering<sight> all([promise](sight whole) mutable {
+    const join_counter<sight> all([promise](sight whole) mutable {
       if (whole.why)
         promise.deliver(std::move(whole.why));
       else
@@ -169,12 +169,12 @@ private:
   }
 
   /// All pages at once: while one is packed, another is unpacked.
-  void ask_for_the_rest(const gathering<sight>& all) {
+  void ask_for_the_rest(const join_counter<sight>& all) {
     const auto& nodes = all->reports.nodes;
     for (std::size_t i = 0; i < nodes.size(); ++i)
       for (std::uint32_t page = 1; page < nodes[i].pages; ++page) {
         all.one_more();
-        self_->request(cluster_, patience_, inspect_query{page, nodes[i].gathering, nodes[i].job, nodes[i].node})
+        self_->request(cluster_, patience_, inspect_query{page, nodes[i].answer_id, nodes[i].job, nodes[i].node})
             .then(
                 [all, i](cluster_report& said) {
                   std::ranges::move(said.nodes.front().actors, std::back_inserter(all->reports.nodes[i].actors));

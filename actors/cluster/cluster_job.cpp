@@ -8,7 +8,7 @@
 namespace troupe::actors {
 
 job_view cluster_job::view(caf::actor_clock::time_point now) const {
-  job_view out{number, submission.what.name, submission.what.protocol.name, state(),
+  job_view out{number, submission.job.name, submission.job.protocol.name, state(),
                std::chrono::duration<double>(now - since).count()};
   if (meter) {
     out.steps = meter->steps;

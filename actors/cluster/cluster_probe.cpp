@@ -8,7 +8,7 @@
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/clock_estimate.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -37,7 +37,7 @@ void fill(node_probe& known, node_probe&& said) {
 /// Reads the clock of node `at` again and again, then has it look around.
 struct cluster_state::probing {
   cluster_control::stateful_pointer<cluster_state> self;
-  gathering<cluster_probe> all;
+  join_counter<cluster_probe> all;
   std::size_t at;
   node_actor node;
   probe_query what;
@@ -79,7 +79,7 @@ struct cluster_state::probing {
 
 caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
   auto promise = self_->make_response_promise<cluster_probe>();
-  const gathering<cluster_probe> all([promise](cluster_probe whole) mutable { promise.deliver(std::move(whole)); });
+  const join_counter<cluster_probe> all([promise](cluster_probe whole) mutable { promise.deliver(std::move(whole)); });
   all->name = setup_.name;
   // Here every job has a node of its own. One that runs has the lanes' port; without any, one that is gone when it has answered.
   node_actor here;

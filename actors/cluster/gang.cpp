@@ -20,13 +20,13 @@ using gang = std::vector<std::uint32_t>;
 
 std::string why_not(const member_view& seat, std::uint32_t number, const kept_nodes& kept) {
   if (!seat.here)
-    return fmt::format("node {} {}", seat.what.name, seat.last.empty() ? "has not joined" : seat.last);
+    return fmt::format("node {} {}", seat.node.name, seat.last.empty() ? "has not joined" : seat.last);
   if (seat.leaving)
-    return seat.job == 0 ? fmt::format("node {} is drained", seat.what.name)
-                         : fmt::format("node {} leaves when job {} ends", seat.what.name, seat.job);
+    return seat.job == 0 ? fmt::format("node {} is drained", seat.node.name)
+                         : fmt::format("node {} leaves when job {} ends", seat.node.name, seat.job);
   if (seat.job != 0)
-    return fmt::format("node {} runs job {}", seat.what.name, seat.job);
-  return fmt::format("node {} is reserved for job {}", seat.what.name, kept.at(number));
+    return fmt::format("node {} runs job {}", seat.node.name, seat.job);
+  return fmt::format("node {} is reserved for job {}", seat.node.name, kept.at(number));
 }
 
 /// Whether this gang's first node, which other jobs share, holds workers of the job.
@@ -49,13 +49,13 @@ gang seats_that(const job& what, const std::vector<member_view>& seats, Predicat
   for (std::uint32_t i = 1; i < seats.size(); ++i)
     if (may(i)) {
       found.push_back(i);
-      ++on_host[seats[i].what.host];
+      ++on_host[seats[i].node.host];
     }
   std::ranges::stable_sort(found, {}, [&](std::uint32_t i) {
-    return std::pair{-on_host[seats[i].what.host], seats[i].what.host};
+    return std::pair{-on_host[seats[i].node.host], seats[i].node.host};
   });
   if (what.compute.device != "cpu")
-    std::ranges::stable_partition(found, [&](std::uint32_t i) { return !seats[i].what.devices.empty(); });
+    std::ranges::stable_partition(found, [&](std::uint32_t i) { return !seats[i].node.devices.empty(); });
   return found;
 }
 
@@ -67,7 +67,7 @@ struct demand {
 demand demand_of(const job& what, const std::vector<member_view>& seats) {
   const std::size_t beside = what.cluster.nodes - 1;
   const auto may_work =
-      static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.what.worker; }));
+      static_cast<std::size_t>(std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.node.worker; }));
   const auto workers = std::min<std::size_t>({beside, what.cluster.workers, may_work});
   return {workers, beside - workers};
 }
@@ -76,7 +76,7 @@ demand demand_of(const job& what, const std::vector<member_view>& seats) {
 gang pick(const std::vector<member_view>& seats, const gang& from, demand& left) {
   gang out{0};
   for (auto number : from)
-    if (auto& of = seats[number].what.worker && left.workers > 0 ? left.workers : left.others; of > 0) {
+    if (auto& of = seats[number].node.worker && left.workers > 0 ? left.workers : left.others; of > 0) {
       --of;
       out.push_back(number);
     }
@@ -87,15 +87,15 @@ gang pick(const std::vector<member_view>& seats, const gang& from, demand& left)
 std::vector<member_view> seats_for(const job& what, std::vector<member_view> seats) {
   for (auto& seat : seats) {
     const auto as_member = member_of(what, seat);
-    seat.what.shard = as_member.shard;
-    seat.what.worker = as_member.worker;
+    seat.node.shard = as_member.shard;
+    seat.node.worker = as_member.worker;
   }
   return seats;
 }
 
 /// Why no state of this cluster could serve the job; empty: some could.
 std::string why_never(const job& what, const std::vector<member_view>& seats) {
-  const auto& first = seats.front().what;
+  const auto& first = seats.front().node;
   const auto on = what.compute.device == "cpu" ? std::string{} : fmt::format(" on {}", what.compute.device);
   if (const auto& device = what.compute.shard_device; !takes_shards(first.devices, device))
     return fmt::format(
@@ -103,7 +103,7 @@ std::string why_never(const job& what, const std::vector<member_view>& seats) {
         first.name, fmt::join(first.devices, ", "), device);
   if (what.cluster.nodes > seats.size())
     return fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size());
-  if (std::ranges::none_of(seats, [](const auto& seat) { return seat.what.worker; }))
+  if (std::ranges::none_of(seats, [](const auto& seat) { return seat.node.worker; }))
     return fmt::format("no node of this cluster may hold workers{}", on);
   if (what.cluster.nodes == 1 && !first.worker)
     return fmt::format("a job of one node runs on the coordinator's, and {} may hold no workers{}", first.name, on);
@@ -113,14 +113,14 @@ std::string why_never(const job& what, const std::vector<member_view>& seats) {
 } // namespace
 
 member_node member_of(const job& what, const member_view& seat) {
-  const auto& has = seat.what.devices;
+  const auto& has = seat.node.devices;
   const bool shards = takes_shards(has, what.compute.shard_device);
   const bool aggregators = what.protocol.fan_in == 0 || shards; // they live beside workers
   return {seat.actor,
-          seat.what.name,
-          seat.what.host,
-          seat.what.shard && shards,
-          seat.what.worker && aggregators && !matching_devices(has, what.compute.device).empty(),
+          seat.node.name,
+          seat.node.host,
+          seat.node.shard && shards,
+          seat.node.worker && aggregators && !matching_devices(has, what.compute.device).empty(),
           has};
 }
 
@@ -137,7 +137,7 @@ std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<membe
   if (left.workers + left.others > 0) {
     std::vector<std::string> missing;
     for (std::uint32_t i = 1; i < seats.size(); ++i)
-      if (!is_free(i) && (left.others > 0 || seats[i].what.worker))
+      if (!is_free(i) && (left.others > 0 || seats[i].node.worker))
         missing.push_back(why_not(seats[i], i, kept));
     return no_gang{fmt::format("{}: {}", asks, fmt::join(missing, ", "))};
   }

@@ -41,7 +41,7 @@ using request = http::request_parser<http::empty_body>;
 using response = http::response<http::string_body>;
 using secured_stream = asio::ssl::stream<beast::tcp_stream>;
 
-/// Waits in a coroutine; a failure is no exception.
+/// Awaits in a coroutine, with an error code instead of an exception.
 auto into(error_code& failed) {
   return asio::redirect_error(asio::use_awaitable, failed);
 }
@@ -71,7 +71,7 @@ public:
       : options_(std::move(options)),
         tls_(options_.security.enabled() ? std::make_unique<tls_context>(options_.security) : nullptr), acceptor_(io_) {
     listen_at(acceptor_, options_.host, options_.port);
-    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // processes that we start shall not listen for us
+    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // child processes must not inherit the socket
     port_ = acceptor_.local_endpoint().port();
     asio::co_spawn(io_, accept(), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
@@ -90,7 +90,7 @@ private:
     for (;;) {
       error_code failed;
       tcp::socket socket = co_await acceptor_.async_accept(into(failed));
-      if (failed) { // out of descriptors: nothing to die of, and nothing to spin on
+      if (failed) { // out of descriptors: neither fail nor spin
         asio::steady_timer pause{io_, pause_after_accept_error};
         co_await pause.async_wait(asio::use_awaitable);
         continue;
@@ -107,7 +107,7 @@ private:
   template <class Stream>
   asio::awaitable<void> serve(Stream stream) {
     auto& socket = beast::get_lowest_layer(stream);
-    const seat taken{*this, socket};
+    const slot taken{*this, socket};
     socket.expires_after(options_.deadline);
     error_code failed;
     if constexpr (std::is_same_v<Stream, secured_stream>)
@@ -126,8 +126,8 @@ private:
       const auto said = answer(asked.get(), failed);
       co_await http::async_write(stream, said, into(failed));
     }
-    // What has not been read when a socket closes makes the system take back what was written: so the other end goes first, for a
-    // second. That holds for TLS' own last words, too.
+    // If unread input remains when a socket closes, the system discards the output. So let the peer close first, for at most a
+    // second. The same holds for TLS' closing message.
     socket.expires_after(last_words);
     if constexpr (std::is_same_v<Stream, secured_stream>)
       co_await stream.async_shutdown(into(failed));
@@ -154,19 +154,19 @@ private:
     return say(http::status::ok, options_.text());
   }
 
-  /// A place among the connections, which the oldest of too many loses.
-  class seat {
+  /// A slot among the connections; the oldest connection loses its slot when there are too many.
+  class slot {
   public:
-    seat(scraped_server& of, beast::tcp_stream& socket) : all_(of.connections_), socket_(socket) {
-      if (all_.size() >= of.options_.most_connections) {
+    slot(scraped_server& server, beast::tcp_stream& socket) : all_(server.connections_), socket_(socket) {
+      if (all_.size() >= server.options_.most_connections) {
         all_.front()->close();
         all_.pop_front();
       }
       all_.push_back(&socket_);
     }
-    ~seat() { std::erase(all_, &socket_); }
-    seat(const seat&) = delete;
-    seat& operator=(const seat&) = delete;
+    ~slot() { std::erase(all_, &socket_); }
+    slot(const slot&) = delete;
+    slot& operator=(const slot&) = delete;
 
   private:
     std::deque<beast::tcp_stream*>& all_;
@@ -176,7 +176,7 @@ private:
   const metrics_options options_;
   const std::unique_ptr<const tls_context> tls_; // null: plain
   std::deque<beast::tcp_stream*> connections_;   // in order of age; on the server's thread
-  asio::io_context io_{1};                       // its end is that of the connections, which use what stands above
+  asio::io_context io_{1};                       // destroys the connections, which use the members above
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
   std::thread thread_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listening, and who is connected.
+// Listening, and the set of connections.
 #include "actors/http/web_server.hpp"
 
 #include <array>
@@ -26,7 +26,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// "'sha256-...'" of what stands between the tags, as a Content-Security-Policy names it; 'none' where there is no such.
+/// "'sha256-...'" of the text between the tags, for a Content-Security-Policy; 'none' if the tags are missing.
 std::string digest_of(std::string_view page, std::string_view open, std::string_view close) {
   const auto begin = page.find(open);
   const auto end = begin == page.npos ? page.npos : page.find(close, begin);
@@ -40,7 +40,7 @@ std::string digest_of(std::string_view page, std::string_view open, std::string_
   return fmt::format("'sha256-{}'", reinterpret_cast<const char*>(text.data()));
 }
 
-/// The page's own style and script, its own events, and nothing else: neither another host nor what a name smuggles in.
+/// Allows only the page's own style, script and events: no other host, and no markup injected through names.
 std::string policy_of(std::string_view page) {
   return fmt::format("default-src 'none'; style-src {}; script-src {}; connect-src 'self'; img-src data:; base-uri 'none'; "
                      "form-action 'none'; frame-ancestors 'none'",
@@ -54,7 +54,7 @@ public:
     const tcp::endpoint where{asio::ip::make_address(options_.address.host), options_.address.port};
     acceptor_.open(where.protocol());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // nodes that we start shall not listen for us
+    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // child processes must not inherit the socket
     acceptor_.bind(where);
     acceptor_.listen();
     port_ = acceptor_.local_endpoint().port();
@@ -74,12 +74,12 @@ public:
     TROUPE_ASSERT(json.find('\n') == json.npos);
     asio::post(io_, [this, text = std::make_shared<const std::string>(std::move(json))]() mutable {
       newest_ = std::move(text);
-      for (const auto& session : std::vector(sessions_.begin(), sessions_.end())) // one that fails leaves the set
+      for (const auto& session : std::vector(sessions_.begin(), sessions_.end())) // a session that fails leaves the set
         session->on_published();
     });
   }
 
-  // -- what sessions ask; on the server's thread, as all that follows
+  // -- called by sessions; this and all below on the server's thread
 
   const web_options& options() const override { return options_; }
   const std::string& policy() const override { return policy_; }
@@ -96,7 +96,7 @@ private:
     acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
       if (!acceptor_.is_open())
         return;
-      if (failed) { // out of descriptors: nothing to die of, and nothing to spin on
+      if (failed) { // out of descriptors: neither fail nor spin
         pause_.expires_after(pause_after_accept_error);
         pause_.async_wait([this](error_code cancelled) {
           if (!cancelled)
@@ -148,12 +148,12 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
-/// "HOST:PORT" in its two parts, each empty where it is missing.
+/// "HOST:PORT" in two parts; a missing part is empty.
 std::pair<std::string_view, std::string_view> split(std::string_view text) {
   if (is_number(text))
     return {{}, text};
   const auto colon = text.rfind(':');
-  const auto bracket = text.find(']'); // without one, two colons are an address of IPv6
+  const auto bracket = text.find(']'); // without one, two colons mean an IPv6 address
   if (colon == text.npos || (bracket == text.npos ? text.find(':') != colon : colon < bracket))
     return {text, {}};
   return {text.substr(0, colon), text.substr(colon + 1)};
@@ -178,10 +178,9 @@ boost::system::result<web_address, web_error> parse_web_address(std::string_view
   if (no_address)
     return wrong("\"{}\" is no address; 127.0.0.1:8080, [::1]:8080 or a port alone", text);
   if (!address.is_loopback())
-    return wrong(
-        "{0} is no loopback address, and the page asks nobody for a password; leave it out, and from another machine forward "
-        "the port: ssh -L {1}:127.0.0.1:{1} THIS_HOST",
-        host, out.port);
+    return wrong("{0} is no loopback address, and the page has no password; leave it out, and from another machine forward "
+                 "the port: ssh -L {1}:127.0.0.1:{1} THIS_HOST",
+                 host, out.port);
   out.host = address.to_string();
   return out;
 }

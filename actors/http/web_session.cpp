@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading requests, judging them, answering.
+// Reading, checking and answering requests.
 #include "actors/http/web_session.hpp"
 
 #include <boost/asio/ip/address.hpp>
@@ -17,7 +17,7 @@ using boost::system::error_code;
 
 constexpr std::string_view event_end = "\n\n";
 
-/// A loopback name with any port: one that is forwarded from elsewhere differs from ours.
+/// A loopback name with any port: a forwarded port differs from ours.
 bool is_of_this_machine(std::string_view host) {
   if (const auto colon = host.rfind(':'); colon != host.npos && host.find(']', colon) == host.npos) {
     if (host.find_first_not_of("0123456789", colon + 1) != host.npos)
@@ -31,14 +31,14 @@ bool is_of_this_machine(std::string_view host) {
   return wrong ? host == "localhost" : address.is_loopback();
 }
 
-std::shared_ptr<const std::string> text_of(std::string text) {
+std::shared_ptr<const std::string> shared_text(std::string text) {
   return std::make_shared<const std::string>(std::move(text));
 }
 
 } // namespace
 
-web_session::web_session(asio::ip::tcp::socket socket, owner& of) : stream_(std::move(socket)), owner_(of) {
-  parser_.header_limit(of.options().most_header_bytes);
+web_session::web_session(asio::ip::tcp::socket socket, owner& server) : stream_(std::move(socket)), owner_(server) {
+  parser_.header_limit(server.options().most_header_bytes);
 }
 
 void web_session::begin() {
@@ -65,7 +65,7 @@ void web_session::answer() {
     return refuse("405 Method Not Allowed", "this page can only be read", "Allow: GET, HEAD\r\n");
   const auto target = request.target();
   if (target == "/")
-    reply("200 OK", "text/html; charset=utf-8", text_of(owner_.options().page),
+    reply("200 OK", "text/html; charset=utf-8", shared_text(owner_.options().page),
           fmt::format("Content-Security-Policy: {}\r\n", owner_.policy()));
   else if (target == "/snapshot")
     reply("200 OK", "application/json", owner_.newest());
@@ -81,16 +81,16 @@ void web_session::reply(std::string status, std::string type, std::shared_ptr<co
       "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
       status, type, body->size(), more_fields);
   const bool head_only = parser_.is_header_done() && parser_.get().method() == http::verb::head;
-  write(head_only ? text_of({}) : std::move(body), &web_session::leave);
+  write(head_only ? shared_text({}) : std::move(body), &web_session::leave);
 }
 
 void web_session::refuse(std::string status, std::string why, std::string more_fields) {
-  reply(std::move(status), "text/plain; charset=utf-8", text_of(std::move(why) + "\n"), std::move(more_fields));
+  reply(std::move(status), "text/plain; charset=utf-8", shared_text(std::move(why) + "\n"), std::move(more_fields));
 }
 
 void web_session::subscribe() {
   subscribed_ = true;
-  stream_.expires_never(); // a subscriber is silent for as long as it likes
+  stream_.expires_never(); // a subscriber may stay silent
   watch_for_the_end();
   head_ = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nCache-Control: no-store\r\n"
           "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n\r\nretry: 1000\n";
@@ -102,7 +102,7 @@ void web_session::on_published() {
     send_newest();
 }
 
-/// Whatever was published while the last one was written is skipped but for the newest: nothing queues.
+/// Of the states published during a write only the newest is sent: nothing queues.
 void web_session::send_newest() {
   if (sent_ == owner_.newest()) {
     if (owner_.ending())
@@ -135,7 +135,7 @@ void web_session::write(std::shared_ptr<const std::string> body, void (web_sessi
   });
 }
 
-/// What has not been read when a socket closes makes the system take back what was written: so the other end goes first, for a
+/// If unread input remains when a socket closes, the system discards the output. So let the peer close first, for at most a
 /// second.
 void web_session::leave() {
   error_code failed;

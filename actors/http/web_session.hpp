@@ -15,18 +15,18 @@
 
 namespace troupe::actors::net {
 
-/// Lives until its owner lets go of it, which `on_ended` asks for. All on the owner's thread.
+/// Lives until its owner releases it in `on_ended`. All calls are on the owner's thread.
 class web_session : public std::enable_shared_from_this<web_session> {
 public:
-  /// Whoever has the connections. Outlives them.
+  /// The server that owns the connections. Outlives them.
   class owner {
   public:
     virtual const web_options& options() const = 0;
     /// The page's Content-Security-Policy.
     virtual const std::string& policy() const = 0;
-    /// What was published last.
+    /// The last published state.
     virtual std::shared_ptr<const std::string> newest() const = 0;
-    /// Whether a subscriber that has it all shall be left.
+    /// Whether to close a subscriber once it has the newest state.
     virtual bool ending() const = 0;
     virtual void on_ended(const std::shared_ptr<web_session>& session) = 0;
 
@@ -34,20 +34,20 @@ public:
     ~owner() = default;
   };
 
-  web_session(boost::asio::ip::tcp::socket socket, owner& of);
+  web_session(boost::asio::ip::tcp::socket socket, owner& server);
 
   void begin();
-  /// There is something new, or the end.
+  /// A new state was published, or the server is ending.
   void on_published();
 
 private:
   void answer();
-  /// Writes head and body, and then ends.
+  /// Writes head and body, then ends.
   void reply(std::string status, std::string type, std::shared_ptr<const std::string> body, std::string more_fields = {});
   void refuse(std::string status, std::string why, std::string more_fields = {});
   void subscribe();
   void send_newest();
-  /// A subscriber has nothing more to say; that it goes is noticed by reading.
+  /// A subscriber sends nothing more; reading detects that it has closed.
   void watch_for_the_end();
   void write(std::shared_ptr<const std::string> body, void (web_session::*then)());
   void leave();
@@ -58,7 +58,7 @@ private:
   owner& owner_;
   boost::beast::flat_buffer buffer_;
   boost::beast::http::request_parser<boost::beast::http::empty_body> parser_;
-  std::string head_; ///< of what is written, ahead of `body_`
+  std::string head_; ///< written before `body_`
   std::shared_ptr<const std::string> body_, sent_;
   std::array<char, 64> ignored_{};
   bool subscribed_ = false, writing_ = false, ended_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a cluster and those that use it say to each other: nodes that join and leave, clients that submit jobs and watch them.
+// Messages between a cluster and its users: nodes that join and leave, clients that submit jobs and watch them.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct node_hello {
   std::string name;
   std::string version;
   std::int32_t pid = 0;
-  std::vector<std::string> added{}; ///< what its program has besides Troupe's own: names_of
+  std::vector<std::string> added{}; ///< what its program adds to Troupe: names_of
 };
 
 /// A node as the cluster's file describes it.
@@ -32,24 +32,24 @@ struct node_description {
   std::string name;
   std::string host = "127.0.0.1";
   bool shard = true, worker = true;
-  std::vector<std::string> devices{}; ///< that roles may compute on; empty: the file does not say
+  std::vector<std::string> devices{}; ///< on which roles may compute; empty: the file does not say
   friend bool operator==(const node_description&, const node_description&) = default;
 };
 
-/// Client to cluster: run this. Answered with the job's number; what comes of it goes to the client.
+/// Client to cluster: run this job. Answered with its number; its reports go to the client.
 struct submit_job {
-  job what;
+  actors::job job;
   bool trace = false;
-  bool detached = false; ///< it goes on without its client, who is told no more than the number
+  bool detached = false; ///< it runs without its client, which is told only the number
 };
 
 struct cancel_job {
   std::uint64_t number = 0;
 };
 
-/// Cluster to client, while the job cannot start, and whenever what it waits for changes.
+/// Cluster to client, while the job cannot start, whenever the reason changes.
 struct job_waits {
-  std::string reason; ///< "node c has not joined"; empty: it waits no more
+  std::string reason; ///< "node c has not joined"; empty: it no longer waits
 };
 
 struct job_begins {
@@ -61,7 +61,7 @@ struct job_says {
   std::string text;
 };
 
-/// Client to cluster, once it has heard the result: the final parameters and the trace, piece by piece, then the end of it.
+/// Client to cluster, after the result: the final parameters and the trace, piece by piece, then release_job.
 struct weights_query {
   std::uint64_t number = 0, offset = 0; ///< in floats
 };
@@ -86,34 +86,34 @@ struct release_job {
   std::uint64_t number = 0;
 };
 
-/// Client to cluster: of a job that was submitted `detached`, tell me too from now on; answered with the job. Of one that has
-/// ended, the result.
+/// Client to cluster: report to me too on a job that was submitted `detached`; answered with the job. If it has ended, the result
+/// follows.
 struct attach_job {
   std::uint64_t number = 0;
 };
 
-/// Whoever submitted a job. The result comes without parameters and trace where that is another process.
+/// The submitter of a job. In another process it gets the result without parameters and trace.
 using client_actor =
     caf::typed_actor<caf::result<void>(job_waits), caf::result<void>(job_begins), caf::result<void>(progress),
                      caf::result<void>(evaluation_point), caf::result<void>(job_says), caf::result<void>(job_result)>;
 
-/// A trace that is recorded, or has been: of what, and where it shall go.
+/// A trace that is being recorded or was: its job, and the file for it.
 struct recording {
-  job what;
+  actors::job job;
   std::string file;
 };
 
-/// What somebody who looks at a cluster is told.
+/// The state of a cluster, for a console.
 struct cluster_query {};
 
 struct member_view {
-  node_description what;
+  node_description node;
   bool here = false, leaving = false;
   std::int32_t pid = 0;
-  std::uint64_t job = 0; ///< that its workers belong to; 0: none
-  node_actor actor{};    ///< where it is here
-  std::string last{};    ///< of one that was here: "is gone: connection lost, at 12:03:05"
-  double leaving_s = 0;  ///< since when it is `leaving`
+  std::uint64_t job = 0; ///< to which its workers belong; 0: none
+  node_actor actor{};    ///< null: not here
+  std::string last{};    ///< if it was here before: "is gone: connection lost, at 12:03:05"
+  double leaving_s = 0;  ///< for how long it has been `leaving`
 };
 
 struct job_view {
@@ -131,13 +131,13 @@ struct cluster_view {
   std::vector<job_view> jobs{};       ///< those that run first, then the queue
 };
 
-/// A node wants to go: answered when it may.
+/// A node wants to leave: answered when it may.
 struct leave_cluster {
   std::string name;
-  bool ends = false; ///< it asks itself, and ends then; else a person drains it
+  bool ends = false; ///< it asks itself and then ends; else the operator drains it
 };
 
-/// A node that a person has drained shall stay, and get jobs again.
+/// A drained node shall stay and get jobs again.
 struct undrain_node {
   std::string name;
 };
@@ -160,10 +160,10 @@ struct job_finished {
   std::shared_ptr<job_result> result;
 };
 
-/// To itself, likewise: what shall be remembered.
+/// To itself, likewise: for the history.
 struct job_news {
   std::uint64_t number = 0;
-  std::variant<job_begins, progress, evaluation_point, job_says> what;
+  std::variant<job_begins, progress, evaluation_point, job_says> news;
 };
 
 using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker and its loader and compute actor say to each other, all within one process.
+// Messages between a worker, its loader and its compute actor, all within one process.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ struct weighted_batch {
 struct compute_request {
   std::uint64_t step = 0;
   kernels::buffer parameters;      ///< the whole flat array
-  std::optional<local_update> own; ///< instead: where a step of the replica with this update takes it
+  std::optional<local_update> own; ///< instead: at the point where the replica's step with this update needs it
   std::vector<weighted_batch> parts;
   std::uint64_t seed = 0; ///< the job's
 };
 
-/// Worker to compute actor, about its replica: a step at such a gradient; parameters or dual variable anew; a sum, answered
-/// once it has run.
+/// Worker to compute actor, about its replica: a step with a gradient; new parameters or dual variable; a sum, answered once it
+/// has run.
 struct step_request {
   kernels::buffer gradient;
   local_update how;
@@ -85,36 +85,35 @@ struct compute_result {
 /// The device to its compute actor: a part of the step has run.
 struct compute_finished {
   std::uint64_t step = 0;
-  std::uint64_t mark = 0; ///< of in_flight: what was enqueued before has run too
+  std::uint64_t mark = 0; ///< of in_flight: everything enqueued before has run too
   bool summed = false;    ///< the parts' sum
 };
 
-/// Worker to a compute actor whose memory is not the host's: parameters that have come, block by block, ahead of whatever uses
-/// them.
-struct bring_request {
+/// Worker to a compute actor on a device: copy a block of incoming parameters, ahead of any work that uses them.
+struct upload_request {
   kernels::buffer to, from;
-  bool from_host = true; ///< else from a device of the same kind
+  bool from_host = true; ///< false: from a device of the same kind
 };
 
-/// The batch that a later request will name.
-struct stage_request {
+/// Copy the batch that a later request will name.
+struct prefetch_request {
   batch data;
 };
 
-/// What it computed, to host memory. What wrote `from` has run. `done` is called on any thread and only sends messages.
-struct fetch_request {
+/// Copy a result to host memory; the work that wrote `from` has run. `done` is called on any thread and only sends messages.
+struct download_request {
   kernels::buffer from, to;
   std::function<void()> done;
 };
 
-/// One gradient after the other; `gradient_ready` goes to whoever asked. The second message is the device's, to itself.
+/// One gradient at a time; `gradient_ready` goes to the worker that asked. `compute_finished` is to itself, from the device.
 using compute_actor = caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(step_request),
                                        caf::result<void>(mix_request), caf::result<void>(dual_request),
                                        caf::result<sum_result>(sum_request), caf::result<void>(compute_finished)>;
 
-/// The same as its node sees it; where its memory is not the host's, as its worker does, too.
-using device_compute_actor = compute_actor::extend<caf::result<actor_report>(inspect_query), caf::result<void>(bring_request),
-                                                   caf::result<void>(stage_request), caf::result<void>(fetch_request),
+/// The same as its node sees it, and its worker too if it computes on a device.
+using device_compute_actor = compute_actor::extend<caf::result<actor_report>(inspect_query), caf::result<void>(upload_request),
+                                                   caf::result<void>(prefetch_request), caf::result<void>(download_request),
                                                    caf::result<void>(device_check)>; ///< to itself
 
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
@@ -139,8 +138,8 @@ TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::compute_finished))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::gradient_ready))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::device_tensor))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::device_check))
-TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::bring_request))
-TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::stage_request))
-TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::fetch_request))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::upload_request))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::prefetch_request))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::download_request))
 
 CAF_END_TYPE_ID_BLOCK(troupe_compute)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every role says of itself when it is asked: what it does, since when, and for whom it waits.
+// What every role reports of itself when asked: what it does, since when, and for whom it waits.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,38 @@
 
 namespace troupe::actors {
 
-/// To a role: answered with an actor_report. To a node: with those of its roles; to a cluster: with those of all. Where those of
-/// a node do not fit a message, the rest is asked for page by page, by what the node said of itself.
+/// To a role: answered with an actor_report. To a node: with those of its roles. To a cluster: with those of all nodes. If a
+/// node's reports do not fit a message, the rest is asked for page by page, with the ids from the node's answer.
 struct inspect_query {
-  std::uint32_t page = 0;      ///< 0: begin anew; else the rest of a node's answer
-  std::uint64_t gathering = 0; ///< of that answer
-  std::uint64_t job = 0;       ///< of that answer, to a cluster, as is `node`
+  std::uint32_t page = 0;      ///< 0: a new answer; else a further page of a node's answer
+  std::uint64_t answer_id = 0; ///< of that answer
+  std::uint64_t job = 0;       ///< of that answer; only to a cluster, like `node`
   std::string node = {};
 };
 
-/// One actor, at the moment when it answered. One that did not answer in time is reported by whoever asked it, as `stuck`, with
-/// what can be seen of it from outside.
+/// One actor, at the moment when it answered. If it did not answer in time, the asker reports it as `stuck`, with what can be
+/// seen from outside.
 struct actor_report {
-  std::string id = {};         ///< "worker 2"; unique within a job. This and the next four are filled in by whoever spawned it
+  std::string id = {};         ///< "worker 2"; unique within a job. This and the next four are filled in by its spawner
   std::string role = {};       ///< "worker", "compute", "loader", "shard", "aggregator", "evaluator", "coordinator", "node"
   std::string parent = {};     ///< id of its spawner
-  std::string watched_by = {}; ///< id of whoever monitors it, or is linked to it; empty: nobody
+  std::string watched_by = {}; ///< id of the actor that monitors it or is linked to it; empty: none
   std::string node = {};
   std::uint64_t job = 0; ///< filled in by the cluster; 0: of no job
   std::string state = {};
   double since_s = 0;                             ///< for how long it has been in that state
-  std::uint64_t mailbox = 0;                      ///< messages that wait
+  std::uint64_t mailbox = 0;                      ///< messages waiting
   std::uint64_t messages = 0;                     ///< handled, in all
-  double messages_per_s = 0;                      ///< of late: in the last second or two, or since it was last awake
+  double messages_per_s = 0;                      ///< recently: in the last second or two, or since it was last awake
   double busy = 0;                                ///< share of that time spent in handlers, 0..1
-  double handler_s = 0;                           ///< for how long the handler runs that it is in
+  double handler_s = 0;                           ///< for how long its present handler has been running
   std::vector<std::string> waits_for = {};        ///< ids
   std::string waits_on = {};                      ///< what it wants of them: "gradients of round 12"
-  std::string last_error = {};                    ///< that it has survived, or ended with; empty: none
-  std::map<std::string, std::string> fields = {}; ///< what this role has to say beyond that
-  bool paused = false;                            ///< by a person
+  std::string last_error = {};                    ///< one that it survived, or that ended it; empty: none
+  std::map<std::string, std::string> fields = {}; ///< further facts of this role
+  bool paused = false;                            ///< by the operator
   bool stuck = false;
-  bool ended = false; ///< it is no more; last_error says why
+  bool ended = false; ///< last_error says why
 };
 
 /// A lane of a node, as its hub counts.
@@ -52,8 +52,8 @@ struct link_report {
   std::string peer;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t queued_bytes = 0; ///< not yet taken by the peer's host
-  std::uint64_t credit_bytes = 0; ///< of which more than so many shall not wait
-  double stalled_s = 0;           ///< for how long none of what waits has gone; 0: nothing waits
+  std::uint64_t credit_bytes = 0; ///< limit on the bytes that should wait
+  double stalled_s = 0;           ///< for how long nothing of it was sent; 0: nothing waits
   double round_trip_s = 0;
 };
 
@@ -63,10 +63,10 @@ struct node_report {
   std::int32_t pid = 0;
   std::uint64_t resident_bytes = 0;
   std::vector<actor_report> actors = {}; ///< at most actors_per_page
-  std::uint64_t gathering = 0;           ///< names this answer
-  std::uint32_t pages = 1;               ///< how many there are of it; links and the like are in the first
+  std::uint64_t answer_id = 0;           ///< names this answer
+  std::uint32_t pages = 1;               ///< pages of this answer; links and the like are in the first
   std::vector<link_report> links = {};
-  std::string silent = {}; ///< why it did not answer; empty: it did
+  std::string silent = {}; ///< why it did not answer; empty if it did
 };
 
 /// How many reports fit a message of the control plane (system.cpp), with room to spare.

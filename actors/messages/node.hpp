@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node hears: from the coordinator of its job, from the cluster, and from itself.
+// Messages to a node: from the coordinator of its job, from the cluster, and from itself.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace troupe::actors {
 struct role_place {
   std::uint32_t index = 0; ///< worker or holder number
   std::uint32_t node = 0;
-  std::string device{}; ///< of those that its node lists; empty: the job's
+  std::string device{}; ///< one that its node lists; empty: the job's
   friend bool operator==(const role_place&, const role_place&) = default;
 };
 
@@ -31,7 +31,7 @@ struct node_place {
   std::string name;
   std::string host;
   std::uint16_t lane_port = 0;
-  std::uint32_t life = 0; ///< how often its process has been started anew within the job
+  std::uint32_t incarnation = 0; ///< how often its process was restarted within the job
 };
 
 /// Who lives where, the same on every node.
@@ -43,9 +43,9 @@ struct job_places {
 
 /// What a node answers to prepare_job.
 struct node_prepared {
-  std::uint16_t lane_port = 0;        ///< 0: nobody connects to it, as the first node of its job
+  std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
-  std::vector<file_probe> files = {}; ///< that they were read from, where the job has several nodes
+  std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
   data_scaling scaling = {};          ///< of the coordinator's node
 };
 
@@ -55,32 +55,32 @@ struct totals_query {};
 struct node_totals {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t resident_bytes = 0;
-  std::int64_t computed_ns = 0, emulated_ns = 0; ///< what steps took, and what they were made to take; 0: nothing is emulated
+  std::int64_t computed_ns = 0, emulated_ns = 0; ///< real and emulated time of the steps; 0: nothing is emulated
 };
 
 /// What a node is asked at the end of a job that is traced: its events, in chunks that fit a message of the control plane.
 struct trace_query {};
 
-/// What its clock shows, in nanoseconds: monotonic, of its host.
+/// Answered with its host's monotonic clock, in nanoseconds.
 struct clock_query {};
 
 /// To a role's node: answered once it is done.
 struct role_order {
-  role_verb what{};
+  role_verb verb{};
   std::string role; ///< as in actor_report
   std::uint32_t index = 0;
-  std::uint32_t life = 0; ///< of the worker that is started
+  std::uint32_t incarnation = 0; ///< of the worker that is started
 };
 
-/// Says what it does.
+/// Reports what it does.
 using inspectable_actor = caf::typed_actor<caf::result<actor_report>(inspect_query)>;
 
-/// From the cluster, for the log of a node: what it has decided about that.
+/// From the cluster, for the log of a node: a decision about it.
 struct node_notice {
   std::string text;
 };
 
-/// Where one parameter of the model lies among the flat ones.
+/// Where one parameter of the model lies in the flat array.
 struct parameter_place {
   std::string name; ///< "linear1.weight"
   std::vector<std::int64_t> dims;
@@ -104,7 +104,7 @@ struct shards_view {
   std::vector<shard_place> shards{};
 };
 
-/// Which shards there are: of a node, those of its job that live there.
+/// To a cluster: a job's shards. To a node: those of its job that live there.
 struct shards_query {
   std::uint64_t job = 0; ///< its number; 0: of those that run the first
 };
@@ -113,9 +113,9 @@ struct shards_query {
 struct prepare_job {
   std::uint64_t job_key = 0;
   std::uint32_t self = 0; ///< your number in this job
-  job what;
-  coordinator_actor coordinator;       ///< hears of roles that die
-  std::uint32_t life = 0;              ///< of your process in this job; of your workers, too
+  actors::job job;
+  coordinator_actor coordinator;       ///< is told of roles that die
+  std::uint32_t incarnation = 0;       ///< of your process in this job; of your workers, too
   bool trace = false;                  ///< record what the roles do, and when
   std::vector<std::string> names = {}; ///< of the job's nodes, by number
 };
@@ -134,35 +134,35 @@ using node_actor = caf::typed_actor<
     caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query), caf::result<void>(node_notice),
     caf::result<void>(stop_job)>;
 
-/// A job that a node works for, and the life of its process in it.
-struct job_life {
+/// A job that a node works for, and the incarnation of its process in it.
+struct job_incarnation {
   std::uint64_t job_key = 0;
-  std::uint32_t life = 0;
-  friend bool operator==(const job_life&, const job_life&) = default;
+  std::uint32_t incarnation = 0;
+  friend bool operator==(const job_incarnation&, const job_incarnation&) = default;
 };
 
-/// What a node hears from itself: the data are loaded, a lane opened or closed. `of` another job than its own: that one has been
-/// stopped.
+/// What a node hears from itself: the data are loaded, a lane opened or closed. What is of another `run` than the node's is
+/// ignored: that one has been stopped.
 struct data_loaded {
-  job_life of;
+  job_incarnation run;
   data_pair data;
   std::string error;                  ///< empty: none
   std::vector<file_probe> files = {}; ///< as in node_prepared
 };
 
 struct lane_event {
-  job_life of;
+  job_incarnation run;
   std::uint32_t peer = 0;
   bool up = false;
   std::string reason;
 };
 
-/// An actor of this process, as its node shows it to those who inspect the cluster; it need not be a role.
+/// An actor of this process that its node shows when the cluster is inspected; it need not be a role.
 struct shown_actor {
   inspectable_actor actor;
   std::string id, role;
   std::string watched_by = {}; ///< as in actor_report
-  std::string ended = {};      ///< why it is no more; empty: it is
+  std::string ended = {};      ///< why it ended; empty: it has not
 };
 
 using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the roles of a job say to each other: holders, workers, evaluator and coordinator. Tensors pass between hosts by lanes
-// alone.
+// Messages between the roles of a job: holders, workers, evaluator and coordinator. Tensors cross hosts only by lanes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ namespace troupe::actors {
 
 namespace wire = protocols::wire;
 
-/// The job is over, or a person interrupts it.
+/// The job is over, or the user interrupts it.
 struct stop_job {
   bool failed = false;
   std::string reason;
@@ -40,10 +39,10 @@ struct role_lost {
   bool is_worker = true; ///< else a holder
   std::uint32_t index = 0;
   std::string reason;
-  std::uint32_t life = 0; ///< of the node, as far as the sender knows
+  std::uint32_t incarnation = 0; ///< of the node, as the sender knows it
 };
 
-/// A node of this job is back as a new process; or a person wants it to leave: answered with whether it may go now.
+/// A node of this job is back as a new process; or the operator wants it to leave, answered with whether it may go now.
 struct node_back {
   std::uint32_t node = 0;
   caf::actor actor; ///< a node_actor
@@ -53,11 +52,11 @@ struct node_leaves {
   std::uint32_t node = 0;
 };
 
-/// Whom the open round waits for.
+/// Which workers the open round waits for.
 struct waiting_query {};
 
-/// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; the pieces that follow, for the same
-/// sender, are of that version, however long it takes. A reading that is not ended is forgotten once several others have begun.
+/// To a shard: its parameters, piece by piece. Offset 0 begins with the newest version; later pieces for the same sender are of
+/// that version, however long it takes. An unfinished reading is dropped once several others have begun.
 struct parameters_query {
   std::uint64_t offset = 0; ///< in floats, within the shard's range
 };
@@ -65,29 +64,29 @@ struct parameters_query {
 struct parameters_piece {
   protocols::version ver;
   std::vector<float> values;
-  bool last = false; ///< the range ends with these
+  bool last = false; ///< the last piece of the range
 };
 
-/// Coordinator to every role: training time stands still from now on; `resume_order` ends it.
+/// Coordinator to every role: training time is paused until `resume_order`.
 struct pause_order {};
 
-/// To a role: stand still until another says that it may go on (standing_still.hpp).
-struct stand_still {
+/// To a role, from the operator: pause, or resume if `on` is false (operator_pause.hpp).
+struct operator_pause {
   bool on = true;
 };
 
-/// What a person may do to a role while its job runs.
+/// What the operator may do to a role while its job runs.
 enum class role_verb : std::uint8_t {
-  pause, ///< it does nothing more; what is sent to it waits in its mailbox
+  pause, ///< it stops; messages to it wait in its mailbox
   resume,
-  kill,    ///< as if it had died by itself
-  restart, ///< a worker: a new life of it takes the place of the old one
+  kill,    ///< as if it had died
+  restart, ///< a worker: its next incarnation replaces it
 };
 
-/// What a person asks of a job: answered, in words, with what came of it.
+/// What the operator asks of a job; the answer is a sentence about the outcome.
 struct actor_order {
   std::uint64_t number = 0; ///< of the job
-  role_verb what{};
+  role_verb verb{};
   std::string actor; ///< "worker 2"
 };
 
@@ -96,28 +95,27 @@ struct change_order {
   std::string key, value; ///< "optimizer.lr", "protocol.steps" or "log.level"
 };
 
-/// Record what every role does, from now on; or end that.
+/// Begin or end recording what every role does.
 struct record_order {
   std::uint64_t number = 0;
   bool on = true;
-  std::string file; ///< where the trace shall go: whoever ends the recording writes it
+  std::string file; ///< where the trace will be written by the console that ends the recording
 };
 
-/// Evaluator to coordinator: the parameters of a version are here whole, on the host; evaluating them comes next (never sent
-/// across hosts).
+/// Evaluator to coordinator: a version's parameters are complete in host memory and will be evaluated next (never sent across
+/// hosts).
 struct collected {
   protocols::version ver;
   kernels::buffer parameters;
-  std::vector<std::pair<protocols::member, protocols::step_count>> made =
-      {}; ///< where there is no centre: what its replicas hold
+  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< decentralized: the steps in its replicas
 };
 
-/// What evaluating one set of parameters found; the parameters themselves stay with it (never sent across hosts).
+/// The result of an evaluation, with the parameters that were evaluated (never sent across hosts).
 struct evaluation {
   protocols::version ver;
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
   kernels::buffer parameters;
-  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< where there is no centre
+  std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< decentralized
 };
 
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
@@ -131,11 +129,11 @@ using holder_actor = caf::typed_actor<caf::result<void>(wire::push_part, kernels
 using params_actor =
     caf::typed_actor<caf::result<void>(wire::params_part, kernels::buffer), caf::result<void>(wire::peer_part, kernels::buffer)>;
 
-/// The same roles where they compute on a device, for senders of this process that do so too.
-using near_holder =
+/// The same roles, if they compute on a device, for senders of this process that do so too.
+using local_device_holder =
     caf::typed_actor<caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
 
-using near_worker =
+using local_device_worker =
     caf::typed_actor<caf::result<void>(wire::params_part, device_tensor), caf::result<void>(wire::peer_part, device_tensor)>;
 
 /// By the key that the parts of one sending share.
@@ -148,7 +146,7 @@ using peer_assembler = assembler<peer_key>;
 
 struct role_peers;
 
-/// The handles a role talks to; the same list for every role of a node. Sent once, when all roles of the node are spawned.
+/// The handles of a role's peers; the same list for every role of a node. Sent once, when all roles of the node are spawned.
 using peers_ptr = std::shared_ptr<const role_peers>;
 
 /// What a holder's own node tells it.
@@ -157,7 +155,7 @@ using holder_control = holder_actor::extend<
     caf::result<void>(protocols::holder_down), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
     caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
-    caf::result<actor_report>(inspect_query), caf::result<void>(stand_still), caf::result<void>(protocols::expired),
+    caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
     caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
     caf::result<void>(device_check),       ///< to itself
     caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
@@ -166,26 +164,27 @@ using holder_control = holder_actor::extend<
 using parameters_actor = caf::typed_actor<caf::result<parameters_piece>(parameters_query)>;
 
 /// A shard to itself, from the device: a piece is in host memory.
-struct piece_landed {
+struct piece_downloaded {
   std::uint64_t number = 0;
   protocols::version ver;
   kernels::buffer values;
   bool last = false;
 };
 
-using shard_control = holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_landed)>;
+using shard_control =
+    holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_downloaded)>;
 
 using worker_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
-                                          caf::result<void>(stand_still), caf::result<void>(protocols::plan),
+                                          caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
                                           caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
-                                          caf::result<void>(protocols::fetch_order), ///< where there is no centre
+                                          caf::result<void>(protocols::fetch_order), ///< decentralized
                                           caf::result<void>(protocols::expired),     ///< to itself
                                           caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
                                           caf::result<void>(wire::peer_part, device_tensor)>;
 
 using evaluator_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
-                                             caf::result<void>(stand_still), caf::result<void>(protocols::plan),
-                                             caf::result<void>(protocols::fetch_order), ///< where there is no centre: before it,
+                                             caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
+                                             caf::result<void>(protocols::fetch_order), ///< decentralized: before it,
                                                                                         ///< the plan whose workers will send
                                              caf::result<void>(compute_finished)>;
 
@@ -208,13 +207,13 @@ using coordinator_control =
 struct role_peers {
   std::vector<holder_actor> holders; ///< by holder number
   std::vector<params_actor> workers; ///< by worker number
-  /// Those of this process whose memory is a device's: they take tensors from other devices without the host between.
-  std::map<protocols::holder_id, near_holder> near_holders;
-  std::map<protocols::worker_id, near_worker> near_workers;
-  /// Where the workers of this process put their parameters together: a shard computes the next version right there.
-  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings;
+  /// Roles of this process with device memory: they take tensors from other devices without going through the host.
+  std::map<protocols::holder_id, local_device_holder> local_device_holders;
+  std::map<protocols::worker_id, local_device_worker> local_device_workers;
+  /// Where the workers of this process assemble their parameters: a shard computes the next version in place.
+  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> receive_buffers;
   params_actor evaluator;
-  /// Whether this worker cannot be reached, or has not taken yet what was sent to it: more would only queue. Thread-safe.
+  /// Whether this worker cannot be reached, or has a backlog: more messages would only queue. Thread-safe.
   std::function<bool(protocols::worker_id)> is_behind;
   coordinator_actor coordinator; ///< on the coordinator's node only
 };
@@ -237,10 +236,10 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::report))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::collected))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::evaluation))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::peers_ptr))
-TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::piece_landed))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::piece_downloaded))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_back))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_leaves))
-TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::stand_still))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::operator_pause))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::traces_ptr))
 
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::version))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counting, and Prometheus' text format.
+// The registry, and Prometheus' text format.
 #include "actors/monitoring/metrics.hpp"
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace troupe::actors {
 
 namespace {
 
-/// A name is read by people; a longer one would only burden whoever stores it with every series.
+/// Longer names would only cost storage with every series.
 constexpr std::size_t most_label_bytes = 128;
-/// CAF calls it a total, which only counters may be. The sizes of the mailboxes say the same.
+/// CAF names a gauge like a counter. The mailbox sizes contain the same information.
 constexpr std::string_view misnamed = "caf_system_queued_messages_total";
 
 template <class State>
 struct family {
   const char *name, *type, *meaning;
-  std::optional<double> (*value)(const State&); ///< nothing: it has none yet
+  std::optional<double> (*value)(const State&); ///< nullopt: none yet
 };
 
-using job_state = metrics_board::job_state;
+using job_state = metrics_registry::job_state;
 template <auto Member>
 std::optional<double> of_progress(const job_state& job) {
   return job.now ? std::optional{static_cast<double>((*job.now).*Member)} : std::nullopt;
@@ -51,7 +51,7 @@ constexpr std::array<family<job_state>, 8> job_families{{
      of_evaluation<&evaluation_point::test_accuracy>},
 }};
 
-using lane_state = metrics_board::lane_state;
+using lane_state = metrics_registry::lane_state;
 template <auto Member>
 std::optional<double> of_lane(const lane_state& lane) {
   return static_cast<double>(lane.*Member);
@@ -63,7 +63,7 @@ constexpr std::array<family<lane_state>, 3> lane_families{{
     {"troupe_lane_queued_bytes", "gauge", "Waits for the peer to take it.", of_lane<&lane_state::queued>},
 }};
 
-/// As Prometheus' own libraries call them.
+/// Named as in Prometheus' own client libraries.
 constexpr std::array<family<std::monostate>, 2> process_families{{
     {"process_resident_memory_bytes", "gauge", "Memory of the process.",
      [](const std::monostate&) -> std::optional<double> { return static_cast<double>(resident_bytes()); }},
@@ -92,7 +92,7 @@ void write(std::string& out, const Families& families, const std::map<std::strin
   }
 }
 
-/// CAF's lines, without what is misnamed and without the times that it writes behind its values.
+/// CAF's lines, without the misnamed metric and without the times after the values.
 void write(std::string& out, const caf::telemetry::metric_registry& of_caf) {
   caf::telemetry::collector::prometheus collector;
   const auto collected = collector.collect_from(of_caf);
@@ -107,7 +107,7 @@ void write(std::string& out, const caf::telemetry::metric_registry& of_caf) {
   }
 }
 
-/// How many bytes the character at the front of a text has; 0: it is no UTF-8.
+/// Bytes of the first character of a text; 0 if it is not UTF-8.
 std::size_t character_bytes(std::string_view text) {
   const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](std::size_t i) { return (at(i) & 0xC0U) == 0x80U; };
@@ -116,7 +116,7 @@ std::size_t character_bytes(std::string_view text) {
     return 1;
   if (first >= 0xC2 && first <= 0xDF)
     return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) // neither longer than need be nor half of a pair of UTF-16
+  if (first >= 0xE0 && first <= 0xEF) // neither overlong nor a UTF-16 surrogate
     return follows(1) && follows(2) && (first != 0xE0 || second >= 0xA0) && (first != 0xED || second < 0xA0) ? 3 : 0;
   if (first >= 0xF0 && first <= 0xF4)
     return follows(1) && follows(2) && follows(3) && (first != 0xF0 || second >= 0x90) && (first != 0xF4 || second < 0x90) ? 4
@@ -132,7 +132,7 @@ std::string label_text(std::string_view value) {
     const auto bytes = character_bytes(value);
     const auto character = value.substr(0, std::max<std::size_t>(bytes, 1));
     if (bytes == 0)
-      out += "\xEF\xBF\xBD"; // the character for what is none
+      out += "\xEF\xBF\xBD"; // the replacement character
     else if (character == "\n")
       out += "\\n";
     else if (character == "\\" || character == "\"")
@@ -144,9 +144,9 @@ std::string label_text(std::string_view value) {
   return out;
 }
 
-// -- the board
+// -- the registry
 
-metrics_board::job_state& metrics_board::speaks(const std::string& job) {
+metrics_registry::job_state& metrics_registry::speaks(const std::string& job) {
   auto& found = jobs_[job];
   found.spoke = ++words_;
   if (jobs_.size() > most_jobs)
@@ -154,17 +154,17 @@ metrics_board::job_state& metrics_board::speaks(const std::string& job) {
   return found;
 }
 
-void metrics_board::on_progress(const std::string& job, const progress& p) {
+void metrics_registry::on_progress(const std::string& job, const progress& p) {
   const std::lock_guard lock(mutex_);
   speaks(job).now = p;
 }
 
-void metrics_board::on_evaluation(const std::string& job, const evaluation_point& e) {
+void metrics_registry::on_evaluation(const std::string& job, const evaluation_point& e) {
   const std::lock_guard lock(mutex_);
   speaks(job).evaluated = e;
 }
 
-void metrics_board::on_lane(const std::string& peer, std::uint64_t sent, std::uint64_t received, std::int64_t queued) {
+void metrics_registry::on_lane(const std::string& peer, std::uint64_t sent, std::uint64_t received, std::int64_t queued) {
   const std::lock_guard lock(mutex_);
   auto& lane = lanes_[fmt::format("{{peer=\"{}\"}}", label_text(peer))];
   lane.sent += sent;
@@ -172,7 +172,7 @@ void metrics_board::on_lane(const std::string& peer, std::uint64_t sent, std::ui
   lane.queued += queued;
 }
 
-std::string metrics_board::text(const caf::telemetry::metric_registry& of_caf) const {
+std::string metrics_registry::text(const caf::telemetry::metric_registry& of_caf) const {
   std::string out;
   write(out, process_families, std::map<std::string, std::monostate>{{{}, {}}});
   {
@@ -184,30 +184,30 @@ std::string metrics_board::text(const caf::telemetry::metric_registry& of_caf) c
   return out;
 }
 
-// -- those who write on it
+// -- its writers
 
-job_metrics::job_metrics(std::shared_ptr<metrics_board> board, std::uint64_t number, std::string_view name)
-    : board_(std::move(board)), labels_(fmt::format("{{number=\"{}\",name=\"{}\"}}", number, label_text(name))) {}
+job_metrics::job_metrics(std::shared_ptr<metrics_registry> registry, std::uint64_t number, std::string_view name)
+    : registry_(std::move(registry)), labels_(fmt::format("{{number=\"{}\",name=\"{}\"}}", number, label_text(name))) {}
 
 void job_metrics::on_progress(const progress& p) const {
-  if (board_)
-    board_->on_progress(labels_, p);
+  if (registry_)
+    registry_->on_progress(labels_, p);
 }
 
 void job_metrics::on_evaluation(const evaluation_point& e) const {
-  if (board_)
-    board_->on_evaluation(labels_, e);
+  if (registry_)
+    registry_->on_evaluation(labels_, e);
 }
 
 void lane_metrics::on_lanes(std::map<std::string, net::lane_stats> now) {
   for (const auto& [peer, before] : seen_)
-    now.try_emplace(peer); // it is gone, and nothing waits for it
+    now.try_emplace(peer); // the lane is gone: nothing is queued
   for (const auto& [peer, stats] : now) {
     auto& before = seen_[peer];
     if (stats.bytes_sent < before.bytes_sent || stats.bytes_received < before.bytes_received)
       before = {.peer = stats.peer, .queued_bytes = before.queued_bytes};
-    board_->on_lane(peer, stats.bytes_sent - before.bytes_sent, stats.bytes_received - before.bytes_received,
-                    static_cast<std::int64_t>(stats.queued_bytes) - static_cast<std::int64_t>(before.queued_bytes));
+    registry_->on_lane(peer, stats.bytes_sent - before.bytes_sent, stats.bytes_received - before.bytes_received,
+                       static_cast<std::int64_t>(stats.queued_bytes) - static_cast<std::int64_t>(before.queued_bytes));
   }
   seen_ = std::move(now);
 }

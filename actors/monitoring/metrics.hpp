@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the jobs, the lanes and the process of a node tell Prometheus.
+// A node's metrics for Prometheus: its jobs, lanes and process.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +18,21 @@
 
 namespace troupe::actors {
 
-/// The numbers of one node, which actors write and whoever serves them reads. config/README.md has a table of them. Thread-safe.
+/// The metrics of one node: actors write them, a server reads them. config/README.md has a table of them. Thread-safe.
 ///
-/// Of jobs the `most_jobs` that spoke last are kept, so that a node that lives for years does not tell of each that it has seen.
-class metrics_board {
+/// Only the `most_jobs` most recently active jobs are kept, so that a long-lived node does not accumulate series.
+class metrics_registry {
 public:
   static constexpr std::size_t most_jobs = 32;
 
   /// `job`: its labels, as job_metrics writes them.
   void on_progress(const std::string& job, const progress& p);
   void on_evaluation(const std::string& job, const evaluation_point& e);
-  /// What has gone over the lane to a peer, and waits for it, since the last call.
+  /// Changes since the last call in what the lane to a peer sent, received and queued.
   void on_lane(const std::string& peer, std::uint64_t sent, std::uint64_t received, std::int64_t queued);
 
-  /// Everything, with what CAF counts, in Prometheus' text format. No value carries a time, so a series that is served no more
-  /// ends at once; with one it would be shown for minutes.
+  /// All metrics, including CAF's, in Prometheus' text format. Values carry no time, so a series that is no longer served ends at
+  /// once instead of minutes later.
   std::string text(const caf::telemetry::metric_registry& of_caf) const;
 
   struct job_state {
@@ -54,35 +54,35 @@ private:
   std::map<std::string, lane_state> lanes_;
 };
 
-/// What one job has come to, for a board that may be null.
+/// The metrics of one job; the registry may be null.
 class job_metrics {
 public:
-  job_metrics(std::shared_ptr<metrics_board> board, std::uint64_t number, std::string_view name);
+  job_metrics(std::shared_ptr<metrics_registry> registry, std::uint64_t number, std::string_view name);
   void on_progress(const progress& p) const;
   void on_evaluation(const evaluation_point& e) const;
 
 private:
-  std::shared_ptr<metrics_board> board_;
+  std::shared_ptr<metrics_registry> registry_;
   std::string labels_;
 };
 
-/// The lanes of one hub, by name of the peer: several jobs of a node have hubs of their own, and the board has their sum.
+/// The lanes of one hub, by name of the peer. Each job of a node has its own hub; the registry has their sum.
 class lane_metrics {
 public:
-  explicit lane_metrics(std::shared_ptr<metrics_board> board) : board_(std::move(board)) {}
+  explicit lane_metrics(std::shared_ptr<metrics_registry> registry) : registry_(std::move(registry)) {}
   lane_metrics(const lane_metrics&) = delete;
   lane_metrics& operator=(const lane_metrics&) = delete;
-  /// Nothing waits any more.
+  /// Subtracts what was queued.
   ~lane_metrics() { on_lanes({}); }
-  /// All of them, as they are now. One that counts less than before has begun anew.
+  /// The present state of all lanes. Smaller counts than before mean that a lane was reopened.
   void on_lanes(std::map<std::string, net::lane_stats> now);
 
 private:
-  std::shared_ptr<metrics_board> board_;
+  std::shared_ptr<metrics_registry> registry_;
   std::map<std::string, net::lane_stats> seen_;
 };
 
-/// `value` as it may stand between the quotes of a label: escaped, in UTF-8 whatever it was, and cut where it is long.
+/// `value` for use between the quotes of a label: escaped, made valid UTF-8, and cut if long.
 std::string label_text(std::string_view value);
 
 } // namespace troupe::actors

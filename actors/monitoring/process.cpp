@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the operating system says of this process.
+// Memory and CPU time, from the operating system.
 #include "actors/monitoring/process.hpp"
 
 #include <fstream>

@@ -54,7 +54,7 @@ void tracer::add(trace_event event) {
     ++dropped_;
     return;
   }
-  auto& free = free_.try_emplace({role_of(event.what), event.role}, event.begin_ns).first->second;
+  auto& free = free_.try_emplace({role_of(event.kind), event.role}, event.begin_ns).first->second;
   event.begin_ns = std::max(event.begin_ns, free);
   free = event.end_ns = std::max(event.end_ns, event.begin_ns);
   events_.push_back(event);
@@ -92,20 +92,20 @@ std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, 
     return {};
   return [to = std::move(to), role](const kernels::device_span& span) {
     using track = kernels::device_span::track;
-    const auto what = span.where == track::compute   ? span_kind::kernel
+    const auto kind = span.where == track::compute   ? span_kind::kernel
                       : span.where == track::to_host ? span_kind::to_host
                                                      : span_kind::to_device;
-    to->add({what, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name, {}});
+    to->add({kind, role, span.begin_ns, span.end_ns, {static_cast<std::int64_t>(span.bytes)}, span.name, {}});
   };
 }
 
-open_span::open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args,
+open_span::open_span(tracer_ptr to, span_kind kind, std::uint32_t role, std::array<std::int64_t, 6> args,
                      std::vector<std::int64_t> pushes)
     : to_(std::move(to)) {
   if (to_ && !to_->records())
     to_ = nullptr;
   if (to_)
-    event_ = {what, role, steady_ns(), 0, args, {}, std::move(pushes)};
+    event_ = {kind, role, steady_ns(), 0, args, {}, std::move(pushes)};
 }
 
 void open_span::end() const {
@@ -116,7 +116,7 @@ void open_span::end() const {
   to_->add(event);
 }
 
-/// What is open when nobody records any more never ends.
+/// A span that is open when recording ends is dropped.
 bool worker_track::records() {
   if (to_ && to_->records())
     return true;
@@ -124,8 +124,8 @@ bool worker_track::records() {
   return false;
 }
 
-void worker_track::begin(span_kind what) {
-  open_ = trace_event{what, self_, steady_ns(), 0, {}, {}, {}};
+void worker_track::begin(span_kind kind) {
+  open_ = trace_event{kind, self_, steady_ns(), 0, {}, {}, {}};
 }
 
 void worker_track::end(const std::array<std::int64_t, 6>& args) {
@@ -139,14 +139,14 @@ void worker_track::adopts(protocols::version ver) {
   version_ = ver;
   if (!records())
     return;
-  if (open_ && open_->what == span_kind::wait)
+  if (open_ && open_->kind == span_kind::wait)
     end({signed_of(ver)});
 }
 
 void worker_track::computes(protocols::nanoseconds begun) {
   if (!records())
     return;
-  if (open_ && open_->what == span_kind::push) // a sum is still computed of what it sends; parameters were there already
+  if (open_ && open_->kind == span_kind::push) // the sum to push is still being computed, but new parameters were already there
     end({0, static_cast<std::int64_t>(clock_.value)});
   begin(span_kind::compute);
   training_begin_ = begun;
@@ -158,7 +158,7 @@ void worker_track::took(protocols::nanoseconds real, protocols::nanoseconds emul
 }
 
 void worker_track::computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now) {
-  if (records() && open_ && open_->what == span_kind::compute)
+  if (records() && open_ && open_->kind == span_kind::compute)
     end({static_cast<std::int64_t>(step), signed_of(version_), samples, training_now - training_begin_, real_, emulated_});
 }
 
@@ -169,7 +169,7 @@ void worker_track::pushes(protocols::clock_tick clock) {
 }
 
 void worker_track::pushed(std::uint64_t bytes) {
-  if (!records() || !open_ || open_->what != span_kind::push)
+  if (!records() || !open_ || open_->kind != span_kind::push)
     return;
   end({static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(clock_.value)});
   begin(span_kind::wait);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run was busy with, and when: spans on a track for each worker, shard and aggregator. protocols/sim/README.md has the
-// file's form.
+// Traces of a run: spans on a track for each worker, shard and aggregator. protocols/sim/README.md describes the file.
 #pragma once
 
 #include <array>
@@ -22,36 +21,36 @@
 
 namespace troupe::actors {
 
-/// Whose span it is follows from its kind.
+/// The kind of a span determines its role.
 enum class span_kind : std::uint8_t {
   compute,  ///< worker: a step; args: step, version, samples, training_ns, real_ns, emulated_ns
-  push,     ///< worker: from the end of its computing to the trailer sent; args: bytes, clock (of the push)
+  push,     ///< worker: from the end of computing to the trailer; args: bytes, clock (of the push)
   wait,     ///< worker: from there to the next parameters; args: version
   apply,    ///< shard: a version is made; args: version, contributions
   sum,      ///< aggregator: of what its children pushed; args: version, contributions
-  hold,     ///< coordinator: training time stands still; args: version
+  hold,     ///< coordinator: training time is paused; args: version
   evaluate, ///< evaluator: of a version, from its parameters to the report; args: version
   load,     ///< a worker's loader: a batch is gathered; args: samples
-  // of a role's device, each with a name of its own ("gemm", "download"); args: bytes, of a copy
+  // of a role's device, each with its own name ("gemm", "download"); args: bytes, of a copy
   kernel,
   to_host,
   to_device,
 };
 
-/// As `trace_event::role` of a device's span: that of a holder; of a worker its number alone.
+/// Set in `trace_event::role` of a device's span if the device is a holder's.
 inline constexpr std::uint32_t of_holder = 0x8000'0000;
 
 /// The kind in one word, as the file has it.
 std::string_view name_of(span_kind kind);
-/// The track's role: "worker", "shard", "aggregator", "evaluator", "loader" or "coordinator"; of a device what it is busy with:
-/// "kernels", "copies to host" or "copies to device".
+/// The track's role: "worker", "shard", "aggregator", "evaluator", "loader" or "coordinator"; for a device "kernels", "copies to
+/// host" or "copies to device".
 std::string_view role_of(span_kind kind);
 /// The names of a kind's arguments, in their order.
 const std::vector<std::string_view>& arguments_of(span_kind kind);
 
-/// Times are of the host's monotonic clock, which all its processes share.
+/// Times are from the host's monotonic clock, which all its processes share.
 struct trace_event {
-  span_kind what = span_kind::compute;
+  span_kind kind = span_kind::compute;
   std::uint32_t role = 0; ///< worker or holder number
   std::int64_t begin_ns = 0, end_ns = 0;
   std::array<std::int64_t, 6> args{}; ///< see span_kind
@@ -60,7 +59,7 @@ struct trace_event {
   friend bool operator==(const trace_event&, const trace_event&) = default;
 };
 
-/// How many of these events, the first ones, fit a message of the control plane (system.cpp), with room to spare.
+/// How many of the first events fit a message of the control plane (system.cpp), with room to spare.
 template <class Iterator>
 std::ptrdiff_t fitting(Iterator begin, Iterator end) {
   constexpr std::size_t room = 768 * 1024, of_event = 96;
@@ -72,7 +71,7 @@ std::ptrdiff_t fitting(Iterator begin, Iterator end) {
   return at - begin;
 }
 
-/// As an argument of an event.
+/// A version as an argument of an event.
 inline std::int64_t signed_of(protocols::version ver) {
   return static_cast<std::int64_t>(ver.value);
 }
@@ -80,23 +79,23 @@ inline std::int64_t signed_of(protocols::version ver) {
 /// A node's events, or some of them.
 struct trace_chunk {
   std::vector<trace_event> events;
-  std::uint64_t dropped = 0; ///< how many came when the buffer was full
+  std::uint64_t dropped = 0; ///< events lost because the buffer was full
   bool last = true;
 };
 
-/// A node's buffer: bounded, in the order of ends. Spans of one track never overlap: one begins where the last has ended, at the
-/// earliest (what a device's queue applies has waited there). Thread-safe.
+/// A node's buffer: bounded, in the order of ends. Spans of one track never overlap: a span begins no earlier than the last one
+/// ended (work in a device's queue waits there). Thread-safe.
 class tracer {
 public:
   explicit tracer(bool records = true, std::size_t capacity = 1'000'000) : capacity_(capacity), records_(records) {}
 
   bool records() const { return records_.load(std::memory_order_relaxed); }
-  /// From now on, with nothing in it.
+  /// Clears the buffer and begins to record.
   void begin();
   void add(trace_event event);
-  /// Hands over the oldest events that are left, as many as fit a message. From the first call on nothing more is recorded.
+  /// Removes and returns the oldest events, as many as fit a message. The first call ends the recording.
   trace_chunk take();
-  /// All that are left.
+  /// Removes and returns all events.
   std::vector<trace_event> take_all();
 
 private:
@@ -113,12 +112,12 @@ using tracer_ptr = std::shared_ptr<tracer>;
 /// For backend_options::on_span: records what a role's device does. `role` as in trace_event.
 std::function<void(const kernels::device_span&)> device_recorder(tracer_ptr to, std::uint32_t role);
 
-/// Something that has begun; a copy may end it, on any thread.
+/// A span that has begun; a copy may end it on any thread.
 class open_span {
 public:
   open_span() = default; ///< not recorded
   /// Begins now.
-  open_span(tracer_ptr to, span_kind what, std::uint32_t role, std::array<std::int64_t, 6> args,
+  open_span(tracer_ptr to, span_kind kind, std::uint32_t role, std::array<std::int64_t, 6> args,
             std::vector<std::int64_t> pushes = {});
   void end() const;
 
@@ -127,25 +126,25 @@ private:
   trace_event event_;
 };
 
-/// A worker's track. Each call is a look at a flag where nothing is recorded.
+/// A worker's track. If nothing is recorded, each call only reads a flag.
 class worker_track {
 public:
   worker_track(tracer_ptr to, protocols::worker_id self) : to_(std::move(to)), self_(self.value) {}
 
-  /// It has parameters to work with: its wait is over.
+  /// It has parameters: its wait is over.
   void adopts(protocols::version ver);
-  /// The device is asked. `begun`: when the step began in training time; what loading its rows took is part of its `training_ns`.
+  /// Computing begins. `begun`: training time at the step's begin; `training_ns` includes loading its rows.
   void computes(protocols::nanoseconds begun);
   void computed(std::uint64_t step, std::int64_t samples, protocols::nanoseconds training_now);
-  /// What the step under way took on the device, and what it is made to take (0: as long).
+  /// Real and emulated duration of the present step (0: not emulated).
   void took(protocols::nanoseconds real, protocols::nanoseconds emulated);
   void pushes(protocols::clock_tick clock);
-  /// Everything is on its way, the trailers too.
+  /// Everything was sent, including the trailers.
   void pushed(std::uint64_t bytes);
 
 private:
   bool records();
-  void begin(span_kind what);
+  void begin(span_kind kind);
   void end(const std::array<std::int64_t, 6>& args);
 
   tracer_ptr to_;
@@ -160,7 +159,7 @@ private:
 struct node_trace {
   std::string name;
   std::vector<trace_event> events{};
-  std::uint64_t dropped = 0; ///< after these, for want of memory
+  std::uint64_t dropped = 0; ///< lost because the buffer was full
 };
 
 } // namespace troupe::actors

@@ -26,7 +26,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// A role at a node; its kind as the place of its track among the others.
+/// A role on a node.
 struct track {
   std::size_t node;
   std::string_view role;
@@ -44,14 +44,14 @@ struct track {
 };
 
 bool is_device(const trace_event& event) {
-  return event.what >= span_kind::kernel;
+  return event.kind >= span_kind::kernel;
 }
 
 track track_of(std::size_t node, const trace_event& event) {
-  return {node, role_of(event.what), event.role};
+  return {node, role_of(event.kind), event.role};
 }
 
-/// Viewers take 0 for the idle process, and threads of one number for one thread.
+/// Viewers treat 0 as the idle process, and equal thread ids as one thread.
 std::size_t pid_of(std::size_t node) {
   return node + 1;
 }
@@ -59,7 +59,7 @@ constexpr int first_tid = 1001;
 
 class trace_text {
 public:
-  trace_text(const job& what, const std::vector<node_trace>& nodes) : what_(what), nodes_(nodes) {
+  trace_text(const job& job, const std::vector<node_trace>& nodes) : job_(job), nodes_(nodes) {
     for (std::size_t node = 0; node < nodes.size(); ++node)
       for (const auto& event : nodes[node].events) {
         tids_.emplace(track_of(node, event), 0);
@@ -85,15 +85,15 @@ public:
       item(metadata("thread_name", pid_of(track.node), tid, name_of_track(track)));
     for (std::size_t node = 0; ok && node < nodes_.size(); ++node)
       for (const auto& event : nodes_[node].events)
-        item(text_of(node, event));
-    for (const auto& arrow : flows_of(what_, nodes_))
+        item(to_text(node, event));
+    for (const auto& arrow : flows_of(job_, nodes_))
       if (ok)
         write_flow(arrow, item);
     return ok && line("\n]}\n");
   }
 
 private:
-  /// Two events of one number: viewers draw an arrow between the spans that these moments lie in.
+  /// Two events with one id: viewers draw an arrow between the spans that contain these times.
   template <class Item>
   void write_flow(const flow& arrow, const Item& item) const {
     const auto end_of = [&](const char* phase, const span_place& at) {
@@ -109,12 +109,12 @@ private:
     std::uint64_t dropped = 0;
     for (const auto& node : nodes_)
       dropped += node.dropped;
-    return {{"format", trace_format},           {"job", what_.name},
-            {"protocol", what_.protocol.name},  {"seed", what_.seed},
-            {"workers", what_.cluster.workers}, {"shards", what_.cluster.shards},
-            {"fan_in", what_.protocol.fan_in},  {"batch", what_.data.batch},
-            {"step_ms", what_.inject.step_ms},  {"latency_ms", what_.inject.link.latency_ms},
-            {"mbit", what_.inject.link.mbit},   {"dropped", dropped}};
+    return {{"format", trace_format},          {"job", job_.name},
+            {"protocol", job_.protocol.name},  {"seed", job_.seed},
+            {"workers", job_.cluster.workers}, {"shards", job_.cluster.shards},
+            {"fan_in", job_.protocol.fan_in},  {"batch", job_.data.batch},
+            {"step_ms", job_.inject.step_ms},  {"latency_ms", job_.inject.link.latency_ms},
+            {"mbit", job_.inject.link.mbit},   {"dropped", dropped}};
   }
 
   static std::string metadata(const char* kind, std::size_t pid, int tid, const std::string& name) {
@@ -122,37 +122,38 @@ private:
                        json::serialize(name));
   }
 
-  /// "kernels of worker 1": whose device it is.
-  std::string name_of_track(const track& what) const {
+  /// "kernels of worker 1" for a device.
+  std::string name_of_track(const track& track) const {
     static constexpr std::array<std::string_view, 3> of_devices{"kernels", "copies to host", "copies to device"};
-    return std::ranges::find(of_devices, what.role) == of_devices.end() ? what.name()
-                                                                        : fmt::format("{} of {}", what.role, owner(what.number));
+    return std::ranges::find(of_devices, track.role) == of_devices.end()
+               ? track.name()
+               : fmt::format("{} of {}", track.role, owner(track.number));
   }
   std::string owner(std::uint32_t role) const {
     if (!(role & of_holder))
       return fmt::format("worker {}", role);
     const auto holder = role & ~of_holder;
-    return fmt::format("{} {}", holder < what_.cluster.shards ? "shard" : "aggregator", holder);
+    return fmt::format("{} {}", holder < job_.cluster.shards ? "shard" : "aggregator", holder);
   }
 
   /// Nanoseconds as the format's microseconds.
   static std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-  std::string text_of(std::size_t node, const trace_event& event) const {
+  std::string to_text(std::size_t node, const trace_event& event) const {
     const auto own = track_of(node, event);
     const bool device = is_device(event);
     auto args = own.alone() ? std::string{}
                 : device    ? fmt::format(R"("of":"{}")", owner(own.number))
                             : fmt::format("\"{}\":{}", own.role, own.number);
-    const auto& names = arguments_of(event.what);
+    const auto& names = arguments_of(event.kind);
     for (std::size_t i = 0; i < names.size(); ++i)
       args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", names[i], event.args[i]);
     return fmt::format(R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-                       device ? std::string_view{event.name} : name_of(event.what), device ? "device" : own.role, pid_of(node),
+                       device ? std::string_view{event.name} : name_of(event.kind), device ? "device" : own.role, pid_of(node),
                        tids_.at(own), microseconds(event.begin_ns - origin_), microseconds(event.end_ns - event.begin_ns), args);
   }
 
-  const job& what_;
+  const actors::job& job_;
   const std::vector<node_trace>& nodes_;
   std::map<track, int> tids_;
   std::int64_t origin_ = std::numeric_limits<std::int64_t>::max();
@@ -177,15 +178,15 @@ error io_error(const std::string& path, int code) {
 
 } // namespace
 
-result<void> write_trace(const std::string& path, const job& what, const std::vector<node_trace>& nodes) {
-  // A rename would replace a device or a folder's link by a plain file.
+result<void> write_trace(const std::string& path, const job& job, const std::vector<node_trace>& nodes) {
+  // A rename would replace a device or a link by a plain file.
   if (struct stat about{}; ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
     return error{errc::io, fmt::format("{}: cannot write the trace: it is not a regular file", path)};
   auto temporary = path + ".XXXXXX";
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0)
     return io_error(path, errno);
-  int code = write_contents(descriptor, trace_text{what, nodes});
+  int code = write_contents(descriptor, trace_text{job, nodes});
   if (code == 0 && ::rename(temporary.c_str(), path.c_str()) != 0)
     code = errno;
   if (code == 0)

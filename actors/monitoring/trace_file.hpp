@@ -11,12 +11,12 @@
 
 namespace troupe::actors {
 
-/// Says what a file is, in its "otherData".
+/// Identifies the format, in the file's "otherData".
 inline constexpr std::string_view trace_format = "troupe trace 1";
 
 /// Writes Chrome trace events: a process for each node, a thread for each role, an event a line. Times begin with the first
 /// event. The file appears under its name only when it is whole; on failure (errc::io, naming the file and the reason) nothing is
 /// left.
-result<void> write_trace(const std::string& path, const job& what, const std::vector<node_trace>& nodes);
+result<void> write_trace(const std::string& path, const job& job, const std::vector<node_trace>& nodes);
 
 } // namespace troupe::actors

@@ -16,8 +16,8 @@ using span_key = std::pair<std::uint32_t, std::int64_t>;
 
 class arrows {
 public:
-  arrows(const job& what, const std::vector<node_trace>& nodes)
-      : tree_(protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
+  arrows(const job& job, const std::vector<node_trace>& nodes)
+      : tree_(protocols::holder_tree(job.cluster.workers, job.cluster.shards, job.protocol.fan_in)) {
     for (std::size_t node = 0; node < nodes.size(); ++node)
       for (const auto& event : nodes[node].events)
         sort_in({node, &event});
@@ -44,20 +44,20 @@ public:
 private:
   using places = std::map<span_key, span_place>;
 
-  /// Of what has several spans of one key (the steps of a local round, a push sent again) the first counts.
+  /// If several spans have one key (steps of a local round, a repeated push), the first counts.
   void sort_in(span_place at) {
     const auto& event = *at.event;
-    if (event.what == span_kind::push)
+    if (event.kind == span_kind::push)
       pushes_.emplace(span_key{event.role, event.args[1]}, at);
-    else if (event.what == span_kind::apply)
+    else if (event.kind == span_kind::apply)
       applies_.emplace(span_key{event.role, event.args[0]}, at);
-    else if (event.what == span_kind::sum && event.role < tree_.size())
+    else if (event.kind == span_kind::sum && event.role < tree_.size())
       sums_.emplace(span_key{event.role, event.args[0]}, at);
-    else if (event.what == span_kind::compute)
+    else if (event.kind == span_kind::compute)
       steps_.emplace(span_key{event.role, event.args[1]}, at);
   }
 
-  /// To whoever takes this worker's pushes: this shard, or on the lead's word an aggregator that sums them for this version.
+  /// To the holder that takes this worker's pushes: this shard, or the aggregator that sums them for this version.
   void follow(const span_key& push, const span_key& where, const span_place& made) {
     const auto sent = pushes_.find(push);
     if (sent == pushes_.end())
@@ -86,8 +86,8 @@ private:
 
 } // namespace
 
-std::vector<flow> flows_of(const job& what, const std::vector<node_trace>& nodes) {
-  return arrows{what, nodes}.draw();
+std::vector<flow> flows_of(const job& job, const std::vector<node_trace>& nodes) {
+  return arrows{job, nodes}.draw();
 }
 
 } // namespace troupe::actors

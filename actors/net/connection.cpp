@@ -25,10 +25,10 @@ namespace asio = boost::asio;
 namespace wire = protocols::wire;
 using boost::system::error_code;
 
-// What a sender writes itself to an idle lane. Waking the hub's thread costs more than copying so much into the socket;
-// copying more would keep the sender from its own work.
+// A sender writes frames up to this size itself if the lane is idle. Waking the hub's thread costs more than copying this much
+// into the socket; copying more would delay the sender.
 constexpr std::size_t inline_bytes = 32U << 10U;
-// What a lane with TLS reads before the others' turn comes.
+// How much a TLS lane reads before other lanes get their turn.
 constexpr std::size_t turn_bytes = 1U << 20U;
 
 wire::frame_limits greeting_limits() {
@@ -151,14 +151,14 @@ void connection::read_secured() {
     if (!take(bytes))
       return;
   }
-  // Nobody else's turn may wait for a peer that never pauses.
+  // Other lanes must not wait for a peer that never pauses.
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     if (self->state_ != state::closed)
       self->read_secured();
   });
 }
 
-/// `bytes` have been read into the reader's room; whether to go on.
+/// `bytes` were read into the reader's room. Returns whether to continue.
 bool connection::take(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
   if (auto fault = reader_.advance(bytes, *this))
@@ -177,17 +177,16 @@ kernels::buffer connection::place(const wire::message& head, std::size_t bytes) 
   return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
 }
 
-bool connection::accept(wire::content what, kernels::buffer payload) {
-  if (const auto* last = std::get_if<wire::bye>(&what)) {
+bool connection::accept(wire::content body, kernels::buffer payload) {
+  if (const auto* last = std::get_if<wire::bye>(&body)) {
     end(fmt::format("closed by the peer: {}", last->reason), !last->retry);
-  } else if (const auto* first = std::get_if<wire::hello>(&what)) {
+  } else if (const auto* first = std::get_if<wire::hello>(&body)) {
     if (state_ == state::greeting)
       greet(*first);
     else
       close({.reason = "bad frame: a second hello"});
   } else if (state_ == state::open) {
-    messages_received_.fetch_add(1, std::memory_order_relaxed);
-    hub_.handler().on_message(peer_, std::get<wire::message>(std::move(what)), std::move(payload));
+    hub_.handler().on_message(peer_, std::get<wire::message>(std::move(body)), std::move(payload));
   } else {
     close({.reason = "bad frame: a message before hello"});
   }
@@ -208,33 +207,28 @@ void connection::greet(const wire::hello& from) {
 
 // -- writing
 
-bool connection::send(wire::content what, kernels::buffer payload, int priority) {
-  auto frame = wire::encode(what, {payload.data(), payload.bytes()});
+void connection::send(wire::content body, kernels::buffer payload, int priority) {
+  auto frame = wire::encode(body, {payload.data(), payload.bytes()});
   if (!frame)
     throw std::invalid_argument(frame.error().what);
   outgoing ready{*std::move(frame), std::move(payload)};
   const bool small = ready.bytes() <= inline_bytes;
-  bool within_credit = true;
   {
     const std::lock_guard lock(mutex_);
     if (shut_)
-      return true;
+      return;
     queue_.push(priority, std::move(ready));
-    if (queue_.bytes() > options_.credit_bytes)
-      over_credit_ = true;
-    within_credit = !over_credit_;
     if (writing_)
-      return within_credit;
+      return;
     writing_ = true;
   }
   if (small)
     write(true);
   else
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
-  return within_credit;
 }
 
-/// As sendmsg: what the socket took of `parts`, or -1 and errno.
+/// Like sendmsg: how much of `parts` the socket took, or -1 and errno.
 ssize_t connection::transmit(std::span<const std::span<const std::byte>> parts) {
   if (!tls_)
     return write_some(descriptor_, parts);
@@ -245,7 +239,7 @@ ssize_t connection::transmit(std::span<const std::span<const std::byte>> parts) 
   return -1;
 }
 
-/// Called by whoever set `writing_`; clears it, or hands the writing on to the hub's thread.
+/// Called by the thread that set `writing_`; clears it, or hands the writing on to the hub's thread.
 void connection::write(bool inline_only) {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -265,11 +259,9 @@ void connection::write(bool inline_only) {
     }
     lock.lock();
     auto done = queue_.consume(static_cast<std::size_t>(written));
-    const bool drained = over_credit_ && queue_.bytes() < options_.credit_bytes / 2;
-    over_credit_ = over_credit_ && !drained;
     lock.unlock();
-    note_written(done.size(), static_cast<std::size_t>(written), drained);
-    done.clear(); // payloads go back to their pool without our lock
+    bytes_sent_.fetch_add(static_cast<std::size_t>(written), std::memory_order_relaxed);
+    done.clear(); // return payloads to their pool without holding the lock
     lock.lock();
     if (inline_only && queue_.bytes() > inline_bytes)
       return asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
@@ -279,7 +271,7 @@ void connection::write(bool inline_only) {
 void connection::write_failed(error_code why) {
   if (state_ == state::closed)
     return;
-  // A peer that refuses our certificate says so and hangs up; then writing fails before its words are read.
+  // A peer that refuses our certificate sends an alert and hangs up; writing may fail before the alert is read.
   std::array<std::byte, 1> ignored;
   if (tls_ && tls_->read(ignored).how == tls_session::outcome::refused)
     return end(tls_->fault(), true);
@@ -297,17 +289,6 @@ void connection::resume_writing() {
   });
 }
 
-void connection::note_written(std::size_t messages, std::size_t bytes, bool drained) {
-  bytes_sent_.fetch_add(bytes, std::memory_order_relaxed);
-  messages_sent_.fetch_add(messages, std::memory_order_relaxed);
-  if (!drained)
-    return;
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->state_ == state::open)
-      self->hub_.handler().on_drained(self->peer_);
-  });
-}
-
 // -- closing
 
 void connection::close(const wire::bye& why) {
@@ -319,14 +300,14 @@ void connection::close(const wire::bye& why) {
     idle = !writing_ && !shut_;
     writing_ = writing_ || idle;
   }
-  // A bye into the middle of a frame would be read as its payload.
+  // A bye in the middle of a frame would be read as its payload.
   if (idle && (!tls_ || tls_->established()))
     if (const auto frame = wire::encode(why))
       (void)transmit(std::array{frame->head_bytes()});
   end(why.reason, !why.retry);
 }
 
-/// For a peer that never got as far as TLS.
+/// For a peer that does not speak TLS.
 void connection::say_plainly(const wire::bye& why) {
   if (const auto frame = wire::encode(why))
     (void)write_some(descriptor_, std::array{frame->head_bytes()});
@@ -353,8 +334,6 @@ lane_stats connection::stats() const {
   lane_stats out{.peer = peer_,
                  .bytes_sent = bytes_sent_,
                  .bytes_received = bytes_received_,
-                 .messages_sent = messages_sent_,
-                 .messages_received = messages_received_,
                  .queued_bytes = queue_.bytes(),
                  .credit_bytes = options_.credit_bytes};
   const auto backlog = backlog_of(descriptor_);

@@ -19,21 +19,21 @@
 
 namespace troupe::actors::net {
 
-/// A lane, or what may become one.
+/// A lane, or a connection that may become one.
 ///
 /// Threads: `send` and `stats` may be called on any; everything else, and every call of the owner, happens on the hub's. The
-/// socket is written by whoever has set `writing_`, on any thread; it is read and shut on the hub's thread alone, and its
-/// descriptor lives as long as this object, so that a writer never meets somebody else's.
+/// thread that has set `writing_` writes the socket. Only the hub's thread reads it and shuts it down. Its descriptor lives as
+/// long as this object, so a writer never uses a reused descriptor.
 class connection final : public std::enable_shared_from_this<connection>, frame_reader::sink {
 public:
   /// The hub, as its connections see it.
   class owner {
   public:
     virtual ~owner() = default;
-    /// The peer has introduced itself. The reason not to open a lane, or nothing.
+    /// The peer has sent hello. Returns the reason to refuse the lane, or nothing.
     virtual std::optional<protocols::wire::bye> greeted(connection& by, const protocols::wire::hello& as) = 0;
     virtual void opened(connection& lane) = 0;
-    /// Once and last. `final`: dialing again is no use.
+    /// The last call, made once. `final`: dialing again would not help.
     virtual void closed(connection& lane, const std::string& reason, bool final) = 0;
     virtual lane_handler& handler() = 0;
   };
@@ -45,14 +45,14 @@ public:
   /// Shakes hands (with TLS), says hello (when dialing) and reads.
   void start();
   /// As lane_hub::send; without effect on a lane that is not open.
-  bool send(protocols::wire::content what, kernels::buffer payload, int priority);
+  void send(protocols::wire::content body, kernels::buffer payload, int priority);
   /// Says why to the peer, if there is room for it at once, and ends the connection.
   void close(const protocols::wire::bye& why);
 
   node_id peer() const { return peer_; }
   bool is_open() const { return state_ == state::open; }
   const std::string& address() const { return address_; }
-  /// Whom the peer's certificate was issued to; nothing on a plain lane.
+  /// The name in the peer's certificate; nothing on a plain lane.
   std::optional<std::string> certified_name() const { return tls_ ? std::optional{tls_->peer_name()} : std::nullopt; }
   lane_stats stats() const;
 
@@ -69,16 +69,14 @@ private:
   bool take(std::size_t bytes);
   std::string where_it_ended() const;
   kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
-  bool accept(protocols::wire::content what, kernels::buffer payload) override;
+  bool accept(protocols::wire::content body, kernels::buffer payload) override;
   void greet(const protocols::wire::hello& from);
-  void open();
 
   // writing
   ssize_t transmit(std::span<const std::span<const std::byte>> parts);
   void write_failed(boost::system::error_code why);
   void write(bool inline_only);
   void resume_writing();
-  void note_written(std::size_t messages, std::size_t bytes, bool drained);
 
   void say_plainly(const protocols::wire::bye& why);
   void end(const std::string& reason, bool final);
@@ -97,11 +95,10 @@ private:
 
   mutable std::mutex mutex_; // guards what follows
   send_queue queue_;
-  bool writing_ = false; // somebody is writing, or waits until the socket takes more
+  bool writing_ = false; // a thread is writing, or waits until the socket takes more
   bool shut_ = false;
-  bool over_credit_ = false;
 
-  std::atomic<std::uint64_t> bytes_sent_ = 0, bytes_received_ = 0, messages_sent_ = 0, messages_received_ = 0;
+  std::atomic<std::uint64_t> bytes_sent_ = 0, bytes_received_ = 0;
 };
 
 } // namespace troupe::actors::net

@@ -71,7 +71,7 @@ void dialer::attempt() {
 }
 
 void dialer::connect(const tcp::resolver::results_type& found) {
-  // One address an attempt is enough: a cluster file names hosts by one.
+  // One address per attempt is enough: hosts in a cluster file have one.
   const tcp::endpoint address = found.begin()->endpoint();
   error_code ignored;
   socket_.close(ignored);

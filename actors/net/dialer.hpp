@@ -15,8 +15,8 @@
 
 namespace troupe::actors::net {
 
-/// Lives on the hub's thread. An attempt resolves, connects and hands the socket to `connected`; whoever makes a lane of it
-/// calls `retry` when that fails, or lets the dialer go.
+/// Lives on the hub's thread. An attempt resolves, connects and hands the socket to `connected`. The caller makes a lane of it;
+/// if that fails, it calls `retry` or drops the dialer.
 class dialer final : public std::enable_shared_from_this<dialer> {
 public:
   struct target {

@@ -16,9 +16,9 @@ namespace {
 namespace wire = protocols::wire;
 
 constexpr std::size_t table_bytes = 16;
-// How a TLS connection begins.
+// The first bytes of a TLS connection.
 constexpr std::array tls_record{std::byte{0x16}, std::byte{0x03}};
-// What follows a payload in one read. Of a stream of large frames each head and this much of the next payload is copied.
+// How much is read beyond a payload. In a stream of large frames, each head and at most this much of the next payload is copied.
 constexpr std::size_t read_ahead_bytes = 8U << 10U;
 
 } // namespace
@@ -50,7 +50,7 @@ std::optional<std::string> frame_reader::advance(std::size_t count, sink& to) {
     next = message_ ? finish_payload(to) : parse_frame(to);
   if (next == step::stop)
     return fault_.empty() ? std::nullopt : std::optional(fmt::format("{} (frame at byte {})", fault_, position_));
-  // Room for the rest of a frame that has begun.
+  // Makes room for the rest of the frame.
   std::memmove(bytes().data(), bytes().data() + begin_, end_ - begin_);
   end_ -= std::exchange(begin_, 0);
   return {};
@@ -71,16 +71,16 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
     return step::need_more;
   const wire::frame_layout layout = **table;
   const auto head = come.subspan(layout.table_bytes, layout.head_bytes);
-  auto what = wire::decode_head(head, layout.payload_bytes);
-  if (!what)
-    return fail(what.error().what);
+  auto body = wire::decode_head(head, layout.payload_bytes);
+  if (!body)
+    return fail(body.error().what);
   frame_bytes_ = layout.table_bytes + layout.head_bytes + layout.payload_bytes;
   begin_ += layout.table_bytes + layout.head_bytes;
   if (layout.payload_bytes == 0) {
     position_ += frame_bytes_;
-    return to.accept(*std::move(what), {}) ? step::again : step::stop;
+    return to.accept(*std::move(body), {}) ? step::again : step::stop;
   }
-  message_ = std::get<wire::message>(*std::move(what));
+  message_ = std::get<wire::message>(*std::move(body));
   payload_ = to.place(*message_, layout.payload_bytes);
   payload_end_ = 0;
   TROUPE_ASSERT(payload_.bytes() == layout.payload_bytes);
@@ -90,7 +90,7 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
 }
 
 frame_reader::step frame_reader::finish_payload(sink& to) {
-  // Some of it may have come together with its head.
+  // Part of the payload may have come with its head.
   const std::size_t here = std::min(payload_.bytes() - payload_end_, end_ - begin_);
   std::memcpy(payload_.data() + payload_end_, bytes().data() + begin_, here);
   payload_end_ += here;
@@ -98,9 +98,9 @@ frame_reader::step frame_reader::finish_payload(sink& to) {
   if (payload_end_ < payload_.bytes())
     return step::need_more;
   position_ += frame_bytes_;
-  wire::content what = *std::move(message_);
+  wire::content body = *std::move(message_);
   message_.reset();
-  return to.accept(std::move(what), std::exchange(payload_, {})) ? step::again : step::stop;
+  return to.accept(std::move(body), std::exchange(payload_, {})) ? step::again : step::stop;
 }
 
 } // namespace troupe::actors::net

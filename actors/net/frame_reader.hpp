@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a stream of bytes to frames, with payloads read to where they will be used. No socket in it.
+// From a stream of bytes to frames, with payloads read directly to where they will be used. Uses no socket.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace troupe::actors::net {
 
-/// Says where the next bytes shall go (`room`) and takes note that they have come (`advance`).
+/// `room` says where to read the next bytes, `advance` that they have come.
 ///
 /// Invariant: outside of a payload, `bytes_` holds what has come of at most one frame's table and head, and it is large enough
 /// for the largest that the limits allow. While a payload is being read `bytes_` is empty.
@@ -27,7 +27,7 @@ public:
     /// Memory of exactly `bytes` bytes for the payload of `head`.
     virtual kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) = 0;
     /// A complete frame; false ends the reading.
-    virtual bool accept(protocols::wire::content what, kernels::buffer payload) = 0;
+    virtual bool accept(protocols::wire::content body, kernels::buffer payload) = 0;
   };
 
   explicit frame_reader(const protocols::wire::frame_limits& limits);
@@ -38,7 +38,7 @@ public:
   /// Two places to be filled in this order; the second may be empty.
   std::array<std::span<std::byte>, 2> room();
 
-  /// `bytes` bytes have been read into `room`. Gives the reason when they are no frame, with the frame's place in the stream.
+  /// `bytes` bytes have been read into `room`. Returns an error if they are not a valid frame, with its position in the stream.
   std::optional<std::string> advance(std::size_t bytes, sink& to);
 
   /// Whether the stream may end here.

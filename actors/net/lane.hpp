@@ -19,7 +19,7 @@ namespace troupe::actors::net {
 /// A node of one job's cluster, 0..nodes-1; node 0 holds the coordinator.
 using node_id = protocols::strong_id<struct node_tag, std::uint32_t>;
 
-/// What a hub does with what comes in. Called on the hub's own threads, for one lane never concurrently: must not block.
+/// Receives a hub's events. Called on the hub's own threads, never concurrently for one lane: must not block.
 class lane_handler {
 public:
   virtual ~lane_handler() = default;
@@ -27,16 +27,14 @@ public:
   virtual void on_up(node_id peer) = 0;
   /// The lane to `peer` closed: reset, end of file, a bad frame (the reason says what and at which byte), or a local close.
   virtual void on_down(node_id peer, const std::string& reason) = 0;
-  /// Where the payload of `head` shall be read to: memory that the receiver owns (a worker's next parameters), of exactly
-  /// `bytes` bytes, or an empty buffer to let the hub take one from its pool.
+  /// Where to read the payload of `head`: memory of the receiver (a worker's next parameters), of exactly `bytes` bytes, or an
+  /// empty buffer to let the hub allocate one.
   virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
-  /// A complete message; `payload` is empty for those without. For one lane in the order of sending within a priority.
+  /// A complete message; `payload` is empty if it has none. Messages of one lane and priority come in the order of sending.
   virtual void on_message(node_id from, protocols::wire::message msg, kernels::buffer payload) = 0;
-  /// A lane over whose credit `send` returned false holds less than half of it again.
-  virtual void on_drained(node_id peer) { (void)peer; }
-  /// An incoming connection was turned away before it became a lane: garbage, half a hello, nothing at all, no
-  /// certificate of this authority, another job, a node that has a lane. `reason` says from which address and why. A lane that
-  /// the same node has is not touched.
+  /// An incoming connection was refused before it became a lane: garbage, an incomplete hello, no certificate of this authority,
+  /// another job, a node that already has a lane. `reason` has the address and the cause. An existing lane of that node is not
+  /// affected.
   virtual void on_refused(const std::string& reason) { (void)reason; }
 };
 
@@ -45,54 +43,53 @@ struct lane_options {
   std::uint64_t job_key = 0;                  ///< both ends must agree: a lane of another job or version is refused
   std::string host = "127.0.0.1";             ///< address to listen on
   std::uint16_t port = 0;                     ///< 0: any free port
-  bool listens = true;                        ///< false: it only connects, as the lowest of a job's nodes, to which nobody does
+  bool listens = true;                        ///< false: it only connects, as the lowest of a job's nodes does
   std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
-  std::size_t credit_bytes = 64U << 20U;      ///< unsent bytes above which send returns false
-  std::string congestion = "";                ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
+  std::size_t credit_bytes = 64U << 20U; ///< unsent bytes above which a decentralized worker skips the peer; see who_is_behind
+  std::string congestion = "";           ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
-  /// With certificates lanes speak TLS 1.3, to peers that show one of the same authority; without, plain TCP.
+  /// With certificates, lanes speak TLS 1.3 with peers of the same authority; without, plain TCP.
   net::security security;
-  /// What the nodes of the job are called, by id. With certificates a peer's has to be issued to the node that it says it is;
-  /// without names any of the authority's will do.
+  /// Names of the job's nodes, by id. A peer's certificate must be issued to the node it claims to be; without names, any
+  /// certificate of the authority is accepted.
   std::vector<std::string> names;
-  /// Where payloads come from that nobody placed; thread-safe. Empty: the heap.
+  /// Allocates payloads that the handler did not place; thread-safe. Empty: the heap.
   std::function<kernels::buffer(std::size_t)> allocate;
 };
 
 /// What `links` shows of one lane.
 struct lane_stats {
   node_id peer;
-  std::uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t queued_bytes = 0;  ///< in this process
-  std::uint64_t waiting_bytes = 0; ///< the same with what this host holds: all that the peer's host has not taken
+  std::uint64_t waiting_bytes = 0; ///< including the kernel's buffers: all that the peer's host has not taken
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
-  double stalled_s = 0;            ///< since when nothing of what waits has gone; 0: nothing waits
+  double stalled_s = 0;            ///< for how long nothing of it was sent; 0: nothing waits
   double round_trip_s = 0;         ///< of the connection, as TCP measures it
 };
 
-/// All lanes of one node: an acceptor, if it has one, and one thread. Every member is thread-safe and none waits for a peer.
+/// All lanes of one node: an optional acceptor and one thread. Every member is thread-safe and none waits for a peer.
 class lane_hub {
 public:
-  /// Listens at once; throws std::system_error naming host and port when the port is taken (or the congestion control when
-  /// the system has no such), std::runtime_error naming a file of `security` that TLS does not take.
+  /// Listens at once. Throws std::system_error with host and port if the port is taken (or with the congestion control if the
+  /// system lacks it), std::runtime_error with the file of `security` that TLS does not accept.
   static std::unique_ptr<lane_hub> open(const lane_options& options, std::shared_ptr<lane_handler> handler);
-  /// Leaves.
+  /// Calls leave().
   virtual ~lane_hub() = default;
 
-  /// Closes every lane (on_down is called for each), frees the port and joins the thread: never from the handler. What is sent
-  /// from then on is dropped. For owners that may die while others hold the hub.
+  /// Closes every lane (on_down is called for each), frees the port and joins the thread; not to be called from the handler.
+  /// Later messages are dropped. For owners that may die while others hold the hub.
   virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0; ///< 0: it only connects
-  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A peer that refuses for
-  /// good (another job or version) ends it at once. The lower id connects: `peer` is higher than this node.
+  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A final refusal (another
+  /// job or version) ends the attempts at once. The lower id connects: `peer` is higher than this node.
   virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) = 0;
   /// Queues a message; `payload` stays referenced until it is written. Lower `priority` goes first among what is queued;
   /// messages of one priority keep their order. Sending to a peer without a lane is dropped (on_down was or will be called).
-  /// A small message to an idle lane is written before this returns. False: the lane now holds more than its credit, so stop
-  /// until on_drained. Throws std::invalid_argument on a message that lane.capnp forbids, such as a payload that is not
-  /// its range's size.
-  virtual bool send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
+  /// A small message to an idle lane is written before this returns. Throws std::invalid_argument on a message that lane.capnp
+  /// forbids, such as a payload that is not its range's size.
+  virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
   /// Ends a lane (or the attempts to connect one); what is queued is dropped. The peer's on_down quotes `reason`.
   virtual void close(node_id peer, const std::string& reason) = 0;
   virtual std::vector<lane_stats> stats() const = 0;

@@ -28,7 +28,7 @@ namespace wire = protocols::wire;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// Incoming connections that have not said hello. Each costs a few KiB and a descriptor; the oldest makes room for the newest.
+// Incoming connections that have not sent hello. Each costs a few KiB and a descriptor; a new one replaces the oldest.
 constexpr std::size_t most_strangers = 128;
 constexpr std::chrono::milliseconds pause_after_accept_error{50};
 
@@ -61,9 +61,9 @@ public:
     asio::post(io_, [=, this] { dial({peer, host, port, deadline, options_.congestion}); });
   }
 
-  bool send(node_id peer, wire::message msg, kernels::buffer payload, int priority) override {
-    const auto lane = find(peer);
-    return !lane || lane->send(std::move(msg), std::move(payload), priority);
+  void send(node_id peer, wire::message msg, kernels::buffer payload, int priority) override {
+    if (const auto lane = find(peer))
+      lane->send(std::move(msg), std::move(payload), priority);
   }
 
   void close(node_id peer, const std::string& reason) override {
@@ -104,7 +104,7 @@ private:
         meet(std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::accepts));
         return accept();
       }
-      // Out of descriptors or memory, or the peer is gone already: for this node nothing to die of, and nothing to spin on.
+      // Out of descriptors or memory, or the peer is already gone: neither fail nor spin.
       accept_pause_.expires_after(pause_after_accept_error);
       accept_pause_.async_wait([this](error_code cancelled) {
         if (!cancelled)
@@ -144,7 +144,7 @@ private:
     how->start();
   }
 
-  /// False when nobody dials that peer.
+  /// False if that peer is not being dialed.
   bool stop_dialing(node_id peer) {
     const auto node = dialing_.extract(peer);
     if (node.empty())
@@ -155,13 +155,13 @@ private:
     return true;
   }
 
-  /// Whom this attempt wants to reach, or nothing for an incoming connection.
+  /// The peer that this attempt dials, or end() for an incoming connection.
   std::map<node_id, dialing>::iterator dialing_of(const connection& attempt) {
     return std::find_if(dialing_.begin(), dialing_.end(),
                         [&](const auto& each) { return each.second.attempt.get() == &attempt; });
   }
 
-  // -- what connections tell
+  // -- called by connections
 
   std::optional<wire::bye> greeted(connection& by, const wire::hello& as) override {
     const auto refuse = [](std::string reason) { return wire::bye{std::move(reason), false}; };
@@ -183,7 +183,7 @@ private:
     }
     if (as.as != wire::hello::role::dials || peer >= options_.self)
       return refuse(fmt::format("node {} dialed node {}: the lower one dials", peer.value, options_.self.value));
-    if (find(peer)) // its end may not have been noticed here
+    if (find(peer)) // the end of the old lane may not have been noticed here
       return wire::bye{fmt::format("node {} has a lane already", peer.value), true};
     return {};
   }
@@ -262,7 +262,8 @@ private:
   }
 
   asio::io_context io_{1}; // first, so that it outlives every socket
-  const asio::executor_work_guard<asio::io_context::executor_type> stays_{io_.get_executor()}; // with nothing to do, too
+  const asio::executor_work_guard<asio::io_context::executor_type> stays_{
+      io_.get_executor()}; // keeps run() from returning when idle
   const lane_options options_;
   const std::unique_ptr<const tls_context> tls_; // null: plain
   const std::shared_ptr<lane_handler> handler_;

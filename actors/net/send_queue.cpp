@@ -9,9 +9,9 @@
 
 namespace troupe::actors::net {
 
-void send_queue::push(int priority, outgoing what) {
-  bytes_ += what.bytes();
-  waiting_[priority].push_back(std::move(what));
+void send_queue::push(int priority, outgoing frame) {
+  bytes_ += frame.bytes();
+  waiting_[priority].push_back(std::move(frame));
 }
 
 std::span<const std::span<const std::byte>> send_queue::gather() {

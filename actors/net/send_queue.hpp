@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames that wait to be written, most urgent first. No socket and no lock in it.
+// Frames that wait to be written, most urgent first. Uses no socket and no lock.
 #pragma once
 
 #include <cstddef>
@@ -22,25 +22,23 @@ struct outgoing {
 
 /// Lower priorities first; within one, first in first out.
 ///
-/// A gathered batch is committed: what is pushed later, however urgent, goes after it. Batches are therefore kept small.
+/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small.
 class send_queue {
 public:
-  /// A batch is closed once it has so many bytes (its last frame may be far longer) or frames.
+  /// A batch is closed once it has this many bytes (its last frame may exceed them) or frames.
   static constexpr std::size_t batch_bytes = 256U << 10U, batch_frames = 32;
 
-  void push(int priority, outgoing what);
+  void push(int priority, outgoing frame);
 
-  /// What to write next: the rest of the batch, or else a new one; empty when there is nothing. The spans stay valid until the
-  /// `consume` that finishes them; `push` does not move them.
+  /// What to write next: the rest of the batch or a new one; empty if nothing waits. The spans stay valid until the `consume`
+  /// that finishes them; `push` does not move them.
   std::span<const std::span<const std::byte>> gather();
 
-  /// The first `bytes` of what `gather` gave are written. Gives back what is finished, for the caller to let go.
+  /// The first `bytes` of the gathered spans were written. Returns the finished frames, for the caller to release.
   std::vector<outgoing> consume(std::size_t bytes);
 
   /// Bytes that are not written yet.
   std::size_t bytes() const { return bytes_; }
-  /// Whether part of a frame is written and part of it is not.
-  bool within_frame() const { return written_ != 0; }
 
 private:
   std::map<int, std::deque<outgoing>> waiting_; // no empty deques

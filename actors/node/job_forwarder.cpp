@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Progress a few times a second, everything else at once.
+// Forwards progress a few times a second, everything else at once.
 #include "actors/node/job_forwarder.hpp"
 
 #include <utility>
@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// A person looks at a few a second, and a message across hosts costs more than a step of a small model.
+/// Displays need only a few updates a second, and a message across hosts costs more than a step of a small model.
 constexpr std::int64_t between_progress_ns = 50'000'000;
 
 } // namespace
@@ -50,7 +50,7 @@ void job_forwarder::on_event(const std::string& text) {
 
 void job_forwarder::on_finished(job_result result) {
   if (untold_)
-    tell_progress(); // how far it has come
+    tell_progress(); // the last progress
   caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
 }
 

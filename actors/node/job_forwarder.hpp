@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a job's coordinator says, handed on.
+// Forwards the reports of a job's coordinator.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 
 namespace troupe::actors {
 
-/// How far a job is; written by its coordinator's thread.
+/// A job's progress; written by its coordinator's thread.
 struct job_meter {
   std::atomic<std::uint64_t> steps{0}, samples{0};
   std::atomic<std::int64_t> data_size{1};
 };
 
-/// What a coordinator says, on its way to whoever submitted the job, to the cluster `owner` that has it, and to the metrics.
+/// Forwards a coordinator's reports to the client that submitted the job, to the cluster `owner`, and to the metrics.
 class job_forwarder final : public run_observer {
 public:
   job_forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes, std::shared_ptr<job_meter> meter,
@@ -43,7 +43,7 @@ private:
   std::shared_ptr<job_meter> meter_;
   cluster_control owner_;
   std::int64_t told_ns_ = 0;
-  std::optional<progress> untold_; ///< the newest, where nobody has been told of it
+  std::optional<progress> untold_; ///< the newest, if not yet forwarded
 };
 
 } // namespace troupe::actors

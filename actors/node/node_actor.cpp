@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's handlers: from job to job.
+// The node's handlers.
 #include "actors/node/node_actor.hpp"
 
 #include <chrono>
@@ -66,7 +66,7 @@ node_control::behavior_type node_state::make_behavior() {
       [this](trace_query) { return job_ ? job_->trace().take() : trace_chunk{}; },
       [this](shards_query) { return job_ ? job_->shards() : shards_view{}; },
       [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
-      [this](const probe_query& what) { return probe(what); },
+      [this](const probe_query& query) { return probe(query); },
       [this](const node_notice& msg) { where_.say(msg.text); },
       [this](const stop_job&) { stop(); },
       [this](const data_loaded& msg) {
@@ -77,21 +77,21 @@ node_control::behavior_type node_state::make_behavior() {
         if (job_)
           job_->on_lane(msg);
       },
-      [this](const shown_actor& what) {
-        self_->monitor(what.actor);
-        guests_.push_back(what);
+      [this](const shown_actor& guest) {
+        self_->monitor(guest.actor);
+        guests_.push_back(guest);
       },
   };
 }
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
-  stop(); // whatever ran here before
-  if (const auto missing = missing_names(msg.what, where_.added); !missing.empty())
+  stop(); // an earlier job
+  if (const auto missing = missing_names(msg.job, where_.added); !missing.empty())
     return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   self_->doing.enter("loads data");
   try {
     return job_.emplace(self_, where_, msg).prepared();
-  } catch (const std::exception& e) { // the port is taken: the job fails, the node does not
+  } catch (const std::exception& e) { // e.g. the port is taken: the job fails, the node does not
     stop();
     return failure(e.what());
   }
@@ -100,7 +100,7 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
 void node_state::fetch(const protocols::fetch_order& msg) {
   if (!job_)
     return;
-  if (!job_->centreless())
+  if (!job_->decentralized())
     return caf::anon_send(job_->lead(), msg);
   job_->tell_evaluator(msg);
   job_->tell_workers(msg);
@@ -112,18 +112,18 @@ node_totals node_state::totals() const {
   return out;
 }
 
-/// Looking takes seconds: not on this actor's thread, but on one of its own, where one look follows the other.
-caf::result<node_probe> node_state::probe(const probe_query& what) {
+/// A probe takes seconds, so it runs on a separate thread, one at a time.
+caf::result<node_probe> node_state::probe(const probe_query& query) {
   if (!looker_)
     looker_ = self_->spawn<caf::detached>([ends = ends_.get_token()](looker_actor::pointer) -> looker_actor::behavior_type {
-      return {[=](const probe_query& query) { return look_around(query, ends); }};
+      return {[=](const probe_query& asked) { return look_around(asked, ends); }};
     });
   auto promise = self_->make_response_promise<node_probe>();
-  self_->request(looker_, caf::infinite, what)
+  self_->request(looker_, caf::infinite, query)
       .then(
           [this, promise](node_probe& seen) mutable {
             seen.lane_port = where_.lane_port;
-            if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // else this job has the port
+            if (where_.lane_port != 0 && !(job_ && job_->has_lanes())) // otherwise the node's own job uses the port
               seen.lane_port_wrong = net::cannot_listen(where_.host, where_.lane_port);
             promise.deliver(std::move(seen));
           },
@@ -144,11 +144,12 @@ void node_state::measure() {
   metrics_->on_lanes(std::move(lanes));
 }
 
-/// A node that nobody knows any more is not kept for being measured.
+/// A weak pointer, so that the timer does not keep an unreferenced node alive.
 void node_state::measure_every_second() {
   measure();
   auto& clock = self_->clock();
-  auto again = caf::make_action([this] { measure_every_second(); }, caf::action::state::waiting); // one that is not is never run
+  auto again = caf::make_action([this] { measure_every_second(); },
+                                caf::action::state::waiting); // an action in another state is never run
   clock.schedule(clock.now() + std::chrono::seconds{1}, std::move(again), caf::weak_actor_ptr{self_->ctrl()});
 }
 
@@ -157,7 +158,7 @@ void node_state::on_down(const caf::down_msg& msg) {
   if (!job_)
     return;
   if (job_->is_led_by(msg.source))
-    stop(); // nobody is left who would say it
+    stop(); // no coordinator is left to stop it
   else
     job_->on_down(msg);
 }

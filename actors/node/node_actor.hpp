@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node: one process of a cluster, for one job after the other.
+// The node: one process of a cluster, for one job at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace troupe::actors {
 
-/// One per process, or per job where a process is of several. Prepares a job, starts it, passes the control plane's messages to
-/// its roles, reports every role that dies to the coordinator, and stops when that has died itself. Looks around, and at its
-/// actors, for whoever asks, with a job and without.
+/// One per process, or per job if a process takes part in several. Prepares and starts a job, passes the control plane's messages
+/// to its roles, reports roles that die to the coordinator, and stops the job if the coordinator dies. Answers probes and
+/// inspections, with or without a job.
 class node_state {
 public:
   static inline const char* name = "troupe.node";
@@ -36,7 +36,7 @@ private:
   caf::result<node_prepared> prepare(const prepare_job& msg);
   void fetch(const protocols::fetch_order& msg);
   node_totals totals() const;
-  caf::result<node_probe> probe(const probe_query& what);
+  caf::result<node_probe> probe(const probe_query& query);
   void measure();
   void measure_every_second();
   void on_down(const caf::down_msg& msg);
@@ -65,11 +65,11 @@ private:
   node_options where_;
   std::optional<node_job> job_;                  ///< none: it is idle
   std::vector<shown_actor> guests_;              ///< an application's actors
-  std::deque<std::vector<node_report>> answers_; ///< the last ones that did not fit a message, by page
-  std::uint64_t last_gathering_ = 0;
+  std::deque<std::vector<node_report>> answers_; ///< recent answers that did not fit a message, by page
+  std::uint64_t last_answer_ = 0;
   std::optional<lane_metrics> metrics_;
-  looker_actor looker_;   ///< reads the data that a probe asks for; null: nobody has asked
-  std::stop_source ends_; ///< of what it reads
+  looker_actor looker_;   ///< reads the data for probes; null: none yet
+  std::stop_source ends_; ///< stops its reading
 };
 
 using node_impl = measured_impl<node_control, node_state>;

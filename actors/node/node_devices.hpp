@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which of a node's devices a job may have.
+// Which of a node's devices a job may use.
 #pragma once
 
 #include <string>
@@ -7,12 +7,11 @@
 
 namespace troupe::actors {
 
-/// Of the devices that a cluster file lists for a node, those that `wanted` of a job may be: for "cuda" every GPU, for "cpu" and
-/// "cuda:N" that one, which a listed "cuda" is, too. A node without a list has whatever is wanted, as far as anybody knows.
-/// Empty: none.
+/// The devices in a cluster file's list for a node that match a job's `wanted`: for "cuda" every GPU, for "cpu" and "cuda:N" that
+/// device; a listed "cuda" matches any "cuda:N". A node without a list is assumed to have any device. Empty: none matches.
 std::vector<std::string> matching_devices(const std::vector<std::string>& listed, const std::string& wanted);
 
-/// Whether shards may be there on `wanted`: any host has memory for them.
+/// Whether shards may use `wanted` there; "cpu" is always allowed.
 bool takes_shards(const std::vector<std::string>& listed, const std::string& wanted);
 
 } // namespace troupe::actors

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a node gathers what its actors say of themselves.
+// How a node collects the reports of its actors.
 #include "actors/node/node_actor.hpp"
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 
 #include "actors/errors.hpp"
 #include "actors/monitoring/process.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
-/// How long an actor may take to say what it does.
+/// How long an actor may take to report.
 constexpr std::chrono::milliseconds deadline{500};
-/// Whom one gatherer asks: an actor that waits for answers looks through those that are missing at each.
+/// Actors per gatherer: with each answer an actor searches all its pending requests.
 constexpr std::size_t actors_per_gatherer = 128;
-/// Of answers that did not fit a message.
+/// Kept answers that did not fit a message.
 constexpr std::size_t answers_kept = 4;
 
 using gatherer_actor = caf::typed_actor<caf::result<std::vector<actor_report>>(inspect_query)>;
 
-/// Asks once and ends. Who has not answered at the deadline is stuck, and is shown as it looks from outside.
+/// Asks once and ends. An actor that has not answered by the deadline is stuck, and is shown as seen from outside.
 class gatherer_state {
 public:
   static inline const char* name = "troupe.gatherer";
@@ -61,7 +62,7 @@ private:
     for (std::size_t i = 0; i < whom_.size(); ++i) {
       auto& said = said_[i];
       if (said.state.empty()) {
-        glimpse(whom_[i].actor, said);
+        peek(whom_[i].actor, said);
         said.stuck = true;
       }
       said.id = std::move(whom_[i].id);
@@ -89,57 +90,49 @@ actor_report node_state::report() const {
   return out;
 }
 
-/// One that does not answer in time is stuck, and keeps nobody from being seen.
+/// A stuck actor does not delay the reports of others.
 caf::result<node_report> node_state::inspect_roles(const inspect_query& query) {
   if (query.page > 0) {
     for (const auto& pages : answers_)
-      if (pages.front().gathering == query.gathering && query.page < pages.size())
+      if (pages.front().answer_id == query.answer_id && query.page < pages.size())
         return pages[query.page];
     return failure("that answer is not kept any more");
   }
-  struct gathering {
-    std::vector<actor_report> all;
-    std::size_t missing = 1;
-    caf::typed_response_promise<node_report> promise;
-  };
-  auto under_way = std::make_shared<gathering>();
-  under_way->promise = self_->make_response_promise<node_report>();
-  under_way->all.push_back(report());
-  auto one_less = [this, under_way] {
-    if (--under_way->missing == 0)
-      gathered(std::move(under_way->promise), std::move(under_way->all));
-  };
+  auto promise = self_->make_response_promise<node_report>();
+  const join_counter<std::vector<actor_report>> all(
+      [this, promise](std::vector<actor_report> reports) { gathered(promise, std::move(reports)); });
+  all->push_back(report());
   auto ask = [&](const std::vector<shown_actor>& whom) {
     for (std::size_t i = 0; i < whom.size(); i += actors_per_gatherer) {
       const auto begin = whom.begin() + static_cast<std::ptrdiff_t>(i);
       const auto count = static_cast<std::ptrdiff_t>(std::min(actors_per_gatherer, whom.size() - i));
-      ++under_way->missing;
+      all.one_more();
       self_
           ->request(self_->spawn<gatherer_actor::stateful_impl<gatherer_state>>(std::vector(begin, begin + count)), caf::infinite,
                     query)
           .then(
-              [under_way, one_less](std::vector<actor_report>& said) {
-                std::ranges::move(said, std::back_inserter(under_way->all));
-                one_less();
+              [all](std::vector<actor_report>& said) {
+                all->insert(all->end(), std::make_move_iterator(said.begin()), std::make_move_iterator(said.end()));
+                all.one_less();
               },
-              [one_less](const caf::error&) { one_less(); });
+              [all](const caf::error&) { all.one_less(); });
     }
   };
   if (job_)
     ask(job_->shown());
   ask(guests_);
-  one_less();
-  return under_way->promise;
+  all.one_less();
+  return promise;
 }
 
 void node_state::gathered(caf::typed_response_promise<node_report> promise, std::vector<actor_report> all) {
   std::vector<node_report> pages((all.size() + actors_per_page - 1) / actors_per_page);
-  ++last_gathering_;
+  ++last_answer_;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto begin = std::make_move_iterator(all.begin() + static_cast<std::ptrdiff_t>(i * actors_per_page));
     const auto count = std::min(actors_per_page, all.size() - i * actors_per_page);
     pages[i].actors.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
-    pages[i].gathering = last_gathering_;
+    pages[i].answer_id = last_answer_;
     pages[i].pages = static_cast<std::uint32_t>(pages.size());
   }
   auto& first = pages.front();

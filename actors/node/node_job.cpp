@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job's life in one process: prepared, started, watched, ended.
+// A job in one process: prepared, started, watched, ended.
 #include "actors/node/node_job.hpp"
 
 #include <algorithm>
@@ -18,39 +18,39 @@ namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
 
-/// Whatever goes wrong is said: the node waits for the answer.
-data_loaded load(job_life of, const job& what, const extensions& added) {
+/// Every failure is reported: the node waits for the answer.
+data_loaded load(job_incarnation run, const job& job, const extensions& added) {
   try {
-    auto loaded = load_data(what, added);
+    auto loaded = load_data(job, added);
     if (!loaded)
-      return {of, {}, loaded.error().message};
-    const bool shared = what.cluster.nodes > 1 && what.own_data.name.empty(); // nodes that train together read the same
-    return {of, *loaded, {}, shared ? look_at_data(what.data) : std::vector<file_probe>{}};
+      return {run, {}, loaded.error().message};
+    const bool shared = job.cluster.nodes > 1 && job.own_data.name.empty(); // nodes of one job must read the same files
+    return {run, *loaded, {}, shared ? look_at_data(job.data) : std::vector<file_probe>{}};
   } catch (const std::exception& e) {
-    return {of, {}, e.what()};
+    return {run, {}, e.what()};
   }
 }
 
-protocols::protocol protocol_of(const job& what, const extensions& added) {
-  auto found = protocols::find_protocol(what.protocol.name, added.protocols);
-  TROUPE_ASSERT(found); // the node has looked whether there is one
+protocols::protocol protocol_of(const job& job, const extensions& added) {
+  auto found = protocols::find_protocol(job.protocol.name, added.protocols);
+  TROUPE_ASSERT(found); // the node has checked that it exists
   return *std::move(found);
 }
 
 } // namespace
 
 node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order)
-    : self_(self), where_(where), what_(order.what), number_(order.self), of_{order.job_key, order.life},
-      coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(what_, where.added)),
-      tree_(protocols::holder_tree(what_.cluster.workers, what_.cluster.shards, what_.protocol.fan_in)),
+    : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
+      coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
+      tree_(protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in)),
       traces_devices_(order.trace), trace_(std::make_shared<tracer>(order.trace)) {
-  if (what_.cluster.nodes > 1)
+  if (job_.cluster.nodes > 1)
     open_lanes();
   if (coordinator_)
     self_->monitor(coordinator_);
-  // Reading or drawing the data takes seconds: not on this actor's thread.
-  self_->spawn<caf::detached>([me = node_control{self_}, of = of_, what = what_, added = where_.added](caf::event_based_actor*) {
-    caf::anon_send(me, load(of, what, added));
+  // Loading the data takes seconds, so it runs on another thread.
+  self_->spawn<caf::detached>([me = node_control{self_}, run = run_, job = job_, added = where_.added](caf::event_based_actor*) {
+    caf::anon_send(me, load(run, job, added));
   });
 }
 
@@ -70,7 +70,7 @@ node_job::~node_job() {
   if (router_)
     router_->clear();
   if (hub_)
-    hub_->leave(); // proxies that have not ended yet have it too
+    hub_->leave(); // proxies that have not ended yet hold it too
   const auto stopped = failure("the job has been stopped");
   if (preparing_.pending())
     preparing_.deliver(stopped);
@@ -79,10 +79,10 @@ node_job::~node_job() {
 }
 
 void node_job::open_lanes() {
-  router_ = std::make_shared<lane_router>(node_control{self_}, of_, where_.refused);
+  router_ = std::make_shared<lane_router>(node_control{self_}, run_, where_.refused);
   net::lane_options options;
   options.self = net::node_id{number_};
-  options.job_key = of_.job_key;
+  options.job_key = run_.job_key;
   options.host = where_.host;
   options.port = where_.lane_port;
   options.listens = number_ != 0; // of two nodes the one with the lower number connects
@@ -99,7 +99,7 @@ caf::result<node_prepared> node_job::prepared() {
 }
 
 void node_job::on_data(const data_loaded& msg) {
-  if (msg.of != of_ || !preparing_.pending())
+  if (msg.run != run_ || !preparing_.pending())
     return;
   if (!msg.error.empty()) {
     self_->doing.failed(msg.error);
@@ -107,13 +107,13 @@ void node_job::on_data(const data_loaded& msg) {
     return;
   }
   data_ = msg.data;
-  auto built = build_model(what_, data_.train->sample(), data_.train->classes(), where_.added);
+  auto built = build_model(job_, data_.train->sample(), data_.train->classes(), where_.added);
   if (!built) {
     preparing_.deliver(to_caf(built.error()));
     return;
   }
   net_ = std::make_shared<const model>(std::move(*built));
-  shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(what_.cluster.shards));
+  shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards));
   self_->doing.enter("is prepared");
   preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files,
                                    number_ == 0 ? data_.scaling : data_scaling{}});
@@ -148,7 +148,7 @@ std::set<std::uint32_t> node_job::lanes_needed() const {
     with_holders.insert(place.node);
   std::set<std::uint32_t> needed;
   for (const auto& node : places_.nodes)
-    if (node.node != number_ && (centreless() || with_holders.contains(node.node) || with_holders.contains(number_)))
+    if (node.node != number_ && (decentralized() || with_holders.contains(node.node) || with_holders.contains(number_)))
       needed.insert(node.node);
   return needed;
 }
@@ -159,7 +159,7 @@ bool node_job::lanes_ready() const {
 }
 
 void node_job::on_lane(const lane_event& msg) {
-  if (msg.of != of_)
+  if (msg.run != run_)
     return;
   if (msg.up)
     lanes_up_.insert(msg.peer);
@@ -176,15 +176,15 @@ void node_job::on_lane(const lane_event& msg) {
       started();
     return;
   }
-  if (!msg.up) { // the roles there cannot be reached any more; workers that are but each other's peers can do without
+  if (!msg.up) { // the roles there are unreachable; without holders here, its workers were only peers and may continue
     for (const auto& worker : places_.workers)
       if (worker.node == msg.peer && !roles_.holders.empty())
-        self_->send(coordinator_,
-                    role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason,
+                                            places_.nodes[msg.peer].incarnation});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)
-        self_->send(coordinator_,
-                    role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, places_.nodes[msg.peer].life});
+        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason,
+                                            places_.nodes[msg.peer].incarnation});
   }
 }
 
@@ -192,7 +192,7 @@ void node_job::on_back(const node_place& msg) {
   if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
     return;
   places_.nodes[msg.node] = msg;
-  if (lanes_up_.contains(msg.node)) { // its end has not been noticed here
+  if (lanes_up_.contains(msg.node)) { // the end of the old lane has not been noticed here
     renewed_.insert(msg.node);
     hub_->close(net::node_id{msg.node}, "its node was restarted");
   } else {
@@ -209,10 +209,10 @@ void node_job::dial(std::uint32_t peer) {
 
 void node_job::on_down(const caf::down_msg& msg) {
   const auto is_it = [&](const auto& actor) { return actor && actor.address() == msg.source; };
-  if (const auto at = std::ranges::find_if(shown_, is_it, &shown_actor::actor); at != shown_.end())
-    note_end(std::string{at->id}, explain(msg.reason));
+  if (const auto found = std::ranges::find_if(shown_, is_it, &shown_actor::actor); found != shown_.end())
+    note_end(std::string{found->id}, explain(msg.reason));
   auto report = [&](bool is_worker, std::uint32_t index) {
-    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), of_.life});
+    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), run_.incarnation});
   };
   for (const auto& [number, worker] : roles_.workers)
     if (is_it(worker))
@@ -232,21 +232,21 @@ void node_job::note_end(const std::string& id, const std::string& why) {
 
 caf::result<void> node_job::carry_out(const role_order& msg) {
   const auto refuse = [&](const std::string& why) { return failure(fmt::format("{} {} {}", msg.role, msg.index, why)); };
-  if (msg.what == role_verb::restart) {
+  if (msg.verb == role_verb::restart) {
     if (msg.role != "worker")
       return refuse("cannot be restarted");
     try {
-      restart_worker(msg.index, msg.life);
+      restart_worker(msg.index, msg.incarnation);
     } catch (const std::exception& e) {
       return failure(e.what());
     }
     return caf::unit;
   }
   auto obeys = [&](const auto& role) {
-    if (msg.what == role_verb::kill)
+    if (msg.verb == role_verb::kill)
       self_->send_exit(role, failure("killed by the operator"));
     else
-      self_->send(role, stand_still{msg.what == role_verb::pause});
+      self_->send(role, operator_pause{msg.verb == role_verb::pause});
     return caf::unit;
   };
   if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
@@ -276,8 +276,9 @@ void node_job::describe(actor_report& out) const {
         out.waits_for.push_back("node " + name_of(peer));
     out.waits_on = "a lane";
   }
-  out.fields = {
-      {"number", std::to_string(number_)}, {"life", std::to_string(of_.life)}, {"lanes", std::to_string(lanes_up_.size())}};
+  out.fields = {{"number", std::to_string(number_)},
+                {"life", std::to_string(run_.incarnation)},
+                {"lanes", std::to_string(lanes_up_.size())}};
 }
 
 node_totals node_job::totals() const {
@@ -289,7 +290,7 @@ node_totals node_job::totals() const {
   return out;
 }
 
-/// Those that live here, and what the model is made of.
+/// The shards on this node, and the model's parameters.
 shards_view node_job::shards() const {
   shards_view out;
   if (!net_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node has of the job that it works for: its data and model, its lanes, and the roles that live here.
+// A node's part of a job: its data and model, its lanes, and its roles.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +28,27 @@ namespace troupe::actors {
 /// Where a node's lanes listen, and to whom.
 struct node_options {
   std::string host = "127.0.0.1";
-  std::uint16_t lane_port = 0; ///< 0: any free port; of no use to the first node of a job, which connects to the others
-  net::security security = {}; ///< with it lanes speak TLS
-  extensions added = {};       ///< by this program
-  std::shared_ptr<metrics_board> metrics = {};                 ///< has the counts of its lanes; null: nobody wants them
-  std::size_t credit_bytes = net::lane_options{}.credit_bytes; ///< of each of its lanes
-  std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what its log should have; on any thread
+  std::uint16_t lane_port = 0;                    ///< 0: any free port; unused by a job's first node, which only connects
+  net::security security = {};                    ///< if set, lanes speak TLS
+  extensions added = {};                          ///< to this program
+  std::shared_ptr<metrics_registry> metrics = {}; ///< for the counts of its lanes; may be null
+  std::size_t credit_bytes = net::lane_options{}.credit_bytes;             ///< of each of its lanes
+  std::function<void(const std::string&)> say = [](const std::string&) {}; ///< writes to its log; on any thread
   std::function<void(const std::string&)> refused = [](const std::string&) {
-  }; ///< whom its lanes turned away (lane.hpp); on any thread
+  }; ///< reports refused connections (lane.hpp); on any thread
 };
 
-/// From the order to prepare until the job is stopped; nothing of it outlives that. Its end answers whoever still waits for it,
-/// ends the roles and closes the lanes. On its node's thread alone.
+/// Exists from the order to prepare until the job is stopped. The destructor answers pending requests, ends the roles and closes
+/// the lanes. Used on its node's thread only.
 class node_job {
 public:
-  /// Opens the lanes, and has the data loaded by a thread of their own. Throws std::runtime_error where the lanes' port is taken.
+  /// Opens the lanes, and loads the data on another thread. Throws std::runtime_error if the lanes' port is taken.
   node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order);
   node_job(const node_job&) = delete;
   node_job& operator=(const node_job&) = delete;
   ~node_job();
 
-  /// Answered when the data are here.
+  /// Answered when the data are loaded.
   caf::result<node_prepared> prepared();
   /// Spawns the roles and connects the lanes; answered when they are up.
   caf::result<void> start(const job_places& places);
@@ -56,9 +56,9 @@ public:
   void on_lane(const lane_event& msg);
   /// A node has come back as a new process.
   void on_back(const node_place& msg);
-  /// A role has died, perhaps: its coordinator is told.
+  /// Reports the death to the coordinator if it is a role's.
   void on_down(const caf::down_msg& msg);
-  /// What a person wants of one role.
+  /// Carries out an operator's order to one role.
   caf::result<void> carry_out(const role_order& msg);
   bool is_led_by(const caf::actor_addr& who) const { return coordinator_ && coordinator_.address() == who; }
 
@@ -77,20 +77,20 @@ public:
     if (roles_.evaluator)
       caf::anon_send(roles_.evaluator, msg);
   }
-  /// The first shard, where it lives here; else null.
+  /// The first shard if it is on this node; else null.
   holder_control lead() const;
-  bool centreless() const { return protocol_.centreless; }
+  bool decentralized() const { return protocol_.decentralized; }
 
   std::string own_id() const { return "node " + name_of(number_); }
-  /// Of a node of this job.
+  /// The name of a node of this job.
   std::string name_of(std::uint32_t node) const;
-  /// Adds what the node says of itself.
+  /// Adds the node's own state to its report.
   void describe(actor_report& out) const;
   const std::vector<shown_actor>& shown() const { return shown_; }
-  /// None where the job has one node.
+  /// Empty if the job has one node.
   std::vector<net::lane_stats> lanes() const { return hub_ ? hub_->stats() : std::vector<net::lane_stats>{}; }
   bool has_lanes() const { return hub_ != nullptr; }
-  /// But for the memory of the process.
+  /// Without the memory of the process.
   node_totals totals() const;
   shards_view shards() const;
   tracer& trace() const { return *trace_; }
@@ -108,19 +108,19 @@ private:
   void dial(std::uint32_t peer);
   bool lanes_ready() const;
   std::set<std::uint32_t> lanes_needed() const;
-  /// Those that end with a worker end with its reason.
+  /// Also for the actors that end with a worker, by its reason.
   void note_end(const std::string& id, const std::string& why);
 
   // node_roles.cpp
   void spawn_roles();
   kernels::buffer first_parameters(kernels::backend& queue) const;
   void spawn_holders();
-  void spawn_worker(std::uint32_t index, std::uint32_t life);
-  void restart_worker(std::uint32_t index, std::uint32_t life);
+  void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
+  void restart_worker(std::uint32_t index, std::uint32_t incarnation);
   void spawn_evaluator();
   void introduce();
   std::function<bool(protocols::worker_id)> who_is_behind() const;
-  /// `role`: whose it is, as in a trace.
+  /// `role`: the device's role, as in a trace.
   std::shared_ptr<kernels::backend> open_queue(const std::string& device, std::optional<std::uint32_t> role = std::nullopt) const;
 
   static constexpr std::int64_t partition_bytes = 1 << 20; ///< the unit of sending
@@ -128,19 +128,19 @@ private:
   // Known from the beginning.
   measured_pointer<node_control> self_;
   const node_options& where_;
-  job what_;
+  actors::job job_;
   std::uint32_t number_; ///< of this node in the job
-  job_life of_;
+  job_incarnation run_;
   coordinator_actor coordinator_;
   std::vector<std::string> names_; ///< of the nodes
   protocols::protocol protocol_;
   std::vector<protocols::holder_place> tree_;
-  bool traces_devices_; ///< that costs, and is for the whole of a job
+  bool traces_devices_; ///< expensive, so only for whole jobs
   tracer_ptr trace_;
   std::shared_ptr<lane_router> router_; ///< null, as the hub, in a job of one node
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
-  std::set<std::uint32_t> renewed_; ///< whose old lane is being closed for a new one
+  std::set<std::uint32_t> renewed_; ///< nodes whose old lane is being closed for a new one
   caf::typed_response_promise<node_prepared> preparing_;
 
   // With the data.
@@ -151,10 +151,10 @@ private:
   // With the start.
   job_places places_;
   roles roles_;
-  std::vector<shown_actor> shown_; ///< the same, in the order of spawning, with those that they bring along
-  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> landings_; ///< of this node's workers
-  std::map<protocols::holder_id, near_holder> near_holders_;                   ///< as landings_
-  std::map<protocols::worker_id, near_worker> near_workers_;
+  std::vector<shown_actor> shown_; ///< roles and their helpers, in the order of spawning
+  std::map<protocols::worker_id, std::shared_ptr<params_assembler>> receive_buffers_; ///< of this node's workers
+  std::map<protocols::holder_id, local_device_holder> local_device_holders_;          ///< on this node
+  std::map<protocols::worker_id, local_device_worker> local_device_workers_;
   std::shared_ptr<emulation_meter> meter_ = std::make_shared<emulation_meter>(); ///< of the workers
   caf::typed_response_promise<void> starting_;
 };

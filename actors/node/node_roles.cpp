@@ -22,7 +22,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Where a role is, on a node with a list of devices; else where the job wants it.
+/// The device of a role: chosen from its node's list, or else the job's.
 const std::string& device_of(const role_place& where, const std::string& wanted) {
   return where.device.empty() ? wanted : where.device;
 }
@@ -31,7 +31,7 @@ std::size_t to_bytes(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
-/// What `make` makes; where its device fails, it is said whose it was.
+/// The result of `make`; a device failure is reported with the role's name.
 template <class F>
 auto for_role(const std::string& role, const std::string& device, F make) {
   try {
@@ -41,7 +41,7 @@ auto for_role(const std::string& role, const std::string& device, F make) {
   }
 }
 
-/// The job was checked by the program that started it, which may be another build.
+/// The job was validated by the submitting program, which may be another build.
 kernels::precision precision_of(const std::string& name) {
   static const std::map<std::string, kernels::precision> known{
       {"fp32", kernels::precision::fp32}, {"tf32", kernels::precision::tf32}, {"bf16", kernels::precision::bf16}};
@@ -56,7 +56,7 @@ void node_job::spawn_roles() {
   spawn_holders();
   for (const auto& where : places_.workers)
     if (where.node == number_)
-      spawn_worker(where.index, of_.life);
+      spawn_worker(where.index, run_.incarnation);
   if (number_ == 0)
     spawn_evaluator();
   introduce();
@@ -66,11 +66,11 @@ void node_job::spawn_roles() {
 kernels::buffer node_job::first_parameters(kernels::backend& queue) const {
   auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
   std::memset(flat.data(), 0, flat.bytes());
-  if (what_.init == init_zeros)
+  if (job_.init == init_zeros)
     return flat;
-  if (what_.init.empty())
-    initialize_parameters(net_->layout(), what_.seed, flat.as<float>());
-  else if (auto read = load_safetensors(what_.init, net_->layout(), flat.as<float>()); !read)
+  if (job_.init.empty())
+    initialize_parameters(net_->layout(), job_.seed, flat.as<float>());
+  else if (auto read = load_safetensors(job_.init, net_->layout(), flat.as<float>()); !read)
     throw std::runtime_error(read.error().message);
   return flat;
 }
@@ -84,37 +84,37 @@ void node_job::spawn_holders() {
       continue;
     const auto& place = tree_[where.index];
     const auto name = fmt::format("{} {}", place.is_shard ? "shard" : "aggregator", where.index);
-    const auto& device = device_of(where, what_.compute.shard_device);
+    const auto& device = device_of(where, job_.compute.shard_device);
     auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
-    holder_landing landing{std::make_shared<push_assembler>(range, allocate),
-                           std::make_shared<partial_assembler>(range, allocate)};
+    holder_receive_buffers receive_buffers{std::make_shared<push_assembler>(range, allocate),
+                                           std::make_shared<partial_assembler>(range, allocate)};
     holder_control actor;
     if (place.is_shard) {
       if (!first)
         first = first_parameters(*queue);
       shard_setup setup{.place = place,
                         .range = range,
-                        .alone = what_.cluster.shards == 1,
+                        .alone = job_.cluster.shards == 1,
                         .partitions = cut_into_partitions(range, partition_bytes),
                         .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
                         .queue = queue,
-                        .optimizer = what_.optimizer,
+                        .optimizer = job_.optimizer,
                         .data_size = data_.train->size(),
-                        .landing = landing,
+                        .receive_buffers = receive_buffers,
                         .through = {},
                         .lead = nullptr,
                         .per_push = protocol_.per_push,
-                        .link = what_.inject.link,
+                        .link = job_.inject.link,
                         .trace = trace_};
       for (auto child : place.children)
         for (auto worker : protocols::workers_below(tree_, child))
           setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
         setup.lead = std::make_shared<protocols::lead>(
-            protocol_.make_rule(what_.protocol, what_.seed),
-            protocol_.per_push || tree_.size() > what_.cluster.shards ? 1 : what_.cluster.shards, protocol_.per_push);
+            protocol_.make_rule(job_.protocol, job_.seed),
+            protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards, protocol_.per_push);
       const shard_control shard =
           for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
@@ -124,9 +124,9 @@ void node_job::spawn_holders() {
                              .floats = floats,
                              .partitions = {},
                              .queue = queue,
-                             .landing = landing,
+                             .receive_buffers = receive_buffers,
                              .trace = trace_,
-                             .link = what_.inject.link};
+                             .link = job_.inject.link};
       for (auto parent : place.parents)
         setup.partitions.push_back(
             cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
@@ -134,112 +134,111 @@ void node_job::spawn_holders() {
     }
     self_->monitor(actor);
     if (router_)
-      router_->add(place.self, holder_actor{actor}, landing);
+      router_->add(place.self, holder_actor{actor}, receive_buffers);
     if (!queue->on_host())
-      near_holders_.insert_or_assign(place.self, actor);
+      local_device_holders_.insert_or_assign(place.self, actor);
     roles_.holders.emplace(where.index, actor);
     shown_.push_back({actor, name, place.is_shard ? "shard" : "aggregator", here});
   }
 }
 
-void node_job::spawn_worker(std::uint32_t index, std::uint32_t life) {
+void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   auto floats = net_->layout().floats();
   protocols::worker_id id{index};
   const auto name = fmt::format("worker {}", index);
-  const auto& device = device_of(places_.workers[index], what_.compute.device);
+  const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   worker_setup setup;
   setup.self = id;
-  setup.seed = what_.seed;
-  setup.batch = what_.data.batch;
+  setup.seed = job_.seed;
+  setup.batch = job_.data.batch;
   setup.data_size = data_.train->size();
-  setup.dealt = assignment_for(what_.data, static_cast<int>(index), static_cast<int>(what_.cluster.workers));
+  setup.assignment = assignment_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
   setup.net = net_;
   for (const auto& holder : tree_)
     if (holder.workers.contains(id))
       setup.targets.push_back(
           {holder.self,
            cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats}, partition_bytes)});
-  setup.landing = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
+  setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  setup.optimizer = what_.optimizer;
-  setup.inject = what_.inject;
+  setup.optimizer = job_.optimizer;
+  setup.inject = job_.inject;
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.life = protocols::incarnation{life};
-  setup.keeps_own = protocol_.centreless;
-  setup.machine = protocol_.make_worker(what_.protocol, {id, setup.life}, what_.seed);
+  setup.incarnation = protocols::incarnation{incarnation};
+  setup.keeps_own = protocol_.decentralized;
+  setup.machine = protocol_.make_worker(job_.protocol, {id, setup.incarnation}, job_.seed);
   auto compute = for_role(name, device, [&] {
-    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, what_.optimizer, what_.data.batch});
+    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
   });
   setup.compute = compute;
   if (!queue->on_host()) {
     setup.device = queue;
     setup.device_compute = compute;
   }
-  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, what_.seed, allocate, setup.dealt, trace_, index);
+  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.assignment, trace_, index);
   setup.loader = loader;
-  auto landing = setup.landing;
+  auto receive_buffers = setup.receive_buffers;
   auto from_peers = setup.from_peers;
   auto actor = self_->spawn<worker_impl>(std::move(setup));
   self_->monitor(actor);
   if (router_)
-    router_->add(id, params_actor{actor}, landing, from_peers);
-  landings_.insert_or_assign(id, landing);
+    router_->add(id, params_actor{actor}, receive_buffers, from_peers);
+  receive_buffers_.insert_or_assign(id, receive_buffers);
   if (!queue->on_host())
-    near_workers_.insert_or_assign(id, actor);
+    local_device_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
-  std::erase_if(shown_,
-                [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the life before
+  std::erase_if(
+      shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the previous incarnation
   shown_.push_back({actor, name, "worker", own_id()});
   shown_.push_back({compute, fmt::format("compute {}", index), "compute", name});
   shown_.push_back({loader, fmt::format("loader {}", index), "loader", name});
 }
 
-/// Whoever talks to workers of this process is introduced to the new one; over lanes it answers to the old one's number. The old
-/// one has ended even where there is no new one: a device may have room for one of them.
-void node_job::restart_worker(std::uint32_t index, std::uint32_t life) {
+/// Introduces the new worker to the roles of this process; over lanes it has the old one's number. The old worker ends first,
+/// even if the new one cannot be made: a device may have room for only one of them.
+void node_job::restart_worker(std::uint32_t index, std::uint32_t incarnation) {
   if (const auto old = roles_.workers.find(index); old != roles_.workers.end()) {
     self_->demonitor(old->second);
     self_->send_exit(old->second, caf::exit_reason::user_shutdown);
     note_end(fmt::format("worker {}", index), "a restarted one takes its place");
   }
-  spawn_worker(index, life);
+  spawn_worker(index, incarnation);
   introduce();
 }
 
-/// On the device of this node's workers, or else of its shards: evaluating a large model on the CPU would take longer than
+/// Uses the device of this node's workers, or else of its shards: evaluating a large model on the CPU could take longer than
 /// training it.
 void node_job::spawn_evaluator() {
   const auto of_the_first = [this](const std::vector<role_place>& roles, const std::string& wanted) {
     const auto here = std::ranges::find(roles, number_, &role_place::node);
     return here == roles.end() ? std::string{} : device_of(*here, wanted);
   };
-  auto device = of_the_first(places_.workers, what_.compute.device);
+  auto device = of_the_first(places_.workers, job_.compute.device);
   if (device.empty())
-    device = of_the_first(places_.holders, what_.compute.shard_device);
+    device = of_the_first(places_.holders, job_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
   evaluator_setup setup;
   setup.data = data_;
-  setup.train_samples = what_.evaluate.train_samples;
+  setup.train_samples = job_.evaluate.train_samples;
   setup.net = net_;
   setup.queue = queue;
   setup.trace = trace_;
   const flat_range all{0, net_->layout().floats()};
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-  auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
+  auto receive_buffers = setup.receive_buffers = std::make_shared<params_assembler>(all, allocate);
   auto from_workers = setup.from_workers = std::make_shared<peer_assembler>(all, allocate);
   roles_.evaluator =
       for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
-    router_->add(protocols::evaluator, params_actor{roles_.evaluator}, landing, from_workers);
+    router_->add(protocols::evaluator, params_actor{roles_.evaluator}, receive_buffers, from_workers);
 }
 
-/// A few replicas are under way to a node at most, and no more than its lane has credit for: what goes through a lane is a
-/// worker's state of a moment ago.
+/// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.
 std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
   std::map<protocols::worker_id, net::node_id> far;
   for (const auto& where : places_.workers)
@@ -256,7 +255,7 @@ std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
   };
 }
 
-/// Local roles as they are, remote ones behind proxies: the roles cannot tell the difference.
+/// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
   auto peers = std::make_shared<role_peers>();
   for (const auto& where : places_.holders)
@@ -269,11 +268,11 @@ void node_job::introduce() {
                                  : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
   peers->evaluator =
       number_ == 0 ? params_actor{roles_.evaluator} : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
-  // A device's memory is not the host's: what its shard computes has to be copied to the workers anyway.
-  if (what_.compute.device == "cpu" && what_.compute.shard_device == "cpu")
-    peers->landings = landings_;
-  peers->near_holders = near_holders_;
-  peers->near_workers = near_workers_;
+  // Only on the host: from a device, parameters must be copied to the workers anyway.
+  if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
+    peers->receive_buffers = receive_buffers_;
+  peers->local_device_holders = local_device_holders_;
+  peers->local_device_workers = local_device_workers_;
   peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;
@@ -285,7 +284,7 @@ void node_job::introduce() {
 
 std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {
   kernels::backend_options options{
-      .device = device, .threads = what_.compute.threads, .products = precision_of(what_.compute.precision)};
+      .device = device, .threads = job_.compute.threads, .products = precision_of(job_.compute.precision)};
   if (role)
     options.on_span = device_recorder(traces_devices_ ? trace_ : nullptr, *role);
   return kernels::open_backend(options);

@@ -14,7 +14,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Each node as often as it has devices for workers, as far as there are workers: so that none of them is left out.
+/// Lists each node once per worker device, limited so that no node is left without a worker.
 std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, const std::vector<std::vector<std::string>>& devices,
                                     std::size_t workers) {
   std::vector<std::size_t> times;
@@ -28,7 +28,7 @@ std::vector<std::uint32_t> turns_of(const std::vector<std::uint32_t>& nodes, con
   return turns;
 }
 
-/// Of a node's devices one for each of its roles, in turn; empty: the job's.
+/// Assigns a node's devices to its roles in turn; empty: the job's device.
 class device_turns {
 public:
   device_turns(const std::vector<member_node>& nodes, const std::string& wanted) : wanted_(wanted), given_(nodes.size()) {
@@ -36,8 +36,8 @@ public:
       devices.push_back(matching_devices(node.devices, wanted));
   }
   std::string next(std::uint32_t node) {
-    const auto& of = devices[node];
-    return of.empty() || of.front() == wanted_ ? std::string{} : of[given_[node]++ % of.size()];
+    const auto& own = devices[node];
+    return own.empty() || own.front() == wanted_ ? std::string{} : own[given_[node]++ % own.size()];
   }
   std::vector<std::vector<std::string>> devices{}; ///< by node
 
@@ -48,7 +48,7 @@ private:
 
 } // namespace
 
-job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
+job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   job_places places;
   auto count = static_cast<std::uint32_t>(nodes.size());
   for (std::uint32_t i = 0; i < count; ++i)
@@ -61,27 +61,27 @@ job_places place_roles(const job& what, const std::vector<member_node>& nodes) {
     return found;
   };
   auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
-  const bool apart = what.cluster.where == placement::separate && count > 1;
+  const bool apart = job.cluster.where == placement::separate && count > 1;
   if (apart)
     if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
       shards = {0};
   if (shards.empty() || shards.front() != 0)
-    shards.insert(shards.begin(), 0); // the lead sits beside the coordinator, whatever else may go there
+    shards.insert(shards.begin(), 0); // the lead is always on the coordinator's node
   if (apart) {
     auto rest = workers;
     std::erase_if(rest, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
     if (!rest.empty())
       workers = std::move(rest);
   }
-  TROUPE_ASSERT(!workers.empty()); // `choose_gang` sees to it
-  // Contiguous blocks, as even as they can be: neighbours in the tree of aggregators share a node.
-  device_turns for_workers{nodes, what.compute.device}, for_holders{nodes, what.compute.shard_device};
-  const auto turns = turns_of(workers, for_workers.devices, what.cluster.workers);
-  for (std::uint32_t w = 0; w < what.cluster.workers; ++w) {
-    const auto node = turns[std::uint64_t{w} * turns.size() / what.cluster.workers];
+  TROUPE_ASSERT(!workers.empty()); // `choose_gang` ensures it
+  // Contiguous blocks of even size, so that neighbours in the tree of aggregators share a node.
+  device_turns for_workers{nodes, job.compute.device}, for_holders{nodes, job.compute.shard_device};
+  const auto turns = turns_of(workers, for_workers.devices, job.cluster.workers);
+  for (std::uint32_t w = 0; w < job.cluster.workers; ++w) {
+    const auto node = turns[std::uint64_t{w} * turns.size() / job.cluster.workers];
     places.workers.push_back({w, node, for_workers.next(node)});
   }
-  for (const auto& holder : protocols::holder_tree(what.cluster.workers, what.cluster.shards, what.protocol.fan_in)) {
+  for (const auto& holder : protocols::holder_tree(job.cluster.workers, job.cluster.shards, job.protocol.fan_in)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
     if (holder.is_shard)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node sees around itself.
+// Probing a node: devices and data files.
 #include "actors/node/probe.hpp"
 
 #include <array>
@@ -24,8 +24,8 @@ namespace troupe::actors {
 
 namespace {
 
-/// Reads the whole file; a disk is slower than the digest. Others name the path: neither a device without an end nor a pipe that
-/// nobody writes to may hold the reader.
+/// Reads the whole file; the digest is faster than a disk. The path comes from another host, so the reader must not hang on an
+/// endless device or an idle pipe.
 file_probe look_at(const std::filesystem::path& path, const std::stop_token& ends) {
   file_probe seen{.path = path.string()};
   const auto refuse = [&seen](std::string why) {
@@ -83,12 +83,12 @@ std::int64_t wall_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-node_probe look_around(const probe_query& what, const std::stop_token& ends) {
+node_probe look_around(const probe_query& query, const std::stop_token& ends) {
   node_probe seen{
       .version = version, .lane_version = protocols::wire::protocol_version, .pid = static_cast<std::int32_t>(getpid())};
-  for (const auto& device : kernels::list_devices(what.accelerators))
+  for (const auto& device : kernels::list_devices(query.accelerators))
     seen.devices.push_back({device.name, device.usable, device.reason, device.memory_bytes, device.free_bytes});
-  seen.files = look_at_data(what.data, ends);
+  seen.files = look_at_data(query.data, ends);
   return seen;
 }
 

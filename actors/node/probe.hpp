@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node says of itself before a job comes to it: what it is, what it has, and whether it has the job's data.
+// What a node reports before a job: its version and devices, and whether it has the job's data.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace troupe::actors {
 
-/// To a node: answered at once, so that the middle of the round trip is when it read its clock.
+/// To a node: answered at once, so that its clock was read in the middle of the round trip.
 struct wall_clock_query {};
 struct clock_reading {
   std::int64_t wall_ns = 0; ///< since 1970
 };
 
-/// To a node, answered when it has looked, which takes as long as reading the data; to a cluster, which asks all of its nodes.
+/// To a node: answered when it has read the data files. To a cluster: it asks all of its nodes.
 struct probe_query {
   data_spec data = {};
-  bool accelerators = false; ///< look for GPUs, whose library has to be loaded for that
+  bool accelerators = false; ///< look for GPUs, which loads their library
 };
 
 struct device_probe {
@@ -36,43 +36,42 @@ struct file_probe {
   std::string path = {};
   std::uint64_t bytes = 0;
   std::string sha256 = {}; ///< 64 hex digits
-  std::string wrong = {};  ///< why it cannot be read; empty: it can
+  std::string wrong = {};  ///< why it cannot be read; empty if it can
   friend bool operator==(const file_probe&, const file_probe&) = default;
 };
 
-/// Of the same path as `file` on another node, with other bytes: what a person is told of it.
+/// The message about `file` if the file at that path on another node has other contents.
 std::string difference(const file_probe& file, const file_probe& there, const std::string& node);
 
 struct node_probe {
   std::string node = {}, host = {}; ///< of the cluster's file; these and the next five are filled in by the cluster
   bool here = false;                ///< has joined
-  std::string silent = {};          ///< why nothing is known beyond that; empty: it answered
+  std::string silent = {};          ///< why it did not answer; empty if it did
   std::uint64_t job = 0;            ///< that it works for; 0: none
-  double round_trip_s = 0;          ///< the shortest of a few; 0 of the coordinator's own
-  double clock_ahead_s = 0;         ///< of the coordinator's; known to half the round trip
+  double round_trip_s = 0;          ///< the shortest of a few; 0 for the coordinator's node
+  double clock_ahead_s = 0;         ///< relative to the coordinator's; accurate to half the round trip
   std::string version = {};         ///< of Troupe
   std::uint32_t lane_version = 0;   ///< protocol version of lanes
   std::int32_t pid = 0;
   std::uint16_t lane_port = 0;            ///< 0: any
-  std::string lane_port_wrong = {};       ///< why a job could not have it
+  std::string lane_port_wrong = {};       ///< why a job could not use it
   std::vector<device_probe> devices = {}; ///< the host first
-  std::vector<file_probe> files = {};     ///< in the order in which they are read; empty: the data is drawn
+  std::vector<file_probe> files = {};     ///< in the order of reading; empty: the data are generated
   friend bool operator==(const node_probe&, const node_probe&) = default;
 };
 
 struct cluster_probe {
   std::string name;
-  std::vector<node_probe> nodes; ///< in the file's order, the coordinator's first; those that are not here too
+  std::vector<node_probe> nodes; ///< in the file's order, the coordinator's first; absent ones included
 };
 
-/// The data's files, those that a job would read and nothing else: takes seconds, or what is left of a block once it is told to
-/// stop.
+/// The files that a job would read. Takes seconds; after a stop request it ends with the present block.
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends = {});
 
 /// Now, since 1970.
 std::int64_t wall_clock_ns();
 
-/// What this process sees, as look_at_data does; the cluster's fields and the lane port are left out.
-node_probe look_around(const probe_query& what, const std::stop_token& ends = {});
+/// Probes this process, including look_at_data; does not fill in the cluster's fields and the lane port.
+node_probe look_around(const probe_query& query, const std::stop_token& ends = {});
 
 } // namespace troupe::actors

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts the partitions of flat tensors together, without a copy where they already lie side by side.
+// Joins the partitions of flat tensors, without a copy if they already lie side by side.
 #pragma once
 
 #include <cstring>
@@ -17,10 +17,10 @@ namespace troupe::actors {
 
 /// Collects the partitions of several tensors at once, each under its key (a push, a version). A tensor covers `whole`.
 ///
-/// The lane's thread asks `place` where to read a partition to; the owner's thread `add`s what has come and `take`s what
-/// is complete. Partitions that a lane placed, and those that a local sender cut from one block, are joined without a
-/// copy. Thread-safe with one owner; a partition that overlaps one already there, or lies outside `whole`, is refused and
-/// changes nothing.
+/// The lane's thread asks `place` where to read a partition to; the owner's thread calls `add` for each partition and `take` for
+/// a complete tensor. Partitions that a lane placed, or that a local sender cut from one block, are joined without a copy.
+/// Thread-safe with one owner; a partition that overlaps one already there, or lies outside `whole`, is refused and changes
+/// nothing.
 template <class Key>
 class assembler {
 public:
@@ -44,7 +44,7 @@ public:
     return entry.flat.slice(floats_to_bytes(where.begin - whole_.begin), floats_to_bytes(where.size()));
   }
 
-  /// Adds a partition; false when it was refused. Where others of the tensor were placed already it is copied beside them
+  /// Adds a partition; false if it was refused. If other partitions of the tensor were placed already, it is copied beside them
   /// now, while the rest is still coming.
   bool add(const Key& key, flat_range where, kernels::buffer payload) {
     if (!inside(where) || payload.bytes() != floats_to_bytes(where.size()))
@@ -76,12 +76,6 @@ public:
     return found == open_.end() ? 0 : found->second.parts.size();
   }
 
-  bool complete(const Key& key) const {
-    std::lock_guard guard{mutex_};
-    auto found = open_.find(key);
-    return found != open_.end() && found->second.covered == whole_.size();
-  }
-
   /// The whole tensor once it is complete; its entry is gone.
   std::optional<kernels::buffer> take(const Key& key) {
     entry ready;
@@ -96,7 +90,7 @@ public:
     return join(std::move(ready));
   }
 
-  /// Forgets every tensor whose key `obsolete` accepts. What a lane is reading into stays alive until it is done.
+  /// Forgets every tensor whose key `obsolete` accepts. Memory that a lane is reading into stays alive until it is done.
   template <class Predicate>
   void drop_if(Predicate obsolete) {
     std::lock_guard guard{mutex_};

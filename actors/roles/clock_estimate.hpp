@@ -7,9 +7,9 @@
 
 namespace troupe::actors {
 
-/// Made of a few readings: of the one whose answer came back quickest (Cristian 1989, "Probabilistic clock synchronization").
+/// From a few readings, the one with the quickest answer (Cristian 1989, "Probabilistic clock synchronization").
 struct clock_estimate {
-  std::int64_t ahead_ns = 0; ///< at most half of `round_trip_ns` off
+  std::int64_t ahead_ns = 0; ///< accurate to half of `round_trip_ns`
   std::int64_t round_trip_ns = std::numeric_limits<std::int64_t>::max();
 
   /// Asked when our clock said `asked_ns`, it said `its_ns`, and the answer was here after `took_ns`.

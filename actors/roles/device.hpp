@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a queue that runs later, on memory that is not the host's, asks of the actors that feed it.
+// What an asynchronous queue with its own memory asks of the actors that feed it.
 #pragma once
 
 #include <chrono>
@@ -15,31 +15,31 @@
 
 namespace troupe::actors {
 
-/// A tensor, or a part of one, in a device's memory, handed to a role of the same process whose device is of the same kind.
-/// What wrote it has run.
+/// A tensor, or a part of one, in device memory, for a role of the same process on a device of the same kind. The work that wrote
+/// it has run.
 struct device_tensor {
   kernels::buffer data;
-  std::string device; ///< backend::name(): on the same one it is read where it lies, else copied
+  std::string device; ///< backend::name(): read in place on the same device, copied to another
 };
 
-/// Asks a device, every so often, whether it still works: what waits for a completion would not hear of its loss.
+/// Asks a device periodically whether it still works: an actor that waits for a completion would not hear of its loss.
 struct device_check {};
 inline constexpr std::chrono::seconds device_check_interval{1};
 
-/// Blocks that a queue may still use, in the order of use: kept until it has run what uses them. On the host work is done when
-/// the call returns, and nothing is kept.
+/// Blocks that a queue may still use, in the order of use: kept until the work that uses them has run. On the host work is done
+/// when the call returns, and nothing is kept.
 class in_flight {
 public:
   explicit in_flight(const kernels::backend& queue) : on_host_(queue.on_host()) {}
 
-  /// What has been enqueued so far uses it, or what is enqueued before the next mark will.
+  /// Work enqueued so far, or before the next mark, uses the block.
   void keep(const kernels::buffer& block) {
     if (!on_host_ && block)
       held_.emplace_back(marks_, block);
   }
-  /// Names this place in the queue: to be taken right before a `notify`, or whatever ends with one, is enqueued.
+  /// Names this place in the queue: to be taken right before enqueuing a `notify`, or work that ends with one.
   std::uint64_t mark() { return ++marks_; }
-  /// The queue has run what was enqueued before that mark.
+  /// The queue has run all work enqueued before that mark.
   void passed(std::uint64_t mark) {
     while (!held_.empty() && held_.front().first < mark)
       held_.pop_front();
@@ -52,17 +52,17 @@ private:
   std::deque<std::pair<std::uint64_t, kernels::buffer>> held_;
 };
 
-/// Whether these `ours` handles are all that the block has, so that it may be written anew: whoever let go of one is done with
-/// it. They are this thread's.
+/// Whether these `ours` handles, all on this thread, are the only ones to the block, so that it may be overwritten.
 inline bool nobody_else_holds(const kernels::buffer& block, long ours = 1) {
   if (block.use_count() != ours)
     return false;
-  const kernels::buffer after = block; // letting go of it comes after their letting go; a look at the count alone has no order
+  const kernels::buffer after =
+      block; // the copy orders this thread after the release of other handles; reading the count does not
   return true;
 }
 
-/// Blocks of one size whose addresses come again: the first that nobody else holds, else a new one. A recorded step is replayed
-/// only with the addresses that it was recorded with. One thread at a time.
+/// Reuses blocks, so that addresses recur: a recorded step is replayed only with the addresses of its recording. One thread at a
+/// time.
 class recurring_blocks {
 public:
   explicit recurring_blocks(std::function<kernels::buffer(std::size_t bytes)> allocate) : allocate_(std::move(allocate)) {}
@@ -78,7 +78,7 @@ public:
   }
 
 private:
-  static constexpr std::size_t most_kept = 3; ///< one is computed with, one comes in or leaves, one is late
+  static constexpr std::size_t most_kept = 3; ///< one in use, one arriving or leaving, one late
   std::function<kernels::buffer(std::size_t bytes)> allocate_;
   std::vector<kernels::buffer> blocks_;
 };

@@ -14,13 +14,13 @@
 
 namespace troupe::actors {
 
-/// Delays deliveries as a link would: what is under way shares the bandwidth, then comes the latency. In training time. Stands
-/// for the link of a holder's own host, which all share who send to it: pushes and partial sums come in, parameters go out.
-/// The senders' own links, which carry one flow each, are not the bottleneck and add nothing. Where workers send to each other,
-/// for that on which each of them sends. What carries no tensor (a trailer, an arrival, an order) takes the latency alone.
+/// Delays deliveries as a link would, in training time: messages under way share the bandwidth, then comes the latency. Emulates
+/// the link of a holder's host, which its senders share: pushes and partial sums come in, parameters go out. The senders' own
+/// links carry one flow each and are not the bottleneck. In a decentralized job, emulates each worker's outgoing link. A message
+/// without a tensor (a trailer, an arrival, an order) takes only the latency.
 class emulated_link {
 public:
-  /// `timers` are fired by the owner, and outlive it.
+  /// The owner fires `timers`, which outlive this object.
   emulated_link(const protocols::link_spec& spec, training_clock& clock, training_timers& timers)
       : spec_(spec), link_(spec), clock_(clock), timer_(timers, [this] { expired(); }) {}
   emulated_link(const emulated_link&) = delete;
@@ -30,10 +30,10 @@ public:
   bool delays() const { return spec_.mbit > 0 || spec_.latency_ms > 0; }
   /// Whether it still transmits.
   bool busy() const { return !under_way_.empty(); }
-  /// Whether anything is to come yet.
+  /// Whether anything is still to be delivered.
   bool carries() const { return busy() || !transmitted_.empty(); }
 
-  /// `head_start`: for how long it has been under way already; it stays behind what was sent before it.
+  /// `head_start`: for how long it has been under way already; it never overtakes earlier messages.
   void send(std::uint64_t bytes, std::function<void()> deliver, protocols::nanoseconds head_start = 0) {
     move_on();
     link_.start(clock_.now(), ++last_, bytes);
@@ -41,7 +41,7 @@ public:
     await();
   }
 
-  /// At once, in its order, all that is under way: the clock stands still, and somebody waits for it nevertheless.
+  /// Delivers everything under way at once, in order: used when it is needed while the clock is paused.
   void deliver_all() {
     auto first = std::exchange(transmitted_, {});
     auto then = std::exchange(under_way_, {});
@@ -54,13 +54,13 @@ public:
 
 private:
   struct delivery {
-    protocols::nanoseconds due; ///< while it is transmitted: how long after that
+    protocols::nanoseconds due; ///< during transmission: the delay after it
     std::function<void()> deliver;
   };
 
   protocols::nanoseconds latency() const { return protocols::duration_of_ms(spec_.latency_ms); }
 
-  /// What is through the link goes on to its latency.
+  /// Messages that are through the link begin their latency.
   void move_on() {
     auto now = clock_.now();
     for (auto id : link_.through(now)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The router's and the proxies' translations.
+// The router and the proxies.
 #include "actors/roles/lane_router.hpp"
 
 #include "actors/roles/overloaded.hpp"
@@ -14,26 +14,26 @@ flat_range flat(const wire::range& r) {
   return {r.begin, r.end};
 }
 
-/// Small messages first; then partitions in layer order, for the first layers are needed first (ByteScheduler, SOSP 2019).
+/// Small messages first, then partitions in layer order, because the first layers are needed first (ByteScheduler, SOSP 2019).
 constexpr int small_message = 0;
 int priority_of(const wire::range& where) {
   return 1 + static_cast<int>(where.begin >> 16);
 }
-/// One for all partitions of a replica: of one sender's replicas one at a time comes in.
+/// The same for all partitions of a replica, so that a sender's replicas arrive one after the other.
 constexpr int replica_priority = std::numeric_limits<int>::max();
 constexpr std::int64_t replica_partition_bytes = 1 << 20;
 
 } // namespace
 
-void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+void lane_router::add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> receive_buffers,
                       std::shared_ptr<peer_assembler> peers) {
   std::lock_guard guard{mutex_};
-  workers_[id] = {std::move(actor), std::move(landing), std::move(peers)};
+  workers_[id] = {std::move(actor), std::move(receive_buffers), std::move(peers)};
 }
 
-void lane_router::add(protocols::holder_id id, holder_actor actor, holder_landing landing) {
+void lane_router::add(protocols::holder_id id, holder_actor actor, holder_receive_buffers receive_buffers) {
   std::lock_guard guard{mutex_};
-  holders_[id] = {std::move(actor), std::move(landing)};
+  holders_[id] = {std::move(actor), std::move(receive_buffers)};
 }
 
 void lane_router::clear() {
@@ -58,37 +58,39 @@ lane_router::holder_role lane_router::find(protocols::holder_id id) const {
 void lane_router::on_up(net::node_id peer) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{of_, peer.value, true, {}});
+    caf::anon_send(owner_, lane_event{run_, peer.value, true, {}});
 }
 
 void lane_router::on_down(net::node_id peer, const std::string& reason) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{of_, peer.value, false, reason});
+    caf::anon_send(owner_, lane_event{run_, peer.value, false, reason});
 }
 
 kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {
-  return std::visit(overloaded{
-                        [this](const wire::params_part& m) -> kernels::buffer {
-                          auto role = find(m.to);
-                          return role.landing ? role.landing->place(m.what.key, flat(m.where)) : kernels::buffer{};
-                        },
-                        [this](const wire::push_part& m) -> kernels::buffer {
-                          auto role = find(m.to);
-                          return role.landing.pushes ? role.landing.pushes->place(m.id, flat(m.where)) : kernels::buffer{};
-                        },
-                        [this](const wire::partial_part& m) -> kernels::buffer {
-                          auto role = find(m.to);
-                          return role.landing.partials && !m.empty ? role.landing.partials->place({m.from, m.ver}, flat(m.where))
-                                                                   : kernels::buffer{};
-                        },
-                        [this](const wire::peer_part& m) -> kernels::buffer {
-                          auto role = find(m.to);
-                          return role.peers ? role.peers->place({m.what.from, m.what.round}, flat(m.where)) : kernels::buffer{};
-                        },
-                        [](const auto&) -> kernels::buffer { return {}; },
-                    },
-                    head);
+  return std::visit(
+      overloaded{
+          [this](const wire::params_part& m) -> kernels::buffer {
+            auto role = find(m.to);
+            return role.receive_buffers ? role.receive_buffers->place(m.params.key, flat(m.where)) : kernels::buffer{};
+          },
+          [this](const wire::push_part& m) -> kernels::buffer {
+            auto role = find(m.to);
+            return role.receive_buffers.pushes ? role.receive_buffers.pushes->place(m.id, flat(m.where)) : kernels::buffer{};
+          },
+          [this](const wire::partial_part& m) -> kernels::buffer {
+            auto role = find(m.to);
+            return role.receive_buffers.partials && !m.empty
+                       ? role.receive_buffers.partials->place({m.from, m.ver}, flat(m.where))
+                       : kernels::buffer{};
+          },
+          [this](const wire::peer_part& m) -> kernels::buffer {
+            auto role = find(m.to);
+            return role.peers ? role.peers->place({m.message.from, m.message.round}, flat(m.where)) : kernels::buffer{};
+          },
+          [](const auto&) -> kernels::buffer { return {}; },
+      },
+      head);
 }
 
 void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer payload) {
@@ -98,7 +100,7 @@ void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer pa
                  [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
                  [&](const wire::peer_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
-                 [&](const auto& m) { caf::anon_send(find(m.to).actor, m.what); },
+                 [&](const auto& m) { caf::anon_send(find(m.to).actor, m.message); },
              },
              std::move(msg));
 }

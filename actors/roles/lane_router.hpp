@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Between lanes and actors: the router hands what comes in to local actors; proxies send what goes out.
+// Between lanes and actors: the router hands incoming messages to local actors; proxies send outgoing ones.
 #pragma once
 
 #include <functional>
@@ -18,18 +18,18 @@
 
 namespace troupe::actors {
 
-/// Knows the local roles. A message to a role that is not here is dropped: its job is over, or its sender is wrong.
+/// Knows the local roles. Drops a message to a role that is not here: its job is over, or its sender is wrong.
 class lane_router final : public net::lane_handler {
 public:
-  /// `refused`: as on_refused.
+  /// `refused`: see on_refused.
   explicit lane_router(
-      node_control owner, job_life of = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
-      : owner_(std::move(owner)), of_(of), refused_(std::move(refused)) {}
+      node_control owner, job_incarnation run = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
+      : owner_(std::move(owner)), run_(run), refused_(std::move(refused)) {}
 
-  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> landing,
+  void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> receive_buffers,
            std::shared_ptr<peer_assembler> peers);
-  void add(protocols::holder_id id, holder_actor actor, holder_landing landing);
-  /// Lets go of every actor.
+  void add(protocols::holder_id id, holder_actor actor, holder_receive_buffers receive_buffers);
+  /// Releases every actor.
   void clear();
 
   void on_up(net::node_id peer) override;
@@ -41,12 +41,12 @@ public:
 private:
   struct params_role {
     params_actor actor;
-    std::shared_ptr<params_assembler> landing;
+    std::shared_ptr<params_assembler> receive_buffers;
     std::shared_ptr<peer_assembler> peers;
   };
   struct holder_role {
     holder_actor actor;
-    holder_landing landing;
+    holder_receive_buffers receive_buffers;
   };
 
   params_role find(protocols::worker_id id) const;
@@ -54,7 +54,7 @@ private:
 
   mutable std::mutex mutex_;
   node_control owner_;
-  job_life of_;
+  job_incarnation run_;
   const std::function<void(const std::string&)> refused_;
   std::map<protocols::worker_id, params_role> workers_;
   std::map<protocols::holder_id, holder_role> holders_;
@@ -80,8 +80,8 @@ private:
 };
 using holder_proxy_impl = holder_actor::stateful_impl<holder_proxy_state>;
 
-/// A remote worker (or the evaluator) as a local actor. A replica is given to it whole and goes in partitions, after everything
-/// that somebody waits for.
+/// A remote worker (or the evaluator) as a local actor. It gets a replica whole and sends it in partitions, at the lowest
+/// priority.
 class params_proxy_state {
 public:
   static inline const char* name = "troupe.worker-proxy";

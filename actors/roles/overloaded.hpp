@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Visiting a closed set of verbs with one lambda each.
+// Visits a variant with one lambda per alternative.
 #pragma once
 
 namespace troupe::actors {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports, tried out.
+// Tests ports by using them.
 #include "actors/sockets/ports.hpp"
 
 #include <system_error>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a port is free, or somebody is there. No Asio in it. Both wait: not from an actor that others wait for.
+// Whether a port is free or in use. Does not expose Asio. Both functions block: not for an actor that others wait for.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace troupe::actors::net {
 
-/// Why nobody can listen for lanes at this host and port now; empty: one could.
+/// Why one cannot listen for lanes at this host and port now; empty if one can.
 std::string cannot_listen(const std::string& host, std::uint16_t port);
 
-/// Whether a connection is accepted there, whoever that may be.
+/// Whether any program accepts connections there.
 bool somebody_listens(const std::string& host, std::uint16_t port);
 
 } // namespace troupe::actors::net

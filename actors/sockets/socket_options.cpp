@@ -15,7 +15,7 @@
 namespace troupe::actors::net {
 namespace {
 
-// Failing is no harm: the options speed up what works without them.
+// Failure is harmless: the connection works without these options, only slower.
 void set(int descriptor, int level, int option, int value) {
   (void)::setsockopt(descriptor, level, option, &value, sizeof value);
 }
@@ -29,7 +29,7 @@ void tune(boost::asio::ip::tcp::socket& socket) {
   set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 3);
   set(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000); // also ends a lane whose peer has not read for so long
+  set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000); // also ends a lane whose peer has not read for this long
 }
 
 void set_congestion(int descriptor, const std::string& name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How lanes set their sockets up, and what these know.
+// Options and statistics of lanes' sockets.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace troupe::actors::net {
 
-/// No delay for small frames; a host that vanished without a word is noticed in seconds. Buffers are left to the kernel, which
-/// sizes them better than any constant.
+/// No delay for small frames; a vanished host is noticed within seconds. Buffer sizes are left to the kernel, which chooses
+/// better than a constant.
 void tune(boost::asio::ip::tcp::socket& socket);
 
-/// TCP congestion control by name; accepted sockets inherit it from their acceptor. Throws std::system_error when the system
-/// has no such. Empty: nothing to do.
+/// TCP congestion control by name; accepted sockets inherit it from their acceptor. Throws std::system_error if the system lacks
+/// it. Empty: no effect.
 void set_congestion(int descriptor, const std::string& name);
 
 /// Has a closed acceptor listen at host:port (0: any free port). Throws std::system_error that names both. `congestion`: as
@@ -22,10 +22,10 @@ void set_congestion(int descriptor, const std::string& name);
 void listen_at(boost::asio::ip::tcp::acceptor& acceptor, const std::string& host, std::uint16_t port,
                const std::string& congestion = {});
 
-/// "host:port" of the other end, for people.
+/// "host:port" of the other end, for messages.
 std::string remote_address(const boost::asio::ip::tcp::socket& socket);
 
-/// What this host holds for a peer.
+/// What this host's kernel holds for a peer.
 struct send_backlog {
   std::uint64_t bytes = 0; ///< written, and not taken by the peer's host
   double since_sent_s = 0; ///< for how long no data have left for it

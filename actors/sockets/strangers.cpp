@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asking a server by TLS, and OpenSSL's own word on connections that fail.
+// Asking a server by TLS, and OpenSSL's reasons for failed connections.
 #include "actors/sockets/strangers.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using steady = std::chrono::steady_clock;
 using outcome = tls_session::outcome;
 
 constexpr auto patience = 3s;
-/// A server that has not refused a certificate for so long takes it.
+/// A server that has not refused a certificate for this long accepts it.
 constexpr auto verdict_within = 1s;
 
 class descriptor {
@@ -48,24 +48,24 @@ private:
   int number_;
 };
 
-bool ready(int socket, short what, steady::time_point until) {
+bool ready(int socket, short events, steady::time_point until) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady::now());
-  pollfd wanted{socket, what, 0};
+  pollfd wanted{socket, events, 0};
   return left.count() > 0 && ::poll(&wanted, 1, static_cast<int>(left.count())) > 0;
 }
 
-/// Non-blocking; -1: nobody is there.
+/// Non-blocking; -1 if no server is there.
 int connect_to(const std::string& host, std::uint16_t port, steady::time_point until) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_socktype = SOCK_STREAM;
   if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0)
     return -1;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
-  for (const auto* at = found; at != nullptr; at = at->ai_next) {
-    const int socket = ::socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  for (const auto* address = found; address != nullptr; address = address->ai_next) {
+    const int socket = ::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (socket < 0)
       continue;
-    int failed = ::connect(socket, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+    int failed = ::connect(socket, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
     socklen_t size = sizeof(failed);
     if (failed == EINPROGRESS
         && (!ready(socket, POLLOUT, until) || ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failed, &size) != 0))
@@ -77,7 +77,7 @@ int connect_to(const std::string& host, std::uint16_t port, steady::time_point u
   return -1;
 }
 
-/// Until `step` has an end, or the time has.
+/// Repeats `step` until it ends or time is up.
 template <class Step>
 outcome carry_through(int socket, steady::time_point until, const Step& step) {
   for (;;) {
@@ -99,7 +99,7 @@ std::string address_of(int socket) {
   return host.data();
 }
 
-/// Of OpenSSL's contexts, where each has its watch.
+/// Where OpenSSL's contexts store their watch.
 std::atomic<int> watch_index{-1};
 
 } // namespace
@@ -113,7 +113,7 @@ std::string what_keeps_out(const std::string& host, std::uint16_t port, const se
   tls_session session(context, socket.number(), tls_session::role::dials);
   auto how = carry_through(socket.number(), until, [&] { return session.shake_hands(); });
   const bool met = how == outcome::done;
-  if (met) // the server looks at our certificate after that
+  if (met) // the server verifies our certificate after that
     how = carry_through(socket.number(), std::min(until, steady::now() + verdict_within), [&] {
       std::array<std::byte, 64> ignored;
       return session.read(ignored).how;
@@ -125,18 +125,18 @@ std::string what_keeps_out(const std::string& host, std::uint16_t port, const se
   return met ? "this cluster asks for certificates; none given ([security] of its file names one, `troupe certs --help` says how "
                "to make it)"
              : "";
-} catch (const std::runtime_error& e) { // one of the files
+} catch (const std::runtime_error& e) { // one of the files is bad
   return e.what();
 }
 
-/// What OpenSSL calls.
+/// OpenSSL's callbacks.
 struct refusal_hooks {
   static void on_new(void* context, void*, CRYPTO_EX_DATA* data, int index, long, void* watch) {
     CRYPTO_set_ex_data(data, index, watch);
     SSL_CTX_set_info_callback(static_cast<SSL_CTX*>(context), on_info);
   }
 
-  /// A handshake of ours has come to some end, or goes on when there is more to read: then no error waits.
+  /// Called when a handshake ends or waits for input; in the latter case no error is queued.
   static void on_info(const SSL* ssl, int where, int returned) {
     const int index = watch_index, socket = SSL_get_fd(ssl);
     if (where != SSL_CB_ACCEPT_EXIT || returned > 0 || index < 0 || socket < 0 || ERR_peek_error() == 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenSSL over a non-blocking socket, without signals, and its errors as words.
+// OpenSSL over a non-blocking socket, without signals, with its errors as text.
 #include "actors/sockets/tls.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace troupe::actors::net {
 namespace {
 
-// Until the handshake is done, when whoever it is costs little.
+// Before the handshake is done, when a connection should cost little.
 constexpr std::size_t stranger_bytes = 4U << 10U;
 // The first byte of a TLS connection: a handshake record. No lane begins with it: it would be a frame of over 20 segments.
 constexpr unsigned char handshake_record = 0x16;
@@ -29,7 +29,7 @@ bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/// A call of the kernel, again when a signal came in between.
+/// A system call, repeated if a signal interrupts it.
 template <class Call>
 ssize_t uninterrupted(const Call& call) {
   for (;;)
@@ -47,17 +47,17 @@ std::string openssl_words() {
   return reason != nullptr ? reason : "an error without a name";
 }
 
-void require(bool good, const std::string& file, const char* what) {
+void require(bool good, const std::string& file, const char* role) {
   if (good)
     return;
   const std::string why = openssl_words();
   ERR_clear_error();
-  throw std::runtime_error(fmt::format("{} is no {} that TLS takes: {}", file, what, why));
+  throw std::runtime_error(fmt::format("{} is no {} that TLS takes: {}", file, role, why));
 }
 
 } // namespace
 
-/// Sealed bytes on their way. OpenSSL's own sockets raise SIGPIPE and take two calls of the kernel for each record.
+/// Encrypted bytes under way. OpenSSL's own sockets raise SIGPIPE and need two system calls for each record.
 struct tls_session::buffered_socket {
   explicit buffered_socket(int number) : descriptor(number), come(stranger_bytes) {}
 
@@ -79,7 +79,7 @@ struct tls_session::buffered_socket {
       if (count < 0 && would_block())
         BIO_set_retry_read(bio);
       if (count == 0)
-        errno = 0; // the end of the stream is no error of the system
+        errno = 0; // the end of the stream is not a system error
       if (count <= 0)
         return static_cast<int>(count);
       self.begin = 0;
@@ -128,9 +128,9 @@ tls_context::tls_context(const security& files) : tls_context() {
   require(SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) == 1, files.certificate, "certificate");
   require(SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) == 1, files.key, "key");
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // 128 bits are as safe as the P-256 keys that agree on them, and a third faster than 256.
+  // AES-128 is as strong as the P-256 key agreement, and a third faster than AES-256.
   SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
-  // A lane is opened once: nothing is resumed.
+  // A lane is opened once, so sessions are not resumed.
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(c, 0);
 }
@@ -165,7 +165,7 @@ tls_session::outcome tls_session::shake_hands() {
   ERR_clear_error();
   const int returned = SSL_do_handshake(ssl_.get());
   const outcome how = returned == 1 ? outcome::done : judge(returned);
-  // Also when it failed: what is waiting says why.
+  // Even if it failed: the pending alert says why.
   const outcome flushed = flush();
   if (how == outcome::refused || how == outcome::ended)
     return how;
@@ -179,7 +179,7 @@ tls_session::outcome tls_session::shake_hands() {
   return how;
 }
 
-/// Looks at the first byte without taking it.
+/// Peeks at the first byte.
 tls_session::outcome tls_session::peek() {
   unsigned char first = 0;
   const ssize_t count = uninterrupted([&] { return ::recv(socket_->descriptor, &first, 1, MSG_PEEK | MSG_DONTWAIT); });
@@ -236,7 +236,7 @@ tls_session::result tls_session::write(std::span<const std::span<const std::byte
   return {after == outcome::wants_write ? outcome::done : after, taken};
 }
 
-/// What follows the first `skip` bytes of the parts, in one piece: where it lies, or gathered.
+/// The next record after the first `skip` bytes of the parts: in place, or gathered.
 std::span<const std::byte> tls_session::next_record(std::span<const std::span<const std::byte>> parts, std::size_t skip) {
   while (!parts.empty() && skip >= parts.front().size()) {
     skip -= parts.front().size();
@@ -281,7 +281,7 @@ std::string tls_session::peer_name() const {
   std::array<char, 256> name{};
   const int length =
       X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
-  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // whole: a NUL in it ends no comparison
+  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // complete, even with a NUL inside
 }
 
 std::string tls_session::fault() const {
@@ -289,7 +289,7 @@ std::string tls_session::fault() const {
   return fault_;
 }
 
-/// After a call that did not succeed; the errors are this thread's latest.
+/// Interprets a failed call by this thread's latest errors.
 tls_session::outcome tls_session::judge(int returned) {
   const int why = errno;
   switch (SSL_get_error(ssl_.get(), returned)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TLS 1.3 over a lane's socket: both ends show a certificate of one authority. No Asio in it.
+// TLS 1.3 over a lane's socket: both ends show a certificate of one authority. Does not use Asio.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ namespace troupe::actors::net {
 /// A node's certificate, key and authority, read once, for all of its connections. Thread-safe.
 class tls_context {
 public:
-  /// Throws std::runtime_error that names the file when one of them is missing, wrong or of another's.
+  /// Throws std::runtime_error that names a file which is missing, invalid or does not match the others.
   explicit tls_context(const security& files);
-  /// Of a client that shows none and believes every server: to learn what that asks for.
+  /// For a client that shows no certificate and trusts every server, to learn whether the server asks for one.
   static tls_context without_certificate() { return {}; }
 
-  /// A connection for somebody who brings the socket and frees it, such as Asio's own stream. It may outlive the context.
+  /// A connection for a caller with its own socket, such as Asio's stream, which frees it. It may outlive the context.
   SSL* new_connection() const;
 
 private:
@@ -42,15 +42,16 @@ private:
   std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>> context_;
 };
 
-/// Why a connection was refused, by this thread's first error: words that follow "connection from HOST: ". The error stays.
+/// Why a connection was refused, from this thread's first error, as words that follow "connection from HOST: ". The error stays
+/// queued.
 std::string refusal_text(const SSL* connection);
 
-/// One connection's keys. A lock lets one thread write while another reads, of which OpenSSL allows one at a time; each call
-/// holds it for `batch_bytes` at most.
+/// One TLS connection. OpenSSL allows one call at a time, so a lock serializes a reading and a writing thread; each call holds it
+/// for at most `batch_bytes`.
 ///
-/// Payloads are encrypted from where they lie and decrypted to where they belong; what is smaller than a record is gathered
-/// first. Sealed records go to the socket many at a time, so what is written may wait here: see `holds_back`. No close_notify:
-/// a lane has its own last message, and whoever cuts the connection ends the lane either way.
+/// Payloads are encrypted and decrypted in place; parts smaller than a record are gathered first. Records go to the socket many
+/// at a time, so written data may wait here: see `holds_back`. No close_notify: a lane has its own last message, and a cut
+/// connection ends the lane either way.
 class tls_session {
 public:
   enum class role : std::uint8_t { dials, accepts };
@@ -66,29 +67,29 @@ public:
     std::size_t bytes = 0;
   };
 
-  /// A record's payload; what goes to or comes from the socket by one call. Both at most.
+  /// Limits: the payload of a record, and the bytes per socket call.
   static constexpr std::size_t record_bytes = 16U << 10U, batch_bytes = 128U << 10U;
 
   /// The non-blocking socket outlives the session. Keys are renewed every `records_per_key` records: AES-GCM is safe for
   /// 2^24.5 (RFC 8446, 5.5), a few hours of a fast lane.
   tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key = 1U << 23U);
 
-  /// The first call of each end, again until it is done. The dialing end is done before the other has looked at its
-  /// certificate: then the refusal comes by `read`.
+  /// To be called first, and repeated until done. The dialing end is done before the other end has verified its certificate; a
+  /// refusal then comes from `read`.
   outcome shake_hands();
   ~tls_session();
   /// Whether the handshake is done.
   bool established() const { return established_; }
-  /// Whether what came at first was no TLS at all (accepting end): it may be answered in plain words.
+  /// Whether the peer does not speak TLS (accepting end): it may be answered in plain text.
   bool met_plain_peer() const { return met_plain_peer_; }
 
-  /// Some of what the peer wrote; at most one record.
+  /// Reads at most one record.
   result read(std::span<std::byte> into);
-  /// Takes some of the concatenated parts, which may be none: then what is held back goes on. Nothing is taken before that is.
+  /// Takes some of the concatenated parts, after sending what is held back. Without parts it only sends that.
   result write(std::span<const std::span<const std::byte>> parts);
-  /// Whether something that was taken waits for the socket: `write` again when it takes more.
+  /// Whether taken data still wait for the socket: call `write` again when it is writable.
   bool holds_back() const;
-  /// Whom the peer's certificate was issued to (its common name), once the handshake is done.
+  /// The common name in the peer's certificate, once the handshake is done.
   std::string peer_name() const;
   /// Why a call ended or was refused, as words that follow "connection from HOST: ".
   std::string fault() const;
@@ -111,7 +112,7 @@ private:
   mutable std::mutex mutex_; // guards what follows
   const std::unique_ptr<buffered_socket> socket_;
   const std::unique_ptr<SSL, freed> ssl_;
-  bool over_ = false; // an error that OpenSSL does not come back from
+  bool over_ = false; // after a fatal error
   bool peeked_ = false;
   std::uint64_t records_ = 0; // written with the present key
   std::string fault_;

@@ -31,7 +31,7 @@ public:
   coordinator_actor::behavior_type make_behavior() {
     return {
         [this](const protocols::report& msg) {
-          if (msg.what == protocols::report::kind::held)
+          if (msg.event == protocols::report::kind::held)
             caf::anon_send(to_, msg);
         },
         [](const collected&) {},
@@ -64,7 +64,7 @@ public:
     setup.data_size = data_.train->size();
     setup.net = net_;
     setup.targets = {{tree.front().self, cut_into_partitions(all, 4 << 20)}};
-    auto landing = setup.landing = std::make_shared<params_assembler>(all, allocate);
+    auto receive_buffers = setup.receive_buffers = std::make_shared<params_assembler>(all, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all, allocate);
     setup.machine = entry.make_worker({}, {}, 1);
     auto compute = system.spawn<compute_impl, caf::detached>(compute_setup{queue, net_, optimizer_spec{}, batch});
@@ -82,10 +82,10 @@ public:
     peers->holders = {shard_};
     peers->workers = {worker_};
     if (queue->on_host()) {
-      peers->landings = {{protocols::worker_id{0}, landing}};
+      peers->receive_buffers = {{protocols::worker_id{0}, receive_buffers}};
     } else { // and the shard is on the same device
-      peers->near_holders = {{tree.front().self, shard_}};
-      peers->near_workers = {{protocols::worker_id{0}, worker_}};
+      peers->local_device_holders = {{tree.front().self, shard_}};
+      peers->local_device_workers = {{protocols::worker_id{0}, worker_}};
     }
     peers->coordinator = listener_;
     self_->send(shard_, peers_ptr{peers});
@@ -132,7 +132,7 @@ private:
     setup.queue = queue;
     setup.optimizer.momentum = 0.9;
     setup.data_size = data_.train->size();
-    setup.landing = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
+    setup.receive_buffers = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
     setup.lead = std::make_shared<protocols::lead>(std::move(rule), 1);
     return system.spawn<shard_impl, caf::detached>(std::move(setup));
   }

@@ -214,7 +214,7 @@ void read_fault(table_reader& r) {
       chosen = &c;
   if (chosen == nullptr)
     return r.refuse("", " says nothing about what goes wrong; give crash, pause, partition, reorder, repeat or loss");
-  f.out.what = chosen->fault;
+  f.out.type = chosen->fault;
   f.out.prob = chosen->prob;
   const bool timed = chosen->worker != nullptr, passes = timed && chosen->fault != kind::crash;
   if (timed && !chosen->worker->empty())
@@ -317,7 +317,7 @@ problems only_simulated(const loaded_job& loaded) {
   problems wrong;
   for (std::size_t i = 0; i < loaded.faults.size(); ++i) {
     const fault_spec& fault = loaded.job.inject.faults[i];
-    if (fault.what != fault_spec::kind::crash || fault.back_after_s)
+    if (fault.type != fault_spec::kind::crash || fault.back_after_s)
       wrong.push_back({loaded.faults[i].where,
                        fmt::format("inject.fault {} cannot happen in a real run, which plays a crash without back_after_s; only "
                                    "`troupe simulate` plays this",

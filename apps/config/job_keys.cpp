@@ -90,7 +90,7 @@ void add_compute(key_list& keys) {
 
 void add_protocol(key_list& keys, const actors::extensions& added) {
   text names{with_added({}, protocols::catalog(added.protocols)), {}};
-  names.planned.assign(protocols::announced().begin(), protocols::announced().end());
+  names.planned.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   TROUPE_KEY("protocol", "name", names, job.protocol.name,
              "which worker waits for which; `troupe protocols` lists the protocols and their parameters");
   TROUPE_KEY("protocol", "fan_in", (integer{0, 1024}), job.protocol.fan_in,

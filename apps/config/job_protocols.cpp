@@ -66,10 +66,10 @@ std::string unknown_parameter(const std::vector<protocol>& catalog, const protoc
 
 std::optional<spec_value> read_parameter_value(job_draft& draft, const parameter_info& parameter, const assignment& a) {
   const auto read = as_spec_value(a.given, parameter.default_value);
-  const std::string wrong = !read             ? fmt::format("is {}; it takes {}, such as {}", type_name(a.given),
-                                                            kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
-                            : parameter.check ? parameter.check(*read)
-                                              : "";
+  const std::string wrong = !read                ? fmt::format("is {}; it takes {}, such as {}", type_name(a.given),
+                                                               kind_name(parameter.default_value), to_text(as_value(parameter.default_value)))
+                            : parameter.validate ? parameter.validate(*read)
+                                                 : "";
   if (wrong.empty())
     return read;
   draft.refused.insert(a.full_name());
@@ -113,7 +113,7 @@ text protocol_names(const std::vector<protocol>& catalog) {
   text names;
   for (const auto& entry : catalog)
     names.choices.push_back(entry.name);
-  names.planned.assign(protocols::announced().begin(), protocols::announced().end());
+  names.planned.assign(protocols::unimplemented_names().begin(), protocols::unimplemented_names().end());
   return names;
 }
 

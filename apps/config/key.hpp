@@ -22,7 +22,7 @@ namespace troupe::config {
 inline constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
 /// A whole number, and a number: the same ranges as those of protocols' parameters.
-using integer = protocols::whole_range;
+using integer = protocols::integer_range;
 using real = protocols::real_range;
 /// A text: any, or one of `choices`; those in `planned` are not implemented yet.
 struct text {

@@ -298,7 +298,7 @@ words node_names(session& client) {
   words names;
   if (const auto view = client.ask<actors::cluster_view>(actors::cluster_query{}))
     for (const auto& member : view->members)
-      names.push_back(member.what.name);
+      names.push_back(member.node.name);
   return names;
 }
 

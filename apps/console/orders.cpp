@@ -107,7 +107,7 @@ answer end_trace(session& client, std::uint64_t job) {
   const auto traces = download(client, job);
   if (!traces)
     return no_answer(traces.error());
-  if (const auto written = actors::write_trace(recorded->file, recorded->what, *traces); !written)
+  if (const auto written = actors::write_trace(recorded->file, recorded->job, *traces); !written)
     return wrong(written.error().message);
   std::size_t events = 0;
   for (const auto& node : *traces)

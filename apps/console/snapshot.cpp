@@ -416,12 +416,12 @@ answer nodes(const snapshot& seen) {
     if (member.here && member.leaving)
       state_text += job == 0 ? fmt::format(" for {}", seconds_text(member.leaving_s))
                              : fmt::format(" when job {} ends; waits for {}", job, seconds_text(member.leaving_s));
-    std::string may = member.what.shard ? "shards" : "";
-    may += member.what.worker ? (may.empty() ? "workers" : ", workers") : "";
-    rows.push_back({member.what.name, member.what.host, may, state_text, job == 0 ? "" : std::to_string(job),
+    std::string may = member.node.shard ? "shards" : "";
+    may += member.node.worker ? (may.empty() ? "workers" : ", workers") : "";
+    rows.push_back({member.node.name, member.node.host, may, state_text, job == 0 ? "" : std::to_string(job),
                     member.pid == 0 ? "" : std::to_string(member.pid)});
-    list.push_back({{"name", member.what.name},
-                    {"host", member.what.host},
+    list.push_back({{"name", member.node.name},
+                    {"host", member.node.host},
                     {"state", state},
                     {"leaving_s", member.leaving_s},
                     {"job", job},

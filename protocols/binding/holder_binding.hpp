@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What lies between the machines of a shard or an aggregator and the world, and is not a tensor. The actors and the simulator
-// both run it.
+// The glue between the machines of a shard or an aggregator and their driver, without tensors. Both the actors and the simulator
+// run it.
 #pragma once
 
 #include <algorithm>
@@ -20,36 +20,31 @@
 
 namespace troupe::protocols {
 
-/// A holder's machine and, where this shard decides, its lead. It decides who hears an order, in which order the two hear what
-/// the coordinator says, when the job's clock stands still, and what a ticket names.
+/// A holder's machine and, where this shard decides, its lead. Determines who gets an order, in which order the two hear the
+/// coordinator, when the job's clock is paused, and which tensor a ticket names.
 ///
-/// Shard 0's lead is the job's: its clock stands still from the version at which it holds, once that is made here, until it goes
-/// on. Where each shard applies pushes alone every shard has a lead, whose orders are for its own holder.
+/// Shard 0's lead is the job's. The job's clock is paused from the version at which it holds, once that is made here, until it
+/// resumes. Where each shard applies pushes alone, every shard has a lead, whose orders are for its own holder.
 ///
 /// World is the driver. All calls come on the thread of the binding's owner. It has:
 ///
-///   using tensor = ...;                                     a handle, copied freely; a default one is none
-///   nanoseconds now();                                      training time
-///   void pause(); void go_on();                             the job's clock; called at the job's lead alone, and repeatedly
-///   void arm(const arm_timer&);                             of the lead
-///   void tell_lead(const arrival&);                         the job's lead, elsewhere
-///   void tell_others(const Order&, nanoseconds head_start); every other holder; for how long it counts as under way already
-///   void apply(const close&, operands<tensor>, std::optional<tensor> backup);  then send it, as the close says
-///   void forward(const close&, operands<tensor>);           an aggregator's sum, to each parent
-///   void serve(const send_order&);                          the newest parameters
-///   tensor parameters();                                    of the newest version
-///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
-///   void broken(const std::string&);                        a machine or an order has named what is not there
-///   bool checks();                                          whether the machines assert their invariants after each message
+/// using tensor = ...; a handle, copied freely; a default one is none nanoseconds now(); training time void pause(); void
+/// go_on(); the job's clock; called at the job's lead alone, and repeatedly void arm(const arm_timer&); of the lead void
+/// tell_lead(const arrival&); the job's lead, elsewhere void tell_others(const Order&, nanoseconds head_start); every other
+/// holder; for how long it counts as under way already void apply(const close&, operands<tensor>, std::optional<tensor> backup);
+/// then send it, as the close says void forward(const close&, operands<tensor>); an aggregator's sum, to each parent void
+/// serve(const send_order&); the newest parameters tensor parameters(); of the newest version void tell_coordinator(const
+/// report&); asked of every lead; only the job's is listened to void broken(const std::string&); a machine or an order has named
+/// what is not there bool checks(); whether the machines assert their invariants after each message
 ///
-/// and, for whoever looks on: `tells_itself(message)`, what this shard's lead and holder tell each other;
-/// `decided(lead_effects)`; `retains(count)`, parameters of older versions that are kept.
+/// and for observers: `tells_itself(message)`, messages between this shard's lead and holder; `decided(lead_effects)`;
+/// `retains(count)`, how many older versions are kept.
 template <class World>
 class holder_binding {
 public:
   using tensor = typename World::tensor;
 
-  /// Without a `lead` it is the job's lead who decides.
+  /// Without a `lead`, the job's lead decides.
   holder_binding(World& world, holder_place place, std::shared_ptr<lead> decides = nullptr, bool per_push = false)
       : world_(world), self_(place.self), machine_(std::move(place)), lead_(std::move(decides)), per_push_(per_push) {}
   holder_binding(const holder_binding&) = delete;
@@ -57,7 +52,7 @@ public:
 
   // -- from workers and children
 
-  /// None where it brings no samples.
+  /// No gradient if the push has no samples.
   void on(push msg, std::optional<tensor> gradient) {
     msg.gradient = gradient ? store_.keep(*std::move(gradient)) : ticket{};
     if (gradient)
@@ -65,7 +60,7 @@ public:
     msg.at = world_.now();
     ask(msg);
   }
-  /// None where no push of this child counted.
+  /// No sum if no push of this child counted.
   void on(partial msg, std::optional<tensor> sum) {
     msg.sum = sum ? store_.keep(*std::move(sum)) : ticket{};
     ask(msg);
@@ -83,16 +78,16 @@ public:
   void on(const send_order& msg) { ask(msg); }
   void on(const drop_order& msg) { ask(msg); }
 
-  // -- to the lead: ignored where there is none
+  // -- to the lead: ignored if there is none here
 
   void on(arrival msg) {
-    msg.what.at = world_.now();
+    msg.push.at = world_.now();
     ask_lead(msg);
   }
   void on(const hold_order& msg) { ask_lead(msg); }
   void on(const fetch_order& msg) { ask_lead(msg); }
   void on(const expired& msg) { ask_lead(msg); }
-  /// Parameters that were held back are ordered as if the close had done so.
+  /// Orders for parameters that were held back count as sent with the close.
   void on(const resume_order& msg) {
     head_start_ = world_.now() - decided_at_;
     ask_lead(msg);
@@ -134,7 +129,7 @@ private:
   void check() const {
     for (const auto& [name, id] : pushes_)
       TROUPE_ASSERT(store_.has(name) && id.worker != evaluator);
-    TROUPE_ASSERT(retained_.empty() || lead_); // only it asks for that
+    TROUPE_ASSERT(retained_.empty() || lead_); // only the lead asks for it
     TROUPE_ASSERT(decided_at_ <= world_.now());
   }
 
@@ -144,42 +139,42 @@ private:
     for (const holder_effect& effect : effects)
       std::visit([this](const auto& e) { perform(e); }, effect);
   }
-  void perform(const send_arrival& what) {
+  void perform(const send_arrival& effect) {
     if (!lead_)
-      return world_.tell_lead(what.what);
-    world_.tells_itself(what.what);
-    on(what.what);
+      return world_.tell_lead(effect.arrival);
+    world_.tells_itself(effect.arrival);
+    on(effect.arrival);
   }
-  void perform(const apply_round& what) {
+  void perform(const apply_round& effect) {
     std::optional<tensor> backup;
-    if (const ticket name = what.round.compensate.backup; name != ticket{}) {
+    if (const ticket name = effect.round.compensate.backup; name != ticket{}) {
       if (const auto kept = retained_.find(name); kept != retained_.end())
         backup = kept->second;
       else
         world_.broken("a shard compensates with parameters that it does not keep");
     }
-    world_.apply(what.round, take(what.sum, what.round.keep), std::move(backup));
+    world_.apply(effect.round, take(effect.sum, effect.round.keep), std::move(backup));
   }
-  void perform(const forward& what) { world_.forward(what.round, take(what.sum, what.round.keep)); }
-  void perform(const serve& what) { world_.serve(what.what); }
-  void perform(const discard& what) {
-    if (!drop(what.what))
+  void perform(const forward& effect) { world_.forward(effect.round, take(effect.sum, effect.round.keep)); }
+  void perform(const serve& effect) { world_.serve(effect.order); }
+  void perform(const discard& effect) {
+    if (!drop(effect.tensor))
       world_.broken("a holder discards a ticket that it does not have");
   }
-  void perform(const retain& what) {
-    retained_[what.as] = world_.parameters();
+  void perform(const retain& effect) {
+    retained_[effect.as] = world_.parameters();
     world_.retains(retained_.size());
   }
-  void perform(const release& what) {
-    if (retained_.erase(what.what) == 0)
+  void perform(const release& effect) {
+    if (retained_.erase(effect.tensor) == 0)
       world_.broken("a holder releases a ticket that it does not have");
   }
-  void perform(const report& what) {
-    if (what.what == report::kind::note)
-      return world_.broken(what.text);
-    if (what.what == report::kind::held)
+  void perform(const report& effect) {
+    if (effect.event == report::kind::note)
+      return world_.broken(effect.text);
+    if (effect.event == report::kind::held)
       world_.pause();
-    world_.tell_coordinator(what);
+    world_.tell_coordinator(effect);
   }
 
   // -- the lead's
@@ -191,28 +186,28 @@ private:
     for (const lead_effect& effect : effects)
       std::visit([this](const auto& e) { perform_as_lead(e); }, effect);
   }
-  void perform_as_lead(const close& what) { order(what, !per_push_); }
-  /// An evaluation takes every shard's parameters, whoever decides about them.
-  void perform_as_lead(const send_order& what) { order(what, !per_push_ || std::ranges::count(what.to, evaluator) > 0); }
-  void perform_as_lead(const drop_order& what) { order(what, !per_push_); }
-  void perform_as_lead(const retain& what) { ask(what); }
-  void perform_as_lead(const release& what) { ask(what); }
-  void perform_as_lead(const arm_timer& what) { world_.arm(what); }
-  /// What it holds goes behind the orders before it.
-  void perform_as_lead(const report& what) {
-    if (what.what != report::kind::held)
-      return world_.tell_coordinator(what);
+  void perform_as_lead(const close& msg) { order(msg, !per_push_); }
+  /// An evaluation needs every shard's parameters, even where each shard decides alone.
+  void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || std::ranges::count(msg.to, evaluator) > 0); }
+  void perform_as_lead(const drop_order& msg) { order(msg, !per_push_); }
+  void perform_as_lead(const retain& effect) { ask(effect); }
+  void perform_as_lead(const release& effect) { ask(effect); }
+  void perform_as_lead(const arm_timer& effect) { world_.arm(effect); }
+  /// A hold is queued behind the orders before it.
+  void perform_as_lead(const report& effect) {
+    if (effect.event != report::kind::held)
+      return world_.tell_coordinator(effect);
     decided_at_ = world_.now();
-    ask(what);
+    ask(effect);
   }
 
-  /// Everyone else first: they work while this shard does.
+  /// The others first: they then work in parallel with this shard.
   template <class Order>
-  void order(const Order& what, bool everywhere) {
+  void order(const Order& msg, bool everywhere) {
     if (everywhere)
-      world_.tell_others(what, std::is_same_v<Order, send_order> ? head_start_ : 0);
-    world_.tells_itself(what);
-    ask(what);
+      world_.tell_others(msg, std::is_same_v<Order, send_order> ? head_start_ : 0);
+    world_.tells_itself(msg);
+    ask(msg);
   }
 
   // -- tickets
@@ -221,16 +216,16 @@ private:
     pushes_.erase(name);
     return store_.drop(name);
   }
-  /// The terms of a sum, in their order. `keep`: a later close may name the pushes again; children's sums are for this one.
+  /// The terms of a sum, in order. `keep`: a later close may name the pushes again; children's sums are used once.
   operands<tensor> take(const std::vector<term>& sum, bool keep) {
     operands<tensor> out;
     for (const term& part : sum) {
-      if (store_.has(part.what))
-        out.push_back({.what = store_.find(part.what), .weight = part.weight});
+      if (store_.has(part.tensor))
+        out.push_back({.tensor = store_.find(part.tensor), .weight = part.weight});
       else
         world_.broken("a holder uses a ticket that it does not have");
-      if (!keep || !pushes_.contains(part.what))
-        drop(part.what);
+      if (!keep || !pushes_.contains(part.tensor))
+        drop(part.tensor);
     }
     return out;
   }
@@ -241,10 +236,10 @@ private:
   std::shared_ptr<lead> lead_;
   bool per_push_;
   ticket_store<tensor> store_;
-  std::map<ticket, push_id> pushes_; ///< of those; the others are children's sums
+  std::map<ticket, push_id> pushes_; ///< those in the store; its other tensors are children's sums
   std::map<ticket, tensor> retained_;
-  nanoseconds decided_at_ = 0; ///< training time: when the lead decided on the version that it held last
-  nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would be under way
+  nanoseconds decided_at_ = 0; ///< training time at which the lead decided on the version that it last held
+  nanoseconds head_start_ = 0; ///< of orders that were held back: how long they would have been under way
 };
 
 } // namespace troupe::protocols

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a machine's term names, once its driver has looked the ticket up.
+// A machine's term, once its driver has looked up the ticket.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace troupe::protocols {
 template <class Tensor>
 struct operand {
   enum class source : std::uint8_t { given, own, dual } from = source::given;
-  Tensor what{}; ///< given
+  Tensor tensor{}; ///< given
   double weight = 1;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an evaluator collects where there is no centre: every worker's replica, and their average. The actor and the simulator
-// both run it.
+// What an evaluator collects in a decentralized job: every worker's replica, and their average. Both the actor and the simulator
+// run it.
 #pragma once
 
 #include <map>
@@ -15,25 +15,25 @@
 
 namespace troupe::protocols {
 
-/// Collects one version at a time, of the workers that the newest plan names: whoever dies meanwhile is left out by the next
-/// plan. What comes before it is asked for is kept; what is old, or of nobody in the plan, is ignored.
+/// Collects one version at a time from the workers in the newest plan: the next plan leaves out those that die meanwhile.
+/// Replicas that come early are kept; those that are old, or of a worker outside the plan, are ignored.
 template <class Tensor>
 class replica_collection {
 public:
   struct average {
     version ver{};
-    operands<Tensor> terms{}; ///< by worker; empty: nobody has sent a tensor
+    operands<Tensor> terms{}; ///< by worker; empty: no worker has sent a tensor
     std::vector<std::pair<member, step_count>> made{};
   };
 
-  /// The average, once the last replica that was missing has come or is not to come.
+  /// The average, once the last missing replica has come or is no longer expected.
   std::optional<average> on(const plan& msg) {
     members_ = msg;
     std::erase_if(replicas_, [this](const auto& each) { return !members_.has(each.second.head.from); });
     std::erase_if(missing_, [this](member who) { return !members_.has(who); });
     return complete();
   }
-  /// Collect this version. Asked again, for somebody has died, it changes nothing.
+  /// Collect this version. Repeating the order, after a death, changes nothing.
   std::optional<average> on(const fetch_order& msg) {
     if (collecting_ || msg.ver <= averaged_)
       return std::nullopt;
@@ -44,11 +44,11 @@ public:
         missing_.insert(who);
     return complete();
   }
-  /// None where its weight is 0, or where it has nothing yet.
-  std::optional<average> on(const peer_message& head, std::optional<Tensor> what) {
+  /// No tensor if its weight is 0, or if the worker has none yet.
+  std::optional<average> on(const peer_message& head, std::optional<Tensor> tensor) {
     if (!members_.has(head.from) || version{head.round} <= averaged_)
       return std::nullopt;
-    replicas_[head.from] = {head, std::move(what)};
+    replicas_[head.from] = {head, std::move(tensor)};
     if (version{head.round} == collecting_)
       missing_.erase(head.from);
     return complete();
@@ -61,7 +61,7 @@ public:
 private:
   struct replica {
     peer_message head;
-    std::optional<Tensor> what;
+    std::optional<Tensor> tensor;
   };
 
   std::optional<average> complete() {
@@ -72,16 +72,16 @@ private:
     average out{.ver = averaged_};
     double total = 0, count = 0;
     for (const auto& [who, each] : replicas_)
-      if (each.what) {
+      if (each.tensor) {
         total += each.head.weight;
         ++count;
       }
     for (auto& [who, each] : std::exchange(replicas_, {})) {
       TROUPE_ASSERT(members_.has(who));
       out.made.emplace_back(each.head.from, each.head.made);
-      // By weights. If nobody has one each has diverged, and the average shows it.
-      if (each.what && (each.head.weight > 0 || total == 0))
-        out.terms.push_back({.what = *std::move(each.what), .weight = total > 0 ? each.head.weight / total : 1 / count});
+      // By weights. If all are 0, every replica has diverged, and the average shows it.
+      if (each.tensor && (each.head.weight > 0 || total == 0))
+        out.terms.push_back({.tensor = *std::move(each.tensor), .weight = total > 0 ? each.head.weight / total : 1 / count});
     }
     return out;
   }

@@ -11,23 +11,23 @@
 
 namespace troupe::protocols {
 
-/// `Tensor` is a handle that is copied freely; a default one is none.
+/// `Tensor` is a handle that is cheap to copy; a default-constructed one is empty.
 template <class Tensor>
 class ticket_store {
 public:
-  ticket keep(Tensor what) {
+  ticket keep(Tensor tensor) {
     last_ = {last_.value + 1};
-    TROUPE_ASSERT(last_ < pushed_sum); // and the other names that stand for no ticket
-    kept_.emplace(last_, std::move(what));
+    TROUPE_ASSERT(last_ < pushed_sum); // below the reserved tickets
+    kept_.emplace(last_, std::move(tensor));
     return last_;
   }
   bool has(ticket name) const { return kept_.contains(name); }
-  /// None for ticket 0 and for what is gone.
+  /// Empty for ticket 0 and for a tensor that is gone.
   Tensor find(ticket name) const {
     const auto found = kept_.find(name);
     return found == kept_.end() ? Tensor{} : found->second;
   }
-  /// Whether it was there.
+  /// Returns whether it was there.
   bool drop(ticket name) { return kept_.erase(name) != 0; }
   std::optional<Tensor> take(ticket name) {
     auto found = kept_.extract(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Training time: stands still while the job is held.
+// Training time: paused while the job is held.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace troupe::protocols {
 
-/// Where a training clock reads the wall's time, or a simulation's; it never goes back.
+/// Where a training clock reads wall time, or a simulation's, which never goes back.
 using wall_clock = std::function<nanoseconds()>;
 
 /// Nanoseconds of training since the first `resume`. Starts paused.
@@ -41,26 +41,26 @@ private:
   nanoseconds passed_ = 0, started_ = 0;
 };
 
-/// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it
-/// comes, `fire` says whether the time has really come, and schedules the rest where the clock stood still meanwhile.
+/// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it comes,
+/// `fire` decides whether the time has really come, and schedules the rest if the clock was paused meanwhile.
 ///
 /// However often a timer is armed, one message is pending for it: a rule that arms its deadline every round would otherwise leak
 /// a pending message a round.
 ///
-/// An actor's own timers (`own_timer`) stand beside those of its machine, with ids that no machine counts to.
+/// An actor's own timers (`own_timer`) use ids that no machine reaches.
 class training_timers {
 public:
   using schedule_fn = std::function<void(timer_id, nanoseconds delay)>;
 
   training_timers(const training_clock& clock, schedule_fn schedule) : clock_(clock), schedule_(std::move(schedule)) {}
 
-  void arm(const arm_timer& what) {
-    auto& timer = timers_[what.timer];
+  void arm(const arm_timer& order) {
+    auto& timer = timers_[order.timer];
     timer.deadline.reset();
-    if (what.delay < 0)
+    if (order.delay < 0)
       return;
-    timer.deadline = clock_.now() + what.delay;
-    await(what.timer, timer);
+    timer.deadline = clock_.now() + order.delay;
+    await(order.timer, timer);
   }
 
   /// Call when the clock runs again.
@@ -72,7 +72,7 @@ public:
   std::optional<expired> fire(timer_id id) {
     auto found = timers_.find(id);
     if (found == timers_.end() || !found->second.awaited || clock_.wall() < *found->second.awaited)
-      return std::nullopt; // an earlier message took its place, or it has not been asked for
+      return std::nullopt; // an earlier message replaced it, or it was never armed
     auto& timer = found->second;
     timer.awaited.reset();
     if (!timer.deadline || !clock_.running())
@@ -97,7 +97,7 @@ private:
     std::optional<nanoseconds> awaited;  ///< wall time of the earliest message that is under way
   };
 
-  /// A message that is under way and comes no later serves: `fire` then schedules the rest.
+  /// A message under way that comes no later is enough: `fire` then schedules the rest.
   void await(timer_id id, timer_state& timer) {
     if (!timer.deadline || !clock_.running())
       return;
@@ -115,7 +115,7 @@ private:
   std::vector<std::function<void()>> own_;
 };
 
-/// A timer of the actor itself, in training time like its machine's: `fire` calls back.
+/// A timer of the actor itself, in training time like its machine's; `fire` calls it back.
 class own_timer {
 public:
   /// `timers` outlives it, and calls `due` from `fire`.
@@ -124,7 +124,7 @@ public:
     timers.own_.push_back(std::move(due));
   }
 
-  /// In place of what it was armed for before.
+  /// Replaces an earlier arming.
   void arm(nanoseconds delay) { timers_.arm({id_, std::max<nanoseconds>(0, delay)}); }
 
 private:
@@ -132,7 +132,7 @@ private:
   timer_id id_;
 };
 
-/// Lets a clock and its timers run, or stand still; nothing where they do already.
+/// Runs or pauses a clock and its timers; no effect if they are in that state.
 inline void run(training_clock& clock, training_timers& timers, bool running) {
   if (running == clock.running())
     return;

@@ -4,14 +4,14 @@
 
 #include <cmath>
 
-#include "protocols/dice.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols {
 
 namespace {
 
-double draw(const straggler_spec& spec, worker_id worker, std::uint64_t step, dice random) {
+double draw(const straggler_spec& spec, worker_id worker, std::uint64_t step, random_stream random) {
   using law = straggler_spec::law;
   switch (spec.distribution) {
   case law::constant:
@@ -34,7 +34,7 @@ double step_factor(const inject_spec& spec, std::uint64_t seed, worker_id worker
   double factor = 1;
   for (std::size_t i = 0; i < spec.stragglers.size(); ++i)
     if (const straggler_spec& one = spec.stragglers[i]; !one.worker || *one.worker == worker)
-      factor *= draw(one, worker, step, dice::keyed(seed, i, worker.value, step));
+      factor *= draw(one, worker, step, random_stream::keyed(seed, i, worker.value, step));
   return factor;
 }
 

@@ -11,17 +11,17 @@
 
 namespace troupe::protocols {
 
-/// Makes steps slower. A step of a worker that it concerns is drawn a factor; the factors of several stragglers multiply.
+/// Makes steps slower: each step of a worker it applies to gets a random factor. The factors of several stragglers multiply.
 struct straggler_spec {
   enum class law : std::uint8_t {
     constant,    ///< `factor`, with probability `prob`, else 1
     jitter,      ///< uniform in [1 - spread, 1 + spread]
     exponential, ///< shifted: 1 + Exp(mean = spread)
     pareto,      ///< Pareto with minimum 1 and shape `alpha`
-    trace,       ///< `factors`, one a step, over and over; worker w begins at entry w
+    trace,       ///< `factors`, one per step, cyclic; worker w begins at entry w
   };
   law distribution = law::constant;
-  std::optional<worker_id> worker{}; ///< absent: every worker, each on its own
+  std::optional<worker_id> worker{}; ///< absent: every worker, independently
   double factor = 1;                 ///< >= 1
   double prob = 1;                   ///< in (0, 1]
   double alpha = 1.5;                ///< > 0
@@ -41,14 +41,14 @@ struct link_spec {
 /// What goes wrong, and when (training time, or virtual).
 struct fault_spec {
   enum class kind : std::uint8_t {
-    crash,     ///< the worker is gone; with `back_after_s` it comes back as a new life
-    pause,     ///< it stops for `for_s` and goes on where it was
-    partition, ///< nothing passes between it and the others for `for_s`; what was sent arrives afterwards
-    reorder,   ///< simulator only, as the next two: with probability `prob` a message is late; those of one link stay in order
-    repeat,    ///< with probability `prob` what goes over a lane comes twice, the second time at once or later
-    loss,      ///< with probability `prob` an exchange between workers is lost; nothing else may be
+    crash,     ///< the worker is gone; with `back_after_s` it comes back as a new incarnation
+    pause,     ///< it stops for `for_s` and then continues
+    partition, ///< no message passes between it and the others for `for_s`; they arrive afterwards
+    reorder,   ///< simulator only, like the next two: with probability `prob` a message is late; a link's order is kept
+    repeat,    ///< with probability `prob` a lane's message comes twice, the second time at once or later
+    loss,      ///< with probability `prob` an exchange between workers is lost; other messages never are
   };
-  kind what = kind::crash;
+  kind type = kind::crash;
   worker_id worker{}; ///< crash, pause, partition
   double at_s = 0;
   std::optional<double> back_after_s{};
@@ -65,14 +65,14 @@ struct inject_spec {
   friend bool operator==(const inject_spec&, const inject_spec&) = default;
 };
 
-/// How many times longer than usual this worker's `step`-th step takes. A pure function: the same for the same arguments
-/// in every process. Steps count from 1.
+/// The factor by which this worker's `step`-th step is slower. A pure function: equal arguments give equal results in every
+/// process. Steps count from 1.
 double step_factor(const inject_spec& spec, std::uint64_t seed, worker_id worker, std::uint64_t step);
 
-/// `step_ms` for `share` of a batch at that factor, in nanoseconds; 0 where nothing is emulated.
+/// `step_ms` times `share` of a batch times that factor, in nanoseconds; 0 if nothing is emulated.
 nanoseconds emulated_step(const inject_spec& spec, std::uint64_t seed, worker_id worker, std::uint64_t step, double share);
 
-/// How long `bytes` occupy a link; 0 where it is unlimited.
+/// How long `bytes` occupy a link; 0 if it is unlimited.
 nanoseconds transmission(const link_spec& link, std::uint64_t bytes);
 
 } // namespace troupe::protocols

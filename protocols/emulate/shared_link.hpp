@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One direction of a host's link to the network, shared fairly by what is under way on it.
+// One direction of a host's link to the network, shared fairly by the messages under way.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace troupe::protocols {
 
-/// k messages under way get a k-th of the bandwidth each, as connections through one bottleneck do: eight pushes that begin
-/// together are through together, after eight times as long as one alone. Pure: time is an argument, and never goes back.
+/// Each of k messages under way gets 1/k of the bandwidth, as connections through one bottleneck do: eight pushes that begin
+/// together finish together, after eight times as long as one alone. Pure: time is an argument and never goes back.
 class shared_link {
 public:
   explicit shared_link(const link_spec& spec) : spec_(spec) {}
@@ -27,18 +27,18 @@ public:
     waiting_.emplace(served_ + (service{transmission(spec_, bytes)} << fraction_bits), id);
   }
 
-  /// When the next message is through, if no other begins before.
+  /// When the next message is through, unless another begins before.
   std::optional<nanoseconds> next() const {
     if (waiting_.empty())
       return std::nullopt;
-    // One that is through, and that nobody has looked at yet, is through now: not before.
+    // A message that is through but not yet taken counts as through now, not before.
     const service left = std::max<service>(waiting_.begin()->first - served_, 0) * static_cast<std::int64_t>(waiting_.size());
     return now_
            + static_cast<nanoseconds>(
                std::min<service>((left + (1 << fraction_bits) - 1) / (1 << fraction_bits), longest_duration));
   }
 
-  /// Which messages are through by now, in the order in which they began where they come together.
+  /// The messages that are through by now; simultaneous ones in the order in which they began.
   std::vector<std::uint64_t> through(nanoseconds now) {
     advance(now);
     std::vector<std::uint64_t> out;
@@ -50,7 +50,7 @@ public:
   }
 
 private:
-  /// Nanoseconds are divided among messages: what is left of them is kept in 65,536ths, of which 64 bits hold not two days.
+  /// Dividing nanoseconds among messages leaves fractions, kept in 65,536ths; 64 bits of those would hold less than two days.
   static constexpr int fraction_bits = 16;
   __extension__ typedef __int128 service;
 
@@ -63,7 +63,7 @@ private:
 
   link_spec spec_;
   nanoseconds now_ = 0;
-  service served_ = 0;                              ///< what a message that was there from the start would have got
+  service served_ = 0;                              ///< the service that a message present from the start would have got
   std::multimap<service, std::uint64_t> waiting_{}; ///< by the service at which a message is through
 };
 

@@ -19,7 +19,7 @@ using role = endpoint::role;
 constexpr double rounding = 1e-9;
 
 member author(const push_id& id) {
-  return {id.worker, id.life};
+  return {id.worker, id.incarnation};
 }
 
 std::set<std::string> decoded_protocols(const options& job) {
@@ -39,7 +39,7 @@ void each_push_ends_once::heard(nanoseconds, endpoint, endpoint to, const messag
     return;
   one_lead& own = leads_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg))
-    own.dead.insert({gone->worker, gone->life});
+    own.dead.insert({gone->worker, gone->incarnation});
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     own.members = (*now)->workers.size();
 }
@@ -159,7 +159,7 @@ void rounds_are_sound::check(const close& round) {
     before = &part;
   }
   const bool decoded = decoded_.contains(with->second.protocol.name);
-  const bool elastic = round.step.what == step_rule::kind::linear && !round.keep;
+  const bool elastic = round.step.method == step_rule::kind::linear && !round.keep;
   if (!round.contributions.empty() && !decoded && !elastic && std::abs(sum - 1) > rounding)
     wrong(fmt::format("the weights of version {} sum to {}", round.ver.value, sum));
 }
@@ -182,7 +182,7 @@ void rounds_are_sound::applying(nanoseconds, nanoseconds, holder_id shard, const
       wrong(fmt::format("version {} of shard {} is made of the gradients of {} workers instead of {}", round.ver.value,
                         shard.value, authors.size(), round.contributions.size()));
   }
-  if (round.step.what != step_rule::kind::linear)
+  if (round.step.method != step_rule::kind::linear)
     check_samples(round, terms, first);
 }
 
@@ -191,7 +191,7 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
   std::map<std::uint64_t, double> by_sample;
   for (const auto& [key, weight] : sum)
     by_sample[key.sample] += weight;
-  const bool one_step = round.step.what == step_rule::kind::optimizer;
+  const bool one_step = round.step.method == step_rule::kind::optimizer;
   for (const auto& [sample, weight] : by_sample) {
     if (one_step && !aggregator_died_ && std::abs(weight * static_cast<double>(by_sample.size()) - 1) > rounding * 100) {
       wrong(fmt::format("version {}: sample {} of {} has the weight {}", round.ver.value, sample, by_sample.size(), weight));
@@ -208,7 +208,7 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
 
 limits_are_exact::limits_are_exact(const options& job) : decoded_(decoded_protocols(job)) {
   const auto entry = find_protocol(job.protocol.name, job.added);
-  centreless_ = entry && entry->centreless;
+  decentralized_ = entry && entry->decentralized;
 }
 
 void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
@@ -264,7 +264,7 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
       if (round->samples_before != samples_)
         wrong(fmt::format("version {}: {} samples are applied before it, not {}", round->ver.value, samples_,
                           round->samples_before));
-      samples_ += centreless_ ? counted(effect) : samples_of(*round);
+      samples_ += decentralized_ ? counted(effect) : samples_of(*round);
       reached = limit_.now || (limit_.at_samples != 0 && samples_ >= limit_.at_samples)
                 || (limit_.at_version != 0 && round->ver.value >= limit_.at_version);
       if (reached) {
@@ -277,7 +277,7 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
       if (reached && order->to != std::vector{evaluator})
         wrong(fmt::format("version {} is sent while the lead holds", order->ver.value));
     } else if (const auto* fact = std::get_if<report>(&effect)) {
-      if (fact->what == report::kind::round_closed && by.samples_applied() < fact->samples)
+      if (fact->event == report::kind::round_closed && by.samples_applied() < fact->samples)
         wrong("more samples are reported than applied");
     }
   if (reached != by.held())
@@ -324,8 +324,8 @@ void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& msg
     return;
   one_shard& own = shards_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg)) {
-    own.clocks.erase({gone->worker, gone->life});
-    own.dead.insert({gone->worker, gone->life});
+    own.clocks.erase({gone->worker, gone->incarnation});
+    own.dead.insert({gone->worker, gone->incarnation});
   }
   if (const auto* now = std::get_if<plan_envelope>(&msg)) {
     std::erase_if(own.clocks, [&](const auto& entry) { return !(*now)->has(entry.first); });
@@ -375,10 +375,10 @@ void nobody_is_left_behind::heard(nanoseconds, endpoint, endpoint to, const mess
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
   if (const auto* gone = std::get_if<worker_down>(&msg); gone != nullptr && to == endpoint{role::holder, 0})
-    dead_.insert({gone->worker, gone->life});
+    dead_.insert({gone->worker, gone->incarnation});
   if (const auto* come = std::get_if<arrival>(&msg)) {
-    version& newest = newest_[author(come->what.id)];
-    newest = std::max(newest, come->what.base);
+    version& newest = newest_[author(come->push.id)];
+    newest = std::max(newest, come->push.base);
   }
 }
 

@@ -26,7 +26,7 @@ coordinator_options first_plan_of(const options& job) {
   coordinator_options out = job.job;
   out.protocol = initial_protocol(job.protocol, job.added);
   out.period = initial_period(out.protocol, job.added);
-  out.centreless = entry_of(job).centreless;
+  out.decentralized = entry_of(job).decentralized;
   return out;
 }
 
@@ -49,7 +49,7 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
       protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)),
       network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
-      dice_(dice::keyed(job.seed, 0x5157)),
+      dice_(random_stream::keyed(job.seed, 0x5157)),
       coordinator_(std::make_unique<coordinator_role>(
           *this, coordinator{first_plan_of(job), protocol_.make_controller ? protocol_.make_controller(job.protocol) : nullptr})),
       evaluator_(std::make_unique<evaluator_role>(*this)) {

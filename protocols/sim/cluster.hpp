@@ -13,8 +13,8 @@
 
 #include "protocols/binding/training_clock.hpp"
 #include "protocols/catalog.hpp"
-#include "protocols/dice.hpp"
 #include "protocols/holder.hpp"
+#include "protocols/random_stream.hpp"
 #include "protocols/sim/event_queue.hpp"
 #include "protocols/sim/network.hpp"
 #include "protocols/sim/simulate.hpp"
@@ -101,7 +101,7 @@ private:
   std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
-  dice dice_;
+  random_stream dice_;
   double repeat_ = 0, loss_ = 0, reorder_ = 0; ///< probabilities
 
   event_queue<event> queue_;

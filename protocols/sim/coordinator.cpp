@@ -50,17 +50,17 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
   for (const coordinator_effect& effect : effects)
     std::visit(cases{
                    [&](const send_plan& e) {
-                     const auto shared = std::make_shared<const plan>(e.what);
+                     const auto shared = std::make_shared<const plan>(e.plan);
                      tell_holders(shared);
                      for (const auto& worker : in.workers_)
                        in.send(the_coordinator, {role::worker, worker->self.worker.value}, shared);
                      in.evaluator_->plan_changes(*shared);
                    },
-                   [&](const send_worker_down& e) { tell_holders(e.what); },
-                   [&](const send_holder_down& e) { tell_holders(e.what); },
-                   [&](const hold& e) { in.send(the_coordinator, the_lead, e.what); },
+                   [&](const send_worker_down& e) { tell_holders(e.notice); },
+                   [&](const send_holder_down& e) { tell_holders(e.notice); },
+                   [&](const hold& e) { in.send(the_coordinator, the_lead, e.order); },
                    [&](const evaluate& e) {
-                     if (in.protocol_.centreless)
+                     if (in.protocol_.decentralized)
                        in.evaluator_->collect_replicas(e.ver);
                      else
                        in.send(the_coordinator, the_lead, fetch_order{e.ver});
@@ -97,7 +97,7 @@ void cluster::evaluator_role::on_part(const params_envelope& part) {
 }
 
 void cluster::evaluator_role::plan_changes(const plan& next) {
-  if (in.protocol_.centreless)
+  if (in.protocol_.decentralized)
     evaluate_average(replicas.on(next));
 }
 

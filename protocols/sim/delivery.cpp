@@ -55,7 +55,7 @@ void cluster::send(endpoint from, endpoint to, message msg, std::uint64_t bytes,
     const worker_role& receiver = role_of({to.index});
     if (!receiver.alive)
       return;
-    out.life = receiver.self.life;
+    out.life = receiver.self.incarnation;
   }
   nanoseconds at = left.value_or(now_);
   const host_id here = host_of(from), there = host_of(to);
@@ -138,7 +138,7 @@ bool cluster::waits_at_worker(const envelope& mail) {
         return park_at(*workers_.at(end.index));
   if (mail.to.kind == role::worker && workers_.at(mail.to.index)->paused_until > now_)
     return park_at(*workers_.at(mail.to.index));
-  if (protocol_.centreless && !clock_.running() && std::holds_alternative<computed>(mail.content))
+  if (protocol_.decentralized && !clock_.running() && std::holds_alternative<computed>(mail.content))
     return park_at(*workers_.at(mail.to.index));
   return false;
 }
@@ -171,7 +171,7 @@ void cluster::hear(const envelope& mail) {
   } else if (mail.to.kind == role::worker) {
     const worker_role& at = *workers_.at(mail.to.index);
     const bool stale = std::holds_alternative<computed>(mail.content) && mail.generation != at.computation;
-    if (!at.alive || at.self.life != mail.life || stale)
+    if (!at.alive || at.self.incarnation != mail.life || stale)
       return;
   } else if (mail.to.kind == role::holder && !holders_.at(mail.to.index)->alive) {
     return;

@@ -21,7 +21,7 @@ using role = endpoint::role;
 
 void cluster::plan_faults() {
   for (const fault_spec& fault : options_.inject.faults)
-    switch (fault.what) {
+    switch (fault.type) {
     case fault_spec::kind::crash:
       schedule(duration_of_s(fault.at_s), [this, who = fault.worker] { kill(who); });
       if (fault.back_after_s)
@@ -58,7 +58,7 @@ void cluster::join(worker_id who, bool at_once) {
   if (who.value >= workers_.size() || role_of(who).alive)
     return;
   worker_role& worker = role_of(who);
-  worker.begin_life({worker.self.life.value + (worker.bound ? 1 : 0)});
+  worker.begin_life({worker.self.incarnation.value + (worker.bound ? 1 : 0)});
   last_progress_ = now_;
   if (at_once)
     return coordinator_->hear(joined{worker.self});
@@ -102,7 +102,7 @@ void cluster::pause(worker_id who, nanoseconds duration) {
     queue_.push(
         worker.done_at,
         envelope{
-            .from = self, .to = self, .content = worker.outcome, .life = worker.self.life, .generation = ++worker.computation});
+            .from = self, .to = self, .content = worker.outcome, .life = worker.self.incarnation, .generation = ++worker.computation});
   }
   worker.paused_until = until;
   note(fmt::format("worker {} stands still for {} s", text_of(worker.self), static_cast<double>(duration) * 1e-9));

@@ -48,10 +48,10 @@ std::string text_of(const message& msg) {
           [](const fetch_order&) { return std::string{"fetch"}; },
           [](const plan_envelope& m) { return text_of(*m); },
           [](const worker_down& m) {
-            return fmt::format("worker_down {}", text_of(member{m.worker, m.life}));
+            return fmt::format("worker_down {}", text_of(member{m.worker, m.incarnation}));
           },
           [](const push_envelope& m) { return text_of(m.head); },
-          [](const arrival& m) { return fmt::format("arrival {}", text_of(m.what.id)); },
+          [](const arrival& m) { return fmt::format("arrival {}", text_of(m.push.id)); },
           [](const close& m) { return text_of(m); },
           [](const send_order& m) { return text_of(m); },
           [](const drop_order& m) { return fmt::format("drop {}", text_of(m.id)); },
@@ -72,28 +72,28 @@ void digest::add(const message& msg) {
   constexpr std::size_t retired = 19; // the number of a kind that is no more: those behind it keep theirs
   add(msg.index() + (msg.index() >= retired ? 1 : 0));
   const auto id = [this](const push_id& of) {
-    add(std::uint64_t{of.worker.value} << 32 | of.life.value);
+    add(std::uint64_t{of.worker.value} << 32 | of.incarnation.value);
     add(of.clock.value);
   };
   std::visit(cases{
-                 [&](const joined& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.life.value); },
-                 [&](const down& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.life.value); },
+                 [&](const joined& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.incarnation.value); },
+                 [&](const down& m) { add(std::uint64_t{m.who.worker.value} << 32 | m.who.incarnation.value); },
                  [&](const holder_down& m) { add(m.holder.value); },
                  [&](const held& m) { add(m.ver.value), add(m.samples); },
                  [&](const evaluated& m) { add(m.ver.value); },
                  [&](const report& m) {
-                   add(static_cast<std::uint64_t>(m.what)), add(m.ver.value), add(m.worker.value), add(m.samples),
+                   add(static_cast<std::uint64_t>(m.event)), add(m.ver.value), add(m.worker.value), add(m.samples),
                        add(m.staleness);
                  },
                  [&](const hold_order& m) { add(m.at_samples), add(m.at_version), add(m.now ? 1 : 0); },
                  [](const resume_order&) {},
                  [](const fetch_order&) {},
                  [&](const plan_envelope& m) { add(m->epoch.value), add(m->workers.size()), add(m->period); },
-                 [&](const worker_down& m) { add(std::uint64_t{m.worker.value} << 32 | m.life.value); },
+                 [&](const worker_down& m) { add(std::uint64_t{m.worker.value} << 32 | m.incarnation.value); },
                  [&](const push_envelope& m) {
                    id(m.head.id), add(m.head.base.value), add(whole(m.head.samples)), add(m.head.finite ? 1 : 0);
                  },
-                 [&](const arrival& m) { id(m.what.id), add(m.holder.value); },
+                 [&](const arrival& m) { id(m.push.id), add(m.holder.value); },
                  [&](const close& m) {
                    add(m.ver.value), add(m.samples_before), add(m.position);
                    for (const contribution& part : m.contributions)

@@ -40,7 +40,7 @@ struct disorder {
 };
 
 struct options {
-  /// Of these the simulator sets `protocol`, `period` and `centreless` by `protocol`.
+  /// Of these the simulator sets `protocol`, `period` and `decentralized` by `protocol`.
   coordinator_options job{};
   /// As in the job file, checked (catalog.hpp); of the catalog or of what the program has added to it.
   protocol_spec protocol{};

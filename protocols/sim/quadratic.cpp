@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -35,7 +35,7 @@ numbers sum_of(std::span<const operand> terms, const numbers& own, const numbers
     add(out,
         part.from == operand::source::own    ? own
         : part.from == operand::source::dual ? dual
-                                             : elements_of(part.what),
+                                             : elements_of(part.tensor),
         part.weight);
   return out;
 }
@@ -136,7 +136,7 @@ private:
     for (const batch_part& part : of.parts) {
       const double each = part.weight / static_cast<double>(part.end - part.begin);
       for (std::uint64_t p = part.begin; p < part.end; ++p) {
-        dice draw = dice::keyed(options_.seed, p % static_cast<std::uint64_t>(options_.data_size));
+        random_stream draw = random_stream::keyed(options_.seed, p % static_cast<std::uint64_t>(options_.data_size));
         for (std::size_t k = 0; k < slope.size(); ++k) {
           const double off = x[k] - options_.minimum[k] - options_.noise * (2 * draw.uniform() - 1);
           slope[k] += each * options_.curvature[k] * off;
@@ -166,11 +166,11 @@ public:
     const auto old = elements_of(parameters_);
     g.resize(old.size());
     numbers x(old.begin(), old.end());
-    if (how.step.what != std::exchange(last_, how.step.what))
+    if (how.step.method != std::exchange(last_, how.step.method))
       state_ = {};
     if (backup)
       compensate(g, how.compensate, x, elements_of(backup));
-    switch (how.step.what) {
+    switch (how.step.method) {
     case step_rule::kind::optimizer:
       optimize(options_, state_, x, std::move(g), rate_of(options_, how.samples_before, how.workers) * how.step.lr_scale);
       break;

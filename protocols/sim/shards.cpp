@@ -38,7 +38,7 @@ void cluster::holder_role::hear_as_lead(const message& msg) {
   if (const auto* timer = std::get_if<expired>(&msg))
     return bound.on(expired{timer->timer, now()});
   if (const auto* come = std::get_if<arrival>(&msg); come != nullptr && bound.decides()->held())
-    in.parked_at_lead_.insert(come->what.id);
+    in.parked_at_lead_.insert(come->push.id);
   hear(msg);
 }
 
@@ -51,7 +51,7 @@ void cluster::holder_role::go_on() {
   for (const auto& holder : in.holders_)
     holder->timers.resume();
   for (const auto& each : in.workers_)
-    if (in.protocol_.centreless)
+    if (in.protocol_.decentralized)
       in.unpark(*each);
 }
 
@@ -60,7 +60,7 @@ void cluster::holder_role::arm(const arm_timer& timer) {
 }
 
 void cluster::holder_role::tell_lead(const arrival& msg) {
-  if (msg.what.gradient != ticket{})
+  if (msg.push.gradient != ticket{})
     broken("a ticket leaves its holder");
   in.send(self(), {role::lead, 0}, msg);
 }
@@ -116,7 +116,7 @@ void cluster::holder_role::send_parameters(const std::vector<worker_id>& to, con
 void cluster::holder_role::tells_itself(const arrival& msg) {
   in.tell_listeners(self(), lead_here(), msg);
   if (bound.decides()->held())
-    in.parked_at_lead_.insert(msg.what.id);
+    in.parked_at_lead_.insert(msg.push.id);
 }
 
 template <class Order>
@@ -154,7 +154,7 @@ void cluster::holder_role::tell_coordinator(const report& msg) {
     return;
   using kind = report::kind;
   result& totals = in.result_;
-  switch (msg.what) {
+  switch (msg.event) {
   case kind::round_closed:
     totals.gradients += msg.contributions;
     if (msg.contributions > 0)

@@ -52,7 +52,7 @@ private:
       if (part.from == operand::source::own)
         add_scaled(out, own_, part.weight);
       else if (part.from == operand::source::given)
-        add_scaled(out, tally_of(part.what), part.weight);
+        add_scaled(out, tally_of(part.tensor), part.weight);
     return out;
   }
 
@@ -76,7 +76,7 @@ const tally& tally_of(const tensor& tensor) {
 tally tally_of(std::span<const operand> sum) {
   tally out;
   for (const operand& part : sum)
-    add_scaled(out, tally_of(part.what), part.weight);
+    add_scaled(out, tally_of(part.tensor), part.weight);
   return out;
 }
 

@@ -18,11 +18,12 @@ std::string text_of(const std::vector<worker_id>& workers) {
 } // namespace
 
 std::string text_of(member who) {
-  return who.life.value == 0 ? fmt::format("{}", who.worker.value) : fmt::format("{}'{}", who.worker.value, who.life.value);
+  return who.incarnation.value == 0 ? fmt::format("{}", who.worker.value)
+                                    : fmt::format("{}'{}", who.worker.value, who.incarnation.value);
 }
 
 std::string text_of(const push_id& id) {
-  return fmt::format("{}#{}", text_of(member{id.worker, id.life}), id.clock.value);
+  return fmt::format("{}#{}", text_of(member{id.worker, id.incarnation}), id.clock.value);
 }
 
 std::string text_of(const plan& next) {
@@ -57,7 +58,7 @@ std::string text_of(const hold_order& order) {
 }
 
 std::string text_of(const report& msg) {
-  switch (msg.what) {
+  switch (msg.event) {
   case report::kind::round_closed:
     return fmt::format("closed v{}: {} contributions, {} samples so far", msg.ver.value, msg.contributions, msg.samples);
   case report::kind::push_discarded:

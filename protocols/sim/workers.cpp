@@ -41,10 +41,10 @@ batch batch_of(const compute& order, const plan& current) {
 } // namespace
 
 void cluster::worker_role::begin_life(incarnation life) {
-  self.life = life;
+  self.incarnation = life;
   alive = true;
   bound = std::make_unique<worker_binding<worker_role>>(
-      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.centreless);
+      *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   incoming.clear();
   anchor = nullptr;
@@ -121,7 +121,7 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   for (listener* each : in.listeners_)
     each->computing(in.now_, done_at, self, of);
   const endpoint here{role::worker, self.worker.value};
-  in.queue_.push(done_at, envelope{.from = here, .to = here, .content = done, .life = self.life, .generation = ++computation});
+  in.queue_.push(done_at, envelope{.from = here, .to = here, .content = done, .life = self.incarnation, .generation = ++computation});
 }
 
 void cluster::worker_role::end_step(computed& done) {
@@ -132,8 +132,9 @@ void cluster::worker_role::end_step(computed& done) {
 void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found) const {
   const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
-  done.finite =
-      found.finite && !(chance > 0 && dice::keyed(in.options_.seed, self.worker.value, self.life.value, done.step).hit(chance));
+  done.finite = found.finite
+                && !(chance > 0
+                     && random_stream::keyed(in.options_.seed, self.worker.value, self.incarnation.value, done.step).hit(chance));
 }
 
 void cluster::worker_role::send(const push& head, const operands<tensor>& sum, bool keep) {
@@ -165,7 +166,7 @@ bool cluster::worker_role::reaches(worker_id who) const {
 
 void cluster::worker_role::send(const send_peer& order) {
   const endpoint here{role::worker, self.worker.value};
-  peer_envelope out{order.what, {}};
+  peer_envelope out{order.message, {}};
   if (out.head.weight > 0)
     out.data = maths->sum(operands<tensor>{{.from = operand::source::own}});
   const std::uint64_t bytes = out.head.weight > 0 ? in.options_.model_bytes : 0;

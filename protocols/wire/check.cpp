@@ -18,19 +18,19 @@ fault first_of(Faults... faults) {
   return found;
 }
 
-fault at_least(const char* what, std::int64_t value, std::int64_t least) {
+fault at_least(const char* name, std::int64_t value, std::int64_t least) {
   if (value < least)
-    return fmt::format("{} is {}, must be {} or more", what, value, least);
+    return fmt::format("{} is {}, must be {} or more", name, value, least);
   return {};
 }
-fault finite(const char* what, double value) {
+fault finite(const char* name, double value) {
   if (!std::isfinite(value))
-    return fmt::format("{} is {}, must be finite", what, value);
+    return fmt::format("{} is {}, must be finite", name, value);
   return {};
 }
-fault few(const char* what, std::size_t size) {
+fault few(const char* name, std::size_t size) {
   if (size > max_listed_workers)
-    return fmt::format("{} {}, at most {} fit into a frame", size, what, max_listed_workers);
+    return fmt::format("{} {}, at most {} fit into a frame", size, name, max_listed_workers);
   return {};
 }
 
@@ -51,8 +51,8 @@ fault check(const push& p) {
   return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0), finite("weight", p.weight));
 }
 fault check(const step_rule& s) {
-  if (s.what > step_rule::kind::linear)
-    return fmt::format("step of the unknown kind {}", static_cast<unsigned>(s.what));
+  if (s.method > step_rule::kind::linear)
+    return fmt::format("step of the unknown kind {}", static_cast<unsigned>(s.method));
   return first_of(finite("learning-rate scale", s.lr_scale), finite("outer learning rate", s.lr),
                   finite("outer momentum", s.momentum), finite("parameter weight", s.parameter_weight),
                   finite("threshold", s.threshold));
@@ -62,19 +62,19 @@ fault check(const push_part& m) {
   return check(m.where);
 }
 fault check(const push_end& m) {
-  return check(m.what);
+  return check(m.push);
 }
 fault check(const params_part& m) {
-  return first_of(check(m.where), at_least("period", m.what.period, 1));
+  return first_of(check(m.where), at_least("period", m.params.period, 1));
 }
 fault check(const partial_part& m) {
   return m.empty ? well_formed(m.where) : check(m.where);
 }
 fault check(const addressed<arrival>& m) {
-  return check(m.what.what);
+  return check(m.message.push);
 }
 fault check(const addressed<close>& m) {
-  const close& c = m.what;
+  const close& c = m.message;
   if (auto found = first_of(few("contributions", c.contributions.size()), few("workers to send to", c.send_to.size()),
                             check(c.step), at_least("workers", c.workers, 1), at_least("period", c.period, 1)))
     return found;
@@ -86,13 +86,13 @@ fault check(const addressed<close>& m) {
   return {};
 }
 fault check(const addressed<send_order>& m) {
-  return first_of(few("workers to send to", m.what.to.size()), at_least("period", m.what.period, 1));
+  return first_of(few("workers to send to", m.message.to.size()), at_least("period", m.message.period, 1));
 }
 fault check(const addressed<drop_order>&) {
   return {};
 }
 fault check(const peer_part& m) {
-  return first_of(check(m.where), finite("weight", m.what.weight));
+  return first_of(check(m.where), finite("weight", m.message.weight));
 }
 
 } // namespace

@@ -21,17 +21,17 @@ static_assert(std::endian::native == std::endian::little, "payloads travel as th
 
 constexpr std::size_t word = sizeof(capnp::word);
 
-error bad(std::string what) {
-  return {errc::bad_frame, std::move(what)};
+error bad(std::string why) {
+  return {errc::bad_frame, std::move(why)};
 }
 
-std::uint32_t load_u32(const std::byte* at) {
+std::uint32_t load_u32(const std::byte* bytes) {
   std::uint32_t value = 0;
-  std::memcpy(&value, at, sizeof value);
+  std::memcpy(&value, bytes, sizeof value);
   return value;
 }
 
-/// Builds segment 0 in memory that somebody else owns; the payload is the only other segment.
+/// Builds segment 0 in the caller's memory; the payload is the only other segment.
 class head_builder final : public capnp::MessageBuilder {
 public:
   explicit head_builder(std::span<std::uint64_t> zeroed) : space_(zeroed) {}
@@ -45,11 +45,11 @@ private:
   std::size_t size_ = space_.size();
 };
 
-/// A frame in the caller's memory. Without a payload there is no segment 1, and what points there is an error.
+/// A frame in the caller's memory. Without a payload there is no segment 1, and a pointer to it is an error.
 class head_reader final : public capnp::MessageReader {
 public:
   head_reader(std::span<const std::byte> head, std::span<const std::byte> payload)
-      // Every getter counts what it passes: twice the head allows for the few that are asked twice.
+      // Every getter counts against the limit: twice the head allows for those that are called twice.
       : MessageReader({.traversalLimitInWords = (2 * head.size() + payload.size()) / word + 64, .nestingLimit = 8}),
         segments_{head, payload} {}
   kj::ArrayPtr<const capnp::word> getSegment(capnp::uint id) override {
@@ -66,9 +66,9 @@ bool aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % word == 0;
 }
 
-std::optional<error> check_outgoing(const content& what, std::span<const std::byte> payload) {
+std::optional<error> check_outgoing(const content& body, std::span<const std::byte> payload) {
   const auto wrong = [](std::string why) { return error{errc::bad_message, std::move(why)}; };
-  const auto* msg = std::get_if<message>(&what);
+  const auto* msg = std::get_if<message>(&body);
   if (msg != nullptr)
     if (auto fault = find_fault(*msg))
       return wrong(std::move(*fault));
@@ -99,15 +99,15 @@ std::size_t payload_bytes(const message& msg) {
       msg);
 }
 
-result<frame> encode(const content& what, std::span<const std::byte> payload) {
-  if (auto wrong = check_outgoing(what, payload))
+result<frame> encode(const content& body, std::span<const std::byte> payload) {
+  if (auto wrong = check_outgoing(body, payload))
     return *std::move(wrong);
   frame made{.head = {}, .payload = payload};
   const std::size_t table_words = payload.empty() ? 1 : 2;
-  made.head.resize(table_words + head_words_bound(what));
+  made.head.resize(table_words + head_words_bound(body));
   head_builder builder(std::span(made.head).subspan(table_words));
   auto root = builder.initRoot<schema::Frame>();
-  put(root, what);
+  put(root, body);
   if (!payload.empty()) {
     const capnp::Data::Reader data(reinterpret_cast<const capnp::byte*>(payload.data()), payload.size());
     root.adoptPayload(builder.getOrphanage().referenceExternalData(data));
@@ -156,7 +156,7 @@ result<content> decode_head(std::span<const std::byte> head, std::size_t payload
   const std::size_t expected = msg != nullptr ? payload_bytes(*msg) : 0;
   if (payload_size != expected)
     return bad(fmt::format("payload of {} bytes, the message says {}", payload_size, expected));
-  // Otherwise check_payload looks: even whether a far pointer is null cannot be asked before its segment is there.
+  // Otherwise check_payload looks: a far pointer cannot even be tested for null before its segment is there.
   if (expected == 0 && root.hasPayload())
     return bad("payload in a message that has none");
   return found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lane frames: from messages to buffers for a gathered write, and back from bytes that nobody vouches for.
+// Lane frames: from messages to buffers for a gathered write, and back from untrusted bytes.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ inline constexpr std::size_t max_head_bytes = 64U << 10U;
 inline constexpr std::size_t max_hello_bytes = 510 * 8;
 inline constexpr std::size_t max_listed_workers = 2048;
 inline constexpr std::size_t max_reason_bytes = 512;
-/// What a frame may carry at most, whatever its receiver allows: Cap'n Proto itself refuses 512 MiB.
+/// The most that a frame may carry, whatever its receiver allows: Cap'n Proto itself refuses 512 MiB.
 inline constexpr std::size_t max_payload_bytes = 256U << 20U;
 
 enum class errc : int {
   bad_message = 1, ///< a message that must not be sent: breaks a rule of lane.capnp
-  bad_frame,       ///< bytes that are no frame, or one that breaks a rule
+  bad_frame,       ///< bytes that are not a frame, or a frame that breaks a rule
 };
 struct error {
   errc code;
@@ -62,9 +62,9 @@ struct frame {
   std::span<const std::byte> head_bytes() const { return std::as_bytes(std::span(head)); }
 };
 
-/// Never copies the payload, which must be 8-byte aligned and of exactly payload_bytes(message) bytes. Fails on what a
+/// Never copies the payload, which must be 8-byte aligned and exactly payload_bytes(message) long. Fails on anything that a
 /// receiver would refuse, so that a mistake shows where it is made.
-result<frame> encode(const content& what, std::span<const std::byte> payload = {});
+result<frame> encode(const content& body, std::span<const std::byte> payload = {});
 
 /// What a segment table says; all are multiples of 8.
 struct frame_layout {
@@ -76,11 +76,11 @@ struct frame_limits {
   std::size_t payload_bytes = max_payload_bytes;
 };
 
-// Decoding goes in steps, so that the payload can be read to where it will be used: the table, which bounds everything; the
-// head, which says what the payload is; and, once memory for the payload is there, a check that it is in its place.
-// No step allocates more than a few times the bytes that it is given, and none throws (but bad_alloc).
+// Decoding has steps, so that the payload can be read directly to where it will be used: the table, which bounds everything; the
+// head, which says what the payload is; and, once memory for the payload is there, a check that it is in its place. No step
+// allocates more than a few times the bytes that it is given, and none throws, except bad_alloc.
 
-/// Reads the segment table at the start of `bytes`; nothing yet when more bytes are needed.
+/// Reads the segment table at the start of `bytes`; nothing if more bytes are needed.
 result<std::optional<frame_layout>> parse_table(std::span<const std::byte> bytes, const frame_limits& limits);
 
 /// Decodes segment 0 (8-byte aligned) of a frame whose table announced `payload_bytes`, and checks every value.

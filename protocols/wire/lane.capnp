@@ -30,15 +30,15 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 # `hello`, which opens the lane, or with `bye`, which says why not. Until then neither sends anything else, and a head
 # has at most 510 words. An end that gets no complete answer within its time limit (5 seconds by default) hangs up.
 #
-# Closing. An end may send `bye` as its last frame, so that a person at the other end reads why. The end of the
-# stream without it, or a frame that breaks a rule of this file, closes the lane too: whoever finds it says so in
+# Closing. An end may send `bye` as its last frame, so that the operator at the other end reads why. The end of the
+# stream without it, or a frame that breaks a rule of this file, closes the lane too: the end that finds it says so in
 # its own log (and in `bye`), closes this lane, and touches nothing else.
 #
 # Order. Between a sender and a receiver, messages of one priority arrive in the order in which they were sent; one of a
 # more urgent priority may pass others, whole messages only. Priorities themselves do not travel.
 #
 # Evolution. New fields are added at the end with defaults that mean what their absence meant; new messages are new members
-# of the union. A receiver refuses a message that it does not know, so whoever sends a new one raises `Hello.version`.
+# of the union. A receiver refuses a message that it does not know, so a program that sends a new one raises `Hello.version`.
 
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
@@ -63,12 +63,12 @@ struct Frame {
   }
 
   payload @11 :Data;
-  # Of the messages "with payload". Null in all others, and where the range is empty.
+  # Present in messages "with payload". Null in all others, and if the range is empty.
 }
 
 struct Hello {
   magic @0 :UInt64;
-  # `magic` above: whoever dialed the wrong port learns it from the first word.
+  # `magic` above: a dialer of the wrong port learns it from the first word.
 
   jobKey @1 :UInt64;
   # Names the run of the job. A lane joins nodes of one run; it guards against mistakes, not against an attacker.
@@ -88,7 +88,7 @@ struct Hello {
 
 struct Bye {
   reason @0 :Text;
-  # For people, at most 512 bytes.
+  # For the operator, at most 512 bytes.
 
   retry @1 :Bool;
   # Whether the same dial may succeed later (an older lane of that node is still closing).
@@ -107,7 +107,7 @@ struct PushId {
   # Names one push for good.
   clock @0 :UInt64;  # the worker's own count of its pushes
   worker @1 :UInt32;
-  life @2 :UInt32;   # which life of the worker
+  incarnation @2 :UInt32; # of the worker: one that comes back has the next
 }
 
 struct Push {
@@ -126,7 +126,7 @@ struct Contribution {
   # One push in a closed round. The fields of PushId stand here themselves: there are many of these in a frame.
   clock @0 :UInt64;
   worker @1 :UInt32;
-  life @2 :UInt32;
+  incarnation @2 :UInt32;
   weight @3 :Float64; # in the sum; finite
 }
 
@@ -142,7 +142,7 @@ struct PushPart {
 
 struct PushEnd {
   # The trailer: the push is complete once `parts` partitions have come.
-  what @0 :Push;
+  push @0 :Push;
   to @1 :UInt32;
   parts @2 :UInt32;
 }
@@ -171,7 +171,7 @@ struct PartialPart {
 
 struct Arrival {
   # This push is complete at this holder.
-  what @0 :Push;
+  push @0 :Push;
   to @1 :UInt32;
   holder @2 :UInt32;
 }
@@ -228,7 +228,7 @@ struct PeerPart {
   weight @2 :Float64 = 1; # finite
   to @3 :UInt32;
   worker @4 :UInt32;      # from
-  life @5 :UInt32;
+  incarnation @5 :UInt32;
   steps @6 :UInt64;       # to the evaluator: those that the sender has finished and reported
   samples @7 :UInt64;     # of these
 }

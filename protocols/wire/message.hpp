@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels over a lane: the step-by-step messages of protocols/message.hpp, addressed, with at most one payload each.
+// What travels over a lane: the messages of each step (protocols/message.hpp), addressed, with at most one payload each.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct push_part {
   range where;
   friend bool operator==(const push_part&, const push_part&) = default;
 };
-/// The trailer of a push (`what.gradient` is 0): complete once `parts` partitions have come.
+/// The trailer of a push (its gradient is 0): complete once `parts` partitions have come.
 struct push_end {
   holder_id to;
-  push what;
+  protocols::push push;
   std::uint32_t parts = 0;
   friend bool operator==(const push_end&, const push_end&) = default;
 };
@@ -34,7 +34,7 @@ struct push_end {
 struct params_part {
   worker_id to;
   holder_id from;
-  params what; ///< `parameters` is 0
+  protocols::params params; ///< `parameters` is 0
   range where;
   friend bool operator==(const params_part&, const params_part&) = default;
 };
@@ -46,17 +46,17 @@ struct partial_part {
   bool empty = false;
   friend bool operator==(const partial_part&, const partial_part&) = default;
 };
-/// The small ones, addressed to one holder.
-template <class What>
+/// The small messages, addressed to one holder.
+template <class Message>
 struct addressed {
   holder_id to;
-  What what;
+  Message message;
   friend bool operator==(const addressed&, const addressed&) = default;
 };
 /// One partition of a message between workers; the payload is the range's floats.
 struct peer_part {
   worker_id to;
-  peer_message what; ///< `data` is 0
+  peer_message message; ///< `data` is 0
   range where;
   friend bool operator==(const peer_part&, const peer_part&) = default;
 };

@@ -28,11 +28,11 @@ range get(schema::Range::Reader from) {
 
 void put(schema::PushId::Builder to, const push_id& id) {
   to.setWorker(id.worker.value);
-  to.setLife(id.life.value);
+  to.setIncarnation(id.incarnation.value);
   to.setClock(id.clock.value);
 }
 push_id get(schema::PushId::Reader from) {
-  return {{from.getWorker()}, {from.getLife()}, {from.getClock()}};
+  return {{from.getWorker()}, {from.getIncarnation()}, {from.getClock()}};
 }
 
 void put(schema::Push::Builder to, const push& p) {
@@ -63,7 +63,7 @@ void put(capnp::List<std::uint32_t>::Builder to, const std::vector<worker_id>& w
   for (unsigned i = 0; i < to.size(); ++i)
     to.set(i, workers[i].value);
 }
-/// Cuts what is too long before it allocates; `too_long` makes the caller refuse it.
+/// Cuts a list that is too long before allocating; find_fault then refuses it.
 std::vector<worker_id> get(capnp::List<std::uint32_t>::Reader from) {
   std::vector<worker_id> workers(std::min<std::size_t>(from.size(), max_listed_workers + 1));
   for (unsigned i = 0; i < workers.size(); ++i)
@@ -103,7 +103,7 @@ result<content> get(schema::Bye::Reader from) {
     return error{errc::bad_frame,
                  fmt::format("bye's reason has {} bytes, at most {} are allowed", text.size(), max_reason_bytes)};
   std::string reason(text.begin(), text.end());
-  // It goes to people's terminals.
+  // It is shown on terminals.
   std::ranges::replace_if(
       reason, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return content{bye{std::move(reason), from.getRetry()}};
@@ -121,21 +121,21 @@ push_part get(schema::PushPart::Reader from) {
 
 void put(schema::PushEnd::Builder to, const push_end& m) {
   to.setTo(m.to.value);
-  put(to.initWhat(), m.what);
+  put(to.initPush(), m.push);
   to.setParts(m.parts);
 }
 push_end get(schema::PushEnd::Reader from) {
-  return {{from.getTo()}, get(from.getWhat()), from.getParts()};
+  return {{from.getTo()}, get(from.getPush()), from.getParts()};
 }
 
 void put(schema::ParamsPart::Builder to, const params_part& m) {
   to.setTo(m.to.value);
   to.setFrom(m.from.value);
-  to.setEpoch(m.what.epoch.value);
-  to.setVersion(m.what.ver.value);
-  to.setPosition(m.what.position);
-  to.setPeriod(m.what.period);
-  to.setKey(m.what.key);
+  to.setEpoch(m.params.epoch.value);
+  to.setVersion(m.params.ver.value);
+  to.setPosition(m.params.position);
+  to.setPeriod(m.params.period);
+  to.setKey(m.params.key);
   put(to.initWhere(), m.where);
 }
 params_part get(schema::ParamsPart::Reader from) {
@@ -158,15 +158,15 @@ partial_part get(schema::PartialPart::Reader from) {
 
 void put(schema::Arrival::Builder to, const addressed<arrival>& m) {
   to.setTo(m.to.value);
-  to.setHolder(m.what.holder.value);
-  put(to.initWhat(), m.what.what);
+  to.setHolder(m.message.holder.value);
+  put(to.initPush(), m.message.push);
 }
 addressed<arrival> get(schema::Arrival::Reader from) {
-  return {{from.getTo()}, {{from.getHolder()}, get(from.getWhat())}};
+  return {{from.getTo()}, {{from.getHolder()}, get(from.getPush())}};
 }
 
 void put(schema::Close::Builder to, const step_rule& step) {
-  to.setStep(static_cast<schema::Close::Step>(step.what));
+  to.setStep(static_cast<schema::Close::Step>(step.method));
   to.setLrScale(step.lr_scale);
   to.setLr(step.lr);
   to.setMomentum(step.momentum);
@@ -176,7 +176,7 @@ void put(schema::Close::Builder to, const step_rule& step) {
 }
 /// A kind that this program does not know is kept as it is: find_fault refuses it.
 step_rule step_of(schema::Close::Reader from) {
-  return {.what = static_cast<step_rule::kind>(from.getStep()),
+  return {.method = static_cast<step_rule::kind>(from.getStep()),
           .lr_scale = from.getLrScale(),
           .lr = from.getLr(),
           .momentum = from.getMomentum(),
@@ -186,7 +186,7 @@ step_rule step_of(schema::Close::Reader from) {
 }
 
 void put(schema::Close::Builder to, const addressed<close>& m) {
-  const close& c = m.what;
+  const close& c = m.message;
   to.setTo(m.to.value);
   to.setEpoch(c.epoch.value);
   to.setVersion(c.ver.value);
@@ -194,7 +194,7 @@ void put(schema::Close::Builder to, const addressed<close>& m) {
   for (unsigned i = 0; i < parts.size(); ++i) {
     const contribution& part = c.contributions[i];
     parts[i].setWorker(part.id.worker.value);
-    parts[i].setLife(part.id.life.value);
+    parts[i].setIncarnation(part.id.incarnation.value);
     parts[i].setClock(part.id.clock.value);
     parts[i].setWeight(part.weight);
   }
@@ -224,18 +224,18 @@ addressed<close> get(schema::Close::Reader from) {
   const auto parts = from.getContributions();
   c.contributions.resize(std::min<std::size_t>(parts.size(), max_listed_workers + 1));
   for (unsigned i = 0; i < c.contributions.size(); ++i)
-    c.contributions[i] = {{{parts[i].getWorker()}, {parts[i].getLife()}, {parts[i].getClock()}}, parts[i].getWeight()};
+    c.contributions[i] = {{{parts[i].getWorker()}, {parts[i].getIncarnation()}, {parts[i].getClock()}}, parts[i].getWeight()};
   return {{from.getTo()}, std::move(c)};
 }
 
 void put(schema::SendOrder::Builder to, const addressed<send_order>& m) {
   to.setTo(m.to.value);
-  to.setEpoch(m.what.epoch.value);
-  to.setVersion(m.what.ver.value);
-  put(to.initWorkers(static_cast<unsigned>(m.what.to.size())), m.what.to);
-  to.setPosition(m.what.position);
-  to.setPeriod(m.what.period);
-  to.setKey(m.what.key);
+  to.setEpoch(m.message.epoch.value);
+  to.setVersion(m.message.ver.value);
+  put(to.initWorkers(static_cast<unsigned>(m.message.to.size())), m.message.to);
+  to.setPosition(m.message.position);
+  to.setPeriod(m.message.period);
+  to.setKey(m.message.key);
 }
 addressed<send_order> get(schema::SendOrder::Reader from) {
   return {{from.getTo()},
@@ -244,7 +244,7 @@ addressed<send_order> get(schema::SendOrder::Reader from) {
 
 void put(schema::DropOrder::Builder to, const addressed<drop_order>& m) {
   to.setTo(m.to.value);
-  put(to.initId(), m.what.id);
+  put(to.initId(), m.message.id);
 }
 addressed<drop_order> get(schema::DropOrder::Reader from) {
   return {{from.getTo()}, {get(from.getId())}};
@@ -252,38 +252,42 @@ addressed<drop_order> get(schema::DropOrder::Reader from) {
 
 void put(schema::PeerPart::Builder to, const peer_part& m) {
   to.setTo(m.to.value);
-  to.setWorker(m.what.from.worker.value);
-  to.setLife(m.what.from.life.value);
-  to.setRound(m.what.round);
-  to.setWeight(m.what.weight);
-  to.setSteps(m.what.made.steps);
-  to.setSamples(m.what.made.samples);
+  to.setWorker(m.message.from.worker.value);
+  to.setIncarnation(m.message.from.incarnation.value);
+  to.setRound(m.message.round);
+  to.setWeight(m.message.weight);
+  to.setSteps(m.message.made.steps);
+  to.setSamples(m.message.made.samples);
   put(to.initWhere(), m.where);
 }
 peer_part get(schema::PeerPart::Reader from) {
   return {{from.getTo()},
-          {{{from.getWorker()}, {from.getLife()}}, from.getRound(), from.getWeight(), {}, {from.getSteps(), from.getSamples()}},
+          {{{from.getWorker()}, {from.getIncarnation()}},
+           from.getRound(),
+           from.getWeight(),
+           {},
+           {from.getSteps(), from.getSamples()}},
           get(from.getWhere())};
 }
 
 } // namespace
 
-std::size_t head_words_bound(const content& what) {
+std::size_t head_words_bound(const content& body) {
   // The longest message without its lists, with the double far pointer to the payload, takes 29 words.
   constexpr std::size_t fixed = 40;
   const auto lists = overloaded{
       [](const bye&) { return max_reason_bytes / 8 + 1; },
-      [](const addressed<close>& m) { return 3 * m.what.contributions.size() + m.what.send_to.size() / 2 + 1; },
-      [](const addressed<send_order>& m) { return m.what.to.size() / 2 + 1; },
+      [](const addressed<close>& m) { return 3 * m.message.contributions.size() + m.message.send_to.size() / 2 + 1; },
+      [](const addressed<send_order>& m) { return m.message.to.size() / 2 + 1; },
       [](const auto&) { return std::size_t{0}; },
   };
   const auto of_message = [&](const message& msg) { return std::visit(lists, msg); };
   return fixed
          + std::visit(overloaded{of_message, [&](const hello& m) { return lists(m); }, [&](const bye& m) { return lists(m); }},
-                      what);
+                      body);
 }
 
-void put(schema::Frame::Builder to, const content& what) {
+void put(schema::Frame::Builder to, const content& body) {
   const auto put_message = overloaded{
       [&](const push_part& m) { put(to.initPushPart(), m); },
       [&](const push_end& m) { put(to.initPushEnd(), m); },
@@ -297,34 +301,34 @@ void put(schema::Frame::Builder to, const content& what) {
   };
   std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
                         [&](const message& m) { std::visit(put_message, m); }},
-             what);
+             body);
 }
 
 result<content> get(schema::Frame::Reader from) {
-  const auto of = [](auto reader) { return content{message{get(reader)}}; };
+  const auto decoded = [](auto reader) { return content{message{get(reader)}}; };
   switch (from.which()) {
   case schema::Frame::HELLO:
     return get(from.getHello());
   case schema::Frame::BYE:
     return get(from.getBye());
   case schema::Frame::PUSH_PART:
-    return of(from.getPushPart());
+    return decoded(from.getPushPart());
   case schema::Frame::PUSH_END:
-    return of(from.getPushEnd());
+    return decoded(from.getPushEnd());
   case schema::Frame::PARAMS_PART:
-    return of(from.getParamsPart());
+    return decoded(from.getParamsPart());
   case schema::Frame::PARTIAL_PART:
-    return of(from.getPartialPart());
+    return decoded(from.getPartialPart());
   case schema::Frame::ARRIVAL:
-    return of(from.getArrival());
+    return decoded(from.getArrival());
   case schema::Frame::CLOSE:
-    return of(from.getClose());
+    return decoded(from.getClose());
   case schema::Frame::SEND_ORDER:
-    return of(from.getSendOrder());
+    return decoded(from.getSendOrder());
   case schema::Frame::DROP_ORDER:
-    return of(from.getDropOrder());
+    return decoded(from.getDropOrder());
   case schema::Frame::PEER_PART:
-    return of(from.getPeerPart());
+    return decoded(from.getPeerPart());
   }
   return error{errc::bad_frame, fmt::format("unknown message {}", static_cast<unsigned>(from.which()))};
 }

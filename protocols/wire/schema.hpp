@@ -7,11 +7,11 @@
 
 namespace troupe::protocols::wire {
 
-/// Words of segment 0 that a frame of `what` takes at most.
-std::size_t head_words_bound(const content& what);
+/// Words of segment 0 that a frame of `body` takes at most.
+std::size_t head_words_bound(const content& body);
 
 /// Fills in the union member of `to`; not the payload.
-void put(schema::Frame::Builder to, const content& what);
+void put(schema::Frame::Builder to, const content& body);
 
 /// Reads the union member of `from`; fails on an unknown one. Values are as they came: find_fault judges them.
 /// Throws kj::Exception where the frame's pointers are bad.

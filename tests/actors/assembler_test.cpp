@@ -158,7 +158,7 @@ TEST_F(Assembler, WhatOverlapsIsRefusedAndChangesNothing) {
   for (flat_range overlapping : {second, flat_range{32, 64}, flat_range{64, 96}, flat_range{56, 64}, whole})
     EXPECT_FALSE(parts.add(1, overlapping, part(overlapping, -1)));
   EXPECT_EQ(parts.parts(1), 1U);
-  EXPECT_FALSE(parts.complete(1));
+  EXPECT_FALSE(parts.take(1));
   EXPECT_TRUE(parts.add(1, first, part(first)));
   EXPECT_TRUE(parts.add(1, third, part(third)));
   EXPECT_EQ(values(parts.take(1).value()), counting(whole));
@@ -177,9 +177,7 @@ TEST_F(Assembler, OnlyWhatIsCompleteCanBeTakenAndOnce) {
   parts.add(1, first, part(first));
   parts.add(1, third, part(third));
   EXPECT_FALSE(parts.take(1));
-  EXPECT_FALSE(parts.complete(1));
   parts.add(1, second, part(second));
-  EXPECT_TRUE(parts.complete(1));
   EXPECT_TRUE(parts.take(1));
   EXPECT_FALSE(parts.take(1));
   EXPECT_EQ(parts.parts(1), 0U);

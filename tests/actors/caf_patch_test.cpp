@@ -92,11 +92,11 @@ private:
 };
 
 /// A line of /proc/self/status, in KiB.
-std::int64_t memory_kib(const std::string& what) {
+std::int64_t memory_kib(const std::string& name) {
   std::ifstream status{"/proc/self/status"};
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with(what + ":"))
-      return std::stoll(line.substr(what.size() + 1));
+    if (line.starts_with(name + ":"))
+      return std::stoll(line.substr(name.size() + 1));
   return -1;
 }
 

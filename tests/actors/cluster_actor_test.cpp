@@ -39,9 +39,9 @@ protected:
     return others.emplace_back(system.spawn([] { return caf::behavior{[](const job_waits&) {}, [](const job_result&) {}}; }));
   }
   void submit(const caf::actor& client) {
-    job what;
-    what.cluster = {.nodes = 2, .workers = 1};
-    caf::anon_send(cluster, submit_job{what}, caf::actor_cast<client_actor>(client));
+    actors::job job;
+    job.cluster = {.nodes = 2, .workers = 1};
+    caf::anon_send(cluster, submit_job{job}, caf::actor_cast<client_actor>(client));
     schedule.run();
   }
   std::vector<std::uint64_t> jobs() {
@@ -93,10 +93,10 @@ protected:
   }
   /// Empty: it was done.
   template <class Order>
-  std::string order(Order what) {
+  std::string order(Order msg) {
     std::string why;
     caf::scoped_actor person{system};
-    auto request = person->request(cluster, caf::infinite, std::move(what));
+    auto request = person->request(cluster, caf::infinite, std::move(msg));
     schedule.run();
     request.receive([] {}, [&](const caf::error& e) { why = explain(e); });
     return why;
@@ -114,9 +114,9 @@ protected:
 TEST_F(NodeOfACluster, IsDrainedAndTakenBackAndItsLogSaysSo) {
   using testing::ElementsAre, testing::HasSubstr;
   join("b");
-  job what;
-  what.cluster = {.nodes = 3, .workers = 2}; // c is missing, too
-  caf::anon_send(cluster, submit_job{what}, caf::actor_cast<client_actor>(client()));
+  actors::job job;
+  job.cluster = {.nodes = 3, .workers = 2}; // c is missing, too
+  caf::anon_send(cluster, submit_job{job}, caf::actor_cast<client_actor>(client()));
   EXPECT_EQ(order(undrain_node{"b"}), "node b is not drained");
   EXPECT_EQ(order(undrain_node{"c"}), "no node \"c\" is here");
   EXPECT_EQ(order(leave_cluster{"b"}), "");
@@ -137,10 +137,10 @@ TEST_F(NodeOfACluster, ThatLeavesBecauseItEndsIsNotTakenBack) {
 }
 
 TEST_F(Cluster, ADetachedJobOutlivesWhoeverSubmittedItAndWhoeverFollowsIt) {
-  job what;
-  what.cluster = {.nodes = 2, .workers = 1};
+  actors::job job;
+  job.cluster = {.nodes = 2, .workers = 1};
   const auto submitter = client();
-  caf::anon_send(cluster, submit_job{what, false, true}, caf::actor_cast<client_actor>(submitter));
+  caf::anon_send(cluster, submit_job{job, false, true}, caf::actor_cast<client_actor>(submitter));
   schedule.run();
   caf::anon_send_exit(submitter, caf::exit_reason::kill);
   schedule.run();

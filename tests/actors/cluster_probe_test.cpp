@@ -109,7 +109,7 @@ TEST_F(ClusterProbe, WhatBecameOfANodeIsKnown) {
 TEST_F(ClusterProbe, WhoLooksForACoordinatorWithoutAJobIsGoneAfterwards) {
   caf::anon_send_exit(cluster, caf::exit_reason::kill);
   cluster = system.spawn<cluster_impl>(
-      cluster_setup{.name = "lab", .nodes = {{"a"}}, .own = {.metrics = std::make_shared<metrics_board>()}});
+      cluster_setup{.name = "lab", .nodes = {{"a"}}, .own = {.metrics = std::make_shared<metrics_registry>()}});
   schedule.run_all();
   const auto before = system.registry().running();
   probe();

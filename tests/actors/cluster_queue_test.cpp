@@ -58,12 +58,12 @@ protected:
     run();
   }
   void submit(std::uint32_t count) {
-    job what;
-    what.data.train_samples = 50;
-    what.data.test_samples = 10;
-    what.model.layers = {"flatten", "linear 10"}; // a job that cannot be prepared would end
-    what.cluster = {.nodes = count, .workers = count - 1};
-    caf::anon_send(cluster, submit_job{what}, caf::actor_cast<client_actor>(client));
+    actors::job job;
+    job.data.train_samples = 50;
+    job.data.test_samples = 10;
+    job.model.layers = {"flatten", "linear 10"}; // a job that cannot be prepared would end
+    job.cluster = {.nodes = count, .workers = count - 1};
+    caf::anon_send(cluster, submit_job{job}, caf::actor_cast<client_actor>(client));
     run();
   }
   void end(std::uint64_t number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person may ask of a running job, and how its trace is gathered.
+// What the operator may ask of a running job, and how its trace is collected.
 #include "tests/actors/scripted_nodes.hpp"
 
 #include <caf/event_based_actor.hpp>
@@ -19,7 +19,7 @@ trace_chunk chunk_of(int number, bool last, std::uint64_t dropped = 0) {
 std::vector<std::int64_t> begins_of(const node_trace& of) {
   std::vector<std::int64_t> begins;
   for (const auto& event : of.events)
-    if (event.what == span_kind::apply)
+    if (event.kind == span_kind::apply)
       begins.push_back(event.begin_ns);
   return begins;
 }
@@ -36,7 +36,7 @@ TEST_F(Coordinator, ATracedJobEndsWithWhatEveryNodeRecorded) {
   ASSERT_EQ(seen->ends, 1);
   ASSERT_EQ(seen->result.trace.size(), 3U);
   EXPECT_EQ(seen->result.trace[1].name, "node-1");
-  EXPECT_EQ(seen->result.trace[0].events.front().what, span_kind::hold) << "the coordinator's own";
+  EXPECT_EQ(seen->result.trace[0].events.front().kind, span_kind::hold) << "the coordinator's own";
   EXPECT_THAT(begins_of(seen->result.trace[0]), ElementsAre(10));
   EXPECT_THAT(begins_of(seen->result.trace[1]), ElementsAre(20, 30, 40));
   EXPECT_THAT(begins_of(seen->result.trace[2]), ElementsAre());
@@ -121,36 +121,36 @@ TEST_F(Coordinator, WhatASlowNodeHasSaidIsHandedOnBeforeWhoeverAskedGivesUp) {
 
 TEST_F(Coordinator, OrdersGoToTheNodeOfTheRole) {
   begin();
-  EXPECT_EQ(ask(actor_order{.what = role_verb::pause, .actor = "worker 2"}), "worker 2 stands still");
-  EXPECT_EQ(ask(actor_order{.what = role_verb::resume, .actor = "shard 0"}), "shard 0 goes on");
-  EXPECT_EQ(ask(actor_order{.what = role_verb::kill, .actor = "evaluator 0"}), "evaluator 0 is killed");
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::pause, .actor = "worker 2"}), "worker 2 stands still");
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::resume, .actor = "shard 0"}), "shard 0 goes on");
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::kill, .actor = "evaluator 0"}), "evaluator 0 is killed");
   ASSERT_EQ(scripts[2]->orders.size(), 1U);
-  EXPECT_EQ(scripts[2]->orders[0].what, role_verb::pause);
+  EXPECT_EQ(scripts[2]->orders[0].verb, role_verb::pause);
   EXPECT_EQ(scripts[2]->orders[0].index, 2U);
   ASSERT_EQ(scripts[0]->orders.size(), 2U);
   EXPECT_EQ(scripts[0]->orders[1].role, "evaluator");
   EXPECT_THAT(seen->events, testing::Contains(HasSubstr("worker 2 stands still")));
   for (const auto* nobody : {"worker 4", "shard 1", "evaluator 1", "coordinator 0", "loader 1", "worker", "worker x", ""})
-    EXPECT_THAT(ask(actor_order{.what = role_verb::kill, .actor = nobody}), testing::StartsWith("no: ")) << nobody;
-  EXPECT_THAT(ask(actor_order{.what = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be restarted"));
+    EXPECT_THAT(ask(actor_order{.verb = role_verb::kill, .actor = nobody}), testing::StartsWith("no: ")) << nobody;
+  EXPECT_THAT(ask(actor_order{.verb = role_verb::restart, .actor = "shard 0"}), HasSubstr("cannot be restarted"));
 }
 
 TEST_F(Coordinator, AWorkerIsStartedAnewWithALaterLifeThanAnyBefore) {
   begin();
   say(role_lost{.node = 1, .index = 1, .reason = "killed"});
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
-  EXPECT_THAT(ask(actor_order{.what = role_verb::pause, .actor = "worker 1"}), HasSubstr("is dead"));
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
+  EXPECT_THAT(ask(actor_order{.verb = role_verb::pause, .actor = "worker 1"}), HasSubstr("is dead"));
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(scripts[1]->orders.at(0).life, 1U);
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted") << "alive, too";
-  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].life.value, 2U);
+  EXPECT_EQ(scripts[1]->orders.at(0).incarnation, 1U);
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted") << "alive, too";
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].incarnation.value, 2U);
   kill(nodes[1]);
   nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[1]));
   say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
-  EXPECT_EQ(scripts[1]->job->life, 3U) << "a new process is later than all lives of its workers";
+  EXPECT_EQ(scripts[1]->job->incarnation, 3U) << "a new process is later than all incarnations of its workers";
   EXPECT_THAT(planned_workers(2), ElementsAre(0, 1, 2, 3));
-  say(role_lost{.node = 1, .index = 1, .reason = "killed", .life = 3});
+  say(role_lost{.node = 1, .index = 1, .reason = "killed", .incarnation = 3});
   EXPECT_THAT(planned_workers(2), ElementsAre(0, 2, 3)) << "and its death is heard";
 }
 
@@ -159,47 +159,47 @@ TEST_F(Coordinator, TwoNewLivesOfAWorkerAreNotTheSameThoughBothAreOrderedAtOnce)
   std::vector<std::string> said;
   const auto person = system.spawn([&](caf::event_based_actor* me) {
     for (int i = 0; i < 2; ++i)
-      me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"})
+      me->request(coordinator, caf::infinite, actor_order{.verb = role_verb::restart, .actor = "worker 1"})
           .then([&](const std::string& text) { said.push_back(text); }, [&](const caf::error& e) { said.push_back(explain(e)); });
   });
   run();
   EXPECT_THAT(said, ElementsAre("worker 1 is restarted", "worker 1 is restarted"));
   ASSERT_EQ(scripts[1]->orders.size(), 2U);
-  EXPECT_EQ(scripts[1]->orders[0].life, 1U);
-  EXPECT_EQ(scripts[1]->orders[1].life, 2U);
-  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].life.value, 2U);
+  EXPECT_EQ(scripts[1]->orders[0].incarnation, 1U);
+  EXPECT_EQ(scripts[1]->orders[1].incarnation, 2U);
+  EXPECT_EQ(scripts[1]->all<protocols::plan>().back().workers[1].incarnation.value, 2U);
 }
 
-TEST_F(Coordinator, ANodeThatIsBackIsLaterThanALifeWhoseBeginningNobodyHasHeardOf) {
+TEST_F(Coordinator, AReturningNodeIsLaterThanAnIncarnationWhoseBeginWasNotReported) {
   begin();
   scripts[1]->never_obeys = true;
   const auto person = system.spawn([&](caf::event_based_actor* me) {
-    me->request(coordinator, caf::infinite, actor_order{.what = role_verb::restart, .actor = "worker 1"})
+    me->request(coordinator, caf::infinite, actor_order{.verb = role_verb::restart, .actor = "worker 1"})
         .then([](const std::string&) {});
   });
   run();
   kill(nodes[1]);
   nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[1]));
   say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
-  EXPECT_EQ(scripts[1]->job->life, 2U);
+  EXPECT_EQ(scripts[1]->job->incarnation, 2U);
 }
 
 TEST_F(Coordinator, AWorkerThatCannotBeStartedAnewIsLost) {
   begin();
   scripts[1]->cannot_obey = "its device has no room";
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "no: its device has no room");
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::restart, .actor = "worker 1"}), "no: its device has no room");
   EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3)) << "the round waits for nobody who is not there";
   EXPECT_THAT(seen->events,
               testing::Contains(HasSubstr("worker 1 (node-1) is lost: it could not be restarted: its device has no room")));
   EXPECT_EQ(seen->ends, 0);
   scripts[1]->cannot_obey = {};
-  EXPECT_EQ(ask(actor_order{.what = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
-  EXPECT_EQ(scripts[1]->orders.back().life, 2U) << "whatever became of life 1";
+  EXPECT_EQ(ask(actor_order{.verb = role_verb::restart, .actor = "worker 1"}), "worker 1 is restarted");
+  EXPECT_EQ(scripts[1]->orders.back().incarnation, 2U) << "whatever became of incarnation 1";
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
 }
 
 TEST_F(Coordinator, SettingsThatMayChangeDoAndOthersAreNamed) {
-  what.optimizer.lr = 0.1;
+  job.optimizer.lr = 0.1;
   begin();
   EXPECT_EQ(ask(change_order{.key = "optimizer.lr", .value = "0.05"}), "optimizer.lr is 0.05 from the next round on");
   EXPECT_EQ(scripts[2]->all<protocols::plan>().back().lr_scale, 0.5);
@@ -219,7 +219,7 @@ TEST_F(Coordinator, SettingsThatMayChangeDoAndOthersAreNamed) {
 }
 
 TEST_F(Coordinator, ThePeriodOfLocalStepsMayChange) {
-  what.protocol.name = "local";
+  job.protocol.name = "local";
   begin();
   EXPECT_EQ(ask(change_order{.key = "protocol.steps", .value = "7"}), "protocol.steps is 7 from the next round on");
   EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 7U);
@@ -231,7 +231,7 @@ TEST_F(Coordinator, ThePeriodOfLocalStepsMayChange) {
 
 TEST_F(Coordinator, ThePeriodOfAProtocolThatWasAddedMayChangeByItsOwnName) {
   added = {protocols::paced_protocol()};
-  what.protocol.name = "paced";
+  job.protocol.name = "paced";
   begin();
   EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 6U) << "its own from the first plan on";
   EXPECT_EQ(ask(change_order{.key = "protocol.pace", .value = "4"}), "protocol.pace is 4 from the next round on");
@@ -241,14 +241,14 @@ TEST_F(Coordinator, ThePeriodOfAProtocolThatWasAddedMayChangeByItsOwnName) {
 }
 
 TEST_F(Coordinator, APeriodThatComesByPlanMayChangeUnlessTheProtocolChangesItItself) {
-  what.protocol.name = "admm";
+  job.protocol.name = "admm";
   begin();
   EXPECT_EQ(ask(change_order{.key = "protocol.steps", .value = "7"}), "protocol.steps is 7 from the next round on");
   EXPECT_EQ(scripts[1]->all<protocols::plan>().back().period, 7U);
 }
 
 TEST_F(Coordinator, APeriodThatTheProtocolChangesItselfStaysItsOwn) {
-  what.protocol.name = "adacomm";
+  job.protocol.name = "adacomm";
   begin();
   for (const auto* key : {"protocol.steps", "protocol.initial_steps"})
     EXPECT_THAT(ask(change_order{.key = key, .value = "7"}), ::testing::AnyOf(HasSubstr("has no"), HasSubstr("cannot change")));

@@ -17,16 +17,16 @@ namespace {
 
 using cluster = role_cluster;
 
-std::vector<float> trained(const arrangement& what, std::uint64_t seed) {
-  cluster run{what, seed};
+std::vector<float> trained(const arrangement& setup, std::uint64_t seed) {
+  cluster run{setup, seed};
   run.train();
   EXPECT_THAT(run.hears().ends, ::testing::IsEmpty());
   return run.parameters();
 }
 
 /// On every arrangement of devices, whatever runs when, the bits of the CPU.
-void expect_the_cpus_numbers(arrangement what) {
-  const auto expected = trained(what, 0);
+void expect_the_cpus_numbers(arrangement setup) {
+  const auto expected = trained(setup, 0);
   ASSERT_TRUE(std::ranges::all_of(expected, [](float p) { return std::isfinite(p); }));
   struct places {
     std::string worker, shard;
@@ -38,12 +38,12 @@ void expect_the_cpus_numbers(arrangement what) {
                                                                 {"sim:0", "sim:0"},
                                                                 {"sim:0", "sim:1"},
                                                                 {"sim:0", "sim:1", true}}) {
-    what.worker_device = worker;
-    what.shard_device = shard;
-    what.apart = apart;
+    setup.worker_device = worker;
+    setup.shard_device = shard;
+    setup.apart = apart;
     for (std::uint64_t seed = 1; seed <= 4; ++seed)
-      ASSERT_TRUE(trained(what, seed) == expected) << what.protocol << ", workers on " << worker << ", shards on " << shard
-                                                   << (apart ? ", apart" : "") << ", seed " << seed;
+      ASSERT_TRUE(trained(setup, seed) == expected) << setup.protocol << ", workers on " << worker << ", shards on " << shard
+                                                    << (apart ? ", apart" : "") << ", seed " << seed;
   }
 }
 
@@ -84,7 +84,7 @@ TEST(DeviceRoles, CodedSums) {
   expect_the_cpus_numbers({.protocol = "coded", .versions = 6});
 }
 
-/// The centre after so many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches
+/// The centre after this many exchanges of one worker, by algorithms 1 and 2 of the paper, where 44 samples are cut into batches
 /// of 8.
 std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how,
                                    double alpha) {
@@ -129,14 +129,14 @@ std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period
 TEST(RolesOfAJob, ElasticAveragingIsThePapersAlgorithm) {
   for (const double delta : {0.0, 0.9})
     for (const std::int64_t period : {1, 3}) {
-      const arrangement what{.protocol = "easgd",
-                             .parameters = {{"momentum", delta}, {"steps", period}},
-                             .workers = 1,
-                             .shards = 2,
-                             .versions = 10,
-                             .optimizer = {.lr = 0.05, .weight_decay = 0.01}};
-      const auto found = trained(what, 3);
-      const auto expected = elastic_centre(10, static_cast<std::uint64_t>(period), delta, what.optimizer, 0.9);
+      const arrangement setup{.protocol = "easgd",
+                              .parameters = {{"momentum", delta}, {"steps", period}},
+                              .workers = 1,
+                              .shards = 2,
+                              .versions = 10,
+                              .optimizer = {.lr = 0.05, .weight_decay = 0.01}};
+      const auto found = trained(setup, 3);
+      const auto expected = elastic_centre(10, static_cast<std::uint64_t>(period), delta, setup.optimizer, 0.9);
       for (std::size_t k = 0; k < found.size(); ++k)
         ASSERT_NEAR(found[k], expected[k], 2e-5) << "momentum " << delta << ", H = " << period;
     }
@@ -144,17 +144,17 @@ TEST(RolesOfAJob, ElasticAveragingIsThePapersAlgorithm) {
 
 // Two workers that compute the same rows draw the same masks, so what is decoded is one gradient.
 TEST(RolesOfAJob, ACodedStepWithDropoutIsTheSameWhoeverComes) {
-  const arrangement what{.protocol = "coded",
-                         .parameters = {{"scheme", "cyclic"}},
-                         .workers = 5,
-                         .worker_device = "sim:0",
-                         .versions = 1,
-                         .layers = {"flatten", "linear 8", "relu", "dropout 0.5", "linear 10"}};
-  const auto first = trained(what, 1);
+  const arrangement setup{.protocol = "coded",
+                          .parameters = {{"scheme", "cyclic"}},
+                          .workers = 5,
+                          .worker_device = "sim:0",
+                          .versions = 1,
+                          .layers = {"flatten", "linear 8", "relu", "dropout 0.5", "linear 10"}};
+  const auto first = trained(setup, 1);
   const float largest = std::abs(*std::ranges::max_element(first, {}, [](float p) { return std::abs(p); }));
   bool differ = false;
   for (std::uint64_t seed = 2; seed <= 12; ++seed) {
-    const auto other = trained(what, seed);
+    const auto other = trained(setup, seed);
     differ = differ || other != first;
     for (std::size_t k = 0; k < first.size(); ++k)
       ASSERT_NEAR(other[k], first[k], 1e-6F * largest) << "seed " << seed;
@@ -164,9 +164,9 @@ TEST(RolesOfAJob, ACodedStepWithDropoutIsTheSameWhoeverComes) {
 
 TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
   for (const std::string device : {"cpu", "sim:0"}) {
-    arrangement what{.shards = 2, .versions = 30};
-    what.shard_device = device;
-    cluster run{what, 5};
+    arrangement setup{.shards = 2, .versions = 30};
+    setup.shard_device = device;
+    cluster run{setup, 5};
     caf::scoped_actor reader{run.system()}, other{run.system()};
     EXPECT_FALSE(run.read(reader, 0, 100)) << "never begun";
     run.begin();
@@ -188,7 +188,7 @@ TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
         all.values.insert(all.values.end(), piece->values.begin(), piece->values.end());
         all.last = piece->last;
       }
-      auto until_then = what;
+      auto until_then = setup;
       until_then.versions = all.ver.value;
       const auto expected = trained(until_then, 6);
       const auto range = run.range(shard);
@@ -201,8 +201,8 @@ TEST(DeviceRoles, WhoReadsFromElsewhereGetsOneVersionWhileTheJobGoesOn) {
 
 TEST(DeviceRoles, WhatLeavesADeviceIsTheVersionThatWasAskedForHoweverLateItIsCopied) {
   for (std::uint32_t shards : {1, 2}) {
-    const arrangement what{.shards = shards, .worker_device = "sim:0", .shard_device = "sim:0", .versions = 20};
-    cluster run{what, 7};
+    const arrangement setup{.shards = shards, .worker_device = "sim:0", .shard_device = "sim:0", .versions = 20};
+    cluster run{setup, 7};
     run.begin();
     run.run_until([steps = 0]() mutable { return ++steps > 1000; });
     run.let_copies_out(false);
@@ -211,10 +211,10 @@ TEST(DeviceRoles, WhatLeavesADeviceIsTheVersionThatWasAskedForHoweverLateItIsCop
     ASSERT_TRUE(run.hears().held);
     run.let_copies_out(true);
     run.drain();
-    auto until_then = what;
+    auto until_then = setup;
     until_then.versions = run.hears().evaluated.value;
     ASSERT_GT(until_then.versions, 0U);
-    ASSERT_LT(until_then.versions, what.versions);
+    ASSERT_LT(until_then.versions, setup.versions);
     EXPECT_TRUE(run.what_arrived() == trained(until_then, 8)) << shards << " shards, version " << until_then.versions;
   }
 }
@@ -225,9 +225,9 @@ TEST(DeviceRoles, StepsAreReplayedInMemoryThatDoesNotGrow) {
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     std::vector<std::size_t> peaks;
     for (std::uint64_t versions : {15, 45}) {
-      auto what = all_on_devices;
-      what.versions = versions;
-      cluster run{what, seed};
+      auto setup = all_on_devices;
+      setup.versions = versions;
+      cluster run{setup, seed};
       run.train();
       peaks.push_back(run.peak_bytes());
       // Two workers; batches of 8 and of 6 rows; at most three blocks of parameters, and three of gradients.
@@ -239,10 +239,10 @@ TEST(DeviceRoles, StepsAreReplayedInMemoryThatDoesNotGrow) {
 }
 
 TEST(DeviceRoles, ALostDeviceEndsItsRoleWithTheReason) {
-  auto what = all_on_devices;
-  what.versions = 1000;
+  auto setup = all_on_devices;
+  setup.versions = 1000;
   for (const bool shard : {true, false}) {
-    cluster run{what, 3};
+    cluster run{setup, 3};
     auto& device = run.device(shard ? 0 : 1); // holders come first
     run.begin();
     run.run_until([&, steps = 0]() mutable { return ++steps > 4000 && device.waiting() > 0; });
@@ -259,10 +259,10 @@ TEST(DeviceRoles, ALostDeviceEndsItsRoleWithTheReason) {
 }
 
 TEST(DeviceRoles, WhatIsEnqueuedOutlivesItsActor) {
-  auto what = all_on_devices;
-  what.versions = 1000;
+  auto setup = all_on_devices;
+  setup.versions = 1000;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    cluster run{what, seed};
+    cluster run{setup, seed};
     run.begin();
     run.run_until([&, steps = std::uint64_t{0}]() mutable { return ++steps > 2000 + 10 * seed && run.device(1).waiting() > 0; });
     run.crash(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks that are written again once nobody else holds them.
+// Blocks that are reused once they have no other holder.
 #include "actors/roles/device.hpp"
 
 #include <algorithm>

@@ -27,28 +27,28 @@ arrangement over_a_link(const std::string& protocol, std::uint32_t workers, bool
   return out;
 }
 
-nanoseconds simulated(const arrangement& what, const role_cluster& like) {
+nanoseconds simulated(const arrangement& setup, const role_cluster& like) {
   protocols::sim::options job;
-  job.protocol = {.name = what.protocol, .fan_in = what.fan_in, .parameters = what.parameters};
-  job.job.workers = what.workers;
-  job.job.shards = what.shards;
+  job.protocol = {.name = setup.protocol, .fan_in = setup.fan_in, .parameters = setup.parameters};
+  job.job.workers = setup.workers;
+  job.job.shards = setup.shards;
   job.job.batch = role_cluster::batch;
   job.job.data_size = like.data_size();
-  job.job.stop_steps = what.versions;
+  job.job.stop_steps = setup.versions;
   job.job.evaluate_every_samples = 1'000'000;
-  job.inject = what.inject;
+  job.inject = setup.inject;
   job.model_bytes = like.model_bytes();
   protocols::sim::null_numerics nothing;
   return protocols::sim::simulate(job, nothing).virtual_time;
 }
 
 /// Links round what is left of a message up to a nanosecond.
-void expect_the_simulators_time(const arrangement& what) {
-  SCOPED_TRACE(fmt::format("{} with {} workers, fan-in {}, {} shards, {} ms, {} Mbit/s", what.protocol, what.workers, what.fan_in,
-                           what.shards, what.inject.link.latency_ms, what.inject.link.mbit));
-  role_cluster run{what, 1};
+void expect_the_simulators_time(const arrangement& setup) {
+  SCOPED_TRACE(fmt::format("{} with {} workers, fan-in {}, {} shards, {} ms, {} Mbit/s", setup.protocol, setup.workers,
+                           setup.fan_in, setup.shards, setup.inject.link.latency_ms, setup.inject.link.mbit));
+  role_cluster run{setup, 1};
   const nanoseconds took = run.train_on_the_clock();
-  EXPECT_NEAR(static_cast<double>(took), static_cast<double>(simulated(what, run)), 1e-4 * static_cast<double>(took));
+  EXPECT_NEAR(static_cast<double>(took), static_cast<double>(simulated(setup, run)), 1e-4 * static_cast<double>(took));
 }
 
 TEST(EmulatedRoles, TakeTheSimulatorsTime) {
@@ -66,21 +66,21 @@ TEST(EmulatedRoles, TakeTheSimulatorsTime) {
 // Steps of 20 ms, the second of which has 12 of 32 samples; the push, its arrival, the close, the sum and the parameters take 30
 // ms each.
 TEST(EmulatedRoles, ATreeTakesALatencyForEachOfItsMessages) {
-  arrangement what = over_a_link("sync", 4, false, 2);
-  what.versions = 3;
-  EXPECT_EQ((role_cluster{what, 1}.train_on_the_clock()), (20 + 20 * 12 / 32 + 20 + 3 * 5 * 30) * ms + ms / 2);
+  arrangement setup = over_a_link("sync", 4, false, 2);
+  setup.versions = 3;
+  EXPECT_EQ((role_cluster{setup, 1}.train_on_the_clock()), (20 + 20 * 12 / 32 + 20 + 3 * 5 * 30) * ms + ms / 2);
 }
 
 TEST(EmulatedRoles, EvaluationsTakeNoTimeWhateverIsOnItsWay) {
   for (const bool slow : {false, true})
     for (const std::uint32_t fan_in : {0U, 2U})
       for (const std::uint32_t shards : {1U, 2U}) {
-        arrangement what = over_a_link("sync", 8, slow, fan_in, shards);
-        what.versions = 4;
+        arrangement setup = over_a_link("sync", 8, slow, fan_in, shards);
+        setup.versions = 4;
         SCOPED_TRACE(fmt::format("fan-in {}, {} shards, {}", fan_in, shards, slow ? "slow" : "far"));
-        const nanoseconds alone = role_cluster{what, 1}.train_on_the_clock();
-        what.versions = 1;
-        role_cluster run{what, 1};
+        const nanoseconds alone = role_cluster{setup, 1}.train_on_the_clock();
+        setup.versions = 1;
+        role_cluster run{setup, 1};
         nanoseconds often = run.train_on_the_clock();
         for (std::uint64_t version = 2; version <= 4; ++version) {
           run.evaluate();
@@ -95,10 +95,10 @@ TEST(EmulatedRoles, EvaluationsTakeNoTimeWhateverIsOnItsWay) {
 }
 
 TEST(EmulatedRoles, GossipIsEvaluatedBetweenSteps) {
-  arrangement what = over_a_link("gossip", 2, false);
-  what.versions = 1;
-  what.inject.stragglers = {{.worker = protocols::worker_id{1}, .factor = 1000}};
-  role_cluster run{what, 1};
+  arrangement setup = over_a_link("gossip", 2, false);
+  setup.versions = 1;
+  setup.inject.stragglers = {{.worker = protocols::worker_id{1}, .factor = 1000}};
+  role_cluster run{setup, 1};
   run.train_on_the_clock();
   run.evaluate();
   const std::vector<float> first = run.what_arrived();

@@ -19,9 +19,9 @@ using gang = std::vector<std::uint32_t>;
 
 /// A coordinator that holds no workers, and nodes that may hold anything, all here and free.
 std::vector<member_view> seats_on(const std::vector<std::string>& hosts) {
-  std::vector<member_view> seats{{.what = {"a", "h0", true, false}, .here = true}};
+  std::vector<member_view> seats{{.node = {"a", "h0", true, false}, .here = true}};
   for (const auto& host : hosts)
-    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), host, true, true}, .here = true});
+    seats.push_back({.node = {std::string(1, static_cast<char>('a' + seats.size())), host, true, true}, .here = true});
   return seats;
 }
 
@@ -30,23 +30,23 @@ std::vector<member_view> seats_for(const std::string& may) {
   std::vector<member_view> seats;
   for (const char role : may)
     seats.push_back(
-        {.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", role != 'w', role != 's'}, .here = true});
+        {.node = {std::string(1, static_cast<char>('a' + seats.size())), "h", role != 'w', role != 's'}, .here = true});
   return seats;
 }
 
 job wants(std::uint32_t nodes, std::uint32_t workers = 4) {
-  job what;
-  what.cluster = {.nodes = nodes, .workers = workers, .shards = 1};
-  return what;
+  actors::job job;
+  job.cluster = {.nodes = nodes, .workers = workers, .shards = 1};
+  return job;
 }
 
-gang chosen(const job& what, const std::vector<member_view>& seats) {
-  const auto got = choose_gang(what, seats);
+gang chosen(const job& job, const std::vector<member_view>& seats) {
+  const auto got = choose_gang(job, seats);
   return std::holds_alternative<gang>(got) ? std::get<gang>(got) : gang{};
 }
 
-no_gang refused(const job& what, const std::vector<member_view>& seats) {
-  const auto got = choose_gang(what, seats);
+no_gang refused(const job& job, const std::vector<member_view>& seats) {
+  const auto got = choose_gang(job, seats);
   return std::holds_alternative<no_gang>(got) ? std::get<no_gang>(got) : no_gang{};
 }
 
@@ -129,7 +129,7 @@ TEST(Gang, NodesThatAreKeptForAnotherJobAreNamed) {
 
 TEST(Gang, TheCoordinatorsNodeIsKeptByThoseWhoseWorkersItShallHold) {
   auto seats = seats_on({"h0"});
-  seats[0].what.worker = true;
+  seats[0].node.worker = true;
   seats[0].job = 3;
   EXPECT_EQ(nodes_to_keep(wants(1, 1), seats, {}), gang{0});
   EXPECT_EQ(nodes_to_keep(wants(2), seats, {}), gang{1});
@@ -141,16 +141,16 @@ TEST(Gang, TheCoordinatorsNodeIsKeptByThoseWhoseWorkersItShallHold) {
 
 /// As they are described, all here and free; a to c, of which a is the coordinator's and has no list.
 std::vector<member_view> seats_with(const std::vector<std::vector<std::string>>& devices) {
-  std::vector<member_view> seats{{.what = {"a", "h", true, false}, .here = true}};
+  std::vector<member_view> seats{{.node = {"a", "h", true, false}, .here = true}};
   for (const auto& each : devices)
-    seats.push_back({.what = {std::string(1, static_cast<char>('a' + seats.size())), "h", true, true, each}, .here = true});
+    seats.push_back({.node = {std::string(1, static_cast<char>('a' + seats.size())), "h", true, true, each}, .here = true});
   return seats;
 }
 
 job wants_on(const std::string& device, std::uint32_t nodes, std::uint32_t workers = 1) {
-  auto what = wants(nodes, workers);
-  what.compute.device = device;
-  return what;
+  auto job = wants(nodes, workers);
+  job.compute.device = device;
+  return job;
 }
 
 TEST(Gang, AJobForADeviceGetsTheNodesThatListIt) {
@@ -179,16 +179,16 @@ TEST(Gang, NodesThatListADeviceComeBeforeThoseThatSayNothing) {
 
 TEST(Gang, ANodeOfTheCpuAloneIsAskedForNoGpuByShardsEither) {
   auto seats = seats_with({{"cpu"}, {"cpu"}});
-  auto what = wants_on("cpu", 3, 2);
-  what.compute.shard_device = "cuda:0";
-  what.cluster.where = placement::colocated;
-  ASSERT_EQ(chosen(what, seats), (gang{0, 1, 2}));
-  EXPECT_FALSE(member_of(what, seats[1]).shard);
-  what.protocol.fan_in = 2;
-  EXPECT_EQ(refused(what, seats).reason, "no node of this cluster may hold workers") << "beside workers are aggregators";
-  seats[0].what.devices = {"cpu"};
-  EXPECT_EQ(refused(what, seats).reason, "the first shard is on the coordinator's node, a, whose devices are cpu; "
-                                         "compute.shard_device = \"cuda:0\" is none of them");
+  auto job = wants_on("cpu", 3, 2);
+  job.compute.shard_device = "cuda:0";
+  job.cluster.where = placement::colocated;
+  ASSERT_EQ(chosen(job, seats), (gang{0, 1, 2}));
+  EXPECT_FALSE(member_of(job, seats[1]).shard);
+  job.protocol.fan_in = 2;
+  EXPECT_EQ(refused(job, seats).reason, "no node of this cluster may hold workers") << "beside workers are aggregators";
+  seats[0].node.devices = {"cpu"};
+  EXPECT_EQ(refused(job, seats).reason, "the first shard is on the coordinator's node, a, whose devices are cpu; "
+                                        "compute.shard_device = \"cuda:0\" is none of them");
 }
 
 class random_cluster {
@@ -199,10 +199,10 @@ public:
       may += "swb"[draw(3)];
     seats = seats_for(may);
     for (auto& seat : seats)
-      seat.what.host = std::string("h") + static_cast<char>('0' + draw(3));
-    what = wants(1 + draw(static_cast<std::uint32_t>(seats.size()) + 1), 1 + draw(5));
-    what.cluster.shards = 1 + draw(4);
-    what.cluster.where = draw(2) == 0 ? placement::separate : placement::colocated;
+      seat.node.host = std::string("h") + static_cast<char>('0' + draw(3));
+    job = wants(1 + draw(static_cast<std::uint32_t>(seats.size()) + 1), 1 + draw(5));
+    job.cluster.shards = 1 + draw(4);
+    job.cluster.where = draw(2) == 0 ? placement::separate : placement::colocated;
   }
   void disturb() {
     for (auto& seat : seats) {
@@ -214,19 +214,19 @@ public:
   std::uint32_t draw(std::uint32_t below) { return random_() % below; }
 
   std::vector<member_view> seats;
-  job what;
+  actors::job job;
 
 private:
   std::mt19937 random_;
 };
 
 /// Whether some of these nodes, all free, would do.
-bool could_ever(const job& what, const std::vector<member_view>& seats) {
+bool could_ever(const job& job, const std::vector<member_view>& seats) {
   for (std::uint32_t others = 0; others < 1U << (seats.size() - 1); ++others) {
-    bool works = seats.front().what.worker;
+    bool works = seats.front().node.worker;
     for (std::size_t i = 1; i < seats.size(); ++i)
-      works |= (others >> (i - 1) & 1U) != 0 && seats[i].what.worker;
-    if (std::popcount(others) + 1U == what.cluster.nodes && works)
+      works |= (others >> (i - 1) & 1U) != 0 && seats[i].node.worker;
+    if (std::popcount(others) + 1U == job.cluster.nodes && works)
       return true;
   }
   return false;
@@ -236,31 +236,31 @@ TEST(Gang, OfAnyClusterItIsChosenSoThatItCanBePlaced) {
   for (std::uint32_t seed = 1; seed <= 20'000; ++seed) {
     SCOPED_TRACE(seed);
     random_cluster now{seed};
-    const auto at_best = choose_gang(now.what, now.seats);
+    const auto at_best = choose_gang(now.job, now.seats);
     if (const auto* none = std::get_if<no_gang>(&at_best)) {
       ASSERT_TRUE(none->never) << "all are free: " << none->reason;
     }
-    ASSERT_EQ(std::holds_alternative<gang>(at_best), could_ever(now.what, now.seats));
+    ASSERT_EQ(std::holds_alternative<gang>(at_best), could_ever(now.job, now.seats));
     now.disturb();
-    const auto got = choose_gang(now.what, now.seats);
+    const auto got = choose_gang(now.job, now.seats);
     if (const auto* none = std::get_if<no_gang>(&got)) {
       ASSERT_EQ(none->never, std::holds_alternative<no_gang>(at_best));
       ASSERT_THAT(none->reason, testing::Not(testing::EndsWith(": "))) << "it waits for somebody";
       continue;
     }
     const auto& members = std::get<gang>(got);
-    ASSERT_EQ(members.size(), now.what.cluster.nodes);
+    ASSERT_EQ(members.size(), now.job.cluster.nodes);
     ASSERT_EQ(members.front(), 0U);
     ASSERT_EQ((std::set<std::uint32_t>{members.begin(), members.end()}.size()), members.size());
     std::vector<member_node> nodes;
     for (auto number : members)
-      nodes.push_back(member_of(now.what, now.seats[number]));
-    const auto placed = place_roles(now.what, nodes);
-    ASSERT_EQ(placed.workers.size(), now.what.cluster.workers);
+      nodes.push_back(member_of(now.job, now.seats[number]));
+    const auto placed = place_roles(now.job, nodes);
+    ASSERT_EQ(placed.workers.size(), now.job.cluster.workers);
     for (const auto& worker : placed.workers) {
       ASSERT_TRUE(nodes[worker.node].worker);
       const auto& seat = now.seats[members[worker.node]];
-      ASSERT_TRUE(seat.here && !seat.leaving && seat.job == 0) << seat.what.name;
+      ASSERT_TRUE(seat.here && !seat.leaving && seat.job == 0) << seat.node.name;
     }
     for (const auto& holder : placed.holders)
       ASSERT_TRUE(holder.node == 0 || nodes[holder.node].shard);
@@ -271,7 +271,7 @@ TEST(Gang, TheCoordinatorsNodeServesManyJobsButItsWorkersOne) {
   auto seats = seats_on({"h0", "h0"});
   seats[0].job = 3;
   EXPECT_EQ(chosen(wants(2), seats), (gang{0, 1})) << "shards alone";
-  seats[0].what.worker = true;
+  seats[0].node.worker = true;
   auto spread = wants(2);
   spread.cluster.where = placement::colocated;
   EXPECT_THAT(refused(spread, seats).reason, HasSubstr("node a runs job 3"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where there is no centre: how replicas are sent, put together and averaged. CAF's testing scheduler, scripted neighbours.
+// Decentralized jobs: how replicas are sent, assembled and averaged. CAF's testing scheduler, scripted neighbours.
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,9 +79,9 @@ protected:
     spawned.push_back(caf::actor_cast<caf::actor>(actor));
     return actor;
   }
-  template <class... What>
-  void say(const auto& to, What... what) {
-    caf::anon_send(to, std::move(what)...);
+  template <class... Parts>
+  void say(const auto& to, Parts... parts) {
+    caf::anon_send(to, std::move(parts)...);
     schedule.run();
   }
   kernels::buffer floats(std::int64_t count, float value) {
@@ -272,7 +272,7 @@ protected:
     own->parameters = floats(count, 3);
     worker_setup setup;
     setup.net = net;
-    setup.landing = std::make_shared<params_assembler>(flat_range{0, count}, allocate);
+    setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, count}, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, count}, allocate);
     setup.machine = machine;
     setup.compute = ends_with_the_test(system.spawn<compute_actor::stateful_impl<scripted_compute_state>>(own));
@@ -309,15 +309,15 @@ TEST_F(GossipingWorker, AReplicaThatIsNotFiniteStaysWhereItIs) {
   EXPECT_EQ(machine->messages.size(), 1U) << "its weight comes back";
   say(worker, protocols::fetch_order{{9}});
   ASSERT_EQ(evaluator->replicas.size(), 1U) << "the evaluator sees it";
-  EXPECT_EQ(evaluator->replicas[0].first.what.weight, 0);
+  EXPECT_EQ(evaluator->replicas[0].first.message.weight, 0);
 }
 
 TEST_F(GossipingWorker, WhatComesInPartsIsHeardWhole) {
-  const protocols::peer_message what{.from = {{1}, {}}, .round = 5, .weight = 0.25};
+  const protocols::peer_message head{.from = {{1}, {}}, .round = 5, .weight = 0.25};
   const auto whole = floats(count, 8);
-  say(worker, wire::peer_part{{0}, what, {0, 16}}, whole.slice(0, 64));
+  say(worker, wire::peer_part{{0}, head, {0, 16}}, whole.slice(0, 64));
   EXPECT_TRUE(machine->messages.empty());
-  say(worker, wire::peer_part{{0}, what, {16, count}}, whole.slice(64, whole.bytes() - 64));
+  say(worker, wire::peer_part{{0}, head, {16, count}}, whole.slice(64, whole.bytes() - 64));
   ASSERT_EQ(machine->messages.size(), 1U);
   EXPECT_EQ(machine->messages[0].weight, 0.25);
   EXPECT_NE(machine->messages[0].data, protocols::ticket{});
@@ -331,10 +331,9 @@ struct remembering_hub final : net::lane_hub {
   std::size_t bytes = 0;
   std::uint16_t port() const override { return 0; }
   void connect(net::node_id, const std::string&, std::uint16_t, std::chrono::milliseconds) override {}
-  bool send(net::node_id, wire::message msg, kernels::buffer payload, int priority) override {
+  void send(net::node_id, wire::message msg, kernels::buffer payload, int priority) override {
     sent.emplace_back(std::get<wire::peer_part>(msg), priority);
     bytes += payload.bytes();
-    return true;
   }
   void close(net::node_id, const std::string&) override {}
   std::vector<net::lane_stats> stats() const override { return {}; }

@@ -34,12 +34,12 @@ public:
           kept_.push_back(self_->make_response_promise<actor_report>());
           return kept_.back();
         },
-        [this](const std::string& what) {
-          mute_ = what == "mute";
+        [this](const std::string& text) {
+          mute_ = text == "mute";
           if (mute_)
             self_->doing.enter("thinks");
           else
-            self_->doing.failed(what);
+            self_->doing.failed(text);
         },
     };
   }
@@ -95,8 +95,8 @@ protected:
 TEST_F(Inspection, AnActorCountsItsMessagesAndKeepsItsLastError) {
   spawn(1);
   EXPECT_EQ(of(0).messages, 1U) << "the question itself";
-  for (const auto* what : {"out of paper", "out of ink"})
-    caf::anon_send(probes[0], std::string{what});
+  for (const auto* text : {"out of paper", "out of ink"})
+    caf::anon_send(probes[0], std::string{text});
   schedule.run();
   const auto said = of(0);
   EXPECT_EQ(said.messages, 4U);
@@ -161,16 +161,16 @@ TEST_F(Inspection, WhatDoesNotFitAMessageComesInPages) {
   EXPECT_EQ(first.pages, 3U);
   std::set<std::string> ids;
   for (std::uint32_t page = 0; page < first.pages; ++page) {
-    const auto part = page == 0 ? first : ask({.page = page, .gathering = first.gathering});
+    const auto part = page == 0 ? first : ask({.page = page, .answer_id = first.answer_id});
     EXPECT_LE(part.actors.size(), actors_per_page);
     for (const auto& actor : part.actors)
       EXPECT_TRUE(ids.insert(actor.id).second) << actor.id;
   }
   EXPECT_EQ(ids.size(), 2 * actors_per_page + 1);
-  EXPECT_EQ(ask({.page = 3, .gathering = first.gathering}).pages, 0U);
+  EXPECT_EQ(ask({.page = 3, .answer_id = first.answer_id}).pages, 0U);
   for (int i = 0; i < 10; ++i)
     ask();
-  EXPECT_EQ(ask({.page = 1, .gathering = first.gathering}).pages, 0U) << "not kept for ever";
+  EXPECT_EQ(ask({.page = 1, .answer_id = first.answer_id}).pages, 0U) << "not kept for ever";
 }
 
 } // namespace

@@ -42,13 +42,12 @@ protected:
   /// Far more than both ends' socket buffers hold.
   void fill(int priority = 9) {
     for (std::uint64_t i = 1; i <= messages; ++i)
-      within_credit = zero->hub->send(node_id{1}, part(i, large_bytes), large, priority) && within_credit;
+      zero->hub->send(node_id{1}, part(i, large_bytes), large, priority);
   }
 
   static constexpr std::uint64_t messages = 24;
   const kernels::buffer large = make_buffer(large_bytes), landing = make_buffer(large_bytes, 2);
   std::latch go_on{1}, sender_stands{1}, sender_goes_on{1};
-  bool within_credit = true;
   node one{1};
   std::unique_ptr<node> zero;
 };
@@ -72,14 +71,11 @@ TEST_F(LaneFlow, UrgentOvertakesWhatIsQueued) {
     EXPECT_LT(place_of(i), place_of(i + 1));
 }
 
-TEST_F(LaneFlow, SenderLearnsThatTheCreditIsUsedUpAndWhenToGoOn) {
+TEST_F(LaneFlow, StatsShowThatTheCreditIsUsedUp) {
   fill();
-  EXPECT_FALSE(within_credit);
+  EXPECT_EQ(zero->hub->stats().at(0).credit_bytes, 8U << 20U);
   EXPECT_GT(zero->hub->stats().at(0).queued_bytes, 8U << 20U);
-  EXPECT_TRUE(zero->seen->drained.empty());
   go_on.count_down();
-  ASSERT_TRUE(zero->seen->wait([&] { return !zero->seen->drained.empty(); }));
-  EXPECT_EQ(zero->seen->drained.front(), node_id{1});
   ASSERT_TRUE(one.seen->wait_messages(messages + 1));
 }
 
@@ -133,7 +129,7 @@ TEST(LaneCrowd, EverySenderThreadKeepsItsOrder) {
   }
   const auto stats = one.hub->stats().at(0);
   EXPECT_EQ(stats.peer, node_id{0});
-  EXPECT_EQ(stats.messages_received, threads * each);
+  EXPECT_EQ(one.seen->messages.size(), threads * each);
   EXPECT_EQ(stats.bytes_received, zero.hub->stats().at(0).bytes_sent);
 }
 
@@ -172,9 +168,10 @@ TEST(LaneCrowd, HubsMayEndWhileOthersSendToThem) {
     join(zero, *one);
     const auto payload = make_buffer(256U << 10U);
     std::jthread sender([&](const std::stop_token& enough) {
-      for (std::uint64_t i = 0; !enough.stop_requested(); ++i)
-        if (!zero.hub->send(node_id{1}, part(i, payload.bytes()), payload, 0))
-          std::this_thread::yield();
+      for (std::uint64_t i = 0; !enough.stop_requested(); ++i) {
+        zero.hub->send(node_id{1}, part(i, payload.bytes()), payload, 0);
+        std::this_thread::yield();
+      }
     });
     ASSERT_TRUE(one->seen->wait_messages(1));
     one.reset();

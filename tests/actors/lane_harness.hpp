@@ -46,7 +46,7 @@ inline wire::message order(std::uint64_t clock) {
 inline std::uint64_t clock_of(const wire::message& msg) {
   if (const auto* of_part = std::get_if<wire::push_part>(&msg))
     return of_part->id.clock.value;
-  return std::get<wire::addressed<protocols::drop_order>>(msg).what.id.clock.value;
+  return std::get<wire::addressed<protocols::drop_order>>(msg).message.id.clock.value;
 }
 
 class recorder : public lane_handler {
@@ -70,9 +70,6 @@ public:
     if (reaction)
       reaction(from, msg);
     note([&] { messages.push_back({from, std::move(msg), std::move(payload)}); });
-  }
-  void on_drained(node_id peer) override {
-    note([&] { drained.push_back(peer); });
   }
   void on_refused(const std::string& reason) override {
     note([&] { refused.push_back(reason); });
@@ -101,7 +98,7 @@ public:
 
   std::mutex mutex; // guards what follows
   std::condition_variable changed;
-  std::vector<node_id> up, drained;
+  std::vector<node_id> up;
   std::vector<std::pair<node_id, std::string>> down;
   std::vector<std::string> refused;
   std::vector<received> messages;

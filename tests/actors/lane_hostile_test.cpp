@@ -52,7 +52,7 @@ public:
     }
   }
   void say(const std::string& text) { say(std::as_bytes(std::span(text))); }
-  void say(const wire::content& what) { say(wire::encode(what)->head_bytes()); }
+  void say(const wire::content& body) { say(wire::encode(body)->head_bytes()); }
   /// Everything until the other end hangs up.
   std::vector<std::byte> hear() {
     std::vector<std::byte> heard;
@@ -67,8 +67,8 @@ public:
     std::string reason = "nothing";
     for (std::span<const std::byte> rest = bytes; !rest.empty();) {
       const auto layout = **wire::parse_table(rest, {});
-      const auto what = wire::decode_head(rest.subspan(layout.table_bytes, layout.head_bytes), 0);
-      if (const auto* last = std::get_if<wire::bye>(&*what))
+      const auto body = wire::decode_head(rest.subspan(layout.table_bytes, layout.head_bytes), 0);
+      if (const auto* last = std::get_if<wire::bye>(&*body))
         reason = last->reason;
       rest = rest.subspan(layout.table_bytes + layout.head_bytes);
     }

@@ -17,8 +17,8 @@ namespace wire = protocols::wire;
 class collector : public frame_reader::sink {
 public:
   kernels::buffer place(const wire::message&, std::size_t bytes) override { return test::make_buffer(bytes, 0xdead); }
-  bool accept(wire::content what, kernels::buffer payload) override {
-    clocks.push_back(test::clock_of(std::get<wire::message>(what)));
+  bool accept(wire::content body, kernels::buffer payload) override {
+    clocks.push_back(test::clock_of(std::get<wire::message>(body)));
     intact = intact && test::same_bytes(payload, test::make_buffer(payload.bytes(), static_cast<std::uint32_t>(clocks.back())));
     return clocks.size() != stop_after;
   }

@@ -19,7 +19,7 @@ class Metrics : public testing::Test {
 protected:
   std::string text() const { return board_->text(of_caf_); }
 
-  std::shared_ptr<metrics_board> board_ = std::make_shared<metrics_board>();
+  std::shared_ptr<metrics_registry> board_ = std::make_shared<metrics_registry>();
   caf::telemetry::metric_registry of_caf_;
 };
 
@@ -50,14 +50,14 @@ TEST_F(Metrics, ALossThatIsNoNumberIsWrittenAsPrometheusReadsIt) {
 TEST_F(Metrics, TheJobsThatSpokeLastAreKept) {
   const job_metrics first{board_, 1, "j"};
   first.on_progress({});
-  for (std::uint64_t number = 2; number <= metrics_board::most_jobs; ++number)
+  for (std::uint64_t number = 2; number <= metrics_registry::most_jobs; ++number)
     job_metrics{board_, number, "j"}.on_progress({});
   first.on_progress({.step = 9, .slowest_worker = {}}); // so the second is the one that has been silent for longest
-  job_metrics{board_, metrics_board::most_jobs + 1, "j"}.on_evaluation({});
+  job_metrics{board_, metrics_registry::most_jobs + 1, "j"}.on_evaluation({});
   EXPECT_THAT(text(), HasSubstr("troupe_job_steps_total{number=\"1\",name=\"j\"} 9\n"));
   EXPECT_THAT(text(), Not(HasSubstr("{number=\"2\",")));
   EXPECT_THAT(text(), HasSubstr("{number=\"3\","));
-  EXPECT_THAT(text(), HasSubstr(fmt::format("troupe_job_test_loss{{number=\"{}\",", metrics_board::most_jobs + 1)));
+  EXPECT_THAT(text(), HasSubstr(fmt::format("troupe_job_test_loss{{number=\"{}\",", metrics_registry::most_jobs + 1)));
 }
 
 TEST_F(Metrics, WithoutABoardNothingIsKept) {

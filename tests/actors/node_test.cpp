@@ -65,13 +65,13 @@ protected:
 
   /// A job of one node, or of two with this as the second; two workers.
   static job job_of(std::uint64_t key, std::uint32_t nodes = 1) {
-    job what;
-    what.seed = key;
-    what.own_data.name = "gated";
-    what.protocol.name = "moody";
-    what.model.layers = {"flatten", "linear 10"};
-    what.cluster = {.nodes = nodes, .workers = 2};
-    return what;
+    actors::job job;
+    job.seed = key;
+    job.own_data.name = "gated";
+    job.protocol.name = "moody";
+    job.model.layers = {"flatten", "linear 10"};
+    job.cluster = {.nodes = nodes, .workers = 2};
+    return job;
   }
   /// `said` gets the answer when it comes, or else why there is none.
   template <class Answer, class Message>
@@ -91,12 +91,12 @@ protected:
     run();
     return out;
   }
-  void prepare(const job& what, std::vector<std::string> names = {"here"}) {
-    auto& said = prepared[what.seed];
+  void prepare(const job& job, std::vector<std::string> names = {"here"}) {
+    auto& said = prepared[job.seed];
     request<node_prepared>(
-        prepare_job{.job_key = what.seed,
-                    .self = what.cluster.nodes - 1,
-                    .what = what,
+        prepare_job{.job_key = job.seed,
+                    .self = job.cluster.nodes - 1,
+                    .job = job,
                     .coordinator = coordinator,
                     .names = std::move(names)},
         [&](const node_prepared& ready) {
@@ -118,7 +118,9 @@ protected:
     run_until([&] { return !prepared[key].empty(); });
     EXPECT_EQ(obey(job_places{.nodes = {{0, "here", "127.0.0.1", 0}}, .workers = {{0, 0}, {1, 0}}, .holders = {{0, 0}}}), "yes");
   }
-  static role_order restart(std::uint32_t worker, std::uint32_t life) { return {role_verb::restart, "worker", worker, life}; }
+  static role_order restart(std::uint32_t worker, std::uint32_t incarnation) {
+    return {role_verb::restart, "worker", worker, incarnation};
+  }
 };
 
 TEST_F(Node, WhatAStoppedJobLoadsIsNotTheNextOnes) {
@@ -203,11 +205,11 @@ TEST_F(Node, LooksAroundAreOneAfterTheOther) {
 TEST_F(Roles, ANodeWhoseLanePortIsTakenSaysSoAndLives) {
   auto taken = net::lane_hub::open({}, std::make_shared<lane_router>(node_control{}));
   node_actor node = system.spawn<node_impl>(node_options{"127.0.0.1", taken->port()});
-  job what;
-  what.cluster.nodes = 2;
+  actors::job job;
+  job.cluster.nodes = 2;
   caf::scoped_actor self{system};
   for (int attempt = 0; attempt < 2; ++attempt) {
-    auto answer = self->request(node, caf::infinite, prepare_job{1, 1, what, {}});
+    auto answer = self->request(node, caf::infinite, prepare_job{1, 1, job, {}});
     run();
     answer.receive([](const node_prepared&) { FAIL() << "two lanes at one port"; },
                    [&](const caf::error& e) { EXPECT_THAT(explain(e), HasSubstr(std::to_string(taken->port()))); });

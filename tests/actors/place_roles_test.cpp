@@ -16,17 +16,17 @@ namespace troupe::actors {
 namespace {
 
 job job_of(cluster_spec cluster, std::uint32_t fan_in = 0) {
-  job what;
-  what.cluster = cluster;
-  what.protocol.fan_in = fan_in;
-  return what;
+  actors::job job;
+  job.cluster = cluster;
+  job.protocol.fan_in = fan_in;
+  return job;
 }
 
-job_places place(const job& what) {
-  std::vector<member_node> nodes(what.cluster.nodes);
+job_places place(const job& job) {
+  std::vector<member_node> nodes(job.cluster.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i)
     nodes[i].name = "node-" + std::to_string(i);
-  return place_roles(what, nodes);
+  return place_roles(job, nodes);
 }
 
 std::vector<std::uint32_t> nodes_of(const std::vector<role_place>& roles) {
@@ -63,13 +63,13 @@ TEST(PlaceRoles, ColocatedNodesShareShardsAndWorkers) {
 }
 
 /// A letter a node: s may hold shards, w workers, b both, - neither.
-job_places place_on(const std::string& may, const job& what) {
+job_places place_on(const std::string& may, const job& job) {
   std::vector<member_node> nodes(may.size());
   for (std::size_t i = 0; i < may.size(); ++i) {
     nodes[i].shard = may[i] == 's' || may[i] == 'b';
     nodes[i].worker = may[i] == 'w' || may[i] == 'b';
   }
-  return place_roles(what, nodes);
+  return place_roles(job, nodes);
 }
 
 TEST(PlaceRoles, RolesGoWhereTheyMay) {
@@ -128,10 +128,10 @@ std::vector<std::string> workers_on(const std::vector<std::vector<std::string>>&
   nodes[0].worker = false;
   for (std::size_t i = 0; i < devices.size(); ++i)
     nodes[1 + i].devices = devices[i];
-  auto what = job_of({.nodes = static_cast<std::uint32_t>(nodes.size()), .workers = workers, .shards = 1});
-  what.compute.device = wanted;
+  auto job = job_of({.nodes = static_cast<std::uint32_t>(nodes.size()), .workers = workers, .shards = 1});
+  job.compute.device = wanted;
   std::vector<std::string> found;
-  for (const auto& worker : place_roles(what, nodes).workers)
+  for (const auto& worker : place_roles(job, nodes).workers)
     found.push_back(std::to_string(worker.node) + (worker.device.empty() ? "" : " " + worker.device));
   return found;
 }
@@ -159,24 +159,24 @@ TEST(PlaceRoles, ADeviceThatTheJobNamesIsThatOne) {
 TEST(PlaceRoles, ShardsOfANodeHaveItsDevicesInTurnToo) {
   std::vector<member_node> nodes(1);
   nodes[0].devices = {"cpu", "cuda:0", "cuda:1"};
-  auto what = job_of({.nodes = 1, .workers = 1, .shards = 3});
-  what.compute.shard_device = "cuda";
+  auto job = job_of({.nodes = 1, .workers = 1, .shards = 3});
+  job.compute.shard_device = "cuda";
   std::vector<std::string> devices;
-  for (const auto& holder : place_roles(what, nodes).holders)
+  for (const auto& holder : place_roles(job, nodes).holders)
     devices.push_back(holder.device);
   EXPECT_EQ(devices, (on{"cuda:0", "cuda:1", "cuda:0"}));
 }
 
 TEST(PlaceRoles, AnAggregatorIsBesideItsFirstWorker) {
-  auto what = job_of({.nodes = 4, .workers = 9, .shards = 2}, 3);
-  auto placed = place(what);
+  auto job = job_of({.nodes = 4, .workers = 9, .shards = 2}, 3);
+  auto placed = place(job);
   ASSERT_EQ(nodes_of(placed.workers), (places{1, 1, 1, 2, 2, 2, 3, 3, 3}));
   EXPECT_EQ(nodes_of(placed.holders), (places{0, 0, 1, 2, 3})); // two shards, then an aggregator for each node's three workers
 }
 
 TEST(PlaceRoles, AHigherAggregatorIsBesideItsFirstChild) {
-  auto what = job_of({.nodes = 4, .workers = 12, .shards = 1}, 2);
-  auto placed = place(what);
+  auto job = job_of({.nodes = 4, .workers = 12, .shards = 1}, 2);
+  auto placed = place(job);
   auto tree = protocols::holder_tree(12, 1, 2);
   ASSERT_EQ(placed.holders.size(), tree.size());
   int higher = 0;

@@ -22,8 +22,8 @@ kernels::buffer floats(std::size_t bytes) {
   return {block, block->data(), bytes};
 }
 
-push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t life = 0) {
-  return {{worker}, {life}, {clock}};
+push_id id(std::uint32_t worker, std::uint64_t clock, std::uint32_t incarnation = 0) {
+  return {{worker}, {incarnation}, {clock}};
 }
 
 class PushInbox : public testing::Test {
@@ -53,8 +53,8 @@ TEST_F(PushInbox, APushIsCompleteAtItsTrailer) {
   EXPECT_FALSE(part(id(3, 1), right));
   auto done = trailer(id(3, 1));
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->what.id, id(3, 1));
-  EXPECT_EQ(done->what.samples, 16);
+  EXPECT_EQ(done->message.id, id(3, 1));
+  EXPECT_EQ(done->message.samples, 16);
   EXPECT_EQ(done->bytes(), 64 * sizeof(float));
   EXPECT_FALSE(holds(id(3, 1)));
 }
@@ -64,7 +64,7 @@ TEST_F(PushInbox, ATrailerThatOvertookItsPartsWaitsForThem) {
   EXPECT_FALSE(part(id(3, 1), right));
   auto done = part(id(3, 1), left);
   ASSERT_TRUE(done);
-  EXPECT_EQ(done->what.samples, 16) << "what the trailer said";
+  EXPECT_EQ(done->message.samples, 16) << "what the trailer said";
 }
 
 TEST_F(PushInbox, APushWithoutSamplesIsItsTrailer) {
@@ -81,7 +81,7 @@ TEST_F(PushInbox, PushesOfSeveralWorkersComeTogether) {
   for (std::uint32_t worker : {0U, 1U, 2U}) {
     auto done = part(id(worker, 5), right);
     ASSERT_TRUE(done);
-    EXPECT_EQ(done->what.id.worker.value, worker);
+    EXPECT_EQ(done->message.id.worker.value, worker);
   }
 }
 
@@ -105,7 +105,7 @@ TEST_F(PushInbox, WhatALaneReadForARepeatedPushIsLetGo) {
 TEST_F(PushInbox, ANewLifeCountsItsClockAnew) {
   ASSERT_TRUE(whole_push(id(3, 7, 0)));
   EXPECT_TRUE(whole_push(id(3, 1, 1)));
-  EXPECT_FALSE(whole_push(id(3, 8, 0))) << "the life before";
+  EXPECT_FALSE(whole_push(id(3, 8, 0))) << "the incarnation before";
 }
 
 TEST_F(PushInbox, WhatADeadWorkerHadBegunIsDropped) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker that was restarted under a protocol whose shards answer each push alone: what was for its older life is not joined
-// with what is for this one. CAF's testing scheduler, scripted neighbours.
+// A worker that was restarted under a protocol whose shards answer each push alone: what was for its older incarnation is not
+// joined with what is for this one. CAF's testing scheduler, scripted neighbours.
 #include <memory>
 #include <vector>
 
@@ -64,27 +64,27 @@ TEST(RestartedWorker, JoinsNoPartThatWasForItsOlderLife) {
   const auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   const protocols::member self{{0}, {1}};
   worker_setup setup;
-  setup.life = self.life;
+  setup.incarnation = self.incarnation;
   setup.net = net;
   setup.batch = 4;
   setup.data_size = 100;
-  setup.landing = std::make_shared<params_assembler>(flat_range{0, count}, allocate);
+  setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, count}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, count}, allocate);
   setup.machine = protocols::find_protocol("async")->make_worker({.name = "async"}, self, 1);
   setup.compute = system.spawn<compute_actor::stateful_impl<listening_compute_state>>(asked);
   setup.loader = system.spawn<loader_actor::stateful_impl<prompt_loader_state>>();
   auto worker = system.spawn<worker_impl>(std::move(setup));
-  const auto say = [&](const auto&... what) {
-    caf::anon_send(worker, what...);
+  const auto say = [&](const auto&... parts) {
+    caf::anon_send(worker, parts...);
     schedule.run();
   };
   const auto part = [&](std::uint32_t shard, std::uint32_t epoch, float value) {
     const auto begin = shard == 0 ? 0 : count / 2, end = shard == 0 ? count / 2 : count;
-    // Its first push of each life has the clock 1, which is the key of what answers it.
+    // Its first push of each incarnation has the clock 1, which is the key of what answers it.
     say(wire::params_part{{shard}, {0}, {.epoch = {epoch}, .ver = {epoch}, .key = 1}, {begin, end}}, filled(end - begin, value));
   };
 
-  part(1, 1, 7); // shard 1 has not heard that the older life is gone
+  part(1, 1, 7); // shard 1 has not heard that the older incarnation is gone
   protocols::plan with{.epoch = {2}, .workers = {self}, .protocol = {.name = "async"}, .batch = 4, .data_size = 100};
   say(with);
   part(1, 1, 7);

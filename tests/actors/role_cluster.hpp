@@ -66,7 +66,7 @@ public:
       : heard_(std::move(h)) {}
   coordinator_actor::behavior_type make_behavior() {
     return {[this](const protocols::report& msg) {
-              if (msg.what == protocols::report::kind::held)
+              if (msg.event == protocols::report::kind::held)
                 heard_->held = msg;
             },
             [](const collected&) {},
@@ -87,11 +87,11 @@ public:
       : heard_(std::move(h)) {}
   params_actor::behavior_type make_behavior() {
     return {[this](const wire::params_part& head, const kernels::buffer& payload) {
-              heard_->evaluated = head.what.ver;
+              heard_->evaluated = head.params.ver;
               keep(head.where, payload);
             },
             [this](const wire::peer_part& head, const kernels::buffer& payload) {
-              heard_->replicas[head.what.from.worker.value] = {head.what, payload};
+              heard_->replicas[head.message.from.worker.value] = {head.message, payload};
             }};
   }
 
@@ -106,12 +106,12 @@ private:
 /// seed.
 class role_cluster {
 public:
-  role_cluster(arrangement what, std::uint64_t seed)
-      : what_(std::move(what)), entry_(*protocols::find_protocol(what_.protocol)), random_(seed),
-        tree_(protocols::holder_tree(what_.workers, what_.shards, what_.fan_in)) {
-    spec_.name = what_.protocol;
-    spec_.fan_in = what_.fan_in;
-    spec_.parameters = what_.parameters;
+  role_cluster(arrangement setup, std::uint64_t seed)
+      : setup_(std::move(setup)), entry_(*protocols::find_protocol(setup_.protocol)), random_(seed),
+        tree_(protocols::holder_tree(setup_.workers, setup_.shards, setup_.fan_in)) {
+    spec_.name = setup_.protocol;
+    spec_.fan_in = setup_.fan_in;
+    spec_.parameters = setup_.parameters;
     spawn();
   }
   ~role_cluster() {
@@ -126,14 +126,14 @@ public:
     EXPECT_TRUE(run_until([this] { return heard_->held.has_value(); })) << "it stands still";
   }
   void begin() {
-    say_to_holders(protocols::hold_order{.at_version = what_.versions});
+    say_to_holders(protocols::hold_order{.at_version = setup_.versions});
     protocols::plan plan{.epoch = {1},
                          .workers = {},
                          .protocol = spec_,
                          .period = protocols::initial_period(spec_),
                          .batch = batch,
                          .data_size = data_.train->size()};
-    for (std::uint32_t worker = 0; worker < what_.workers; ++worker)
+    for (std::uint32_t worker = 0; worker < setup_.workers; ++worker)
       plan.workers.push_back({{worker}, {}});
     say_to_holders(plan);
     for (const auto& worker : workers_)
@@ -178,7 +178,7 @@ public:
     for (const auto& worker : workers_)
       caf::anon_send(worker, protocols::resume_order{});
   }
-  /// By worker, where there is no centre: what each sent of its own.
+  /// By worker, in a decentralized job: the replica that it sent.
   const std::map<std::uint32_t, std::pair<protocols::peer_message, kernels::buffer>>& replicas() const {
     return heard_->replicas;
   }
@@ -310,7 +310,7 @@ private:
     auto peers = std::make_shared<role_peers>();
     for (const auto& place : tree_)
       spawn_holder(place, *peers);
-    for (std::uint32_t worker = 0; worker < what_.workers; ++worker)
+    for (std::uint32_t worker = 0; worker < setup_.workers; ++worker)
       spawn_worker({worker}, *peers);
     peers->evaluator = watched(system_.spawn<params_actor::stateful_impl<role_cluster_evaluator_state>>(heard_), "evaluator");
     peers->coordinator =
@@ -324,11 +324,11 @@ private:
 
   void spawn_holder(const protocols::holder_place& place, role_peers& peers) {
     const auto number = place.self.value;
-    auto queue = open(what_.shard_device);
+    auto queue = open(setup_.shard_device);
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     const flat_range range = place.is_shard ? shards_[number] : all_;
-    const holder_landing landing{std::make_shared<push_assembler>(range, allocate),
-                                 std::make_shared<partial_assembler>(range, allocate)};
+    const holder_receive_buffers receive_buffers{std::make_shared<push_assembler>(range, allocate),
+                                                 std::make_shared<partial_assembler>(range, allocate)};
     holder_control actor;
     if (place.is_shard) {
       auto first = queue->allocate_host(static_cast<std::size_t>(all_.size()) * sizeof(float));
@@ -337,30 +337,30 @@ private:
       shard_setup setup;
       setup.place = place;
       setup.range = range;
-      setup.alone = what_.shards == 1;
+      setup.alone = setup_.shards == 1;
       setup.partitions = cut_into_partitions(range, partition_bytes);
       setup.initial = first.slice(static_cast<std::size_t>(range.begin) * sizeof(float),
                                   static_cast<std::size_t>(range.size()) * sizeof(float));
       setup.queue = queue;
-      setup.optimizer = what_.optimizer;
+      setup.optimizer = setup_.optimizer;
       setup.data_size = data_.train->size();
-      setup.landing = landing;
+      setup.receive_buffers = receive_buffers;
       setup.per_push = entry_.per_push;
       setup.floats_per_piece = 100;
-      setup.link = what_.inject.link;
+      setup.link = setup_.inject.link;
       setup.wall = [this] { return now(); };
       if (number == 0 || entry_.per_push)
         setup.lead = std::make_shared<protocols::lead>(
-            entry_.make_rule(spec_, 1), entry_.per_push || tree_.size() > what_.shards ? 1 : what_.shards, entry_.per_push);
+            entry_.make_rule(spec_, 1), entry_.per_push || tree_.size() > setup_.shards ? 1 : setup_.shards, entry_.per_push);
       actor = system_.spawn<shard_impl>(std::move(setup));
     } else {
       aggregator_setup setup{.place = place,
                              .floats = all_.size(),
                              .partitions = {},
                              .queue = queue,
-                             .landing = landing,
+                             .receive_buffers = receive_buffers,
                              .trace = nullptr,
-                             .link = what_.inject.link,
+                             .link = setup_.inject.link,
                              .wall = [this] { return now(); }};
       for (auto parent : place.parents)
         setup.partitions.push_back(
@@ -369,30 +369,30 @@ private:
     }
     holders_.push_back(watched(actor, fmt::format("holder {}", number)));
     peers.holders.push_back(actor);
-    if (!queue->on_host() && !what_.apart)
-      peers.near_holders.emplace(place.self, actor);
+    if (!queue->on_host() && !setup_.apart)
+      peers.local_device_holders.emplace(place.self, actor);
   }
 
   void spawn_worker(protocols::worker_id id, role_peers& peers) {
-    auto queue = open(what_.worker_device);
+    auto queue = open(setup_.worker_device);
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
     worker_setup setup;
     setup.self = id;
     setup.batch = batch;
     setup.data_size = data_.train->size();
-    setup.optimizer = what_.optimizer;
+    setup.optimizer = setup_.optimizer;
     setup.net = net_;
     setup.meter = std::make_shared<emulation_meter>();
-    setup.inject = what_.inject;
+    setup.inject = setup_.inject;
     setup.wall = [this] { return now(); };
     for (const auto& holder : tree_)
       if (holder.workers.contains(id))
         setup.targets.push_back(
             {holder.self, cut_into_partitions(holder.is_shard ? shards_[holder.self.value] : all_, partition_bytes)});
-    setup.landing = std::make_shared<params_assembler>(all_, allocate);
+    setup.receive_buffers = std::make_shared<params_assembler>(all_, allocate);
     setup.from_peers = std::make_shared<peer_assembler>(all_, allocate);
     setup.machine = entry_.make_worker(spec_, {id, {}}, 1);
-    auto compute = system_.spawn<compute_impl>(compute_setup{queue, net_, what_.optimizer, batch, 2048});
+    auto compute = system_.spawn<compute_impl>(compute_setup{queue, net_, setup_.optimizer, batch, 2048});
     setup.compute = compute;
     if (!queue->on_host()) {
       setup.device = queue;
@@ -401,20 +401,20 @@ private:
     setup.loader = system_.spawn<loader_impl>(data_.train, std::uint64_t{1}, allocate);
     workers_.push_back(watched(system_.spawn<worker_impl>(std::move(setup)), fmt::format("worker {}", id.value)));
     peers.workers.push_back(workers_.back());
-    if (!queue->on_host() && !what_.apart)
-      peers.near_workers.emplace(id, workers_.back());
+    if (!queue->on_host() && !setup_.apart)
+      peers.local_device_workers.emplace(id, workers_.back());
   }
 
-  arrangement what_;
+  arrangement setup_;
   protocols::protocol entry_;
   protocols::protocol_spec spec_;
   std::mt19937_64 random_;
   std::vector<protocols::holder_place> tree_;
   data_pair data_ = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
   std::shared_ptr<const model> net_ =
-      std::make_shared<const model>(*model::build({.layers = what_.layers}, data_.train->sample(), data_.train->classes()));
+      std::make_shared<const model>(*model::build({.layers = setup_.layers}, data_.train->sample(), data_.train->classes()));
   flat_range all_{0, net_->layout().floats()};
-  std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(what_.shards));
+  std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(setup_.shards));
   std::shared_ptr<guarded_memory> memory_ = std::make_shared<guarded_memory>();
   std::shared_ptr<heard_of_roles> heard_ = std::make_shared<heard_of_roles>();
   std::vector<std::shared_ptr<simulated_device>> devices_;

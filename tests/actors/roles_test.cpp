@@ -30,7 +30,7 @@ TEST_F(Coordinator, EveryNodeLearnsWhoItIsAndWhoLivesWhere) {
 }
 
 TEST_F(Coordinator, TheLeadKnowsWhereToHoldBeforeThePlanMakesWorkersRun) {
-  what.evaluate.every_samples = 40;
+  job.evaluate.every_samples = 40;
   begin();
   EXPECT_THAT(told<protocols::hold_order>(), ElementsAre(1, 0, 0));
   const auto* first = std::get_if<protocols::hold_order>(&scripts[0]->heard.front());
@@ -133,7 +133,7 @@ TEST_F(Coordinator, ANodeThatIsLostBeforeTheStartFailsTheRun) {
 
 TEST_F(Coordinator, TheRunEndsThoughEveryNodeIsGone) {
   scripts = {scripts[0]};
-  what.cluster = {.nodes = 1, .workers = 1, .shards = 1};
+  job.cluster = {.nodes = 1, .workers = 1, .shards = 1};
   begin();
   kill(nodes[0]);
   EXPECT_EQ(seen->ends, 1) << "whoever waits for the result waits for ever";
@@ -149,11 +149,11 @@ TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
   say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
   ASSERT_TRUE(again->job && again->places);
   EXPECT_EQ(again->job->self, 1U);
-  EXPECT_EQ(again->job->life, 1U);
+  EXPECT_EQ(again->job->incarnation, 1U);
   EXPECT_THAT(told<node_place>(), ElementsAre(1, 0, 1)) << "the others let go of the old lane before the new process dials";
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[1].life.value, 1U);
-  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[2].life.value, 0U);
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[1].incarnation.value, 1U);
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[2].incarnation.value, 0U);
 
   say(role_lost{1, true, 0, "its old lane closed", 0});
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3)) << "news of the process that was replaced";
@@ -256,7 +256,7 @@ TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
 }
 
 TEST_F(Coordinator, ALostAggregatorTakesTheWorkersBelowIt) {
-  what.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
+  job.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
   begin();
   say(role_lost{1, false, 1, "it died"});
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
@@ -273,7 +273,7 @@ TEST_F(Coordinator, ALossBeforeTheStartFailsTheRun) {
 }
 
 TEST_F(Coordinator, AHeldVersionIsEvaluatedAndTrainingGoesOn) {
-  what.evaluate.every_samples = 40;
+  job.evaluate.every_samples = 40;
   begin();
   close_round(1, 40);
   hold(1, 40);
@@ -290,19 +290,19 @@ TEST_F(Coordinator, AHeldVersionIsEvaluatedAndTrainingGoesOn) {
 }
 
 TEST_F(Coordinator, WhereThereIsNoCentreEveryNodeIsAskedForItsReplicas) {
-  what.protocol.name = "gossip";
-  what.evaluate.every_samples = 40;
+  job.protocol.name = "gossip";
+  job.evaluate.every_samples = 40;
   begin();
   hold(7, 40);
   EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(1, 1, 1));
   EXPECT_EQ(scripts[2]->all<protocols::fetch_order>()[0].ver.value, 7U);
   kill(nodes[1]); // two workers
-  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(3, 1, 3)) << "each death asks anew";
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(3, 1, 3)) << "each death repeats the request";
 }
 
 TEST_F(Coordinator, TheTrainingClockStandsStillDuringAnEvaluation) {
-  what.evaluate.every_samples = 40;
-  what.stop.epochs = 0.4;
+  job.evaluate.every_samples = 40;
+  job.stop.epochs = 0.4;
   begin();
   hold(1, 40);
   evaluate(1);
@@ -334,8 +334,8 @@ TEST_F(Coordinator, TheEndIsEvaluatedCountedAndTold) {
 }
 
 TEST_F(Coordinator, AReachedTargetEndsTheRun) {
-  what.stop.target_accuracy = 0.9;
-  what.evaluate.every_samples = 40;
+  job.stop.target_accuracy = 0.9;
+  job.evaluate.every_samples = 40;
   begin();
   hold(1, 40);
   evaluate(1, 0.89);
@@ -350,7 +350,7 @@ TEST_F(Coordinator, AReachedTargetEndsTheRun) {
 TEST_F(Coordinator, GradientsThatAreNotFiniteAreSaidOnceAndCounted) {
   begin();
   for (std::uint64_t step = 3; step < 6; ++step)
-    say(protocols::report{.what = kind::push_not_finite, .ver = {step}, .worker = {2}});
+    say(protocols::report{.event = kind::push_not_finite, .ver = {step}, .worker = {2}});
   EXPECT_THAT(seen->events, ElementsAre("step 3: the gradient of worker 2 (node-2) is not finite; it was left out"));
   say(stop_job{});
   EXPECT_EQ(seen->result.gradients, 3U);
@@ -426,7 +426,7 @@ TEST_F(Coordinator, NewestParametersNeedNoWorker) {
 }
 
 TEST_F(Coordinator, NewestReplicasAreAskedOfEverybody) {
-  what.protocol.name = "gossip";
+  job.protocol.name = "gossip";
   begin();
   close_round(7, 40);
   say(stop_job{false, "interrupted"});
@@ -467,7 +467,7 @@ TEST_F(Coordinator, WhatHappensWhileTheRunEndsDoesNotChangeItsResult) {
   begin();
   caf::anon_send(coordinator, role_lost{0, false, 0, "out of memory"});
   caf::anon_send(coordinator, stop_job{false, "interrupted"});
-  caf::anon_send(coordinator, protocols::report{.what = kind::round_closed, .ver = {9}, .samples = 90, .contributions = 4});
+  caf::anon_send(coordinator, protocols::report{.event = kind::round_closed, .ver = {9}, .samples = 90, .contributions = 4});
   run();
   EXPECT_EQ(seen->ends, 1);
   EXPECT_TRUE(seen->result.failed);

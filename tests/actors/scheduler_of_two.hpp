@@ -27,11 +27,11 @@ public:
   }
 
 protected:
-  void enqueue(caf::resumable* what) override {
+  void enqueue(caf::resumable* job) override {
     if (std::this_thread::get_id() == owner_)
-      return test_coordinator::enqueue(what);
+      return test_coordinator::enqueue(job);
     const std::lock_guard lock{mutex_};
-    from_elsewhere_.push_back(what);
+    from_elsewhere_.push_back(job);
   }
 
 private:

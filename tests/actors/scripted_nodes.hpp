@@ -125,7 +125,7 @@ private:
   caf::typed_response_promise<trace_chunk> asked_for_chunk_;
 };
 
-/// Remembers what a person would have seen.
+/// Remembers what a user would have seen.
 class watcher final : public run_observer {
 public:
   void on_started(std::int64_t) override { started = true; }
@@ -167,7 +167,7 @@ protected:
 /// Two nodes of two workers each beside the coordinator's own, which has the shard. 100 samples, batches of 10.
 class Coordinator : public Roles {
 protected:
-  job what;
+  actors::job job;
   std::vector<protocols::protocol> added; ///< by the program
   std::vector<std::shared_ptr<script>> scripts;
   std::vector<node_actor> nodes;
@@ -176,9 +176,9 @@ protected:
   coordinator_control coordinator;
 
   Coordinator() {
-    what.cluster = {.nodes = 3, .workers = 4, .shards = 1};
-    what.data.batch = 10;
-    what.stop.epochs = 1;
+    job.cluster = {.nodes = 3, .workers = 4, .shards = 1};
+    job.data.batch = 10;
+    job.stop.epochs = 1;
     for (int i = 0; i < 3; ++i)
       scripts.push_back(std::make_shared<script>());
   }
@@ -192,7 +192,7 @@ protected:
   }
 
   void begin() {
-    coordinator_setup setup{what, 77, {}, seen, traced, added};
+    coordinator_setup setup{job, 77, {}, seen, traced, added};
     for (std::size_t i = 0; i < scripts.size(); ++i) {
       nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
       setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});
@@ -206,7 +206,7 @@ protected:
     caf::anon_send(coordinator, std::move(msg));
     run();
   }
-  /// What a person is told.
+  /// What the user is told.
   template <class Result = std::string, class Order>
   Result ask(Order order) {
     Result said{};
@@ -221,10 +221,10 @@ protected:
     return said;
   }
   void close_round(std::uint64_t ver, std::uint64_t samples) {
-    say(protocols::report{.what = kind::round_closed, .ver = {ver}, .samples = samples, .contributions = 4});
+    say(protocols::report{.event = kind::round_closed, .ver = {ver}, .samples = samples, .contributions = 4});
   }
   void hold(std::uint64_t ver, std::uint64_t samples) {
-    say(protocols::report{.what = kind::held, .ver = {ver}, .samples = samples});
+    say(protocols::report{.event = kind::held, .ver = {ver}, .samples = samples});
   }
   void collect(std::uint64_t ver) { say(collected{{ver}, kernels::buffer{std::make_shared<float>(), nullptr, 8}}); }
   void evaluate(std::uint64_t ver, double accuracy = 0.5) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "actors/errors.hpp"
-#include "actors/roles/seldom.hpp"
+#include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
 #include "tests/actors/certificates.hpp"
@@ -157,13 +157,13 @@ TEST(SecureSystem, WhereNobodyListensCertificatesAreNotBlamed) {
 
 TEST(Seldom, SaysTheFirstAndThenHowManyThereWere) {
   std::vector<std::string> said;
-  seldom say{[&](const std::string& text) { said.push_back(text); }};
-  const auto start = seldom::clock::now();
+  rate_limited say{[&](const std::string& text) { said.push_back(text); }};
+  const auto start = rate_limited::clock::now();
   for (int ms = 0; ms < 10'000; ms += 1000)
     say("a", start + std::chrono::milliseconds{ms});
   EXPECT_THAT(said, testing::ElementsAre("a"));
-  say("b", start + seldom::pause);
-  say("c", start + 2 * seldom::pause);
+  say("b", start + rate_limited::pause);
+  say("c", start + 2 * rate_limited::pause);
   EXPECT_THAT(said, testing::ElementsAre("a", "b (and 9 more since the last)", "c"));
 }
 

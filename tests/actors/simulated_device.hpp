@@ -84,7 +84,7 @@ private:
     std::memset(block + bytes, 0, size - bytes);
   }
 
-  /// The newest free block: whoever freed it too early shares it at once.
+  /// The newest free block: if it was freed too early, it is shared at once.
   std::byte* take(std::size_t size) {
     if (auto& free = free_[size]; !free.empty()) {
       auto* block = free.back();
@@ -169,7 +169,7 @@ private:
   std::string name_;
   std::shared_ptr<guarded_memory> memory_;
   std::deque<std::function<void()>> uploads_, downloads_;
-  std::deque<std::pair<std::size_t, std::size_t>> barriers_; ///< before this operation this many uploads
+  std::deque<std::pair<std::size_t, std::size_t>> barriers_; ///< stages before this operationthisuploads
   std::size_t run_ = 0, uploaded_ = 0, copied_ = 0;
   bool lost_ = false;
 };

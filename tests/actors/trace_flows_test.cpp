@@ -29,13 +29,13 @@ trace_event sum_of(std::uint32_t aggregator, std::int64_t version) {
 }
 
 std::string name_of(const span_place& at) {
-  return fmt::format("{} {}.{}@{}", name_of(at.event->what), at.event->role,
-                     at.event->args[at.event->what == span_kind::apply || at.event->what == span_kind::sum ? 0 : 1], at.node);
+  return fmt::format("{} {}.{}@{}", name_of(at.event->kind), at.event->role,
+                     at.event->args[at.event->kind == span_kind::apply || at.event->kind == span_kind::sum ? 0 : 1], at.node);
 }
-std::vector<std::string> arrows_of(const job& what, const std::vector<node_trace>& nodes) {
+std::vector<std::string> arrows_of(const job& job, const std::vector<node_trace>& nodes) {
   std::vector<std::string> out;
   std::set<std::uint64_t> numbers;
-  for (const auto& each : flows_of(what, nodes)) {
+  for (const auto& each : flows_of(job, nodes)) {
     out.push_back(fmt::format("{}: {} -> {}", each.name, name_of(each.from), name_of(each.to)));
     EXPECT_TRUE(numbers.insert(each.number).second) << "every arrow has a number of its own";
   }
@@ -43,43 +43,43 @@ std::vector<std::string> arrows_of(const job& what, const std::vector<node_trace
 }
 
 TEST(Flows, ARoundGoesFromEachWorkerToEachShardAndBackAcrossNodes) {
-  job what;
-  what.cluster = {.nodes = 2, .workers = 2, .shards = 2};
+  actors::job job;
+  job.cluster = {.nodes = 2, .workers = 2, .shards = 2};
   const std::vector<node_trace> nodes{{"a", {apply_of(0, 1, {0, 1, 1, 1}), apply_of(1, 1, {0, 1, 1, 1}), push_of(0, 1)}},
                                       {"b", {push_of(1, 1), step_of(1, 1)}}};
-  EXPECT_THAT(arrows_of(what, nodes),
+  EXPECT_THAT(arrows_of(job, nodes),
               UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 1.1@1 -> apply 0.1@0",
                                    "gradient: push 0.1@0 -> apply 1.1@0", "gradient: push 1.1@1 -> apply 1.1@0",
                                    "parameters: apply 0.1@0 -> compute 1.1@1", "parameters: apply 1.1@0 -> compute 1.1@1"));
 }
 
 TEST(Flows, APushThatNoVersionUsesHasNoArrowAndALateOneGoesToTheVersionThatUsesIt) {
-  job what;
-  what.cluster = {.nodes = 1, .workers = 2, .shards = 1};
+  actors::job job;
+  job.cluster = {.nodes = 1, .workers = 2, .shards = 1};
   const std::vector<node_trace> nodes{
       {"a", {push_of(0, 1), push_of(1, 1), push_of(0, 2), apply_of(0, 1, {0, 1}), apply_of(0, 2, {0, 2, 7, 9})}}};
-  EXPECT_THAT(arrows_of(what, nodes),
+  EXPECT_THAT(arrows_of(job, nodes),
               UnorderedElementsAre("gradient: push 0.1@0 -> apply 0.1@0", "gradient: push 0.2@0 -> apply 0.2@0"));
 }
 
 TEST(Flows, OfTheLocalStepsOfARoundTheFirstHasTheParameters) {
-  job what;
-  what.cluster = {.nodes = 1, .workers = 1, .shards = 1};
+  actors::job job;
+  job.cluster = {.nodes = 1, .workers = 1, .shards = 1};
   const auto second = step_of(0, 1, 8);
   const std::vector<node_trace> nodes{{"a", {apply_of(0, 1, {}), step_of(0, 1), second}}};
-  const auto arrows = flows_of(what, nodes);
+  const auto arrows = flows_of(job, nodes);
   ASSERT_EQ(arrows.size(), 1U);
   EXPECT_EQ(arrows[0].to.event->begin_ns, 5);
 }
 
 TEST(Flows, ThroughATreeGradientsGoToTheAggregatorAndSumsToTheShard) {
-  job what;
-  what.cluster = {.nodes = 1, .workers = 4, .shards = 1};
-  what.protocol.fan_in = 2;
+  actors::job job;
+  job.cluster = {.nodes = 1, .workers = 4, .shards = 1};
+  job.protocol.fan_in = 2;
   const std::vector<node_trace> nodes{{"a",
                                        {push_of(0, 1), push_of(1, 1), push_of(2, 1), push_of(3, 1), sum_of(1, 1), sum_of(2, 1),
                                         apply_of(0, 1, {0, 1, 1, 1, 2, 1})}}};
-  EXPECT_THAT(arrows_of(what, nodes),
+  EXPECT_THAT(arrows_of(job, nodes),
               UnorderedElementsAre("gradient: push 0.1@0 -> sum 1.1@0", "gradient: push 1.1@0 -> sum 1.1@0",
                                    "gradient: push 2.1@0 -> sum 2.1@0", "sum: sum 1.1@0 -> apply 0.1@0",
                                    "sum: sum 2.1@0 -> apply 0.1@0"))

@@ -29,14 +29,14 @@ using protocols::worker_id;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-trace_event span(span_kind what, std::uint32_t role, std::int64_t begin_ns, std::int64_t end_ns) {
-  return {what, role, begin_ns, end_ns, {}};
+trace_event span(span_kind kind, std::uint32_t role, std::int64_t begin_ns, std::int64_t end_ns) {
+  return {kind, role, begin_ns, end_ns, {}};
 }
 
 std::vector<std::string> kinds_of(const std::vector<trace_event>& events) {
   std::vector<std::string> names;
   for (const auto& event : events)
-    names.emplace_back(name_of(event.what));
+    names.emplace_back(name_of(event.kind));
   return names;
 }
 
@@ -86,7 +86,7 @@ TEST(WorkerTrack, WhatBeganBeforeARecordingIsNoPartOfIt) {
   track.computed(2, 3, 0);
   const auto events = recorded->take_all();
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].what, span_kind::compute);
+  EXPECT_EQ(events[0].kind, span_kind::compute);
 }
 
 TEST(Tracer, ChunksHandEverythingOverOnceAndNothingIsAddedMeanwhile) {
@@ -217,12 +217,12 @@ protected:
   }
 
   static job some_job() {
-    job what;
-    what.name = "a \"quoted\" name";
-    what.protocol.name = "ssp";
-    what.cluster.workers = 2;
-    what.data.batch = 64;
-    return what;
+    actors::job job;
+    job.name = "a \"quoted\" name";
+    job.protocol.name = "ssp";
+    job.cluster.workers = 2;
+    job.data.batch = 64;
+    return job;
   }
 
 private:

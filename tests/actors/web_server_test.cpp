@@ -257,7 +257,7 @@ TEST(WebAddress, IsOfThisMachine) {
 TEST(WebAddress, OthersAreRefusedWithARemedy) {
   const auto why = [](const char* text) { return parse_web_address(text).error().what; };
   EXPECT_THAT(why("0.0.0.0:80"),
-              HasSubstr("0.0.0.0 is no loopback address, and the page asks nobody for a password; leave it out, and from another "
+              HasSubstr("0.0.0.0 is no loopback address, and the page has no password; leave it out, and from another "
                         "machine forward the port: ssh -L 80:127.0.0.1:80 THIS_HOST"));
   EXPECT_THAT(why("10.0.0.1"), HasSubstr("no loopback address"));
   EXPECT_THAT(why("[::]:80"), HasSubstr("no loopback address"));

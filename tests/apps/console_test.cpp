@@ -208,9 +208,9 @@ TEST(Names, OfNobodyAreKnownAsSuchUnlessANodeIsSilent) {
 
 TEST(Nodes, SayForWhatADrainedOneWaits) {
   snapshot at;
-  at.cluster.members = {{.what = {"a"}, .here = true},
-                        {.what = {"b"}, .here = true, .leaving = true, .job = 3, .leaving_s = 12},
-                        {.what = {"c"}, .here = true, .leaving = true, .leaving_s = 7.5}};
+  at.cluster.members = {{.node = {"a"}, .here = true},
+                        {.node = {"b"}, .here = true, .leaving = true, .job = 3, .leaving_s = 12},
+                        {.node = {"c"}, .here = true, .leaving = true, .leaving_s = 7.5}};
   at.cluster.jobs = {{.number = 3, .name = "small", .protocol = "sync", .state = "runs", .nodes = {"a", "b", "c"}}};
   const auto out = nodes(at);
   EXPECT_THAT(out.text, HasSubstr("leaves when job 3 ends; waits for 12 s  3"));

@@ -20,22 +20,23 @@ using ::testing::HasSubstr;
 using testing::temporary_file;
 
 result<model> one_layer(const actors::parameters& given, const shape& sample, int classes) {
-  if (given.whole("width") == 13)
+  if (given.integer("width") == 13)
     throw std::runtime_error("13 brings bad luck");
-  return model::build({layers::flatten{}, layers::linear{given.whole("width")}, layers::linear{classes}}, sample, classes);
+  return model::build({layers::flatten{}, layers::linear{given.integer("width")}, layers::linear{classes}}, sample, classes);
 }
 
 actors::extensions some() {
   auto own = *protocols::find_protocol("sync");
   own.name = "mine";
-  own.parameters = {protocols::whole("patience", 3, 1, "rounds")};
+  own.parameters = {protocols::integer_parameter("patience", 3, 1, "rounds")};
   return {.models = {{.name = "tower",
                       .summary = "a model",
-                      .parameters = {protocols::whole("width", 7, 1, "units"), protocols::flag("steep", false, "or flat")},
+                      .parameters = {protocols::integer_parameter("width", 7, 1, "units"),
+                                     protocols::bool_parameter("steep", false, "or flat")},
                       .build = one_layer}},
           .sources = {{.name = "noise",
                        .summary = "nothing to learn",
-                       .parameters = {protocols::real("loudness", 0.5, {.least = 0}, "of it")},
+                       .parameters = {protocols::real_parameter("loudness", 0.5, {.least = 0}, "of it")},
                        .load = [](const actors::parameters&, std::uint64_t) { return data_pair{}; }}},
           .protocols = {own}};
 }

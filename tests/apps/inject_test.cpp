@@ -70,13 +70,13 @@ TEST(Inject, EachKindOfFaultArrives) {
                                   fault("reorder=0.25"), fault("repeat=0.5"), fault("loss=0.125")})
                           .faults;
   const std::vector<fault_spec> expected{
-      {.what = kind::crash, .worker = worker_id{2}, .at_s = 30},
-      {.what = kind::crash, .worker = worker_id{3}, .at_s = 30, .back_after_s = 5},
-      {.what = kind::pause, .worker = worker_id{4}, .at_s = 1.5, .for_s = 2},
-      {.what = kind::partition, .worker = worker_id{0}, .at_s = 0, .for_s = 9},
-      {.what = kind::reorder, .prob = 0.25},
-      {.what = kind::repeat, .prob = 0.5},
-      {.what = kind::loss, .prob = 0.125},
+      {.type = kind::crash, .worker = worker_id{2}, .at_s = 30},
+      {.type = kind::crash, .worker = worker_id{3}, .at_s = 30, .back_after_s = 5},
+      {.type = kind::pause, .worker = worker_id{4}, .at_s = 1.5, .for_s = 2},
+      {.type = kind::partition, .worker = worker_id{0}, .at_s = 0, .for_s = 9},
+      {.type = kind::reorder, .prob = 0.25},
+      {.type = kind::repeat, .prob = 0.5},
+      {.type = kind::loss, .prob = 0.125},
   };
   EXPECT_EQ(faults, expected);
 }

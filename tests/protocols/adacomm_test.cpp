@@ -14,7 +14,7 @@ namespace {
 constexpr nanoseconds second = 1'000'000'000;
 
 report round_with(double loss) {
-  return {.what = report::kind::round_closed, .loss = loss, .contributions = 8};
+  return {.event = report::kind::round_closed, .loss = loss, .contributions = 8};
 }
 
 /// What the interval's end decides on after a round with this loss; nothing: the period stays.
@@ -87,11 +87,11 @@ TEST(AdaComm, LossThatIsNoNumberIsNotHeard) {
 
 TEST(AdaComm, RoundsWithoutAGradientAreNotHeard) {
   adacomm subject{{.initial_steps = 20}};
-  subject.on(report{.what = report::kind::round_closed}, 0.5);
+  subject.on(report{.event = report::kind::round_closed}, 0.5);
   EXPECT_FALSE(subject.on_interval(second)) << "nothing has been heard yet";
   subject.on(round_with(4), 0.5);
   subject.on(round_with(1), 0.5);
-  subject.on(report{.what = report::kind::round_closed}, 0.5);
+  subject.on(report{.event = report::kind::round_closed}, 0.5);
   EXPECT_EQ(subject.on_interval(second)->period, 10u);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A protocol as a program of one's own might add it: local SGD under another name, all of whose traits it says itself.
+// A protocol as an application might add it: local SGD under another name, with all its traits.
 #pragma once
 
 #include "protocols/local_sgd.hpp"
@@ -7,12 +7,12 @@
 namespace troupe::protocols {
 
 inline protocol paced_protocol() {
-  const auto pace = whole("pace", 6, 1, "local steps between communications");
+  const auto pace = integer_parameter("pace", 6, 1, "local steps between communications");
   return round_protocol(
       {.name = "paced",
-       .summary = "local SGD of a program of one's own",
+       .summary = "local SGD as an application adds it",
        .round_is_full = "all have pushed",
-       .who_gets = "everyone in the next round",
+       .recipients = "everyone in the next round",
        .parameters = {pace},
        .period = pace,
        .keeps = [](const protocol_spec&) { return footprint{.replica = true}; },

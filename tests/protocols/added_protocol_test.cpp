@@ -35,10 +35,10 @@ TEST(AddedProtocol, FirstPlanHasItsPeriod) {
 TEST(AddedProtocol, MayBeACandidateOfAutoAndTheFirstOne) {
   const auto chooser = find_protocol("auto", added());
   const protocol_spec spec = choosing_from({"paced", "sync"});
-  EXPECT_EQ(check(*chooser, spec, 4), std::vector<std::string>{});
-  EXPECT_EQ(check(*find_protocol("auto"), spec, 4),
+  EXPECT_EQ(validate(*chooser, spec, 4), std::vector<std::string>{});
+  EXPECT_EQ(validate(*find_protocol("auto"), spec, 4),
             std::vector<std::string>{"candidates \"paced\" is not one of sync, backup, coded, local"});
-  EXPECT_EQ(check(*chooser, choosing_from({"ssp"}), 4),
+  EXPECT_EQ(validate(*chooser, choosing_from({"ssp"}), 4),
             std::vector<std::string>{"candidates \"ssp\" is not one of sync, backup, coded, local, paced"});
   EXPECT_EQ(initial_protocol(spec, added()).name, "paced");
   EXPECT_TRUE(chooser->keeps(spec).replica);
@@ -51,7 +51,7 @@ TEST(AddedProtocol, AutoGoesOverToItWithItsPeriodAndItsMachines) {
   const auto decides = chooser->make_controller(spec);
   const plan first = plan_of(1, {0, 1});
   decides->on(first);
-  report slow_link{.what = report::kind::round_closed, .contributions = 2};
+  report slow_link{.event = report::kind::round_closed, .contributions = 2};
   for (std::uint32_t i = 0; i < 2; ++i)
     slow_link.timings.push_back({w(i), 100, 1000, 10});
   decides->on(slow_link, 1);

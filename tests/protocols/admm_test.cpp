@@ -50,14 +50,14 @@ TEST(Admm, RoundClosesWithTheBarriersNumberOfPushes) {
   second.at = 70;
   EXPECT_EQ(rule.on(first), rule_effects{});
   report closed{
-      .what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 2, .contributions = 2, .compute = 30, .at = 70};
+      .event = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 2, .contributions = 2, .compute = 30, .at = 70};
   closed.timings = {{w(0), 20, 0, 10}, {w(2), 30, 0, 10}};
   EXPECT_EQ(rule.on(second),
             (rule_effects{apply{.sum = {{t(100), 0.5}, {t(102), 0.5}},
                                 .ver = v(1),
                                 .epoch = e(1),
                                 .workers = 3,
-                                .step = {.what = step_rule::kind::linear, .parameter_weight = 0, .threshold = 0.25},
+                                .step = {.method = step_rule::kind::linear, .parameter_weight = 0, .threshold = 0.25},
                                 .samples = 20,
                                 .keep = true},
                           closed, z_to(0, 1, 30), z_to(2, 1, 30)}))
@@ -171,7 +171,7 @@ TEST(Admm, PushThatIsNotFiniteCountsAsComeAndTheLastSoundOneStays) {
   wild.finite = false;
   const rule_effects closed = rule.on(wild);
   EXPECT_EQ(closed.at(0), (rule_effect{discard{t(200)}}));
-  EXPECT_EQ(closed.at(1), (rule_effect{report{.what = report::kind::push_not_finite, .ver = v(1)}}));
+  EXPECT_EQ(closed.at(1), (rule_effect{report{.event = report::kind::push_not_finite, .ver = v(1)}}));
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 1}}));
   EXPECT_EQ(only<apply>(closed).samples, 0) << "nothing new";
   EXPECT_EQ(only<send_params>(closed), z_to(0, 2, 40));
@@ -212,7 +212,7 @@ TEST(Admm, EmptyPushIsNoneOfTheBarriers) {
 TEST(Admm, WhatIsForeignRepeatedOrFromTheFutureIsRefusedWithItsReason) {
   admm rule{{.barrier = 2}};
   rule.on(plan_of(1, {0, 1}));
-  report why{.what = report::kind::push_refused, .worker = w(5)};
+  report why{.event = report::kind::push_refused, .worker = w(5)};
   why.text = "its worker takes no part";
   EXPECT_EQ(rule.on(push_from(5)), (rule_effects{discard{t(105)}, why}));
   rule.on(push_from(0));
@@ -221,7 +221,7 @@ TEST(Admm, WhatIsForeignRepeatedOrFromTheFutureIsRefusedWithItsReason) {
   why.worker = w(0);
   why.text = "its worker has pushed already and was not answered yet";
   EXPECT_EQ(rule.on(again), (rule_effects{discard{t(7)}, why}));
-  why = {.what = report::kind::push_refused, .ver = v(9), .worker = w(1)};
+  why = {.event = report::kind::push_refused, .ver = v(9), .worker = w(1)};
   why.text = "it is from the future";
   EXPECT_EQ(rule.on(push_from(1, 9)), (rule_effects{discard{t(1001)}, why, z_to(1, 0, 20)})) << "told where the job is";
 }
@@ -231,7 +231,7 @@ TEST(Admm, EveryPushThatIsKeptIsDiscardedOnce) {
   std::multiset<ticket> discarded;
   const auto hear = [&discarded](const rule_effects& effects) {
     for (const discard& each : all<discard>(effects))
-      discarded.insert(each.what);
+      discarded.insert(each.tensor);
   };
   rule.on(plan_of(1, {0, 1, 2}));
   std::set<ticket> pushed;
@@ -260,7 +260,8 @@ params z(std::uint64_t key, std::uint64_t position, std::uint32_t period) {
 }
 
 local_step step_at(std::uint64_t number, std::uint64_t position, double rho) {
-  return {.what = {.step = number, .position = position, .batches = 2, .cuts = 2, .parts = {{1, 1}}}, .proximal = rho, .dual = 1};
+  return {
+      .gradient = {.step = number, .position = position, .batches = 2, .cuts = 2, .parts = {{1, 1}}}, .proximal = rho, .dual = 1};
 }
 
 TEST(AdmmTask, StepsOnTheAugmentedLagrangianThenTheDualStepThenThePush) {
@@ -284,7 +285,7 @@ TEST(AdmmTask, ReplicaThatDivergedLeavesItsDualAloneAndBeginsAgainAtZ) {
   subject.on(z(1, 0, 1));
   const worker_effects out = subject.on(computed{.step = 1, .samples = 10, .finite = false});
   EXPECT_EQ(count<dual>(out), 0u);
-  EXPECT_FALSE(only<send_push>(out).what.finite);
+  EXPECT_FALSE(only<send_push>(out).push.finite);
   EXPECT_EQ(only<mix>(subject.on(z(2, 20, 1))).terms, (std::vector<term>{{t(52), 1}}));
   subject.on(computed{.step = 2, .samples = 10});
   EXPECT_EQ(count<mix>(subject.on(z(3, 40, 1))), 0u);
@@ -307,10 +308,10 @@ double optimum_by_admm(const std::vector<double>& a, double rho, double l1, std:
       if (const auto* step = std::get_if<apply>(&effect)) {
         double mean = 0;
         for (const term& part : step->sum)
-          mean += part.weight * kept.at(part.what);
+          mean += part.weight * kept.at(part.tensor);
         centre = std::copysign(std::max(std::abs(mean) - step->step.threshold, 0.0), mean);
       } else if (const auto* gone = std::get_if<discard>(&effect)) {
-        kept.erase(gone->what);
+        kept.erase(gone->tensor);
       } else if (const auto* send = std::get_if<send_params>(&effect)) {
         const std::uint32_t to = send->to.at(0).value;
         anchor[to] = centre;

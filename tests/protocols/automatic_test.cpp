@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "protocols/catalog.hpp"
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -34,14 +34,14 @@ automatic watching(const plan& with, std::vector<protocol_spec> candidates = {sy
 
 /// A round in which worker i computed `compute[i]` for one batch of 10 and its push travelled for `travel`.
 report round_of(const std::vector<nanoseconds>& compute, nanoseconds travel = 0, std::int64_t samples = 10) {
-  report out{.what = report::kind::round_closed, .contributions = 1};
+  report out{.event = report::kind::round_closed, .contributions = 1};
   for (std::uint32_t i = 0; i < compute.size(); ++i)
     out.timings.push_back({w(i), compute[i], compute[i] + travel, samples});
   return out;
 }
 
-std::string chosen(const std::optional<decision>& what) {
-  return what && what->protocol ? what->protocol->name : "";
+std::string chosen(const std::optional<decision>& decided) {
+  return decided && decided->protocol ? decided->protocol->name : "";
 }
 
 /// What the second of two equal rounds decides.
@@ -102,7 +102,7 @@ TEST(Auto, LastSixteenStepsOfAWorkerAreThePast) {
 /// Eight workers, computing with a tenth of exponential jitter, worker 0 `factor` times slower; in units.
 automatic straggling(double factor, std::uint64_t seed) {
   automatic out = watching(plan_of_n(8));
-  dice random{seed};
+  random_stream random{seed};
   for (int round = 0; round < 16; ++round) {
     std::vector<nanoseconds> compute;
     for (int i = 0; i < 8; ++i)

@@ -57,8 +57,8 @@ TEST(BackupWorkers, LatePushIsCountedAndItsWorkerHelpsWithTheOpenRound) {
   rule.on(push_from(0));
   rule.on(push_from(1));
   const rule_effects late = rule.on(push_from(2));
-  EXPECT_EQ(only<discard>(late).what, t(102));
-  EXPECT_EQ(only<report>(late), (report{.what = report::kind::push_discarded, .ver = v(0), .worker = w(2)}));
+  EXPECT_EQ(only<discard>(late).tensor, t(102));
+  EXPECT_EQ(only<report>(late), (report{.event = report::kind::push_discarded, .ver = v(0), .worker = w(2)}));
   EXPECT_EQ(only<send_params>(late).ver, v(1));
   rule.on(push_from(0, 1));
   EXPECT_EQ(only<apply>(rule.on(push_from(2, 1))).sum, (std::vector<term>{{t(200), 0.5}, {t(202), 0.5}}));

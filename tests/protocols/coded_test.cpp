@@ -91,7 +91,7 @@ std::map<std::uint32_t, double> closed_by(std::uint32_t n, std::uint32_t s, std:
     EXPECT_TRUE(out.empty()) << "closed before worker " << worker;
     for (const apply& made : all<apply>(rule.on(push_from(worker))))
       for (const term& part : made.sum)
-        out[static_cast<std::uint32_t>(part.what.value) - 100] = part.weight;
+        out[static_cast<std::uint32_t>(part.tensor.value) - 100] = part.weight;
   }
   return out;
 }
@@ -148,7 +148,7 @@ public:
     for (std::size_t i = 0; i < samples; ++i) {
       double coefficient = 0;
       for (const term& part : sum)
-        coefficient += part.weight * pushes_[part.what.value - 100][i];
+        coefficient += part.weight * pushes_[part.tensor.value - 100][i];
       worst = std::max(worst, std::abs(coefficient * static_cast<double>(samples) - 1));
     }
     return worst;
@@ -234,7 +234,7 @@ TEST(Coded, WhatTheDecodingDoesNotNeedIsDiscarded) {
   rule.on(push_from(1));
   const rule_effects closed = rule.on(push_from(3));
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 1}, {t(103), 1}}));
-  EXPECT_EQ(only<discard>(closed).what, t(101));
+  EXPECT_EQ(only<discard>(closed).tensor, t(101));
 }
 
 TEST(Coded, ResidualIsReported) {
@@ -261,7 +261,7 @@ TEST(Coded, RoundThatDeathsMadeUndecodableBeginsAnewWithACodeForThoseLeft) {
   rule.on(push_from(0));
   rule.on(worker_down{w(2), {}});
   const rule_effects lost = rule.on(worker_down{w(3), {}});
-  EXPECT_EQ(only<discard>(lost).what, t(100)) << "nobody holds the second half";
+  EXPECT_EQ(only<discard>(lost).tensor, t(100)) << "nobody holds the second half";
   EXPECT_EQ(count<apply>(lost), 0u);
   EXPECT_EQ(only<send_params>(rule.on(plan_of(2, {0, 1}))),
             (send_params{.to = {w(0)}, .ver = v(0), .epoch = e(2), .position = 0, .period = 1}));
@@ -308,7 +308,7 @@ TEST(Coded, WithFewerWorkersThanItBearsItBearsFewer) {
 
 TEST(Coded, CyclicCodeThatAMembershipConditionsTooBadlyGivesWayToGroups) {
   const coded_options cyclic{.scheme = code_scheme::cyclic, .stragglers = 3};
-  ASSERT_FALSE(gradient_code::check({.scheme = code_scheme::cyclic, .workers = 31, .stragglers = 3, .seed = 1}).empty());
+  ASSERT_FALSE(gradient_code::validate({.scheme = code_scheme::cyclic, .workers = 31, .stragglers = 3, .seed = 1}).empty());
   EXPECT_EQ(code_of(cyclic, plan_of_n(31)).amplification(), 1);
   EXPECT_GT(code_of(cyclic, plan_of_n(8)).amplification(), 1);
 }

@@ -45,15 +45,15 @@ joined join(std::uint32_t worker) {
   return {{w(worker), {}}};
 }
 
-const report closed_round{.what = report::kind::round_closed, .samples = 40, .loss = 0.5, .contributions = 2};
+const report closed_round{.event = report::kind::round_closed, .samples = 40, .loss = 0.5, .contributions = 2};
 
 TEST(Control, EveryPlanIsToldBeforeItGoesOut) {
   script does;
   coordinator subject{two_workers(), std::make_unique<scripted>(does)};
   subject.on(join(0));
   EXPECT_TRUE(does.plans.empty());
-  const plan first = only<send_plan>(subject.on(join(1))).what;
-  const plan second = only<send_plan>(subject.on(join(2))).what;
+  const plan first = only<send_plan>(subject.on(join(1))).plan;
+  const plan second = only<send_plan>(subject.on(join(2))).plan;
   EXPECT_EQ(does.plans, (std::vector{first, second}));
 }
 
@@ -65,8 +65,8 @@ TEST(Control, RoundsAreToldWithTheRateOfTheirSamples) {
   subject.on(join(0));
   subject.on(join(1));
   EXPECT_EQ(subject.on(closed_round), coordinator_effects{});
-  subject.on(report{.what = report::kind::push_not_finite});
-  subject.on(report{.what = report::kind::push_discarded});
+  subject.on(report{.event = report::kind::push_not_finite});
+  subject.on(report{.event = report::kind::push_discarded});
   EXPECT_EQ(does.rounds, (std::vector{std::pair{closed_round, 0.4}})) << "closed rounds alone";
 }
 
@@ -93,8 +93,8 @@ TEST(Control, DecisionIsSaidAndMadeAPlanThatLaterPlansKeep) {
   EXPECT_EQ(does.plans.back(), next);
 
   does.next = decision{.period = 3, .why = "shorter"};
-  EXPECT_EQ(only<send_plan>(subject.on(closed_round)).what.protocol, local) << "what is absent stays";
-  const plan joined_later = only<send_plan>(subject.on(join(2))).what;
+  EXPECT_EQ(only<send_plan>(subject.on(closed_round)).plan.protocol, local) << "what is absent stays";
+  const plan joined_later = only<send_plan>(subject.on(join(2))).plan;
   EXPECT_EQ(joined_later.period, 3u);
   EXPECT_EQ(joined_later.protocol, local);
 }
@@ -165,14 +165,14 @@ TEST(Control, AdaCommChangesThePeriodOfTheNextPlan) {
   coordinator subject{options, std::make_unique<adacomm>(adacomm_options{.initial_steps = 20, .interval = 1'000'000'000})};
   subject.on(join(0));
   const coordinator_effects first = subject.on(join(1));
-  EXPECT_EQ(only<send_plan>(first).what.period, 20u);
+  EXPECT_EQ(only<send_plan>(first).plan.period, 20u);
   report round = closed_round;
   round.loss = 2;
   subject.on(round);
   round.loss = 0.5;
   subject.on(round);
   const coordinator_effects out = subject.on(expired{only<arm_timer>(first).timer, 1'000'000'000});
-  EXPECT_EQ(only<send_plan>(out).what.period, 10u);
+  EXPECT_EQ(only<send_plan>(out).plan.period, 10u);
   EXPECT_EQ(only<say>(out).text, "adacomm at 1 s: loss 0.5 of 2, learning rate 0.5 of 0.5: communication period 20 -> 10");
 }
 
@@ -187,9 +187,9 @@ coordinator started(const coordinator_options& options) {
 
 TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
   coordinator_options options = two_workers();
-  options.barren_rounds = 3;
+  options.max_rounds_without_update = 3;
   coordinator subject = started(options);
-  const report wild{.what = report::kind::push_not_finite};
+  const report wild{.event = report::kind::push_not_finite};
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(subject.on(wild), coordinator_effects{});
   EXPECT_EQ(subject.on(closed_round), coordinator_effects{}) << "one that is finite";
@@ -201,9 +201,9 @@ TEST(Coordinator, PushesThatAreNotFiniteEndAJobThatAppliesEachAlone) {
 
 TEST(Coordinator, RoundsThatAreBarrenAreNamedInTheReason) {
   coordinator_options options = two_workers();
-  options.barren_rounds = 2;
+  options.max_rounds_without_update = 2;
   coordinator subject = started(options);
-  const report barren{.what = report::kind::round_closed};
+  const report barren{.event = report::kind::round_closed};
   subject.on(barren);
   EXPECT_EQ(only<stop>(subject.on(barren)).reason,
             "training diverged: no gradient of the last 2 rounds was finite; a smaller learning rate may help");
@@ -228,7 +228,7 @@ TEST(Coordinator, ReportBeforeTheFirstPlanIsNothing) {
 
 TEST(Coordinator, DeathDuringACentrelessEvaluationAsksThoseLeftAgain) {
   coordinator_options options = two_workers();
-  options.centreless = true;
+  options.decentralized = true;
   coordinator subject = started(options);
   EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0u) << "no evaluation runs";
   subject.on(join(2));

@@ -14,11 +14,11 @@ coordinator_options two_workers() {
   return {.workers = 2, .batch = 10, .data_size = 100, .stop_epochs = 3};
 }
 
-joined join(std::uint32_t worker, std::uint32_t life = 0) {
-  return {{w(worker), {life}}};
+joined join(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return {{w(worker), {incarnation}}};
 }
-down lost(std::uint32_t worker, std::uint32_t life = 0) {
-  return {{w(worker), {life}}, "its node was lost"};
+down lost(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return {{w(worker), {incarnation}}, "its node was lost"};
 }
 
 coordinator started(const coordinator_options& options) {
@@ -74,7 +74,7 @@ TEST(Coordinator, WhatAPersonChangesComesWithTheNextPlanAndStays) {
   next.lr_scale = 2;
   EXPECT_EQ(subject.on(decision{.lr_scale = 2, .why = "else"}), (coordinator_effects{say{"else"}, send_plan{next}}))
       << "the period stays";
-  EXPECT_EQ(only<send_plan>(subject.on(join(2))).what.lr_scale, 2);
+  EXPECT_EQ(only<send_plan>(subject.on(join(2))).plan.lr_scale, 2);
 }
 
 TEST(Coordinator, DeathTellsTheRulesThenMakesTheNextPlan) {
@@ -101,7 +101,7 @@ TEST(Coordinator, WorkerComesBackWithANewLifeOnly) {
   subject.on(lost(0));
   EXPECT_EQ(subject.on(join(0)), coordinator_effects{}) << "it is dead";
   plan back = plan_of(3, {0, 1}, 10, 100);
-  back.workers[0].life = {1};
+  back.workers[0].incarnation = {1};
   EXPECT_EQ(subject.on(join(0, 1)), (coordinator_effects{send_plan{back}}));
 }
 
@@ -110,7 +110,7 @@ TEST(Coordinator, JoinOfANewerLifeEndsTheOlderOne) {
   const coordinator_effects out = subject.on(join(0, 1));
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0], (coordinator_effect{send_worker_down{{w(0), {}}}}));
-  EXPECT_EQ(only<send_plan>(out).what.workers, (std::vector<member>{{w(0), {1}}, {w(1), {}}}));
+  EXPECT_EQ(only<send_plan>(out).plan.workers, (std::vector<member>{{w(0), {1}}, {w(1), {}}}));
 }
 
 TEST(Coordinator, JobWithoutWorkersFailsAndNamesThem) {
@@ -179,7 +179,7 @@ TEST(Coordinator, AggregatorLostBeforeTheFirstPlanFailsTheJob) {
 
 TEST(Coordinator, WhereThereIsNoCentreADeathMakesItEvaluateAnew) {
   coordinator_options options = two_workers();
-  options.centreless = true;
+  options.decentralized = true;
   coordinator subject = started(options);
   EXPECT_EQ(count<evaluate>(subject.on(down{{w(0), {}}, "killed"})), 0U) << "nothing is being evaluated";
   subject = started(options);
@@ -195,7 +195,7 @@ TEST(Coordinator, WhereThereIsNoCentreADeathMakesItEvaluateAnew) {
 
 TEST(Coordinator, WhereThereIsNoCentreTheLastEvaluationNeedsAWorker) {
   coordinator_options options = two_workers();
-  options.centreless = true;
+  options.decentralized = true;
   coordinator subject = started(options);
   subject.on(held{.ver = v(15), .samples = 300});
   subject.on(down{{w(0), {}}, "killed"});
@@ -222,17 +222,18 @@ TEST(Coordinator, HeldTwiceOrEvaluatedUnaskedIsNothing) {
 
 TEST(Coordinator, WhereThereIsNoCentreFinishedStepsCountThatTheLeadHasNotHeardOf) {
   coordinator_options options = two_workers();
-  options.centreless = true;
+  options.decentralized = true;
   coordinator subject = started(options);
   const auto counted = [&](std::uint32_t worker) {
-    subject.on(report{.what = report::kind::round_closed, .contributions = 1, .timings = {{.worker = w(worker), .samples = 10}}});
+    subject.on(
+        report{.event = report::kind::round_closed, .contributions = 1, .timings = {{.worker = w(worker), .samples = 10}}});
   };
   for (int i = 0; i < 5; ++i)
     counted(0), counted(1);
   subject.on(held{.ver = v(10), .samples = 100});
   const evaluated found{.ver = v(10), .made = {{{w(0), {}}, {7, 70}}, {{w(1), {}}, {5, 50}}, {{w(1), {1}}, {9, 90}}}};
   EXPECT_EQ(subject.on(found), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
-  EXPECT_EQ(subject.held_version(), v(12)) << "two of worker 0; worker 1 has no second life";
+  EXPECT_EQ(subject.held_version(), v(12)) << "two of worker 0; worker 1 has no second incarnation";
   EXPECT_EQ(subject.held_samples(), 120U);
 }
 
@@ -249,7 +250,7 @@ TEST(Coordinator, StopBetweenTwoEvaluationsIsHeldForToo) {
   coordinator_options options = two_workers();
   options.stop_epochs = 1.25;
   coordinator subject = started(options);
-  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).what.at_samples, 125u);
+  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).order.at_samples, 125u);
   EXPECT_EQ(only<stop>(round_trip(subject, 7, 140)).reason, "trained for 1.25 epochs");
 }
 
@@ -265,7 +266,7 @@ TEST(Coordinator, PartOfASampleIsAWholeOne) {
   options.stop_epochs = 0.101;
   coordinator subject{options};
   subject.on(join(0));
-  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 11u);
+  EXPECT_EQ(only<hold>(subject.on(join(1))).order.at_samples, 11u);
 }
 
 TEST(Coordinator, FewestOfEpochsAndSamplesEndTheJob) {
@@ -273,14 +274,14 @@ TEST(Coordinator, FewestOfEpochsAndSamplesEndTheJob) {
   options.stop_samples = 50;
   coordinator subject{options};
   subject.on(join(0));
-  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 50u);
+  EXPECT_EQ(only<hold>(subject.on(join(1))).order.at_samples, 50u);
   EXPECT_EQ(only<stop>(round_trip(subject, 3, 60)).reason, "used 50 samples");
 
   options.stop_samples = 500;
   options.evaluate_every_samples = 1000;
   coordinator epochs{options};
   epochs.on(join(0));
-  EXPECT_EQ(only<hold>(epochs.on(join(1))).what.at_samples, 300u);
+  EXPECT_EQ(only<hold>(epochs.on(join(1))).order.at_samples, 300u);
 }
 
 TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
@@ -289,8 +290,8 @@ TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
   options.stop_steps = 7;
   coordinator subject{options};
   subject.on(join(0));
-  EXPECT_EQ(only<hold>(subject.on(join(1))).what, (hold_order{.at_samples = 100, .at_version = 7}));
-  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).what, (hold_order{.at_samples = 200, .at_version = 7}));
+  EXPECT_EQ(only<hold>(subject.on(join(1))).order, (hold_order{.at_samples = 100, .at_version = 7}));
+  EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).order, (hold_order{.at_samples = 200, .at_version = 7}));
   EXPECT_EQ(round_trip(subject, 7, 140), (coordinator_effects{stop{false, "made 7 steps"}}));
 }
 
@@ -311,7 +312,7 @@ TEST(Coordinator, EvaluationByTimeHoldsNowAndArmsAgainAfterwards) {
   const coordinator_effects first = subject.on(join(1));
   const arm_timer timer = only<arm_timer>(first);
   EXPECT_EQ(timer.delay, 500);
-  EXPECT_EQ(only<hold>(first).what, (hold_order{.at_samples = 300})) << "the stop; no evaluation by samples";
+  EXPECT_EQ(only<hold>(first).order, (hold_order{.at_samples = 300})) << "the stop; no evaluation by samples";
   EXPECT_EQ(subject.on(expired{timer.timer, 500}), (coordinator_effects{hold{{.at_samples = 300, .now = true}}}));
   EXPECT_EQ(round_trip(subject, 2, 40), (coordinator_effects{hold{{.at_samples = 300}}, resume{}, timer}));
 }
@@ -322,7 +323,7 @@ TEST(Coordinator, EvaluationBySamplesAndByTimeBothApply) {
   options.evaluate_every_samples = 30;
   coordinator subject{options};
   subject.on(join(0));
-  EXPECT_EQ(only<hold>(subject.on(join(1))).what.at_samples, 30u);
+  EXPECT_EQ(only<hold>(subject.on(join(1))).order.at_samples, 30u);
 }
 
 TEST(Coordinator, TimeIsUpHoldsNowAndEndsWithAnEvaluation) {
@@ -378,11 +379,11 @@ TEST(Coordinator, AnyOtherEvaluationDoes) {
 
 TEST(Coordinator, RoundsWithoutAUsableGradientEndTheJob) {
   coordinator_options options = two_workers();
-  options.barren_rounds = 3;
+  options.max_rounds_without_update = 3;
   coordinator subject = started(options);
-  const report barren{.what = report::kind::round_closed, .contributions = 0};
-  const report fruitful{.what = report::kind::round_closed, .contributions = 1};
-  const report other{.what = report::kind::push_not_finite};
+  const report barren{.event = report::kind::round_closed, .contributions = 0};
+  const report fruitful{.event = report::kind::round_closed, .contributions = 1};
+  const report other{.event = report::kind::push_not_finite};
   subject.on(barren);
   subject.on(barren);
   EXPECT_EQ(subject.on(fruitful), coordinator_effects{});
@@ -403,7 +404,7 @@ TEST(Coordinator, AfterTheEndEverythingIsNothing) {
   EXPECT_EQ(subject.on(held{}), coordinator_effects{});
   EXPECT_EQ(subject.on(evaluated{}), coordinator_effects{});
   EXPECT_EQ(subject.on(expired{{2}, 0}), coordinator_effects{});
-  EXPECT_EQ(subject.on(report{.what = report::kind::round_closed}), coordinator_effects{});
+  EXPECT_EQ(subject.on(report{.event = report::kind::round_closed}), coordinator_effects{});
 }
 
 } // namespace

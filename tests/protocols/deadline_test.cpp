@@ -79,7 +79,7 @@ TEST(Deadline, PastOfThoseWhoTakeNoPartIsNothing) {
   EXPECT_EQ(subject.patience(round_of(2)), 110);
 }
 
-// -- with the mechanics
+// -- with the engine of rounds
 
 round_rule rule_of(std::uint32_t max_misses) {
   return round_rule{[max_misses](const protocol_spec&, std::uint64_t) { return std::make_unique<deadline>(3, max_misses); }};
@@ -203,7 +203,7 @@ TEST(Deadline, PushWithoutSamplesSaysNothingAboutTimes) {
 TEST(Deadline, WaitsForAGradientAndForNobodyWithoutSamples) {
   deadline subject{3, 5};
   open_round round = round_of(4);
-  round.with = plan_of(1, {0, 1, 2, 3}, 10, 2); // of two samples: workers 2 and 3 have none
+  round.plan = plan_of(1, {0, 1, 2, 3}, 10, 2); // of two samples: workers 2 and 3 have none
   round.out_of_patience = true;
   for (const std::uint32_t empty : {2, 3})
     round.pushed[{w(empty), {}}] = {};

@@ -14,7 +14,7 @@
 namespace troupe::protocols {
 namespace {
 
-/// The `clock`-th push of life 0, ticket 100 clock + worker.
+/// The `clock`-th push of incarnation 0, ticket 100 clock + worker.
 push push_from(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
   return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
 }
@@ -30,14 +30,14 @@ TEST(Easgd, PusherIsSentTheCentreAsItWasBeforeItsExchange) {
   push exchange = push_from(1, 1, 50);
   exchange.weight = 0.25;
   exchange.loss = 2;
-  report made{.what = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1, .at = 50};
+  report made{.event = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1, .at = 50};
   made.timings = {{w(1), 0, 50, 10}};
   EXPECT_EQ(rule.on(exchange), (rule_effects{answer(1, 0, 40, 1),
                                              apply{.sum = {{t(101), 0.25}},
                                                    .ver = v(1),
                                                    .epoch = e(1),
                                                    .workers = 2,
-                                                   .step = {.what = step_rule::kind::linear, .parameter_weight = 0.75},
+                                                   .step = {.method = step_rule::kind::linear, .parameter_weight = 0.75},
                                                    .samples = 10},
                                              made}))
       << "c = 3/4 c + 1/4 x";
@@ -67,7 +67,7 @@ TEST(Easgd, ReplicaThatIsNotFiniteIsDiscardedAndAnsweredWithTheCentre) {
   rule.on(plan_of(1, {0}));
   push wild = push_from(0);
   wild.finite = false;
-  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
+  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.event = report::kind::push_not_finite}, answer(0, 0, 20, 1)}));
 }
 
 TEST(Easgd, WorkerIsHandedOneSliceMoreAtFirstForTheStepWithItsExchange) {
@@ -97,7 +97,7 @@ params centre(std::uint64_t key, std::uint64_t position, std::uint32_t slices, s
 }
 
 local_step slice_at(std::uint64_t number, std::uint64_t position, double momentum = -1) {
-  return {.what = {.step = number, .position = position, .batches = 1, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum};
+  return {.gradient = {.step = number, .position = position, .batches = 1, .cuts = 1, .parts = {{0, 1}}}, .momentum = momentum};
 }
 
 TEST(EasgdTask, BeginsAtTheCentreAndPushesItsReplicaAsItIsBeforeTheLastStep) {
@@ -109,8 +109,8 @@ TEST(EasgdTask, BeginsAtTheCentreAndPushesItsReplicaAsItIsBeforeTheLastStep) {
   const send_push sent = std::get<send_push>(exchange.at(0));
   EXPECT_EQ(sent.sum, (std::vector<term>{{own_parameters, 1}}));
   EXPECT_TRUE(sent.keep);
-  EXPECT_DOUBLE_EQ(sent.what.weight, 0.45) << "alpha = beta / n";
-  EXPECT_EQ(sent.what.samples, 20);
+  EXPECT_DOUBLE_EQ(sent.push.weight, 0.45) << "alpha = beta / n";
+  EXPECT_EQ(sent.push.samples, 20);
   EXPECT_EQ(std::get<local_step>(exchange.at(1)), slice_at(3, 40)) << "while the push is under way";
 }
 
@@ -129,21 +129,21 @@ TEST(EasgdTask, MovesTowardsTheCentreFromWhereItPushedOnceItsStepIsDone) {
     }
     EXPECT_EQ(moved, (worker_effects{adopt{v(2), t(51)}, mix{{{own_parameters, 1}, {pushed_sum, -0.4}, {t(51), 0.4}}},
                                      slice_at(3, 20)}));
-    EXPECT_EQ(only<send_push>(subject.on(computed{.step = 3, .samples = 10})).what.samples, 15) << "5 during the exchange";
+    EXPECT_EQ(only<send_push>(subject.on(computed{.step = 3, .samples = 10})).push.samples, 15) << "5 during the exchange";
   }
 }
 
 TEST(EasgdTask, AnswerIsMixedByTheAlphaOfItsPush) {
   params_worker subject = easgd_worker(0.8);
   subject.on(centre(1, 0, 2, 50));
-  EXPECT_DOUBLE_EQ(only<send_push>(subject.on(computed{.step = 1, .samples = 10})).what.weight, 0.4);
+  EXPECT_DOUBLE_EQ(only<send_push>(subject.on(computed{.step = 1, .samples = 10})).push.weight, 0.4);
   subject.on(computed{.step = 2, .samples = 10});
   plan four = plan_of(2, {0, 1, 2, 3}, 10, 45);
   subject.on(four);
   // The push went with 0.4, and so goes its answer; the next one goes with 0.8 / 4. With one slice it pushes at once.
   const worker_effects next = subject.on(centre(2, 10, 1, 51, 2));
   EXPECT_EQ(only<mix>(next).terms, (std::vector<term>{{own_parameters, 1}, {pushed_sum, -0.4}, {t(51), 0.4}}));
-  EXPECT_DOUBLE_EQ(only<send_push>(next).what.weight, 0.2);
+  EXPECT_DOUBLE_EQ(only<send_push>(next).push.weight, 0.2);
   subject.on(computed{.step = 3, .samples = 10});
   EXPECT_EQ(only<mix>(subject.on(centre(3, 20, 1, 52, 2))).terms,
             (std::vector<term>{{own_parameters, 1}, {pushed_sum, -0.2}, {t(52), 0.2}}));
@@ -152,11 +152,11 @@ TEST(EasgdTask, AnswerIsMixedByTheAlphaOfItsPush) {
 TEST(EasgdTask, ReplicaThatDivergedBeginsAgainAtTheCentre) {
   params_worker subject = easgd_worker(0.8);
   subject.on(centre(1, 0, 2, 50));
-  EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 1, .samples = 10, .finite = false})).what.finite);
+  EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 1, .samples = 10, .finite = false})).push.finite);
   subject.on(computed{.step = 2, .samples = 7});
   const worker_effects again = subject.on(centre(2, 10, 1, 51));
   EXPECT_EQ(only<mix>(again).terms, (std::vector<term>{{t(51), 1}}));
-  EXPECT_EQ(only<send_push>(again).what.samples, 0) << "the step during the exchange is lost";
+  EXPECT_EQ(only<send_push>(again).push.samples, 0) << "the step during the exchange is lost";
   subject.on(computed{.step = 3, .samples = 10});
   const worker_effects next = subject.on(centre(3, 20, 1, 52));
   EXPECT_TRUE(all<mix>(next).empty()) << "it has sent no replica that could be drawn to the centre";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A short job of every protocol as everybody hears it, to be read: tests/protocols/golden/. TROUPE_REWRITE_GOLDEN=1 writes them
-// anew.
+// A short job of every protocol as everybody hears it, to be read: tests/protocols/golden/. TROUPE_REWRITE_GOLDEN=1
+// rewrites them.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -26,7 +26,7 @@ void expect_golden(const std::string& name, const std::string& heading, const op
     std::ofstream(path) << text;
   std::ostringstream known;
   known << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, known.str()) << "what differs from " << path << " was meant? TROUPE_REWRITE_GOLDEN=1 writes it anew";
+  EXPECT_EQ(text, known.str()) << "what differs from " << path << " was meant? TROUPE_REWRITE_GOLDEN=1 rewrites it";
 }
 
 /// Worker 1 takes twice as long as the others: 20 ms a step; 1 ms one way.
@@ -90,7 +90,7 @@ TEST(GoldenSync, DeathAndHold) {
   job.job.data_size = 14;
   job.job.evaluate_every_samples = 12;
   job.job.stop_steps = 4;
-  job.inject.faults = {{.what = fault_spec::kind::crash, .worker = {2}, .at_s = 0.03, .back_after_s = 0.05}};
+  job.inject.faults = {{.type = fault_spec::kind::crash, .worker = {2}, .at_s = 0.03, .back_after_s = 0.05}};
   expect_golden(
       "death_and_hold",
       "sync on 2 shards, 14 samples an epoch; worker 2 dies in the second round and comes back; held from 12 samples on", job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gossip without a centre: mixing weights by hand, what is conserved, who is chosen; the count at the lead.
+// Decentralized gossip: mixing weights by hand, what is conserved, who is chosen; the count at the lead.
 #include "protocols/gossip.hpp"
 #include "protocols/gossip_rule.hpp"
 
@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "protocols/catalog.hpp"
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -20,7 +20,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 const ticket first_parameters = t(50);
 
-/// Worker 0 of life 0, with the first parameters and `with`, so in its first step.
+/// Worker 0 of incarnation 0, with the first parameters and `with`, so in its first step.
 gossip_worker begun(const plan& with, std::uint32_t peers = 1, std::uint32_t self = 0) {
   gossip_worker out{{w(self), {}}, peers, 7};
   out.on(with);
@@ -69,7 +69,7 @@ TEST(Gossip, WhatComesDuringAStepIsMixedAtItsEndInWorkerOrder) {
   EXPECT_EQ(out[1], worker_effect(mix{{{own_parameters, 0.5}, {t(101), 0.125}, {t(102), 0.375}}}));
   EXPECT_EQ(out[2], worker_effect(discard{t(101)}));
   EXPECT_EQ(out[3], worker_effect(discard{t(102)}));
-  EXPECT_EQ(std::get<send_peer>(out[4]).what.weight, 1);
+  EXPECT_EQ(std::get<send_peer>(out[4]).message.weight, 1);
   EXPECT_EQ(worker.weight(), 1);
   EXPECT_EQ(count<mix>(worker.on(done(2))), 0U) << "it is mixed once";
 }
@@ -103,7 +103,7 @@ TEST(Gossip, AWeightThatIsNoShareIsRefused) {
 TEST(Gossip, WhatCouldNotBeSentComesBack) {
   gossip_worker worker = begun(plan_of(1, {0, 1}));
   const send_peer sent = only<send_peer>(worker.on(done(1)));
-  EXPECT_EQ(worker.on(sent.what), worker_effects{});
+  EXPECT_EQ(worker.on(sent.message), worker_effects{});
   EXPECT_EQ(worker.weight(), 1);
 }
 
@@ -112,7 +112,7 @@ TEST(Gossip, SeveralPeersAreDistinctAndGetEqualShares) {
   std::set<worker_id> to;
   for (const send_peer& each : all<send_peer>(worker.on(done(1)))) {
     to.insert(each.to);
-    EXPECT_EQ(each.what.weight, 0.25);
+    EXPECT_EQ(each.message.weight, 0.25);
   }
   EXPECT_EQ(to, (std::set{w(1), w(2), w(3)}));
   EXPECT_EQ(worker.weight(), 0.25);
@@ -173,7 +173,7 @@ TEST(Gossip, AReplicaThatHasDivergedIsTakenOverWholeFromTheNextMessage) {
   computed wild = done(1);
   wild.finite = false;
   const worker_effects out = worker.on(wild);
-  EXPECT_FALSE(only<send_push>(out).what.finite) << "the lead is told";
+  EXPECT_FALSE(only<send_push>(out).push.finite) << "the lead is told";
   EXPECT_EQ(count<send_peer>(out), 0U) << "nobody gets it";
   EXPECT_EQ(worker.weight(), 0);
   worker.on(from(1, 1, 0.5, 101));
@@ -187,7 +187,7 @@ TEST(Gossip, AFiniteStepAfterOneThatWasNotCountsAgain) {
   computed wild = done(1);
   wild.finite = false;
   worker.on(wild);
-  EXPECT_EQ(only<send_peer>(worker.on(done(2))).what.weight, 0.5);
+  EXPECT_EQ(only<send_peer>(worker.on(done(2))).message.weight, 0.5);
 }
 
 TEST(Gossip, WhoJoinsLateHasNothingToGiveUntilItHasHeardSomebody) {
@@ -201,7 +201,7 @@ TEST(Gossip, WhoJoinsLateHasNothingToGiveUntilItHasHeardSomebody) {
   late.on(from(0, 77, 0.5, 101));
   const worker_effects out = late.on(done(2));
   EXPECT_EQ(only<mix>(out), (mix{{{t(101), 1}}}));
-  EXPECT_EQ(only<send_peer>(out).what.weight, 0.25);
+  EXPECT_EQ(only<send_peer>(out).message.weight, 0.25);
 }
 
 TEST(Gossip, AWeightThatIsSpentCountsAsOneAgain) {
@@ -219,10 +219,10 @@ TEST(Gossip, AWeightThatIsSpentCountsAsOneAgain) {
 TEST(Gossip, ABatchOfFewerSamplesThanWorkersIsShared) {
   gossip_worker worker = begun(plan_of(1, {0, 1, 2}, 1, 4), 1, 2); // batches of 3 and 1
   const local_step second = only<local_step>(worker.on(done(1, 1)));
-  EXPECT_EQ(second.what.position, 3U);
-  EXPECT_EQ(second.what.cuts, 1U);
-  EXPECT_EQ(second.what.parts, (std::vector<compute::part>{{0, 1}}));
-  EXPECT_EQ(only<local_step>(worker.on(done(2, 1))).what.position, 4U) << "the next epoch";
+  EXPECT_EQ(second.gradient.position, 3U);
+  EXPECT_EQ(second.gradient.cuts, 1U);
+  EXPECT_EQ(second.gradient.parts, (std::vector<compute::part>{{0, 1}}));
+  EXPECT_EQ(only<local_step>(worker.on(done(2, 1))).gradient.position, 4U) << "the next epoch";
 }
 
 TEST(Gossip, WhoHasNoSamplesPassesOnWhatItHears) {
@@ -231,7 +231,7 @@ TEST(Gossip, WhoHasNoSamplesPassesOnWhatItHears) {
   const worker_effects out = worker.on(from(1, 1, 0.5, 101));
   EXPECT_EQ(count<send_push>(out), 0U);
   EXPECT_EQ(only<mix>(out).terms.size(), 2U);
-  EXPECT_EQ(only<send_peer>(out).what.weight, 0.75);
+  EXPECT_EQ(only<send_peer>(out).message.weight, 0.75);
   EXPECT_EQ(count<local_step>(out), 1U);
   worker.on(from(1, 2, 0.5, 102));
   EXPECT_EQ(count<mix>(worker.on(done(2, 0))), 1U) << "what came meanwhile";
@@ -241,14 +241,14 @@ TEST(Gossip, TheEvaluatorGetsTheReplicaUnderTheVersionItAskedFor) {
   gossip_worker worker = begun(plan_of(1, {0, 1}));
   EXPECT_EQ(worker.on(fetch_order{v(3)}), (worker_effects{send_peer{evaluator, {.from = {w(0), {}}, .round = 3, .weight = 1}}}));
   worker.on(done(1));
-  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(4)})).what.weight, 1) << "every replica counts the same";
+  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(4)})).message.weight, 1) << "every replica counts the same";
   computed diverged = done(2);
   diverged.finite = false;
   worker.on(diverged);
   worker.on(done(3, 5));
-  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(5)})).what.made, (step_count{2, 15})) << "those that count";
+  EXPECT_EQ(only<send_peer>(worker.on(fetch_order{v(5)})).message.made, (step_count{2, 15})) << "those that count";
   gossip_worker empty{{w(0), {}}, 1, 7};
-  EXPECT_EQ(only<send_peer>(empty.on(fetch_order{v(3)})).what.weight, 0) << "it has none yet";
+  EXPECT_EQ(only<send_peer>(empty.on(fetch_order{v(3)})).message.weight, 0) << "it has none yet";
 }
 
 /// Workers with numbers for parameters, a queue a pair, and links that refuse at random.
@@ -263,23 +263,23 @@ struct swarm {
   std::vector<std::pair<std::uint32_t, std::pair<peer_message, double>>> flying{}; ///< receiver, message, its parameters
   std::uint64_t tickets = 100;
 
-  void perform(std::uint32_t at, const worker_effects& effects, dice& chance, double refused) {
+  void perform(std::uint32_t at, const worker_effects& effects, random_stream& chance, double refused) {
     seat& self = seats[at];
     for (const worker_effect& effect : effects) {
-      if (const auto* mixed = std::get_if<mix>(&effect); mixed && mixed->terms.front().what != first_parameters) {
+      if (const auto* mixed = std::get_if<mix>(&effect); mixed && mixed->terms.front().tensor != first_parameters) {
         double sum = 0;
         for (const term& part : mixed->terms)
-          sum += part.weight * (part.what == own_parameters ? self.x : self.kept.at(part.what.value));
+          sum += part.weight * (part.tensor == own_parameters ? self.x : self.kept.at(part.tensor.value));
         self.x = sum;
       } else if (const auto* gone = std::get_if<discard>(&effect)) {
-        self.kept.erase(gone->what.value);
+        self.kept.erase(gone->tensor.value);
       } else if (const auto* step = std::get_if<local_step>(&effect)) {
-        self.step = step->what.step;
+        self.step = step->gradient.step;
       } else if (const auto* sent = std::get_if<send_peer>(&effect)) {
         if (chance.hit(refused))
-          self.machine.on(sent->what);
+          self.machine.on(sent->message);
         else
-          flying.push_back({sent->to.value, {sent->what, self.x}});
+          flying.push_back({sent->to.value, {sent->message, self.x}});
       }
     }
   }
@@ -287,16 +287,16 @@ struct swarm {
     double sum = 0;
     for (const seat& each : seats)
       sum += each.machine.weight();
-    for (const auto& [to, what] : flying)
-      sum += what.first.weight;
+    for (const auto& [to, message] : flying)
+      sum += message.first.weight;
     return sum;
   }
   double weighted_sum() const {
     double sum = 0;
     for (const seat& each : seats)
       sum += each.machine.weight() * each.x;
-    for (const auto& [to, what] : flying)
-      sum += what.first.weight * what.second;
+    for (const auto& [to, message] : flying)
+      sum += message.first.weight * message.second;
     return sum;
   }
 };
@@ -307,7 +307,7 @@ TEST(Gossip, WeightAndWeightedSumAreConservedAndAllTendToTheAverage) {
   const char* given = std::getenv("TROUPE_TEST_SEED");
   for (std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1, last = given ? seed : 50; seed <= last; ++seed) {
     SCOPED_TRACE(testing::Message() << "TROUPE_TEST_SEED=" << seed);
-    dice chance = dice::keyed(seed, 1);
+    random_stream chance = random_stream::keyed(seed, 1);
     const auto n = static_cast<std::uint32_t>(2 + chance.below(5));
     const auto peers = static_cast<std::uint32_t>(1 + chance.below(n - 1));
     plan with{.epoch = e(1), .batch = 4, .data_size = 100};
@@ -363,7 +363,7 @@ TEST(GossipRule, EveryStepIsAVersionWithoutATensorAndIsNotAnswered) {
   gossip_rule rule;
   rule.on(plan_of(1, {0, 1}));
   const push first{.epoch = e(1), .id = {w(1), {}, {1}}, .gradient = t(100), .samples = 10, .loss = 2, .compute = 5, .at = 8};
-  report made{.what = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1};
+  report made{.event = report::kind::round_closed, .ver = v(1), .worker = w(1), .loss = 2, .contributions = 1};
   made.compute = 5;
   made.at = 8;
   made.timings = {{w(1), 5, 8, 10}};
@@ -376,22 +376,22 @@ TEST(GossipRule, AStepThatIsNotFiniteOrAStrangersMakesNoVersion) {
   gossip_rule rule;
   rule.on(plan_of(1, {0, 1}));
   const push wild{.epoch = e(1), .id = {w(0), {}, {1}}, .gradient = t(100), .samples = 10, .finite = false};
-  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite, .worker = w(0)}}));
+  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.event = report::kind::push_not_finite, .worker = w(0)}}));
   const push stranger{.epoch = e(1), .id = {w(0), {1}, {1}}, .gradient = t(101), .samples = 10};
-  EXPECT_EQ(only<report>(rule.on(stranger)).what, report::kind::push_refused);
+  EXPECT_EQ(only<report>(rule.on(stranger)).event, report::kind::push_refused);
   EXPECT_EQ(rule.current(), v(0));
 }
 
 TEST(GossipRule, TheCatalogRefusesMorePeersThanThereAre) {
   const auto entry = find_protocol("gossip");
-  ASSERT_TRUE(entry && entry->centreless);
+  ASSERT_TRUE(entry && entry->decentralized);
   protocol_spec spec{.name = "gossip", .parameters = {{"peers", std::int64_t{3}}}};
-  EXPECT_EQ(check(*entry, spec, 4), std::vector<std::string>{});
-  EXPECT_EQ(check(*entry, spec, 3).size(), 1U);
+  EXPECT_EQ(validate(*entry, spec, 4), std::vector<std::string>{});
+  EXPECT_EQ(validate(*entry, spec, 3).size(), 1U);
   spec.parameters["peers"] = std::int64_t{0};
-  EXPECT_EQ(check(*entry, spec, 4).size(), 1U);
+  EXPECT_EQ(validate(*entry, spec, 4).size(), 1U);
   spec.parameters["peers"] = std::int64_t{1};
-  EXPECT_EQ(check(*entry, spec, 1), std::vector<std::string>{}) << "nobody to send to is no mistake";
+  EXPECT_EQ(validate(*entry, spec, 1), std::vector<std::string>{}) << "nobody to send to is no mistake";
 }
 
 } // namespace

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 
 namespace troupe::protocols {
 namespace {
@@ -51,7 +51,7 @@ void for_each_present(std::uint32_t n, std::uint32_t most, const F& f, ranks pre
 class job {
 public:
   explicit job(const gradient_code& code, std::uint32_t n) : samples_(67, std::vector<float>(dimensions)) {
-    dice random{n};
+    random_stream random{n};
     for (auto& gradient : samples_)
       for (std::size_t d = 0; d < dimensions; ++d) {
         gradient[d] = static_cast<float>(2 * random.uniform() - 1);
@@ -269,7 +269,7 @@ TEST(GradientCode, EveryStragglerSetOfGroupsDecodesTheGradient) {
 }
 
 TEST(GradientCode, EveryStragglerSetOfACyclicCodeDecodesTheGradient) {
-  // What check() accepts whichever seed was tried; from about n = 19 on (s = 2), n = 12 (s = 3), it refuses some or all.
+  // What validate() accepts whichever seed was tried; from about n = 19 on (s = 2), n = 12 (s = 3), it refuses some or all.
   const auto most = [](std::uint32_t s) { return s == 1 ? 32U : s == 2 ? 16U : 10U; };
   for (std::uint32_t s = 1; s <= 3; ++s)
     for (std::uint32_t n = s + 1; n <= most(s); ++n) {
@@ -282,7 +282,7 @@ TEST(GradientCode, EveryStragglerSetOfACyclicCodeDecodesTheGradient) {
 TEST(GradientCode, ACodeAtTheLimitKeepsFiveDigits) {
   const gradient_code code = cyclic(17, 2, 4);
   EXPECT_GT(code.amplification(), 0.95 * gradient_code::amplification_limit);
-  EXPECT_EQ(gradient_code::check(cyclic_options(17, 2, 4)), "");
+  EXPECT_EQ(gradient_code::validate(cyclic_options(17, 2, 4)), "");
   EXPECT_LE(worst_error(code, 17, 2), 1e-5);
 }
 
@@ -312,15 +312,15 @@ TEST(GradientCode, EveryBuildMakesTheSameBits) {
 }
 
 TEST(GradientCode, CheckSaysWhatIsWrongAndWhatWouldDo) {
-  EXPECT_EQ(gradient_code::check({.workers = 3, .stragglers = 3}),
+  EXPECT_EQ(gradient_code::validate({.workers = 3, .stragglers = 3}),
             "stragglers must be below workers (here 3 of 3); take more workers or fewer stragglers");
-  EXPECT_EQ(gradient_code::check({.workers = 0}),
+  EXPECT_EQ(gradient_code::validate({.workers = 0}),
             "stragglers must be below workers (here 0 of 0); take more workers or fewer stragglers");
-  EXPECT_EQ(gradient_code::check({.workers = 1000, .stragglers = 999}), "");
-  EXPECT_EQ(gradient_code::check(cyclic_options(65, 1)),
+  EXPECT_EQ(gradient_code::validate({.workers = 1000, .stragglers = 999}), "");
+  EXPECT_EQ(gradient_code::validate(cyclic_options(65, 1)),
             "a cyclic code takes at most 64 workers (here 65): use scheme = \"groups\"");
-  EXPECT_EQ(gradient_code::check(cyclic_options(12, 2)), "");
-  EXPECT_EQ(gradient_code::check(cyclic_options(16, 3)),
+  EXPECT_EQ(gradient_code::validate(cyclic_options(12, 2)), "");
+  EXPECT_EQ(gradient_code::validate(cyclic_options(16, 3)),
             "the cyclic code of 16 workers, 3 stragglers multiplies rounding errors by 196, where 64 is the limit: "
             "use scheme = \"groups\", which multiplies them by 1");
 }

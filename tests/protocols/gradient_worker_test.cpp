@@ -54,15 +54,15 @@ TEST(GradientWorker, ItsClockAdvancesWithEveryPush) {
   subject.on(params_of(0));
   subject.on(computed{.step = 1});
   EXPECT_EQ(only<compute>(subject.on(params_of(1))).step, 2u);
-  EXPECT_EQ(only<send_push>(subject.on(computed{.step = 2})).what.id.clock, clock_tick{2});
+  EXPECT_EQ(only<send_push>(subject.on(computed{.step = 2})).push.id.clock, clock_tick{2});
 }
 
 TEST(GradientWorker, LifeOfThePushIsItsOwn) {
   params_worker subject = gradient_worker({w(0), {3}});
   plan with = plan_of(1, {0});
-  with.workers[0].life = {3};
+  with.workers[0].incarnation = {3};
   subject.on(with);
-  EXPECT_EQ(only<compute>(subject.on(params_of(0))).stream_as->id.life, incarnation{3});
+  EXPECT_EQ(only<compute>(subject.on(params_of(0))).stream_as->id.incarnation, incarnation{3});
 }
 
 TEST(GradientWorker, OldOrRepeatedParametersAreNothing) {
@@ -90,7 +90,7 @@ TEST(GradientWorker, NewerParametersWaitForTheOpenComputation) {
   EXPECT_EQ(subject.on(params_of(6)), worker_effects{});
   EXPECT_EQ(subject.on(params_of(5)), worker_effects{}) << "the newest counts";
   const worker_effects out = subject.on(computed{.step = 1, .gradient = t(9)});
-  EXPECT_EQ(only<send_push>(out).what.base, v(3));
+  EXPECT_EQ(only<send_push>(out).push.base, v(3));
   EXPECT_EQ(only<adopt>(out), (adopt{v(6), t(56)}));
   EXPECT_EQ(only<compute>(out).stream_as, stream_of(2, 6));
 }
@@ -132,7 +132,7 @@ TEST(GradientWorker, PlanWithAnotherLifeOfItAsksForNothing) {
 TEST(GradientWorker, ParametersForItsOlderLifeDoNotHideItsOwn) {
   params_worker subject = gradient_worker({w(1), {1}});
   plan with_it = plan_of(2, {0, 1});
-  with_it.workers[1].life = {1};
+  with_it.workers[1].incarnation = {1};
   params own = params_of(0, 2);
   EXPECT_TRUE(subject.on(params_of(17)).empty()) << "before it has heard of any plan";
   subject.on(with_it);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A holder's binding: who hears an order, when the job's clock stands still, and what a ticket names.
+// A holder's binding: who gets an order, when the job's clock is paused, and what a ticket names.
 #include "protocols/binding/holder_binding.hpp"
 
 #include <memory>
@@ -43,7 +43,7 @@ struct scripted_rule final : rule {
   std::vector<worker_id> waiting_for() const override { return {}; }
 };
 
-/// Tensors are words, and gone once nobody keeps them.
+/// Tensors are strings, freed with their last handle.
 struct shard_of_words {
   using tensor = std::shared_ptr<const std::string>;
   nanoseconds clock = 0;
@@ -60,11 +60,11 @@ struct shard_of_words {
   nanoseconds now() const { return clock; }
   void pause() { clock_runs = false; }
   void go_on() { clock_runs = true; }
-  void arm(const arm_timer& what) { armed.push_back(what); }
-  void tell_lead(const arrival& what) { arrivals.push_back(what); }
+  void arm(const arm_timer& timer) { armed.push_back(timer); }
+  void tell_lead(const arrival& msg) { arrivals.push_back(msg); }
   template <class Order>
-  void tell_others(const Order& what, nanoseconds head_start) {
-    log.push_back(fmt::format("others: {}", text(what)) + (head_start == 0 ? "" : fmt::format(", for {} ns", head_start)));
+  void tell_others(const Order& msg, nanoseconds head_start) {
+    log.push_back(fmt::format("others: {}", text(msg)) + (head_start == 0 ? "" : fmt::format(", for {} ns", head_start)));
   }
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup) {
     log.push_back(fmt::format("{} = {}", round.ver.value, text(sum)) + (backup ? fmt::format(", against {}", **backup) : ""));
@@ -72,29 +72,29 @@ struct shard_of_words {
   void forward(const close& round, const operands<tensor>& sum) {
     log.push_back(fmt::format("part of {} = {}", round.ver.value, text(sum)));
   }
-  void serve(const send_order& what) {
-    log.push_back(fmt::format("serves {}", what.ver.value));
+  void serve(const send_order& msg) {
+    log.push_back(fmt::format("serves {}", msg.ver.value));
     missing_when_served.push_back(here->workers_missing());
   }
   tensor parameters() const { return std::make_shared<const std::string>(newest); }
-  void tell_coordinator(const report& what) { reports.push_back(what); }
-  void broken(const std::string& what) { complaints.push_back(what); }
+  void tell_coordinator(const report& fact) { reports.push_back(fact); }
+  void broken(const std::string& complaint) { complaints.push_back(complaint); }
   static bool checks() { return true; }
   template <class Message>
-  void tells_itself(const Message& what) {
-    log.push_back(fmt::format("itself: {}", text(what)));
+  void tells_itself(const Message& msg) {
+    log.push_back(fmt::format("itself: {}", text(msg)));
   }
   void decided(const lead_effects&) {}
   void retains(std::size_t) {}
 
-  static std::string text(const arrival& what) { return fmt::format("arrival of worker {}", what.what.id.worker.value); }
-  static std::string text(const close& what) { return fmt::format("close {}", what.ver.value); }
-  static std::string text(const send_order& what) { return fmt::format("send {}", what.ver.value); }
-  static std::string text(const drop_order& what) { return fmt::format("drop worker {}'s", what.id.worker.value); }
+  static std::string text(const arrival& msg) { return fmt::format("arrival of worker {}", msg.push.id.worker.value); }
+  static std::string text(const close& msg) { return fmt::format("close {}", msg.ver.value); }
+  static std::string text(const send_order& msg) { return fmt::format("send {}", msg.ver.value); }
+  static std::string text(const drop_order& msg) { return fmt::format("drop worker {}'s", msg.id.worker.value); }
   static std::string text(const operands<tensor>& sum) {
     std::string out;
     for (const auto& part : sum)
-      out += fmt::format("{}{} {}", out.empty() ? "" : " + ", part.weight, *part.what);
+      out += fmt::format("{}{} {}", out.empty() ? "" : " + ", part.weight, *part.tensor);
     return out.empty() ? "nothing" : out;
   }
 };
@@ -120,20 +120,20 @@ protected:
   void aggregator() { bind({.self = h(2), .is_shard = false, .parents = {h(0)}, .workers = everybody}, false); }
 
   /// The rule's answer to what it hears next.
-  void decide(rule_effects what) { rule->next = std::move(what); }
+  void decide(rule_effects effects) { rule->next = std::move(effects); }
   /// The first of this worker under the first plan.
   static push push_of(std::uint32_t worker) { return {.epoch = e(1), .id = {w(worker), {}, {1}}, .samples = 10}; }
   /// It is there for as long as the subject keeps it.
   handle hear_push(std::uint32_t worker, const std::string& gradient) {
-    auto what = std::make_shared<const std::string>(gradient);
-    handle out = what;
-    subject->on(push_of(worker), std::optional<tensor>{std::move(what)});
+    auto kept = std::make_shared<const std::string>(gradient);
+    handle out = kept;
+    subject->on(push_of(worker), std::optional<tensor>{std::move(kept)});
     return out;
   }
   handle hear_sum(std::uint32_t child, std::uint64_t ver, const std::string& sum) {
-    auto what = std::make_shared<const std::string>(sum);
-    handle out = what;
-    subject->on(partial{.from = h(child), .ver = v(ver)}, std::optional<tensor>{std::move(what)});
+    auto kept = std::make_shared<const std::string>(sum);
+    handle out = kept;
+    subject->on(partial{.from = h(child), .ver = v(ver)}, std::optional<tensor>{std::move(kept)});
     return out;
   }
   std::vector<std::string> said() { return std::exchange(world.log, {}); }
@@ -169,7 +169,7 @@ TEST_F(HolderBinding, AnArrivalFromElsewhereHasTheTimeAtWhichItReachesTheLead) {
   shard_that_leads();
   world.clock = 70;
   arrival msg{h(1), push_of(0)};
-  msg.what.at = 20; // by the other shard's clock
+  msg.push.at = 20; // by the other shard's clock
   subject->on(msg);
   ASSERT_EQ(rule->heard.size(), 1u);
   EXPECT_EQ(rule->heard[0].at, 70);
@@ -232,9 +232,9 @@ TEST_F(HolderBinding, AnEvaluationTakesEveryShardsParametersEvenWhereEachApplies
 
 TEST_F(HolderBinding, WhatTheLeadReportsGoesToTheCoordinatorAndItsTimersToTheDriver) {
   shard_that_leads();
-  decide({report{.what = report::kind::round_closed, .ver = v(3)}, arm_timer{{1}, 50}});
+  decide({report{.event = report::kind::round_closed, .ver = v(3)}, arm_timer{{1}, 50}});
   subject->on(plan_of(2, {0, 1}));
-  EXPECT_THAT(world.reports, ElementsAre(report{.what = report::kind::round_closed, .ver = v(3)}));
+  EXPECT_THAT(world.reports, ElementsAre(report{.event = report::kind::round_closed, .ver = v(3)}));
   EXPECT_THAT(world.armed, ElementsAre(arm_timer{{1}, 50}));
 }
 
@@ -249,7 +249,7 @@ TEST_F(HolderBinding, TheClockStandsStillOnceTheVersionAtWhichItHoldsIsMadeHereA
   EXPECT_THAT(world.reports, IsEmpty());
   hear_sum(2, 1, "s");
   EXPECT_FALSE(world.clock_runs);
-  EXPECT_THAT(world.reports, ElementsAre(report{.what = report::kind::held, .ver = v(1), .samples = 10}));
+  EXPECT_THAT(world.reports, ElementsAre(report{.event = report::kind::held, .ver = v(1), .samples = 10}));
   subject->on(plan_of(2, {0, 1}));
   EXPECT_FALSE(world.clock_runs) << "it holds";
   subject->on(resume_order{});

@@ -41,7 +41,7 @@ TEST(Holder, ReportsAnArrivalAndKeepsTheTicket) {
 TEST(Holder, RepeatedPushIsDiscardedAndTheFirstStays) {
   holder subject = shard();
   subject.on(push_of(0, 2));
-  const report refused{.what = report::kind::push_discarded};
+  const report refused{.event = report::kind::push_discarded};
   EXPECT_EQ(subject.on(push_of(0, 2, 7)), (holder_effects{discard{t(7)}, refused}));
   EXPECT_EQ(subject.on(push_of(0, 1, 8)), (holder_effects{discard{t(8)}, refused})) << "an older one";
   const close round{.ver = v(1), .contributions = {{id_of(0, 2), 1}}};
@@ -53,7 +53,7 @@ TEST(Holder, RepeatedPushIsDiscardedUnderANewPlanToo) {
   subject.on(push_of(0));
   subject.on(close{.ver = v(1), .contributions = {{id_of(0), 1}}});
   subject.on(plan_of(2, {0, 1}));
-  EXPECT_EQ(only<discard>(subject.on(push_of(0, 1, 7))).what, t(7));
+  EXPECT_EQ(only<discard>(subject.on(push_of(0, 1, 7))).tensor, t(7));
 }
 
 TEST(Holder, RepeatedPushIsDiscardedThoughThePlansOfItsDeathAndReturnComeLate) {
@@ -65,7 +65,7 @@ TEST(Holder, RepeatedPushIsDiscardedThoughThePlansOfItsDeathAndReturnComeLate) {
   subject.on(plan_of(3, {0, 1}));
   push again = first;
   again.gradient = t(7);
-  EXPECT_EQ(subject.on(again), (holder_effects{discard{t(7)}, report{.what = report::kind::push_discarded}}));
+  EXPECT_EQ(subject.on(again), (holder_effects{discard{t(7)}, report{.event = report::kind::push_discarded}}));
   EXPECT_EQ(subject.kept(), 1u);
 }
 
@@ -80,10 +80,10 @@ TEST(Holder, RepeatOfAnEmptyPushHasNoTicketToDiscard) {
 
 TEST(Holder, ForeignPushIsDiscarded) {
   holder subject = shard();
-  EXPECT_EQ(only<discard>(subject.on(push_of(5))).what, t(105));
-  push other_life = push_of(0);
-  other_life.id.life = {1};
-  EXPECT_EQ(only<discard>(subject.on(other_life)).what, t(100));
+  EXPECT_EQ(only<discard>(subject.on(push_of(5))).tensor, t(105));
+  push other = push_of(0);
+  other.id.incarnation = {1};
+  EXPECT_EQ(only<discard>(subject.on(other)).tensor, t(100));
   EXPECT_EQ(subject.kept(), 0u);
 }
 
@@ -159,15 +159,15 @@ TEST(Holder, DeathOfOneLifeDoesNotRefuseTheNext) {
   holder subject = shard();
   subject.on(worker_down{w(0), {}});
   plan back = plan_of(2, {0, 1});
-  back.workers[0].life = {1};
+  back.workers[0].incarnation = {1};
   subject.on(back);
   push again = push_of(0);
   again.epoch = e(2);
-  again.id.life = {1};
+  again.id.incarnation = {1};
   EXPECT_EQ(count<send_arrival>(subject.on(again)), 1u);
   EXPECT_EQ(subject.on(worker_down{w(0), {}}), holder_effects{});
   again.id.clock = {2};
-  EXPECT_EQ(count<send_arrival>(subject.on(again)), 1u) << "the old life's death came twice";
+  EXPECT_EQ(count<send_arrival>(subject.on(again)), 1u) << "the old incarnation's death came twice";
 }
 
 TEST(Holder, ShardServesAndAggregatorDoesNot) {
@@ -231,7 +231,7 @@ TEST(Holder, OrdersBehindAWaitingCloseKeepTheirOrder) {
 
 TEST(Holder, ReportWaitsForTheCloseBeforeIt) {
   holder subject = root();
-  const report made{.what = report::kind::held, .ver = v(1)};
+  const report made{.event = report::kind::held, .ver = v(1)};
   EXPECT_EQ(subject.on(made), holder_effects{made});
   const close round{.ver = v(1)};
   subject.on(round);

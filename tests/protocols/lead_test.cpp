@@ -19,7 +19,7 @@ lead sync_lead(std::uint32_t holders) {
 
 /// Worker's push number `clock` against version clock - 1, complete at this holder.
 arrival arrived(std::uint32_t worker, std::uint32_t holder = 0, std::uint64_t clock = 1, std::int64_t samples = 10) {
-  return {.holder = h(holder), .what = {.epoch = e(1), .id = {w(worker), {}, {clock}}, .base = v(clock - 1), .samples = samples}};
+  return {.holder = h(holder), .push = {.epoch = e(1), .id = {w(worker), {}, {clock}}, .base = v(clock - 1), .samples = samples}};
 }
 
 TEST(Lead, FirstPlanBecomesASendOrder) {
@@ -58,7 +58,7 @@ TEST(Lead, CloseCarriesWhatTheRoundIsAndTheParametersThatFollow) {
                                      .key = 2,
                                      .position = 20,
                                      .period = 1},
-                               report{.what = report::kind::round_closed,
+                               report{.event = report::kind::round_closed,
                                       .ver = v(1),
                                       .samples = 40,
                                       .contributions = 2,
@@ -176,7 +176,7 @@ TEST(Lead, HoldsAtTheCloseThatReachesTheSamples) {
   const lead_effects out = subject.on(arrived(0, 0, 2));
   EXPECT_TRUE(subject.held());
   EXPECT_TRUE(only<close>(out).send_to.empty());
-  EXPECT_EQ(std::get<report>(out.back()), (report{.what = report::kind::held, .ver = v(2), .samples = 20}));
+  EXPECT_EQ(std::get<report>(out.back()), (report{.event = report::kind::held, .ver = v(2), .samples = 20}));
   EXPECT_TRUE(subject.waiting_for().empty());
 
   EXPECT_EQ(subject.on(resume_order{}),

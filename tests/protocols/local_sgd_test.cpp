@@ -30,7 +30,7 @@ std::set<member> members(std::initializer_list<std::uint32_t> workers) {
 std::set<member> drawn(double fraction, std::uint32_t n, std::uint64_t base, std::uint64_t seed = 7) {
   local_sgd subject{{.sample_fraction = fraction}, seed};
   const plan with = plan_of_n(n);
-  return subject.begin({.with = with, .base = v(base)}, {with.workers.begin(), with.workers.end()});
+  return subject.begin({.plan = with, .base = v(base)}, {with.workers.begin(), with.workers.end()});
 }
 
 TEST(LocalSgd, SampleIsCeilOfTheFractionOfTheWorkersAtLeastOne) {
@@ -67,12 +67,12 @@ TEST(LocalSgd, EveryWorkerIsDrawnAsOften) {
 TEST(LocalSgd, TheDeadAreNotDrawnAndTheOthersStandIn) {
   local_sgd subject{{.sample_fraction = 0.5}, 7};
   const plan with = plan_of_n(8);
-  EXPECT_EQ(subject.begin({.with = with}, members({2, 3, 5, 6})), members({2, 3, 5, 6})) << "four of eight";
-  EXPECT_EQ(subject.begin({.with = with}, members({2, 5})), members({2, 5}));
+  EXPECT_EQ(subject.begin({.plan = with}, members({2, 3, 5, 6})), members({2, 3, 5, 6})) << "four of eight";
+  EXPECT_EQ(subject.begin({.plan = with}, members({2, 5})), members({2, 5}));
 }
 
 open_round round_of_two() {
-  open_round out{.with = plan_of_n(2), .live = members({0, 1})};
+  open_round out{.plan = plan_of_n(2), .live = members({0, 1})};
   out.pushed[{w(0), {}}] = {.gradient = t(100), .samples = 10};
   return out;
 }
@@ -86,7 +86,7 @@ TEST(LocalSgd, RoundClosesWhenAllHavePushedWeightedBySamples) {
   ASSERT_TRUE(how);
   EXPECT_EQ(how->weights, (std::map<member, double>{{{w(0), {}}, 0.25}, {{w(1), {}}, 0.75}}));
   EXPECT_EQ(how->samples, 40);
-  EXPECT_EQ(how->step, (step_rule{.what = step_rule::kind::outer, .lr = 1, .momentum = 0}));
+  EXPECT_EQ(how->step, (step_rule{.method = step_rule::kind::outer, .lr = 1, .momentum = 0}));
 }
 
 /// The step of a closed round under the job file's parameters.
@@ -101,14 +101,14 @@ step_rule step_of(std::map<std::string, spec_value> parameters, const char* name
 
 TEST(LocalSgd, OuterStepIsWhatTheJobFileSays) {
   using kind = step_rule::kind;
-  EXPECT_EQ(step_of({}), (step_rule{.what = kind::outer, .lr = 1, .momentum = 0}));
-  EXPECT_EQ(step_of({{"outer", "momentum"}}), (step_rule{.what = kind::outer, .lr = 1, .momentum = 0.9}));
-  EXPECT_EQ(step_of({{"outer", "nesterov"}}), (step_rule{.what = kind::outer, .lr = 0.7, .momentum = 0.9, .nesterov = true}));
+  EXPECT_EQ(step_of({}), (step_rule{.method = kind::outer, .lr = 1, .momentum = 0}));
+  EXPECT_EQ(step_of({{"outer", "momentum"}}), (step_rule{.method = kind::outer, .lr = 1, .momentum = 0.9}));
+  EXPECT_EQ(step_of({{"outer", "nesterov"}}), (step_rule{.method = kind::outer, .lr = 0.7, .momentum = 0.9, .nesterov = true}));
   EXPECT_EQ(step_of({{"outer", "nesterov"}, {"outer_lr", 0.5}, {"outer_momentum", 0.8}}),
-            (step_rule{.what = kind::outer, .lr = 0.5, .momentum = 0.8, .nesterov = true}));
-  EXPECT_EQ(step_of({{"outer_lr", 0.5}, {"outer_momentum", 0.8}}), (step_rule{.what = kind::outer, .lr = 0.5, .momentum = 0}))
+            (step_rule{.method = kind::outer, .lr = 0.5, .momentum = 0.8, .nesterov = true}));
+  EXPECT_EQ(step_of({{"outer_lr", 0.5}, {"outer_momentum", 0.8}}), (step_rule{.method = kind::outer, .lr = 0.5, .momentum = 0}))
       << "the average has no momentum";
-  EXPECT_EQ(step_of({{"outer", "momentum"}}, "adacomm"), (step_rule{.what = kind::outer, .lr = 1, .momentum = 0.9}));
+  EXPECT_EQ(step_of({{"outer", "momentum"}}, "adacomm"), (step_rule{.method = kind::outer, .lr = 1, .momentum = 0.9}));
 }
 
 /// Worker 4 of 0, 4, 6: rank 1 of 3; data of 50 samples, global batches of 30.
@@ -119,7 +119,7 @@ params_worker worker_4(std::uint32_t epoch = 1) {
 }
 
 local_step step_at(std::uint64_t number, std::uint64_t position) {
-  return {.what = {.step = number, .position = position, .batches = 3, .cuts = 3, .parts = {{1, 1}}}};
+  return {.gradient = {.step = number, .position = position, .batches = 3, .cuts = 3, .parts = {{1, 1}}}};
 }
 
 TEST(LocalTask, StepsOverItsSliceOfEachGlobalBatchThenPushesWhatItMovedBy) {
@@ -132,8 +132,8 @@ TEST(LocalTask, StepsOverItsSliceOfEachGlobalBatchThenPushesWhatItMovedBy) {
   const push expected{.epoch = e(1), .id = {w(4), {}, {1}}, .base = v(2), .samples = 26, .loss = 56.0 / 26, .compute = 300};
   const send_push sent = only<send_push>(subject.on(computed{.step = 3, .samples = 10, .loss = 2, .compute = 100}));
   EXPECT_EQ(sent.sum, (std::vector<term>{{t(50), 1}, {own_parameters, -1}})) << "w - w_i: as a gradient points";
-  EXPECT_DOUBLE_EQ(sent.what.loss, expected.loss) << "(30 + 6 + 20) / 26";
-  push rest = sent.what;
+  EXPECT_DOUBLE_EQ(sent.push.loss, expected.loss) << "(30 + 6 + 20) / 26";
+  push rest = sent.push;
   rest.loss = expected.loss;
   EXPECT_EQ(rest, expected);
 }
@@ -150,9 +150,9 @@ TEST(LocalTask, OneStepThatIsNotFiniteSpoilsThePush) {
   params_worker subject = worker_4();
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10, .finite = false});
-  EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 2, .samples = 10})).what.finite);
+  EXPECT_FALSE(only<send_push>(subject.on(computed{.step = 2, .samples = 10})).push.finite);
   subject.on(params{.epoch = e(1), .ver = v(1), .key = 2, .period = 1, .parameters = t(51)});
-  EXPECT_TRUE(only<send_push>(subject.on(computed{.step = 3, .samples = 10})).what.finite) << "of that round only";
+  EXPECT_TRUE(only<send_push>(subject.on(computed{.step = 3, .samples = 10})).push.finite) << "of that round only";
 }
 
 TEST(LocalTask, EmptySliceSaysNothingAboutTheLoss) {
@@ -160,7 +160,7 @@ TEST(LocalTask, EmptySliceSaysNothingAboutTheLoss) {
   subject.on(params{.epoch = e(1), .key = 1, .period = 2, .parameters = t(50)});
   subject.on(computed{.step = 1, .samples = 10, .loss = 2});
   const push sent =
-      only<send_push>(subject.on(computed{.step = 2, .samples = 0, .loss = std::numeric_limits<double>::quiet_NaN()})).what;
+      only<send_push>(subject.on(computed{.step = 2, .samples = 0, .loss = std::numeric_limits<double>::quiet_NaN()})).push;
   EXPECT_EQ(sent.loss, 2);
   EXPECT_EQ(sent.samples, 10);
 }
@@ -174,8 +174,8 @@ TEST(LocalTask, RoundKeepsItsPeriodAndItsPlanWhateverComesMeanwhile) {
 
 TEST(LocalSgd, WhoHasNoSamplesIsDrawnLast) {
   local_sgd subject{{.sample_fraction = 0.5}, 1};
-  open_round round{.with = plan_of(1, {0, 1, 2, 3}, 10, 1)}; // of one sample: worker 0's
-  const std::set<member> all(round.with.workers.begin(), round.with.workers.end());
+  open_round round{.plan = plan_of(1, {0, 1, 2, 3}, 10, 1)}; // of one sample: worker 0's
+  const std::set<member> all(round.plan.workers.begin(), round.plan.workers.end());
   for (std::uint64_t version = 0; version < 20; ++version) {
     round.base = v(version);
     const auto chosen = subject.begin(round, all);

@@ -43,8 +43,8 @@ template <class What, class Effect>
 std::vector<What> all(const std::vector<Effect>& effects) {
   std::vector<What> out;
   for (const Effect& effect : effects)
-    if (const auto* what = std::get_if<What>(&effect))
-      out.push_back(*what);
+    if (const auto* found = std::get_if<What>(&effect))
+      out.push_back(*found);
   return out;
 }
 

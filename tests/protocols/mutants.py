@@ -28,14 +28,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # file, text, replacement, what it breaks; where no test can notice it, why
 MUTANTS = [
-    ("lead.cpp", "push_of_id.reported.size() < holders_per_push_", "push_of_id.reported.empty()", "one shard's report is enough"),
-    ("lead.cpp", "|| !push_of_id.reported.insert(msg.holder).second\n", "|| (push_of_id.reported.insert({static_cast<std::uint32_t>(push_of_id.reported.size())}), false)\n",
+    ("lead.cpp", "entry.reported.size() < holders_per_push_", "entry.reported.empty()", "one shard's report is enough"),
+    ("lead.cpp", "|| !entry.reported.insert(msg.holder).second ||", "|| (entry.reported.insert({static_cast<std::uint32_t>(entry.reported.size())}), false) ||",
      "one shard's report counts twice"),
     ("lead.cpp", "if (decided || foreign)", "if (foreign)", "a decided push is gathered again"),
     ("lead.cpp", "if (decided || foreign)", "if (decided)", "a foreign push is gathered"),
     ("lead.cpp", "      out.emplace_back(drop_order{id});\n    return never_complete;", "      (void)out;\n    return never_complete;",
      "an incomplete push of the dead is not dropped"),
-    ("lead.cpp", "seen = std::max(seen, end_of(msg));", "(void)seen;", "a dead worker's late report is gathered"),
+    ("lead.cpp", "seen = std::max(seen, last_push_of(msg));", "(void)seen;", "a dead worker's late report is gathered"),
     ("lead.cpp", "samples_applied_ += static_cast<std::uint64_t>(step.samples);", "++samples_applied_;", "rounds are counted, not samples"),
     ("lead.cpp", "samples_applied_ >= limit_.at_samples", "samples_applied_ > limit_.at_samples", "holds one version late (samples)"),
     ("lead.cpp", "made.value >= limit_.at_version", "made.value > limit_.at_version", "holds one version late (version)"),
@@ -46,17 +46,17 @@ MUTANTS = [
     ("lead.cpp", "if (!std::exchange(held_, false))", "if (!held_)", "is held for ever"),
     ("lead.cpp", "              limit_ = {};\n", "", "holds again at every version"),
     ("lead.cpp", "      std::erase(waiting.to, msg.worker);", "      (void)waiting;", "sends to who died while held"),
-    ("lead.cpp", "made->send_epoch = what.epoch;", "made->send_epoch = made->epoch;", "sends under the old plan"),
-    ("lead.cpp", "made && made->ver == what.ver && made->send_to.empty()", "made && made->ver == what.ver", "a second answer replaces the first"),
-    ("lead.cpp", "            forget(what.what);\n", "", "a discarded push is remembered for ever"),
-    ("lead.cpp", "push_of_id.known_as != ticket{} ||", "", "the rule hears of one push twice"),
+    ("lead.cpp", "made->send_epoch = sending.epoch;", "made->send_epoch = made->epoch;", "sends under the old plan"),
+    ("lead.cpp", "made && made->ver == sending.ver && made->send_to.empty()", "made && made->ver == sending.ver", "a second answer replaces the first"),
+    ("lead.cpp", "            forget(e.tensor);\n", "", "a discarded push is remembered for ever"),
+    ("lead.cpp", "entry.known_as != ticket{} ||", "", "the rule hears of one push twice"),
     ("lead.cpp", "[this](const auto& seen) { return plan_.rank_of(seen.first) < 0; }", "[](const auto&) { return true; }",
      "a new plan makes old pushes new"),
-    ("lead.cpp", "            what.samples = samples_applied_;\n", "", "reports do not say how many samples are applied"),
+    ("lead.cpp", "            e.samples = samples_applied_;\n", "", "reports do not say how many samples are applied"),
     ("holder.cpp", "id <= seen->second) || kept_.contains(id);", "id < seen->second);", "a repeated push is kept"),
     ("holder.cpp", "if (old || foreign) {", "if (old) {", "a foreign push is kept"),
     ("holder.cpp", "msg.epoch <= plan_.epoch && !plan_.has", "!plan_.has", "a push ahead of its plan is refused"),
-    ("holder.cpp", "    seen = std::max(seen, end_of_life);", "    (void)seen;", "a dead worker's late push is kept"),
+    ("holder.cpp", "    seen = std::max(seen, last_push);", "    (void)seen;", "a dead worker's late push is kept"),
     ("holder.cpp", "  gone_.insert(msg.holder);", "  (void)msg;", "a dead aggregator is awaited"),
     ("holder.cpp", "|| !sums->second.contains(child)))", "|| sums->second.empty()))", "one child's partial sum is enough"),
     ("holder.cpp", "msg.ver > current_ && ", "", "a late partial sum is kept"),
@@ -75,8 +75,8 @@ MUTANTS = [
     ("holder.cpp", "if (msg.epoch > plan_.epoch) {", "{", "an older plan replaces a newer one"),
     ("coordinator.cpp", "  out.emplace_back(next_hold());\n  out.emplace_back(next_plan());", "  out.emplace_back(next_plan());\n  out.emplace_back(next_hold());",
      "the first limit may come too late"),
-    ("coordinator.cpp", "|| (buried != buried_.end() && who.life <= buried->second);", ";", "the dead join again"),
-    ("coordinator.cpp", "members_.empty() && !(evaluating_ && at_the_end() && !options_.centreless)", "members_.empty()", "a job that is done fails"),
+    ("coordinator.cpp", "|| (last != last_down_.end() && who.incarnation <= last->second);", ";", "the dead join again"),
+    ("coordinator.cpp", "members_.empty() && !(evaluating_ && at_the_end() && !options_.decentralized)", "members_.empty()", "a job that is done fails"),
     ("coordinator.cpp", "(samples_ / every + 1) * every", "samples_ + every", "evaluation points drift"),
     ("coordinator.cpp", "  version_.value += more.steps;\n", "", "steps under way to the lead are evaluated and do not count"),
     ("coordinator.cpp", "  evaluating_ = false;\n", "", "evaluates once only"),
@@ -84,15 +84,15 @@ MUTANTS = [
     ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
     ("coordinator.cpp", "std::ceil(", "std::floor(", "part of a sample is none"),
     ("coordinator.cpp", "    cut_off_.insert(worker);\n", "", "a worker without an aggregator joins"),
-    ("coordinator.cpp", "present->second > gone.life", "present->second != gone.life", "a worker that died twice is waited for"),
+    ("coordinator.cpp", "present->second > gone.incarnation", "present->second != gone.incarnation", "a worker that died twice is waited for"),
     ("coordinator.cpp", "    out.emplace_back(send_worker_down{{gone.worker, present->second}});\n", "    out.emplace_back(resume{});\n",
      "nobody is told of a death"),
     ("coordinator.cpp", "  out.emplace_back(send_holder_down{msg});\n", "", "nobody is told of an aggregator's death"),
     ("coordinator.cpp", "out{next_hold(), resume{}}", "out{resume{}}", "no further evaluation"),
     ("coordinator.cpp", "end < evaluation)", "end > evaluation)", "runs past its end to the next evaluation"),
     ("coordinator.cpp", "return time_is_up_ || (samples != 0 && samples_ >= samples)", "return time_is_up_ || (samples != 0 && samples_ > samples)", "an epoch too many"),
-    ("coordinator.cpp", "who.life <= present->second))", "who.life < present->second))", "a repeated join makes a plan"),
-    ("coordinator.cpp", "  out.what.now = true;\n", "", "points in time are ignored"),
+    ("coordinator.cpp", "who.incarnation <= present->second))", "who.incarnation < present->second))", "a repeated join makes a plan"),
+    ("coordinator.cpp", "  out.order.now = true;\n", "", "points in time are ignored"),
     ("tree.cpp", "while (level.size() > fan_in)", "while (level.size() >= fan_in)", "a level too many"),
     ("tree.cpp", "      tree[top.value].parents.push_back({i});", "      tree[top.value].parents = {{0}};", "aggregators know one shard only"),
     ("gossip.cpp", "weight_ = late_ ? 0 : 1;", "weight_ = 1;", "a latecomer drags the others back to the first parameters"),
@@ -119,8 +119,8 @@ MUTANTS = [
     ("gossip.cpp", "    if (who != self_)\n      others", "    others", "a worker sends to itself"),
     ("gossip.cpp", "weight_ /= static_cast<double>(count + 1);", "weight_ /= 2;", "shares do not sum to the weight"),
     ("gossip.cpp", "others[i + draw.below(others.size() - i)]", "others[draw.below(others.size())]", "peers are drawn twice, and unevenly"),
-    ("gossip.cpp", "self_.life.value, steps_)", "self_.life.value)", "the same peers at every step"),
-    ("gossip.cpp", "dice::keyed(seed_, peer_draws,", "dice::keyed(peer_draws,", "the seed is ignored"),
+    ("gossip.cpp", "self_.incarnation.value, steps_)", "self_.incarnation.value)", "the same peers at every step"),
+    ("gossip.cpp", "random_stream::keyed(seed_, peer_draws,", "random_stream::keyed(peer_draws,", "the seed is ignored"),
     ("gossip.cpp", "std::clamp<std::uint64_t>(end - position_, 1, n)", "n", "a short batch leaves some without samples"),
     ("gossip.cpp", "{{rank % cuts, 1}}", "{{self_.worker.value % cuts, 1}}", "its cut is its id, not its rank"),
     ("gossip.cpp", "      out.emplace_back(discard{entry.second.data});\n    return gone;", "      (void)out;\n    return gone;", "what the dead have sent is kept for ever"),
@@ -151,13 +151,13 @@ MUTANTS = [
     ("gradient_code.cpp", "    for (std::size_t k = a_.columns; k-- > 0;)", "    for (std::size_t k = 0; k < a_.columns; ++k)", "Q^T for Q"),
     ("gradient_code.cpp", "if (amplification <= amplification_limit)", "if (amplification >= 0)", "codes that lose digits are accepted"),
     ("gradient_code.cpp", "options.stragglers >= options.workers", "options.stragglers > options.workers", "nobody need come"),
-    ("gradient_code.cpp", "dice::keyed(options.seed, n, s)", "dice::keyed(0, n, s)", "the seed is ignored"),
+    ("gradient_code.cpp", "random_stream::keyed(options.seed, n, s)", "random_stream::keyed(0, n, s)", "the seed is ignored"),
     ("gradient_code.cpp", "decoding out{.residual = cyclic_->residual(a)};", "decoding out{.residual = cyclic_->residual(cyclic_->all_present)};",
      "the residual is that of all present"),
     ("message.cpp", "std::min(position + static_cast<std::uint64_t>(batch) * cuts, (position / size + 1) * size)",
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
-    ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any life is a member"),
+    ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any incarnation is a member"),
 ] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
@@ -189,8 +189,8 @@ def check():
     named = [(mutant[0], mutant[3]) for mutant in MUTANTS]
     wrong += [f"two mutants of {file} say {note!r}" for file, note in sorted(set(named)) if named.count((file, note)) > 1]
     listed = set(rows_of_table())
-    wrong += [f"mutants.md has a row that is no mutant; mutants.py --write makes it anew: {file}: {note}" for file, note in sorted(listed - set(named))]
-    wrong += [f"mutants.md lacks a mutant; mutants.py --write makes it anew: {file}: {note}" for file, note in sorted(set(named) - listed)]
+    wrong += [f"mutants.md has a row that is no mutant; mutants.py --write rewrites it: {file}: {note}" for file, note in sorted(listed - set(named))]
+    wrong += [f"mutants.md lacks a mutant; mutants.py --write rewrites it: {file}: {note}" for file, note in sorted(set(named) - listed)]
     print("\n".join(wrong) or f"{len(MUTANTS)} mutants: each text is there once, and the table has them all", file=sys.stderr)
     return 1 if wrong else 0
 

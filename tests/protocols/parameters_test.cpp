@@ -21,7 +21,7 @@ std::vector<std::string> problems(const std::string& name, std::map<std::string,
   const auto entry = find_protocol(name);
   if (!entry)
     return {"no such protocol"};
-  return check(*entry, {.name = name, .parameters = std::move(parameters)}, workers);
+  return validate(*entry, {.name = name, .parameters = std::move(parameters)}, workers);
 }
 
 using sentences = std::vector<std::string>;
@@ -32,21 +32,21 @@ TEST(Parameters, ValueIsReadWithItsType) {
                                           {"adaptive", false},
                                           {"outer", "nesterov"},
                                           {"candidates", std::vector<std::string>{"sync"}}}};
-  EXPECT_EQ(protocols::whole("steps", 1, 0, "").of(spec), 7);
-  EXPECT_EQ(real("beta", 1, {}, "").of(spec), 0.5);
-  EXPECT_EQ(real("steps", 1, {}, "").of(spec), 7.0) << "a whole number is a number";
-  EXPECT_EQ(flag("adaptive", true, "").of(spec), false);
-  EXPECT_EQ(choice("outer", "", {}, "").of(spec), "nesterov");
-  EXPECT_EQ(choices("candidates", {}, {}, "").of(spec), std::vector<std::string>{"sync"});
+  EXPECT_EQ(protocols::integer_parameter("steps", 1, 0, "").of(spec), 7);
+  EXPECT_EQ(real_parameter("beta", 1, {}, "").of(spec), 0.5);
+  EXPECT_EQ(real_parameter("steps", 1, {}, "").of(spec), 7.0) << "a whole number is a number";
+  EXPECT_EQ(bool_parameter("adaptive", true, "").of(spec), false);
+  EXPECT_EQ(choice_parameter("outer", "", {}, "").of(spec), "nesterov");
+  EXPECT_EQ(choices_parameter("candidates", {}, {}, "").of(spec), std::vector<std::string>{"sync"});
 }
 
 TEST(Parameters, WhatIsNotGivenOrSomethingElseIsItsDefault) {
   const protocol_spec spec{.parameters = {{"steps", "seven"}, {"beta", true}}};
-  EXPECT_EQ(protocols::whole("steps", 3, 0, "").of(spec), 3);
-  EXPECT_EQ(protocols::whole("other", 3, 0, "").of(spec), 3);
-  EXPECT_EQ(real("beta", 0.9, {}, "").of(spec), 0.9);
-  EXPECT_EQ(flag("beta", false, "").of(spec), true);
-  EXPECT_EQ(choice("beta", "x", {}, "").of(spec), "x");
+  EXPECT_EQ(protocols::integer_parameter("steps", 3, 0, "").of(spec), 3);
+  EXPECT_EQ(protocols::integer_parameter("other", 3, 0, "").of(spec), 3);
+  EXPECT_EQ(real_parameter("beta", 0.9, {}, "").of(spec), 0.9);
+  EXPECT_EQ(bool_parameter("beta", false, "").of(spec), true);
+  EXPECT_EQ(choice_parameter("beta", "x", {}, "").of(spec), "x");
 }
 
 TEST(Parameters, EveryDefaultIsSoundAndEveryEntrySaysWhoWaits) {
@@ -54,12 +54,12 @@ TEST(Parameters, EveryDefaultIsSoundAndEveryEntrySaysWhoWaits) {
     EXPECT_EQ(problems(entry.name, {}), sentences{}) << entry.name;
     std::map<std::string, spec_value> all_given;
     for (const parameter_info& parameter : entry.parameters) {
-      EXPECT_EQ(parameter.check(parameter.default_value), "") << entry.name << "." << parameter.name;
+      EXPECT_EQ(parameter.validate(parameter.default_value), "") << entry.name << "." << parameter.name;
       EXPECT_FALSE(parameter.meaning.empty()) << entry.name << "." << parameter.name;
       all_given[parameter.name] = parameter.default_value;
     }
     EXPECT_EQ(problems(entry.name, all_given), sentences{}) << entry.name;
-    EXPECT_FALSE(entry.summary.empty() || entry.round_is_full.empty() || entry.who_gets.empty()) << entry.name;
+    EXPECT_FALSE(entry.summary.empty() || entry.round_is_full.empty() || entry.recipients.empty()) << entry.name;
   }
 }
 

@@ -9,14 +9,14 @@
 
 #include "protocols/async_sgd.hpp"
 #include "protocols/dc_async.hpp"
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 #include "protocols/ssp.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
 namespace {
 
-/// The `clock`-th push of life 0, ticket 100 clock + worker.
+/// The `clock`-th push of incarnation 0, ticket 100 clock + worker.
 push push_from(std::uint32_t worker, std::uint64_t clock = 1, nanoseconds at = 0) {
   return {.epoch = e(1), .id = {w(worker), {}, {clock}}, .gradient = t(100 * clock + worker), .samples = 10, .at = at};
 }
@@ -33,7 +33,7 @@ std::vector<worker_id> answered(const rule_effects& effects) {
   return out;
 }
 
-// -- the mechanics
+// -- the engine
 
 TEST(Async, FirstPlanHandsOutASliceToEach) {
   async_sgd rule;
@@ -49,7 +49,7 @@ TEST(Async, PushIsAppliedAloneAtItsShareOfTheRateAndAnsweredAtOnce) {
   short_one.loss = 1.5;
   short_one.compute = 60;
   report made{
-      .what = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 1.5, .contributions = 1, .compute = 60, .at = 70};
+      .event = report::kind::round_closed, .ver = v(1), .worker = w(2), .loss = 1.5, .contributions = 1, .compute = 60, .at = 70};
   made.timings = {{w(2), 60, 70, 5}};
   EXPECT_EQ(rule.on(short_one),
             (rule_effects{
@@ -110,7 +110,7 @@ TEST(Async, PushThatIsNotFiniteIsDiscardedAndItsWorkerGoesOn) {
   rule.on(plan_of(1, {0}));
   push wild = push_from(0);
   wild.finite = false;
-  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.what = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
+  EXPECT_EQ(rule.on(wild), (rule_effects{discard{t(100)}, report{.event = report::kind::push_not_finite}, answer(0, 0, 10, 1)}));
   EXPECT_EQ(rule.current(), v(0));
 }
 
@@ -125,13 +125,13 @@ TEST(Async, EmptySliceAdvancesNothing) {
 TEST(Async, ForeignerIsRefusedWithTheReason) {
   async_sgd rule;
   rule.on(plan_of(1, {0}));
-  report why{.what = report::kind::push_refused, .worker = w(5)};
+  report why{.event = report::kind::push_refused, .worker = w(5)};
   why.text = "its worker takes no part";
   EXPECT_EQ(rule.on(push_from(5)), (rule_effects{discard{t(105)}, why}));
-  push other_life = push_from(0);
-  other_life.id.life = {1};
+  push other = push_from(0);
+  other.id.incarnation = {1};
   why.worker = w(0);
-  EXPECT_EQ(rule.on(other_life), (rule_effects{discard{t(100)}, why}));
+  EXPECT_EQ(rule.on(other), (rule_effects{discard{t(100)}, why}));
 }
 
 TEST(Async, MemberMayPushUnderAnOlderPlan) {
@@ -156,7 +156,7 @@ TEST(Async, DeadAreForgottenAndTheirPushesForeign) {
   rule.on(plan_of(1, {0, 1}));
   EXPECT_EQ(rule.on(worker_down{w(1), {}}), rule_effects{});
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
-  EXPECT_EQ(only<report>(rule.on(push_from(1))).what, report::kind::push_refused);
+  EXPECT_EQ(only<report>(rule.on(push_from(1))).event, report::kind::push_refused);
 }
 
 // -- bounded staleness
@@ -197,7 +197,7 @@ TEST(Ssp, WorkerThatWaitsAndPushesAgainIsRefusedWithTheReason) {
   ssp rule{0};
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0, 1));
-  report why{.what = report::kind::push_refused};
+  report why{.event = report::kind::push_refused};
   why.text = "its worker has pushed already and was not answered yet";
   EXPECT_EQ(rule.on(push_from(0, 2)), (rule_effects{discard{t(200)}, why}));
   EXPECT_EQ(answered(rule.on(push_from(1, 1))), (std::vector{w(0), w(1)})) << "its clock is still 1";
@@ -243,7 +243,7 @@ TEST(Ssp, JoinerBeginsAtTheClockOfTheSlowest) {
 void play_ssp(std::uint64_t bound, std::uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "bound " << bound << ", seed " << seed);
   ssp rule{bound};
-  dice random{seed};
+  random_stream random{seed};
   plan newest = plan_of(0, {0, 1, 2, 3});
   std::map<member, std::uint64_t> clocks, pushes;
   std::set<member> computing;
@@ -280,7 +280,7 @@ void play_ssp(std::uint64_t bound, std::uint64_t seed) {
       newest.workers.erase(at);
       clocks.erase(gone);
       computing.erase(gone);
-      hear(rule.on(worker_down{gone.worker, gone.life}));
+      hear(rule.on(worker_down{gone.worker, gone.incarnation}));
       announce();
     } else if (random.hit(0.03)) {
       const worker_id back{static_cast<std::uint32_t>(random.below(6))};
@@ -296,7 +296,7 @@ void play_ssp(std::uint64_t bound, std::uint64_t seed) {
       const member from = *at;
       computing.erase(at);
       ++clocks[from];
-      push next{.epoch = newest.epoch, .id = {from.worker, from.life, {++pushes[from]}}, .gradient = t(1), .samples = 10};
+      push next{.epoch = newest.epoch, .id = {from.worker, from.incarnation, {++pushes[from]}}, .gradient = t(1), .samples = 10};
       next.finite = !random.hit(0.1);
       hear(rule.on(next));
     }
@@ -368,7 +368,7 @@ TEST(DcAsync, EveryBackupThatIsRetainedIsReleased) {
       if (const auto* keep = std::get_if<retain>(&each)) {
         EXPECT_TRUE(kept.insert(keep->as).second) << "a ticket given twice";
       } else if (const auto* gone = std::get_if<release>(&each)) {
-        EXPECT_EQ(kept.erase(gone->what), 1u) << "a ticket that nobody keeps";
+        EXPECT_EQ(kept.erase(gone->tensor), 1u) << "a ticket that nobody keeps";
       } else if (const auto* step = std::get_if<apply>(&each)) {
         EXPECT_TRUE(kept.contains(step->compensate.backup));
       }
@@ -385,11 +385,11 @@ TEST(DcAsync, EveryBackupThatIsRetainedIsReleased) {
   hear(rule.on(worker_down{w(1), {}}));
   EXPECT_EQ(kept.size(), 2u);
   plan back = plan_of(2, {0, 1, 3});
-  back.workers[1].life = {1};
+  back.workers[1].incarnation = {1};
   hear(rule.on(back));
   EXPECT_EQ(kept.size(), 3u) << "worker 2 left, two came";
-  for (const auto& [worker, life] : {std::pair{0u, 0u}, {1u, 1u}, {3u, 0u}})
-    hear(rule.on(worker_down{w(worker), {life}}));
+  for (const auto& [worker, incarnation] : {std::pair{0u, 0u}, {1u, 1u}, {3u, 0u}})
+    hear(rule.on(worker_down{w(worker), {incarnation}}));
   EXPECT_TRUE(kept.empty());
   hear(rule.on(worker_down{w(0), {}}));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an evaluator collects where there is no centre: whom it waits for, and who counts in the average.
+// What an evaluator collects in a decentralized job: for whom it waits, and who counts in the average.
 #include "protocols/binding/replica_collection.hpp"
 
 #include <optional>
@@ -28,20 +28,20 @@ protected:
     return subject.on(plan_of(epoch, workers));
   }
   average collect(std::uint64_t ver) { return subject.on(fetch_order{v(ver)}); }
-  average replica(std::uint32_t worker, std::uint64_t ver, const std::string& what, double weight = 1) {
-    return subject.on({.from = {w(worker), {}}, .round = ver, .weight = weight}, what);
+  average replica(std::uint32_t worker, std::uint64_t ver, const std::string& tensor, double weight = 1) {
+    return subject.on({.from = {w(worker), {}}, .round = ver, .weight = weight}, tensor);
   }
   /// Of who has none yet.
   average nothing(std::uint32_t worker, std::uint64_t ver) {
     return subject.on({.from = {w(worker), {}}, .round = ver, .weight = 0}, std::nullopt);
   }
-  static std::string text(const average& what) {
-    if (!what)
+  static std::string text(const average& found) {
+    if (!found)
       return "not yet";
     std::string out;
-    for (const auto& part : what->terms)
-      out += fmt::format("{}{} {}", out.empty() ? "" : " + ", part.weight, part.what);
-    return fmt::format("{} = {}", what->ver.value, out.empty() ? "nothing" : out);
+    for (const auto& part : found->terms)
+      out += fmt::format("{}{} {}", out.empty() ? "" : " + ", part.weight, part.tensor);
+    return fmt::format("{} = {}", found->ver.value, out.empty() ? "nothing" : out);
   }
 };
 
@@ -99,9 +99,9 @@ TEST_F(ReplicaCollection, AnotherLifeOfAWorkerIsAnotherMember) {
   collect(1);
   replica(0, 1, "a");
   plan back = plan_of(2, {0, 1});
-  back.workers[0].life = {1};
+  back.workers[0].incarnation = {1};
   subject.on(back);
-  EXPECT_EQ(text(replica(0, 1, "of the first life")), "not yet");
+  EXPECT_EQ(text(replica(0, 1, "of the first incarnation")), "not yet");
   EXPECT_EQ(text(replica(1, 1, "b")), "1 = 1 b");
 }
 

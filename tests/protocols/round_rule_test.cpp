@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mechanics of rounds, under a policy that does what the test says.
+// The engine of rounds, under a policy that the test controls.
 #include "protocols/round_rule.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 /// What the policy does, and what it was told.
 struct script {
-  std::size_t wanted = 100; ///< closes with so many pushes, or when full
+  std::size_t wanted = 100; ///< closes with this many pushes, or when full
   std::size_t needed = 0;   ///< lost with fewer members
   std::optional<nanoseconds> patience{};
   std::optional<worker_id> only_worker{}; ///< takes part
@@ -43,7 +43,7 @@ public:
     does_.asked_about_nobody |= round.live.empty();
     return does_.patience;
   }
-  void arrived(const push& what, nanoseconds elapsed) override { does_.arrivals.emplace_back(what.id.worker, elapsed); }
+  void arrived(const push& msg, nanoseconds elapsed) override { does_.arrivals.emplace_back(msg.id.worker, elapsed); }
 
 private:
   script& does_;
@@ -63,7 +63,7 @@ push push_from(std::uint32_t worker, std::uint64_t base = 0, std::uint32_t epoch
 }
 
 report discarded(std::uint32_t worker, std::uint64_t base) {
-  return {.what = report::kind::push_discarded, .ver = v(base), .worker = w(worker)};
+  return {.event = report::kind::push_discarded, .ver = v(base), .worker = w(worker)};
 }
 
 TEST(RoundRule, WorkerThatStillComputesIsNotSentTheNextVersion) {
@@ -105,7 +105,7 @@ TEST(RoundRule, SecondPushInARoundIsRefusedWithItsReason) {
   rule.on(push_from(0));
   push again = push_from(0);
   again.gradient = t(7);
-  report why{.what = report::kind::push_refused, .ver = v(0), .worker = w(0)};
+  report why{.event = report::kind::push_refused, .ver = v(0), .worker = w(0)};
   why.text = "its worker has pushed for this round already";
   EXPECT_EQ(rule.on(again), (rule_effects{discard{t(7)}, why})) << "not answered: the round's end is";
 }
@@ -114,7 +114,7 @@ TEST(RoundRule, PushFromTheFutureIsRefusedWithItsReasonAndItsWorkerToldWhereTheJ
   script does;
   round_rule rule = rule_of(does);
   rule.on(plan_of(1, {0, 1}));
-  report why{.what = report::kind::push_refused, .ver = v(1), .worker = w(0)};
+  report why{.event = report::kind::push_refused, .ver = v(1), .worker = w(0)};
   why.text = "it is from the future";
   const send_params where{.to = {w(0)}, .ver = v(0), .epoch = e(1), .position = 0, .period = 1};
   EXPECT_EQ(rule.on(push_from(0, 1)), (rule_effects{discard{t(200)}, why, where}));
@@ -174,9 +174,9 @@ TEST(RoundRule, TimingsAreThoseOfThePushesSinceTheLastCloseLateOnesAmongThem) {
   script does{.wanted = 2};
   round_rule rule = rule_of(does);
   rule.on(plan_of(1, {0, 1, 2}));
-  const auto timed = [](push what, nanoseconds compute) {
-    what.compute = compute;
-    return what;
+  const auto timed = [](push msg, nanoseconds compute) {
+    msg.compute = compute;
+    return msg;
   };
   rule.on(timed(push_from(0, 0, 1, 40), 30));
   EXPECT_EQ(only<report>(rule.on(timed(push_from(1, 0, 1, 50), 35))).timings,
@@ -210,9 +210,9 @@ TEST(RoundRule, PeriodTravelsWithTheParametersAndMovesThePosition) {
 }
 
 TEST(RoundRule, SamplesOfARoundAreThoseOfAllItsLocalSteps) {
-  open_round round{.with = plan_of(1, {0, 1}, 10, 50), .position = 20};
+  open_round round{.plan = plan_of(1, {0, 1}, 10, 50), .position = 20};
   EXPECT_EQ(round.samples(), 20u);
-  round.with.period = 3;
+  round.plan.period = 3;
   EXPECT_EQ(round.end(), 70u);
   EXPECT_EQ(round.samples(), 50u);
 }

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "protocols/dice.hpp"
+#include "protocols/random_stream.hpp"
 #include "protocols/sim/checkers.hpp"
 #include "protocols/sim/text_trace.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr nanoseconds ms = 1'000'000;
 
 /// Values for the parameters that a protocol has, within what it allows.
-void draw_parameters(options& job, dice& draw) {
+void draw_parameters(options& job, random_stream& draw) {
   auto& parameters = job.protocol.parameters;
   const std::string& name = job.protocol.name;
   const auto workers = job.job.workers;
@@ -53,10 +53,10 @@ void draw_parameters(options& job, dice& draw) {
 }
 
 std::uint64_t given(const options& job, const std::string& name, std::int64_t otherwise) {
-  return static_cast<std::uint64_t>(whole(name, otherwise, 0, {}).of(job.protocol));
+  return static_cast<std::uint64_t>(integer_parameter(name, otherwise, 0, {}).of(job.protocol));
 }
 
-nanoseconds moment(dice& draw) {
+nanoseconds moment(random_stream& draw) {
   return static_cast<nanoseconds>(draw.below(600)) * ms;
 }
 
@@ -64,15 +64,15 @@ double seconds(nanoseconds of) {
   return static_cast<double>(of) * 1e-9;
 }
 
-void draw_trouble(options& job, dice& draw, trouble how_much) {
+void draw_trouble(options& job, random_stream& draw, trouble how_much) {
   auto& faults = job.inject.faults;
   const auto some_worker = [&] { return worker_id{static_cast<std::uint32_t>(draw.below(job.job.workers))}; };
   if (draw.hit(0.5))
-    faults.push_back({.what = fault_spec::kind::repeat, .prob = 0.1});
+    faults.push_back({.type = fault_spec::kind::repeat, .prob = 0.1});
   if (draw.hit(0.5))
-    faults.push_back({.what = fault_spec::kind::reorder, .prob = 0.1});
+    faults.push_back({.type = fault_spec::kind::reorder, .prob = 0.1});
   for (std::uint64_t i = draw.below(3); i > 0; --i)
-    faults.push_back({.what = draw.hit(0.5) ? fault_spec::kind::pause : fault_spec::kind::partition,
+    faults.push_back({.type = draw.hit(0.5) ? fault_spec::kind::pause : fault_spec::kind::partition,
                       .worker = some_worker(),
                       .at_s = seconds(moment(draw)),
                       .for_s = seconds(moment(draw))});
@@ -83,7 +83,7 @@ void draw_trouble(options& job, dice& draw, trouble how_much) {
   job.tests.tail_loss = true;
   job.tests.not_finite = draw.hit(0.5) ? 0.05 : 0;
   for (std::uint64_t i = 1 + draw.below(5); i > 0; --i) {
-    fault_spec crash{.what = fault_spec::kind::crash, .worker = some_worker(), .at_s = seconds(moment(draw))};
+    fault_spec crash{.type = fault_spec::kind::crash, .worker = some_worker(), .at_s = seconds(moment(draw))};
     if (draw.hit(0.7))
       crash.back_after_s = seconds(moment(draw) / 4);
     faults.push_back(crash);
@@ -94,27 +94,27 @@ void draw_trouble(options& job, dice& draw, trouble how_much) {
           {{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
 }
 
-std::string text_of(const fault_spec& what) {
-  switch (what.what) {
+std::string to_text(const fault_spec& fault) {
+  switch (fault.type) {
   case fault_spec::kind::crash:
-    return fmt::format("worker {} crashes at {} s{}", what.worker.value, what.at_s,
-                       what.back_after_s ? fmt::format(", back after {} s", *what.back_after_s) : "");
+    return fmt::format("worker {} crashes at {} s{}", fault.worker.value, fault.at_s,
+                       fault.back_after_s ? fmt::format(", back after {} s", *fault.back_after_s) : "");
   case fault_spec::kind::pause:
-    return fmt::format("worker {} stands still at {} s for {} s", what.worker.value, what.at_s, what.for_s);
+    return fmt::format("worker {} stands still at {} s for {} s", fault.worker.value, fault.at_s, fault.for_s);
   case fault_spec::kind::partition:
-    return fmt::format("worker {} is cut off at {} s for {} s", what.worker.value, what.at_s, what.for_s);
+    return fmt::format("worker {} is cut off at {} s for {} s", fault.worker.value, fault.at_s, fault.for_s);
   case fault_spec::kind::reorder:
-    return fmt::format("messages are late with probability {}", what.prob);
+    return fmt::format("messages are late with probability {}", fault.prob);
   case fault_spec::kind::repeat:
-    return fmt::format("messages are repeated with probability {}", what.prob);
+    return fmt::format("messages are repeated with probability {}", fault.prob);
   case fault_spec::kind::loss:
-    return fmt::format("messages are lost with probability {}", what.prob);
+    return fmt::format("messages are lost with probability {}", fault.prob);
   }
   return {};
 }
 
 bool deadly(const options& job) {
-  return std::ranges::any_of(job.inject.faults, [](const fault_spec& f) { return f.what == fault_spec::kind::crash; })
+  return std::ranges::any_of(job.inject.faults, [](const fault_spec& f) { return f.type == fault_spec::kind::crash; })
          || !job.aggregator_deaths.empty() || job.tests.not_finite > 0;
 }
 
@@ -159,7 +159,7 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { next.colocated = false; });
   std::erase_if(out, [](const options& next) {
     const auto entry = find_protocol(next.protocol.name);
-    return !check(*entry, next.protocol, next.job.workers).empty();
+    return !validate(*entry, next.protocol, next.job.workers).empty();
   });
   return out;
 }
@@ -167,7 +167,7 @@ std::vector<options> smaller(const options& job) {
 } // namespace
 
 options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
-  dice draw = dice::keyed(seed, 7919, static_cast<int>(how_much));
+  random_stream draw = random_stream::keyed(seed, 7919, static_cast<int>(how_much));
   options out;
   out.seed = seed;
   out.protocol.name = of.name;
@@ -176,7 +176,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
   out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
   out.job.evaluate_every_samples = 1 + draw.below(60);
-  out.job.stop_steps = of.centreless ? 60 : 14; // of all workers together, or of each
+  out.job.stop_steps = of.decentralized ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
   if (of.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
@@ -200,9 +200,9 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   return out;
 }
 
-/// Where there is no centre, steps that end while the last report is under way count too: the replicas hold them.
+/// In a decentralized job, steps that end while the last report is under way count too: the replicas hold them.
 static bool as_many_as_wanted(const options& job, const result& found) {
-  if (!find_protocol(job.protocol.name)->centreless)
+  if (!find_protocol(job.protocol.name)->decentralized)
     return found.steps == job.job.stop_steps;
   std::uint64_t pushes = 0;
   for (const auto& [who, totals] : found.workers)
@@ -227,15 +227,15 @@ verdict run_checked(const options& job, listener* also) {
   if (also != nullptr)
     listeners.push_back(also);
   verdict out;
-  out.what = simulate(job, maths, listeners);
+  out.outcome = simulate(job, maths, listeners);
   for (const checker* each : checkers)
     out.problems.insert(out.problems.end(), each->found().begin(), each->found().end());
-  if (out.what.stalled)
-    out.problems.push_back(out.what.reason);
-  else if (out.what.failed && !deadly(job))
-    out.problems.push_back(fmt::format("the job failed, and nobody has died: {}", out.what.reason));
-  else if (!out.what.failed && !as_many_as_wanted(job, out.what))
-    out.problems.push_back(fmt::format("it ended at version {}", out.what.steps));
+  if (out.outcome.stalled)
+    out.problems.push_back(out.outcome.reason);
+  else if (out.outcome.failed && !deadly(job))
+    out.problems.push_back(fmt::format("the job failed, and nobody has died: {}", out.outcome.reason));
+  else if (!out.outcome.failed && !as_many_as_wanted(job, out.outcome))
+    out.problems.push_back(fmt::format("it ended at version {}", out.outcome.steps));
   out.used = rounds.used();
   return out;
 }
@@ -263,7 +263,7 @@ std::string describe(const options& job) {
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);
   for (const fault_spec& fault : job.inject.faults)
-    out += fmt::format("  {}\n", text_of(fault));
+    out += fmt::format("  {}\n", to_text(fault));
   for (const late_join& late : job.late_joins)
     out += fmt::format("  worker {} joins at {} s\n", late.worker.value, seconds(late.at));
   for (const aggregator_death& death : job.aggregator_deaths)

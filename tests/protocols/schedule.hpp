@@ -20,7 +20,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much);
 
 struct verdict {
   std::vector<std::string> problems{}; ///< empty: sound
-  result what{};
+  result outcome{};
   std::set<std::uint64_t> used{}; ///< samples that the lead shard's versions used
 };
 

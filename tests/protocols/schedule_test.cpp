@@ -68,7 +68,7 @@ TEST_P(Schedules, JoinsRepeatsPausesAndPartitionsLoseNothing) {
 
 TEST_P(Schedules, DeathsAndReturnsLeaveTheRestSound) {
   std::uint64_t failed = 0;
-  run(trouble::deaths, [&](const options&, const verdict& found) { failed += found.what.failed ? 1 : 0; });
+  run(trouble::deaths, [&](const options&, const verdict& found) { failed += found.outcome.failed ? 1 : 0; });
   EXPECT_LE(failed, 1 + seeds().size() / 2) << "jobs should mostly live";
 }
 

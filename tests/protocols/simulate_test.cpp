@@ -35,15 +35,15 @@ result run(const options& job) {
   return simulate(job, nothing);
 }
 
-std::vector<double> final_parameters(const options& job, const quadratic_options& what) {
+std::vector<double> final_parameters(const options& job, const quadratic_options& problem) {
   struct last_evaluated final : listener {
-    void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
+    void heard(nanoseconds, endpoint, endpoint to, const message& msg) override {
       if (to.kind == endpoint::role::evaluator)
-        ranges[std::get<params_envelope>(what).from.value] = std::get<params_envelope>(what).range;
+        ranges[std::get<params_envelope>(msg).from.value] = std::get<params_envelope>(msg).range;
     }
     std::map<std::uint32_t, tensor> ranges;
   } last;
-  quadratic maths{what};
+  quadratic maths{problem};
   listener* const listeners[] = {&last};
   const result out = simulate(job, maths, listeners);
   EXPECT_FALSE(out.failed) << out.reason;
@@ -203,8 +203,8 @@ TEST(Simulate, ComputingAndWaitingAddUp) {
 
 /// What the workers of a gossip job send when they are asked for their replicas.
 struct replicas_asked_for final : listener {
-  void heard(nanoseconds, endpoint, endpoint to, const message& what) override {
-    if (const auto* replica = std::get_if<peer_envelope>(&what); replica != nullptr && to == the_evaluator)
+  void heard(nanoseconds, endpoint, endpoint to, const message& msg) override {
+    if (const auto* replica = std::get_if<peer_envelope>(&msg); replica != nullptr && to == the_evaluator)
       sent[replica->head.from.worker.value] = {elements_of(replica->data).begin(), elements_of(replica->data).end()};
   }
   std::map<std::uint32_t, std::vector<double>> sent;
@@ -280,14 +280,14 @@ TEST(Simulate, TimesThatNoNanosecondsHoldEndWithASentence) {
 
 TEST(Simulate, PausedWorkerGoesOnWhereItWas) {
   options job = job_of("sync", 2, 3);
-  job.inject.faults = {{.what = fault_spec::kind::pause, .worker = {1}, .at_s = 0.006, .for_s = 0.1}};
+  job.inject.faults = {{.type = fault_spec::kind::pause, .worker = {1}, .at_s = 0.006, .for_s = 0.1}};
   EXPECT_EQ(run(job).virtual_time, 136 * ms);
 }
 
 // Its push of the first round arrives when the partition ends, at 50 ms.
 TEST(Simulate, WhatWasSentInAPartitionArrivesAfterwards) {
   options job = job_of("sync", 2, 3);
-  job.inject.faults = {{.what = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 0.045}};
+  job.inject.faults = {{.type = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 0.045}};
   const result out = run(job);
   EXPECT_EQ(out.virtual_time, (50 + 24) * ms);
   EXPECT_EQ(out.discarded, 0u);
@@ -295,7 +295,7 @@ TEST(Simulate, WhatWasSentInAPartitionArrivesAfterwards) {
 
 TEST(Simulate, WorkerThatComesBackIsANewLife) {
   options job = job_of("sync", 2, 10);
-  job.inject.faults = {{.what = fault_spec::kind::crash, .worker = {1}, .at_s = 0.03, .back_after_s = 0.03}};
+  job.inject.faults = {{.type = fault_spec::kind::crash, .worker = {1}, .at_s = 0.03, .back_after_s = 0.03}};
   const result out = run(job);
   EXPECT_FALSE(out.failed) << out.reason;
   ASSERT_EQ(out.notes.size(), 2u);
@@ -315,7 +315,7 @@ TEST(Simulate, IsInterruptedBetweenTwoEvents) {
 
 TEST(Simulate, JobThatCannotGoOnSaysWhomItWaitsFor) {
   options job = job_of("sync", 2, 10);
-  job.inject.faults = {{.what = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 1000}};
+  job.inject.faults = {{.type = fault_spec::kind::partition, .worker = {1}, .at_s = 0.005, .for_s = 1000}};
   job.stall_after = 100 * ms;
   const result out = run(job);
   EXPECT_TRUE(out.stalled);
@@ -331,8 +331,8 @@ options busy_job(const std::string& protocol) {
   job.model_bytes = 4000;
   job.inject.link.mbit = 50;
   job.inject.stragglers = {{.factor = 4, .prob = 0.25}, {.distribution = straggler_spec::law::jitter, .spread = 0.2}};
-  job.inject.faults = {{.what = fault_spec::kind::crash, .worker = {2}, .at_s = 0.1, .back_after_s = 0.1},
-                       {.what = fault_spec::kind::pause, .worker = {3}, .at_s = 0.2, .for_s = 0.05}};
+  job.inject.faults = {{.type = fault_spec::kind::crash, .worker = {2}, .at_s = 0.1, .back_after_s = 0.1},
+                       {.type = fault_spec::kind::pause, .worker = {3}, .at_s = 0.2, .for_s = 0.05}};
   return job;
 }
 

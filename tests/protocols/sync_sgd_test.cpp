@@ -16,7 +16,7 @@ round_rule sync_rule() {
   return round_rule{[](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }};
 }
 
-/// A push of life 0 under plan 1 against version 0, ticket 100 + worker.
+/// A push of incarnation 0 under plan 1 against version 0, ticket 100 + worker.
 push push_from(std::uint32_t worker, std::int64_t samples = 10) {
   return {.epoch = e(1), .id = {w(worker), {}, {1}}, .base = v(0), .gradient = t(100 + worker), .samples = samples};
 }
@@ -47,7 +47,7 @@ TEST(SyncSgd, LastPushClosesTheRoundWeightedBySamplesInWorkerOrder) {
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0)}));
   EXPECT_EQ(rule.on(last),
             (rule_effects{apply{.sum = {{t(100), 0.25}, {t(101), 0.75}}, .ver = v(1), .epoch = e(1), .workers = 2, .samples = 40},
-                          report{.what = report::kind::round_closed,
+                          report{.event = report::kind::round_closed,
                                  .ver = v(1),
                                  .loss = 1.5,
                                  .contributions = 2,
@@ -64,7 +64,7 @@ TEST(SyncSgd, LatePushIsDiscarded) {
   late.id.clock = {2};
   late.gradient = t(7);
   // Its worker has shown that it works on something else: it is told once more where the job is.
-  EXPECT_EQ(rule.on(late), (rule_effects{discard{t(7)}, report{.what = report::kind::push_discarded, .ver = v(0)},
+  EXPECT_EQ(rule.on(late), (rule_effects{discard{t(7)}, report{.event = report::kind::push_discarded, .ver = v(0)},
                                          send_params{.to = {w(0)}, .ver = v(1), .epoch = e(1), .position = 10}}));
   EXPECT_EQ(rule.current(), v(1));
 }
@@ -72,7 +72,7 @@ TEST(SyncSgd, LatePushIsDiscarded) {
 TEST(SyncSgd, PushAgainstAVersionNotMadeYetIsDiscarded) {
   round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
-  EXPECT_EQ(only<discard>(rule.on(push_from(0, v(1)))).what, t(100));
+  EXPECT_EQ(only<discard>(rule.on(push_from(0, v(1)))).tensor, t(100));
   EXPECT_EQ(rule.current(), v(0));
 }
 
@@ -82,7 +82,7 @@ TEST(SyncSgd, SecondPushOfAWorkerInARoundIsDiscardedAndTheFirstStays) {
   rule.on(push_from(0));
   push again = push_from(0);
   again.gradient = t(7);
-  EXPECT_EQ(only<discard>(rule.on(again)).what, t(7));
+  EXPECT_EQ(only<discard>(rule.on(again)).tensor, t(7));
   const rule_effects closed = rule.on(push_from(1));
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 0.5}, {t(101), 0.5}}));
 }
@@ -90,24 +90,24 @@ TEST(SyncSgd, SecondPushOfAWorkerInARoundIsDiscardedAndTheFirstStays) {
 TEST(SyncSgd, ForeignWorkerIsDiscarded) {
   round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
-  EXPECT_EQ(only<discard>(rule.on(push_from(5))).what, t(105));
+  EXPECT_EQ(only<discard>(rule.on(push_from(5))).tensor, t(105));
 }
 
 TEST(SyncSgd, OtherLifeOfAMemberIsDiscarded) {
   round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));
   push other = push_from(0);
-  other.id.life = {1};
-  EXPECT_EQ(only<discard>(rule.on(other)).what, t(100));
+  other.id.incarnation = {1};
+  EXPECT_EQ(only<discard>(rule.on(other)).tensor, t(100));
 }
 
 TEST(SyncSgd, PushOfAnotherEpochIsDiscarded) {
   round_rule rule = sync_rule();
   rule.on(plan_of(2, {0}));
-  EXPECT_EQ(only<discard>(rule.on(push_from(0))).what, t(100));
+  EXPECT_EQ(only<discard>(rule.on(push_from(0))).tensor, t(100));
   push future = push_from(0);
   future.epoch = e(3);
-  EXPECT_EQ(only<discard>(rule.on(future)).what, t(100));
+  EXPECT_EQ(only<discard>(rule.on(future)).tensor, t(100));
 }
 
 TEST(SyncSgd, EmptySliceCountsAsArrivedAndAddsNoTerm) {
@@ -127,7 +127,7 @@ TEST(SyncSgd, PushThatIsNotFiniteIsRejectedAndTheOthersAreWeightedAnew) {
   push wild = push_from(1);
   wild.finite = false;
   EXPECT_EQ(rule.on(wild),
-            (rule_effects{report{.what = report::kind::push_not_finite, .ver = v(0), .worker = w(1)}, discard{t(101)}}));
+            (rule_effects{report{.event = report::kind::push_not_finite, .ver = v(0), .worker = w(1)}, discard{t(101)}}));
   rule.on(push_from(0, 10));
   const rule_effects closed = rule.on(push_from(2, 30));
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(100), 0.25}, {t(102), 0.75}}));
@@ -150,7 +150,7 @@ TEST(SyncSgd, DeathOfTheLastStragglerClosesTheRound) {
   rule.on(push_from(1));
   const rule_effects closed = rule.on(worker_down{w(0), {}});
   EXPECT_EQ(only<apply>(closed).sum, (std::vector<term>{{t(101), 1.0}}));
-  EXPECT_EQ(only<apply>(closed).workers, 2u) << "n is the plan's: the dead worker's slice is lost, not dealt again";
+  EXPECT_EQ(only<apply>(closed).workers, 2u) << "n is the plan's: the dead worker's slice is lost, not given to others";
   EXPECT_EQ(only<send_params>(closed).to, (std::vector{w(1)}));
 }
 
@@ -158,7 +158,7 @@ TEST(SyncSgd, PushOfAWorkerThatThenDiedIsDropped) {
   round_rule rule = sync_rule();
   rule.on(plan_of(1, {0, 1}));
   rule.on(push_from(0));
-  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}, report{.what = report::kind::push_discarded}}));
+  EXPECT_EQ(rule.on(worker_down{w(0), {}}), (rule_effects{discard{t(100)}, report{.event = report::kind::push_discarded}}));
   EXPECT_EQ(only<apply>(rule.on(push_from(1))).sum, (std::vector<term>{{t(101), 1.0}}));
 }
 
@@ -234,7 +234,7 @@ TEST(SyncSgd, WorkerThatCameBackUnderANewPlanIsAwaitedAgain) {
   rule.on(plan_of(1, {0, 1}));
   rule.on(worker_down{w(0), {}});
   plan back = plan_of(2, {0, 1});
-  back.workers[0].life = {1};
+  back.workers[0].incarnation = {1};
   rule.on(back);
   rule.on(push_from(1));
   EXPECT_EQ(rule.waiting_for(), (std::vector{w(0), w(1)}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Training time stands still while the job is held, and timers run in training time. The wall's clock is a number here.
+// Training time is paused while the job is held, and timers run in training time. The wall clock is a number here.
 #include "protocols/binding/training_clock.hpp"
 
 #include <optional>

@@ -20,9 +20,9 @@ std::string name_of(const testing::TestParamInfo<test::sample>& info) {
 }
 
 TEST_P(Codec, RoundTripGivesTheSameMessage) {
-  const auto payload = test::payload_for(GetParam().what);
+  const auto payload = test::payload_for(GetParam().body);
   const auto bytes = std::as_bytes(std::span(payload));
-  const auto frame = encode(GetParam().what, bytes);
+  const auto frame = encode(GetParam().body, bytes);
   ASSERT_TRUE(frame) << frame.error().what;
 
   const auto table = parse_table(frame->head_bytes(), {});
@@ -34,13 +34,13 @@ TEST_P(Codec, RoundTripGivesTheSameMessage) {
   const auto head = frame->head_bytes().subspan((*table)->table_bytes);
   const auto decoded = decode_head(head, bytes.size());
   ASSERT_TRUE(decoded) << decoded.error().what;
-  EXPECT_EQ(*decoded, GetParam().what);
+  EXPECT_EQ(*decoded, GetParam().body);
   EXPECT_TRUE(check_payload(head, bytes));
 }
 
 TEST_P(Codec, PayloadIsReferencedNotCopied) {
-  const auto payload = test::payload_for(GetParam().what);
-  const auto frame = encode(GetParam().what, std::as_bytes(std::span(payload)));
+  const auto payload = test::payload_for(GetParam().body);
+  const auto frame = encode(GetParam().body, std::as_bytes(std::span(payload)));
   ASSERT_TRUE(frame);
   EXPECT_EQ(static_cast<const void*>(frame->payload.data()), static_cast<const void*>(payload.data()));
   EXPECT_LE(frame->head_bytes().size(), max_head_bytes + 16);
@@ -56,7 +56,7 @@ TEST(CodecRules, NotANumberLossTravels) {
   ASSERT_TRUE(frame);
   const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
   ASSERT_TRUE(decoded);
-  EXPECT_TRUE(std::isnan(std::get<push_end>(std::get<message>(*decoded)).what.loss));
+  EXPECT_TRUE(std::isnan(std::get<push_end>(std::get<message>(*decoded)).push.loss));
 }
 
 TEST(CodecRules, TicketsStayAtHome) {
@@ -66,7 +66,7 @@ TEST(CodecRules, TicketsStayAtHome) {
   ASSERT_TRUE(frame);
   const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<push_end>(std::get<message>(*decoded)).what, test::whole_push());
+  EXPECT_EQ(std::get<push_end>(std::get<message>(*decoded)).push, test::whole_push());
 }
 
 TEST(CodecRules, ReasonsAreCutAndMadePrintable) {
@@ -80,8 +80,8 @@ TEST(CodecRules, ReasonsAreCutAndMadePrintable) {
 }
 
 // What a sender is told about a message that it must not send.
-std::string fault_of(const content& what, std::span<const std::byte> payload = {}) {
-  const auto frame = encode(what, payload);
+std::string fault_of(const content& body, std::span<const std::byte> payload = {}) {
+  const auto frame = encode(body, payload);
   if (frame)
     return "no fault";
   EXPECT_EQ(frame.error().code, errc::bad_message);

@@ -39,8 +39,8 @@ void write_golden() {
           "# Segment table and head of one lane frame of each kind, version 1, as tests/protocols/wire_samples.hpp names them.\n"
           "# A change here breaks every node of another build. Rewritten by TROUPE_REWRITE_GOLDEN=1 protocols_test.\n";
   for (const test::sample& each : test::ordinary()) {
-    const auto payload = test::payload_for(each.what);
-    file << each.name << ": " << hex(*encode(each.what, std::as_bytes(std::span(payload)))) << '\n';
+    const auto payload = test::payload_for(each.body);
+    file << each.name << ": " << hex(*encode(each.body, std::as_bytes(std::span(payload)))) << '\n';
   }
 }
 
@@ -50,9 +50,9 @@ TEST(WireGolden, FramesHaveTheBytesTheyAlwaysHad) {
   const auto known = read_golden();
   EXPECT_EQ(known.size(), test::ordinary().size());
   for (const test::sample& each : test::ordinary()) {
-    const auto payload = test::payload_for(each.what);
+    const auto payload = test::payload_for(each.body);
     ASSERT_TRUE(known.contains(each.name)) << each.name << " is not in " << golden_file;
-    EXPECT_EQ(hex(*encode(each.what, std::as_bytes(std::span(payload)))), known.at(each.name)) << each.name;
+    EXPECT_EQ(hex(*encode(each.body, std::as_bytes(std::span(payload)))), known.at(each.name)) << each.name;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bytes that nobody vouches for: each gives an error with a reason, at no cost worth mentioning.
+// Untrusted bytes: each gives an error with a reason, at negligible cost.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -15,8 +15,8 @@ namespace {
 
 /// The words of a frame's head, for a test to spoil.
 struct spoiled {
-  explicit spoiled(const content& what) : payload(test::payload_for(what)) {
-    const auto made = encode(what, std::as_bytes(std::span(payload)));
+  explicit spoiled(const content& body) : payload(test::payload_for(body)) {
+    const auto made = encode(body, std::as_bytes(std::span(payload)));
     table_words = payload.empty() ? 1 : 2;
     words.assign(made->head.begin() + static_cast<std::ptrdiff_t>(table_words), made->head.end());
     table.assign(made->head.begin(), made->head.begin() + static_cast<std::ptrdiff_t>(table_words));
@@ -73,7 +73,7 @@ TEST(WireHostile, PartOfATableAsksForMore) {
 class Truncated : public testing::TestWithParam<test::sample> {};
 
 TEST_P(Truncated, HeadIsRefusedAtEveryLength) {
-  const spoiled whole(GetParam().what);
+  const spoiled whole(GetParam().body);
   for (std::size_t length = 0; length < whole.head().size(); ++length) {
     const auto cut = whole.head().first(length);
     const auto decoded = decode_head(cut, whole.payload.size() * 8);
@@ -124,7 +124,7 @@ TEST(WireHostile, GiantListsCostNothing) {
     most = std::max(most, troupe::test::allocated_bytes() - before);
     refused += !decoded;
     if (decoded) {
-      EXPECT_LE(std::get<addressed<close>>(std::get<message>(*decoded)).what.contributions.size(), max_listed_workers);
+      EXPECT_LE(std::get<addressed<close>>(std::get<message>(*decoded)).message.contributions.size(), max_listed_workers);
     }
   };
   // Every word that may be a list's pointer or tag claims as many elements as it can, of every size, zero included.
@@ -183,7 +183,7 @@ TEST(WireHostile, FlippedBitsNeverDoHarm) {
   std::mt19937_64 random(seed);
   std::vector<spoiled> frames;
   for (const test::sample& each : test::ordinary())
-    frames.emplace_back(each.what);
+    frames.emplace_back(each.body);
   std::size_t refused = 0, accepted = 0, most = 0;
   for (int round = 0; round < 40'000; ++round) {
     spoiled bad = frames[random() % frames.size()];

@@ -12,7 +12,7 @@ namespace troupe::protocols::wire::test {
 
 struct sample {
   std::string name;
-  content what;
+  content body;
 };
 
 inline push_id some_push() {
@@ -37,7 +37,7 @@ inline close small_close() {
           .ver = {41},
           .contributions = {{some_push(), 0.25}, {{{4}, {0}, {40}}, 0.75}},
           .keep = true,
-          .step = {.what = step_rule::kind::outer, .lr_scale = 0.5, .lr = 0.7, .momentum = 0.9, .nesterov = true},
+          .step = {.method = step_rule::kind::outer, .lr_scale = 0.5, .lr = 0.7, .momentum = 0.9, .nesterov = true},
           .samples_before = 5120,
           .workers = 2,
           .send_to = {{3}, {4}, evaluator},
@@ -117,8 +117,8 @@ inline std::vector<sample> extreme() {
 }
 
 /// Words of a payload that fits: word i is i times an odd constant, so that a misplaced one shows.
-inline std::vector<std::uint64_t> payload_for(const content& what) {
-  const auto* msg = std::get_if<message>(&what);
+inline std::vector<std::uint64_t> payload_for(const content& body) {
+  const auto* msg = std::get_if<message>(&body);
   std::vector<std::uint64_t> words(msg != nullptr ? payload_bytes(*msg) / sizeof(std::uint64_t) : 0);
   for (std::size_t i = 0; i < words.size(); ++i)
     words[i] = i * 0x9e3779b97f4a7c15U;

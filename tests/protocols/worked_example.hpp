@@ -19,7 +19,7 @@ inline protocol majority_protocol() {
   return round_protocol({.name = "majority",
                          .summary = "one step on the gradients of whichever majority comes first",
                          .round_is_full = "more than half have pushed; weighted by samples, late ones discarded",
-                         .who_gets = "those that wait; a late one at its late push",
+                         .recipients = "those that wait; a late one at its late push",
                          .takes_fan_in = true,
                          .policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<majority>(); }});
 }

@@ -47,7 +47,7 @@ TEST(Majority, RunsWithItsWorkers) {
         const auto asked =
             only<compute>(that.on(params{.epoch = sent.epoch, .ver = sent.ver, .key = ++keys, .position = sent.position}));
         const auto done = only<send_push>(that.on(computed{.step = asked.step, .gradient = t(1), .samples = 10}));
-        arrivals.emplace(now + (to.value < 3 ? 10 : 35), done.what);
+        arrivals.emplace(now + (to.value < 3 ? 10 : 35), done.push);
       }
   };
   for (const auto& each : workers)
@@ -81,7 +81,7 @@ TEST(ProtocolsPage, QuotesTheWorkedExampleAsItIs) {
   EXPECT_EQ(blocks, 2);
 }
 
-/// The table under `heading` has a row for each protocol, in the catalog's words; TROUPE_REWRITE_GOLDEN=1 writes it anew.
+/// The table under `heading` has a row for each protocol, in the catalog's words; TROUPE_REWRITE_GOLDEN=1 rewrites it.
 void expect_table(const std::string& path, const std::string& heading, std::string (*row_of)(const protocol&)) {
   const std::string page = text_of_file(path);
   const auto found = page.find(heading);
@@ -93,12 +93,12 @@ void expect_table(const std::string& path, const std::string& heading, std::stri
     rows += row_of(each);
   if (std::getenv("TROUPE_REWRITE_GOLDEN") != nullptr)
     std::ofstream(fmt::format("{}/{}", TROUPE_SOURCE_DIR, path)) << page.substr(0, begin) + rows + page.substr(end);
-  EXPECT_EQ(page.substr(begin, end - begin), rows) << "the table of " << path << "; TROUPE_REWRITE_GOLDEN=1 writes it anew";
+  EXPECT_EQ(page.substr(begin, end - begin), rows) << "the table of " << path << "; TROUPE_REWRITE_GOLDEN=1 rewrites it";
 }
 
 TEST(ProtocolsPage, TableOfWhoWaitsForWhomIsTheCatalogs) {
   expect_table("protocols/README.md", "| protocol | a round is full | who gets parameters |\n| --- | --- | --- |\n",
-               [](const protocol& of) { return fmt::format("| `{}` | {} | {} |\n", of.name, of.round_is_full, of.who_gets); });
+               [](const protocol& of) { return fmt::format("| `{}` | {} | {} |\n", of.name, of.round_is_full, of.recipients); });
 }
 
 TEST(FirstPage, TableOfProtocolsIsTheCatalogs) {

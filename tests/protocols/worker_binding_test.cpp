@@ -62,15 +62,15 @@ struct world_of_words {
     return whole;
   }
   std::optional<tensor> join(const peer_message&, const std::string& whole) { return whole; }
-  void adopt(version, const tensor& what) { anchors.push_back(what); }
+  void adopt(version, const tensor& anchor) { anchors.push_back(anchor); }
   void begin(const compute&, const plan& with, const local_step*) { plans_of_steps.push_back(with.epoch.value); }
   void mix(const operands<tensor>& terms) { mixed.push_back(terms); }
   void dual(double) {}
   void send(const push&, std::optional<tensor> gradient) { pushed.push_back(gradient.value_or("nothing")); }
   void send(const push&, const operands<tensor>& sum, bool) { summed.push_back(sum); }
   bool reaches(worker_id) const { return way_is_free; }
-  void send(const send_peer& what) { sent_to.push_back(what.to); }
-  void broken(const std::string& what) { complaints.push_back(what); }
+  void send(const send_peer& effect) { sent_to.push_back(effect.to); }
+  void broken(const std::string& complaint) { complaints.push_back(complaint); }
   static bool checks() { return true; }
 };
 
@@ -78,22 +78,22 @@ class WorkerBinding : public testing::Test {
 protected:
   world_of_words world;
   std::shared_ptr<scripted_worker> machine = std::make_shared<scripted_worker>();
-  /// The second life of worker 0.
+  /// The second incarnation of worker 0.
   std::unique_ptr<worker_binding<world_of_words>> subject = bound(false);
 
   std::unique_ptr<worker_binding<world_of_words>> bound(bool keeps_own) {
     return std::make_unique<worker_binding<world_of_words>>(world, machine, member{w(0), {1}}, keeps_own);
   }
-  void plan_with(std::uint32_t epoch, std::uint32_t life) {
+  void plan_with(std::uint32_t epoch, std::uint32_t incarnation) {
     auto msg = plan_of(epoch, {0, 1});
-    msg.workers[0].life = {life};
+    msg.workers[0].incarnation = {incarnation};
     subject->on(std::make_shared<const plan>(msg));
   }
-  void part(std::uint32_t epoch, std::uint64_t key, std::uint32_t shard, const std::string& what) {
-    subject->on(params{.epoch = {epoch}, .ver = {10 * key + shard}, .key = key}, h(shard), std::pair{shard, what});
+  void part(std::uint32_t epoch, std::uint64_t key, std::uint32_t shard, const std::string& content) {
+    subject->on(params{.epoch = {epoch}, .ver = {10 * key + shard}, .key = key}, h(shard), std::pair{shard, content});
   }
-  void set(std::uint32_t epoch, std::uint64_t key, const std::string& what) {
-    part(epoch, key, 0, what);
+  void set(std::uint32_t epoch, std::uint64_t key, const std::string& content) {
+    part(epoch, key, 0, content);
     part(epoch, key, 1, "");
   }
   void do_next(worker_effects effects) { machine->next = std::move(effects); }
@@ -106,16 +106,16 @@ protected:
 
 TEST_F(WorkerBinding, PartsOfAnOlderIncarnationAreNotJoinedWithItsOwn) {
   plan_with(2, 0);
-  part(2, 1, 1, "old"); // sent to the first life, whose clock was at 1, too
+  part(2, 1, 1, "old"); // sent to the first incarnation, whose clock was at 1, too
   plan_with(3, 1);
   part(2, 1, 1, "old, and late");
   part(3, 1, 0, "new ");
   EXPECT_THAT(machine->heard, IsEmpty());
-  part(3, 1, 1, "life");
+  part(3, 1, 1, "part");
   ASSERT_EQ(machine->heard.size(), 1u);
   do_next({adopt{v(1), machine->heard[0].parameters}});
   plan_with(4, 1);
-  EXPECT_THAT(world.anchors, ElementsAre("new life"));
+  EXPECT_THAT(world.anchors, ElementsAre("new part"));
 }
 
 TEST_F(WorkerBinding, PartsAheadOfTheirPlanAreHeardOnceItHasCome) {
@@ -188,8 +188,8 @@ TEST_F(WorkerBinding, APushLetsGoOfItsParametersAlone) {
 TEST_F(WorkerBinding, AGradientIsPushedUnderItsTicketOnce) {
   plan_with(1, 1);
   subject->on(computed{.step = 1, .samples = 1}, std::string{"g"});
-  const push what{.gradient = machine->done[0].gradient, .samples = 1};
-  perform({send_push{what}, send_push{what}});
+  const push msg{.gradient = machine->done[0].gradient, .samples = 1};
+  perform({send_push{msg}, send_push{msg}});
   EXPECT_THAT(world.pushed, ElementsAre("g", "nothing"));
 }
 
@@ -201,12 +201,12 @@ TEST_F(WorkerBinding, TermsNameTensorsItsOwnParametersAndWhatWasPushed) {
   perform({adopt{v(1), a}, send_push{{.samples = 1}, {{own_parameters, 1}, {a, -1}, {dual_variable, 2}}, true}});
   ASSERT_EQ(world.summed.size(), 1u);
   EXPECT_EQ(world.summed[0][0].from, source::own);
-  EXPECT_EQ(world.summed[0][1].what, "a");
+  EXPECT_EQ(world.summed[0][1].tensor, "a");
   EXPECT_EQ(world.summed[0][1].weight, -1);
   EXPECT_EQ(world.summed[0][2].from, source::dual);
   subject->pushed("sum");
   perform({mix{{{pushed_sum, 0.5}}}});
-  EXPECT_EQ(world.mixed[0][0].what, "sum");
+  EXPECT_EQ(world.mixed[0][0].tensor, "sum");
   EXPECT_EQ(world.mixed[0][0].weight, 0.5);
 }
 

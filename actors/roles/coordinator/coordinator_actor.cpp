@@ -116,8 +116,8 @@ void coordinator_state::started() {
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, start_.data_size(), setup_.added);
-  options.centreless = centreless_ = entry && entry->centreless;
-  record_.start(start_.data_size(), centreless_);
+  options.decentralized = decentralized_ = entry && entry->decentralized;
+  record_.start(start_.data_size(), decentralized_);
   record_.result.scaling = start_.scaling();
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
@@ -135,16 +135,16 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    [this](const protocols::send_plan& e) {
                      if (says_all_)
                        setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
-                                                             e.what.epoch.value, e.what.workers.size(), e.what.protocol.name,
-                                                             e.what.period, e.what.lr_scale));
-                     record_.result.period = e.what.period;
-                     tell(e.what);
+                                                             e.plan.epoch.value, e.plan.workers.size(), e.plan.protocol.name,
+                                                             e.plan.period, e.plan.lr_scale));
+                     record_.result.period = e.plan.period;
+                     tell(e.plan);
                    },
-                   [this](const protocols::send_worker_down& e) { tell(e.what); },
-                   [this](const protocols::send_holder_down& e) { tell(e.what); },
-                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.what); },
+                   [this](const protocols::send_worker_down& e) { tell(e.notice); },
+                   [this](const protocols::send_holder_down& e) { tell(e.notice); },
+                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.order); },
                    [this](const protocols::evaluate& e) {
-                     if (centreless_)
+                     if (decentralized_)
                        tell(protocols::fetch_order{e.ver});
                      else
                        self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
@@ -174,11 +174,11 @@ void coordinator_state::on_report(const protocols::report& msg) {
   if (finishing_ || !machine_)
     return;
   if (interrupt_) {
-    if (msg.what == kind::round_closed)
+    if (msg.event == kind::round_closed)
       late_.push_back(msg);
     return;
   }
-  switch (msg.what) {
+  switch (msg.event) {
   case kind::round_closed:
     last_progress_ = std::chrono::steady_clock::now();
     stall_said_ = false;
@@ -233,7 +233,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   auto effects =
       machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
-  if (centreless_)
+  if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};
   setup_.observer->on_evaluation(record_.evaluated(msg, heard, setup_.what.stop.target_accuracy, seconds()));
   if (record_.result.resident_bytes_first == 0)
@@ -249,7 +249,7 @@ std::string coordinator_state::describe(std::uint32_t worker) const {
 }
 
 void coordinator_state::on_role_lost(const role_lost& msg) {
-  if (msg.node < places_.nodes.size() && msg.life < places_.nodes[msg.node].life)
+  if (msg.node < places_.nodes.size() && msg.incarnation < places_.nodes[msg.node].incarnation)
     return; // of a process that has been replaced
   if (msg.is_worker)
     worker_lost(msg.index, msg.reason);
@@ -277,7 +277,7 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     return;
   if (!machine_)
     return lost_before_start(fmt::format("{} was lost before the job started: {}", describe(worker), reason));
-  if (interrupt_ && !centreless_)
+  if (interrupt_ && !decentralized_)
     return; // what is fetched needs no worker any more
   activity_.failed(fmt::format("{} is lost: {}", describe(worker), reason));
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
@@ -303,7 +303,7 @@ actor_report coordinator_state::report() const {
     out.waits_for.push_back(std::move(whom));
     out.waits_on = std::move(on);
   };
-  if (out.state == "runs" && !centreless_)
+  if (out.state == "runs" && !decentralized_)
     waits("shard 0", fmt::format("round {}", record_.result.steps + 1));
   else if (out.state == "evaluates")
     waits("evaluator 0", fmt::format("the loss of version {}", record_.result.steps));
@@ -368,10 +368,10 @@ void coordinator_state::on_collected(const collected& msg) {
   if (!interrupt_)
     return;
   for (const auto& late : std::exchange(late_, {}))
-    if (!centreless_ && late.ver <= msg.ver)
+    if (!decentralized_ && late.ver <= msg.ver)
       round_closed(late);
   // Replicas say themselves which steps are in them.
-  record_.collected(msg, centreless_ ? machine_->unheard(msg.made) : protocols::step_count{});
+  record_.collected(msg, decentralized_ ? machine_->unheard(msg.made) : protocols::step_count{});
   finish({true, *interrupt_});
 }
 
@@ -380,7 +380,7 @@ void coordinator_state::newest_are_overdue() {
     return;
   setup_.observer->on_event(fmt::format(
       "the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(),
-      centreless_ ? "worker" : "shard",
+      decentralized_ ? "worker" : "shard",
       record_.result.last ? fmt::format("the run leaves those of step {}, its last evaluation", record_.result.last->step)
                           : "no others were evaluated"));
   finish({true, *interrupt_});

@@ -63,16 +63,16 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
     return target.error();
   const auto& [role, index, node] = *target;
   const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
-  if (msg.what == role_verb::restart)
+  if (msg.verb == role_verb::restart)
     return worker ? restart(index)
                   : caf::result<std::string>(
                       failure(fmt::format("{} cannot be restarted: no other actor holds its part of the job", msg.actor)));
   if ((worker && lost_workers_.contains(index)) || (holder && lost_holders_.contains(index)))
     return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` starts it again" : ""));
   auto promise = self_->make_response_promise<std::string>();
-  self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.what, role, index, 0})
+  self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.verb, role, index, 0})
       .then(
-          [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.what))]() mutable {
+          [this, promise, text = fmt::format("{} {}", msg.actor, done(msg.verb))]() mutable {
             setup_.observer->on_event(text + ", by operator request");
             promise.deliver(text);
           },

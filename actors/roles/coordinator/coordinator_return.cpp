@@ -24,7 +24,7 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   }
   self_->monitor(actor);
   at.actor = actor;
-  places_.nodes[node].life = incarnations_.next_of(places_, node);
+  places_.nodes[node].incarnation = incarnations_.next_of(places_, node);
   returning_.insert(node);
   std::vector<node_actor> here;
   for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
@@ -42,7 +42,7 @@ void coordinator_state::takes_part_again(std::uint32_t node) {
     self_->send(setup_.nodes[node].actor, pause_order{});
   for (const auto& worker : places_.workers)
     if (worker.node == node && lost_workers_.contains(worker.index))
-      take_back(worker.index, places_.nodes[node].life);
+      take_back(worker.index, places_.nodes[node].incarnation);
 }
 
 /// It has no part in the round that is under way, but in the next plan.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -28,7 +28,7 @@ void job_start::begin_again(std::uint32_t node, const std::vector<node_actor>& h
     if (const auto text = difference_of(node); !text.empty())
       return differs_(node, text);
     struct nothing {};
-    const gathering<nothing> let_go([this, node, started, process = setup_.nodes[node].actor](nothing) {
+    const join_counter<nothing> let_go([this, node, started, process = setup_.nodes[node].actor](nothing) {
       if (process == setup_.nodes[node].actor) // else the next one is on its way already
         start(node, started);
     });
@@ -58,7 +58,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
     names.push_back(each.name);
   self_
       ->request(setup_.nodes[node].actor, prepare_deadline,
-                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].life, setup_.trace,
+                prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation, setup_.trace,
                             std::move(names)})
       .then(
           [this, node, prepared = std::move(prepared), process = setup_.nodes[node].actor](const node_prepared& ready) {

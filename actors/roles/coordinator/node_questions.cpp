@@ -11,7 +11,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/roles/clock_estimate.hpp"
-#include "actors/roles/holder/gathering.hpp"
+#include "actors/roles/join_counter.hpp"
 
 namespace troupe::actors {
 
@@ -24,7 +24,7 @@ constexpr int readings_of_a_clock = 5;
 /// Reads one node's clock a few times, then asks for its events.
 struct trace_request {
   measured_pointer<coordinator_control> self;
-  gathering<std::vector<node_trace>> all;
+  join_counter<std::vector<node_trace>> all;
   std::size_t index;
   asked_node node;
   std::shared_ptr<run_observer> observer;
@@ -83,7 +83,7 @@ struct trace_request {
 
 void ask_totals(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes,
                 std::function<void(node_totals)> take) {
-  const gathering<node_totals> all(std::move(take));
+  const join_counter<node_totals> all(std::move(take));
   for (const auto& node : nodes) {
     if (!node.actor)
       continue;
@@ -106,7 +106,7 @@ void ask_totals(measured_pointer<coordinator_control> self, const std::vector<as
 void collect_traces(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes,
                     std::vector<trace_event> own, std::shared_ptr<run_observer> observer, caf::actor_clock::time_point until,
                     std::function<void(std::vector<node_trace>)> take) {
-  const gathering<std::vector<node_trace>> all(std::move(take));
+  const join_counter<std::vector<node_trace>> all(std::move(take));
   for (const auto& node : nodes)
     all->push_back({.name = node.name});
   all->front().events = std::move(own);

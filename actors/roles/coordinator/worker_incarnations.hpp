@@ -18,7 +18,7 @@ public:
   std::uint32_t next(std::uint32_t worker) const { return std::max(current(worker), in(ordered_, worker)) + 1; }
   /// Of a node's next process: later than those of all its workers.
   std::uint32_t next_of(const job_places& places, std::uint32_t node) const {
-    auto out = places.nodes[node].life + 1;
+    auto out = places.nodes[node].incarnation + 1;
     for (const auto& worker : places.workers)
       if (worker.node == node)
         out = std::max(out, next(worker.index));

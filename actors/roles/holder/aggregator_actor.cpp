@@ -3,14 +3,14 @@
 #include "actors/roles/holder/aggregator_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/roles/standing_still.hpp"
+#include "actors/roles/operator_pause.hpp"
 
 #include <fmt/format.h>
 
 namespace troupe::actors {
 
 aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggregator_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.landing, setup_.queue), bound_(*this, setup_.place),
+    : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(*this, setup_.place),
       clock_(setup_.wall), timers_(clock_,
                                    [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                      self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -46,7 +46,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [](const protocols::fetch_order&) {},
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
       [this](const inspect_query&) { return report(); },
-      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::expired& msg) { timers_.fire(msg.timer); },
       [this](protocols::version ver) { summed(ver); },
       [this](device_check) { watch_.check(&*self_, *setup_.queue, !pending_.empty()); },
@@ -55,7 +55,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
   };
 }
 
-/// Once it has all that its round can be made of, the lead is who closes that.
+/// Once it has all that its round needs, it waits for the lead to close the round.
 actor_report aggregator_state::report() const {
   auto out = self_->report();
   const auto round = bound_.machine().current().value + 1;
@@ -82,13 +82,13 @@ actor_report aggregator_state::report() const {
   return out;
 }
 
-/// A push, or a child's sum, has arrived when the emulated link, if there is one, has let it through.
+/// A push or a child's sum arrives when it is through the emulated link, if there is one.
 template <class Message>
-void aggregator_state::arrive(std::optional<complete<Message>> what) {
-  if (!what)
+void aggregator_state::arrive(std::optional<complete<Message>> done) {
+  if (!done)
     return;
-  const auto bytes = what->bytes();
-  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
+  const auto bytes = done->bytes();
+  auto hear = [this, done = *std::move(done)] { bound_.on(done.message, done.tensor); };
   if (incoming_.delays())
     incoming_.send(bytes, std::move(hear));
   else
@@ -99,8 +99,8 @@ void aggregator_state::apply(const protocols::close&, const protocols::operands<
   throw std::logic_error("an aggregator was asked to apply");
 }
 
-void aggregator_state::broken(const std::string& what) {
-  self_->doing.failed(what);
+void aggregator_state::broken(const std::string& why) {
+  self_->doing.failed(why);
 }
 
 void aggregator_state::forward(const protocols::close& round, const protocols::operands<tensor>& sum) {
@@ -148,10 +148,10 @@ void aggregator_state::send_part(const wire::partial_part& head, const kernels::
   const auto& parent = peers_->holders[head.to.value];
   if (setup_.queue->on_host())
     caf::anon_send(parent, head, part);
-  else if (auto near = peers_->near_holders.find(head.to); near != peers_->near_holders.end())
+  else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end())
     caf::anon_send(near->second, head, device_tensor{part, std::string{setup_.queue->name()}});
   else
-    core_.fetch(part, [parent, head](const kernels::buffer& landed) { caf::anon_send(parent, head, landed); });
+    core_.download(part, [parent, head](const kernels::buffer& on_host) { caf::anon_send(parent, head, on_host); });
 }
 
 } // namespace troupe::actors

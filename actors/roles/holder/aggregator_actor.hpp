@@ -11,9 +11,9 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages/role.hpp"
+#include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/holder_core.hpp"
-#include "actors/roles/outliving.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/device_watch.hpp"
 #include "kernels/assert.hpp"
@@ -27,15 +27,15 @@ struct aggregator_setup {
   /// The partitions that each parent takes, in the order of `place.parents`.
   std::vector<std::vector<flat_range>> partitions;
   std::shared_ptr<kernels::backend> queue;
-  holder_landing landing;
+  holder_receive_buffers receive_buffers;
   tracer_ptr trace;
-  protocols::link_spec link = {}; ///< emulated: of its host, inwards; whoever takes its sums has a link of its own
+  protocols::link_spec link = {}; ///< emulated, incoming; its parents have their own links
   wall_clock wall = steady_ns;
 };
 
 /// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round.
 ///
-/// Its clock stands still from `pause_order` to `resume_order`.
+/// Its clock is paused from `pause_order` to `resume_order`.
 class aggregator_state {
 public:
   static inline const char* name = "troupe.aggregator";
@@ -50,7 +50,7 @@ public:
   void pause() {}
   void go_on() {}
   void arm(const protocols::arm_timer&) {}
-  void tell_lead(const protocols::arrival& what) { caf::anon_send(peers_->holders[0], what); }
+  void tell_lead(const protocols::arrival& msg) { caf::anon_send(peers_->holders[0], msg); }
   template <class Order>
   void tell_others(const Order&, protocols::nanoseconds) {}
   void apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&);
@@ -58,7 +58,7 @@ public:
   void serve(const protocols::send_order&) {}
   tensor parameters() const { return {}; }
   void tell_coordinator(const protocols::report&) {}
-  void broken(const std::string& what);
+  void broken(const std::string& why);
   template <class Message>
   void tells_itself(const Message&) {}
   void decided(const protocols::lead_effects&) {}
@@ -68,14 +68,14 @@ public:
 private:
   struct pending_sum {
     protocols::version ver;
-    kernels::buffer sum; ///< empty: none of the children counted
+    kernels::buffer sum; ///< empty: no push counted
     std::vector<kernels::buffer> terms;
     std::uint64_t mark = 0; ///< of core_.held
   };
 
   actor_report report() const;
   template <class Message>
-  void arrive(std::optional<complete<Message>> what);
+  void arrive(std::optional<complete<Message>> done);
   void summed(protocols::version ver);
   void send_part(const wire::partial_part& head, const kernels::buffer& part);
 
@@ -91,6 +91,6 @@ private:
   device_watch watch_;
 };
 
-using aggregator_impl = measured_impl<holder_control, outliving<holder_control, aggregator_state, aggregator_setup>>;
+using aggregator_impl = measured_impl<holder_control, drain_before_exit<holder_control, aggregator_state, aggregator_setup>>;
 
 } // namespace troupe::actors

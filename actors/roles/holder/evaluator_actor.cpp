@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "actors/errors.hpp"
-#include "actors/roles/standing_still.hpp"
+#include "actors/roles/operator_pause.hpp"
 
 namespace troupe::actors {
 
@@ -28,19 +28,19 @@ evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluat
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
   return {
       [this](const wire::params_part& head, const kernels::buffer& payload) {
-        setup_.landing->add(head.what.key, {head.where.begin, head.where.end}, payload);
-        auto whole = setup_.landing->take(head.what.key);
+        setup_.receive_buffers->add(head.params.key, {head.where.begin, head.where.end}, payload);
+        auto whole = setup_.receive_buffers->take(head.params.key);
         if (head.from == protocols::holder_id{0})
-          ver_ = head.what.ver; // the lead shard's
+          ver_ = head.params.ver; // the lead shard's
         if (!whole)
           return;
-        setup_.landing->drop_if([key = head.what.key](std::uint64_t other) { return other < key; });
+        setup_.receive_buffers->drop_if([key = head.params.key](std::uint64_t other) { return other < key; });
         evaluate(ver_, std::move(*whole));
       },
       [this](const wire::peer_part& head, const kernels::buffer& payload) { on_peer(head, payload); },
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const inspect_query&) { return report(); },
-      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::plan& msg) {
         setup_.from_workers->drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
         evaluate(collection_.on(msg));
@@ -71,16 +71,16 @@ actor_report evaluator_state::report() const {
 void evaluator_state::on_peer(const wire::peer_part& head, const kernels::buffer& payload) {
   std::optional<kernels::buffer> replica;
   if (head.where.begin < head.where.end) {
-    const peer_key key{head.what.from, head.what.round};
+    const peer_key key{head.message.from, head.message.round};
     setup_.from_workers->add(key, {head.where.begin, head.where.end}, payload);
     replica = setup_.from_workers->take(key);
     if (!replica)
       return;
   }
-  evaluate(collection_.on(head.what, std::move(replica)));
+  evaluate(collection_.on(head.message, std::move(replica)));
 }
 
-/// None yet: nothing to do.
+/// Does nothing if the average is not complete.
 void evaluator_state::evaluate(std::optional<collection::average> whole) {
   if (!whole)
     return;
@@ -88,8 +88,8 @@ void evaluator_state::evaluate(std::optional<collection::average> whole) {
   if (!whole->terms.empty()) {
     std::vector<kernels::term> terms;
     for (const auto& part : whole->terms)
-      terms.push_back({part.what.as<const float>(), part.weight});
-    const auto bytes = whole->terms.front().what.bytes();
+      terms.push_back({part.tensor.as<const float>(), part.weight});
+    const auto bytes = whole->terms.front().tensor.bytes();
     mean = setup_.queue->allocate_host(bytes);
     host_queue_->enqueue(
         kernels::weighted_sum{.terms = terms, .y = mean.as<float>(), .count = static_cast<std::int64_t>(bytes / sizeof(float))});

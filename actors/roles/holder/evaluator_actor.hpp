@@ -9,7 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages/role.hpp"
-#include "actors/roles/outliving.hpp"
+#include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/worker/worker_actor.hpp"
 #include "protocols/binding/replica_collection.hpp"
 #include "tensor/plan.hpp"
@@ -18,18 +18,18 @@ namespace troupe::actors {
 
 struct evaluator_setup {
   data_pair data;
-  std::int64_t train_samples = 5000; ///< the first so many of the training set give train_loss
+  std::int64_t train_samples = 5000; ///< at the start of the training set, for train_loss
   std::shared_ptr<const model> net;
   std::shared_ptr<kernels::backend> queue;
-  std::shared_ptr<params_assembler> landing;
+  std::shared_ptr<params_assembler> receive_buffers;
   std::shared_ptr<peer_assembler> from_workers;
   tracer_ptr trace{};
 };
 
-/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. Where there is no centre, it
-/// averages what the workers of the plan send of a version, each by its weight, without those that die meanwhile. One batch at a
-/// time is enqueued; the device's completion asks for the next, so no thread waits. Spawn it detached on a CPU. What comes, and
-/// what it reports, is in host memory, on a device too.
+/// Evaluates every version that is sent to it, test set first, and reports to the coordinator. In a decentralized job it averages
+/// the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It enqueues one batch at a time;
+/// the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and reports are in host memory, on
+/// a device too.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
@@ -62,15 +62,15 @@ private:
   collection collection_;
   // the evaluation under way
   protocols::version ver_;
-  std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< by those whose replicas it is the average of
+  std::vector<std::pair<protocols::member, protocols::step_count>> made_; ///< decentralized: steps in the replicas
   open_span span_;                                                        ///< of the evaluation under way
   kernels::buffer parameters_;                                            ///< on the host
-  kernels::buffer on_queue_;                                              ///< the same, in the queue's memory
+  kernels::buffer on_queue_;                                              ///< their copy in the queue's memory
   batch rows_;
   std::int64_t done_ = 0; ///< of the test set, then of the training samples
   tally of_test_, of_train_;
 };
 
-using evaluator_impl = measured_impl<evaluator_actor, outliving<evaluator_actor, evaluator_state, evaluator_setup>>;
+using evaluator_impl = measured_impl<evaluator_actor, drain_before_exit<evaluator_actor, evaluator_state, evaluator_setup>>;
 
 } // namespace troupe::actors

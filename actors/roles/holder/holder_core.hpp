@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What shards and aggregators share: pushes and partial sums that are coming in, and memory that a device still reads.
+// What shards and aggregators share: incoming pushes and partial sums, and memory that a device still reads.
 #pragma once
 
 #include <memory>
@@ -19,28 +19,29 @@ struct partial_key {
 using partial_assembler = assembler<partial_key>;
 
 /// Where the lane's thread reads a holder's partitions to.
-struct holder_landing {
+struct holder_receive_buffers {
   std::shared_ptr<push_assembler> pushes;
   std::shared_ptr<partial_assembler> partials;
 };
 
-/// The tensors of a sum: they stay alive here until the device has read them.
+/// The tensors of a sum, kept alive until the device has read them.
 struct gathered_terms {
   explicit gathered_terms(const protocols::operands<kernels::buffer>& sum) {
     for (const auto& part : sum) {
-      tensors.push_back(part.what);
-      terms.push_back({part.what.as<const float>(), part.weight});
+      tensors.push_back(part.tensor);
+      terms.push_back({part.tensor.as<const float>(), part.weight});
     }
   }
   std::vector<kernels::buffer> tensors;
   std::vector<kernels::term> terms;
 };
 
-/// Puts together what comes to a holder, for its binding to hear.
+/// Assembles a holder's incoming messages for its binding.
 class holder_core {
 public:
-  holder_core(const holder_landing& landing, std::shared_ptr<kernels::backend> queue)
-      : held(*queue), queue_(std::move(queue)), inbox_(inbox_of(landing.pushes)), partials_(inbox_of(landing.partials)) {}
+  holder_core(const holder_receive_buffers& receive_buffers, std::shared_ptr<kernels::backend> queue)
+      : held(*queue), queue_(std::move(queue)), inbox_(inbox_of(receive_buffers.pushes)),
+        partials_(inbox_of(receive_buffers.partials)) {}
   holder_core(const holder_core&) = delete;
   holder_core& operator=(const holder_core&) = delete;
 
@@ -65,19 +66,18 @@ public:
     }
     return done;
   }
-  void forget(const protocols::worker_down& who) { inbox_.drop(who.worker, who.life); }
+  void forget(const protocols::worker_down& who) { inbox_.drop(who.worker, who.incarnation); }
 
-  /// The tensor, or a part of it, to whoever reads host memory: `send` is called with it when it is there, on any thread. Both
-  /// blocks stay alive until then; the caller need not hold `what`.
-  void fetch(const kernels::buffer& what, std::function<void(const kernels::buffer&)> send) {
-    auto landed = queue_->allocate_host(what.bytes());
-    queue_->download(landed.data(), what.data(), what.bytes(), [what, landed, send = std::move(send)] { send(landed); });
+  /// Copies a block to host memory and calls `send` with the copy, on any thread. Both blocks are kept alive until then.
+  void download(const kernels::buffer& block, std::function<void(const kernels::buffer&)> send) {
+    auto on_host = queue_->allocate_host(block.bytes());
+    queue_->download(on_host.data(), block.data(), block.bytes(), [block, on_host, send = std::move(send)] { send(on_host); });
   }
 
   in_flight held;
-  /// What workers have pushed here, since the start.
+  /// Pushes received here since the start.
   struct {
-    std::uint64_t pushes = 0; ///< that are complete
+    std::uint64_t pushes = 0; ///< complete ones
     std::uint64_t bytes = 0;
   } came;
 
@@ -87,15 +87,15 @@ private:
     return push;
   }
   template <class Key>
-  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing) {
+  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers) {
     if (queue_->on_host())
-      return landing;
-    return {landing,
+      return receive_buffers;
+    return {receive_buffers,
             {.name = std::string{queue_->name()},
              .allocate = [queue = queue_](std::size_t bytes) { return queue->allocate(bytes); },
-             .bring = [this](const auto& to, const auto& from, bool from_host) { bring(to, from, from_host); }}};
+             .upload = [this](const auto& to, const auto& from, bool from_host) { upload(to, from, from_host); }}};
   }
-  void bring(const kernels::buffer& to, const kernels::buffer& from, bool from_host) {
+  void upload(const kernels::buffer& to, const kernels::buffer& from, bool from_host) {
     if (from_host)
       queue_->upload(to.data(), from.data(), from.bytes());
     else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pushes that are coming in.
+// Incoming pushes.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace troupe::actors {
 
-/// A message of which the last part has come, with the tensor that came along; none where it brings none.
+/// A message whose last part has come, with its tensor, if it has one.
 template <class Message>
 struct complete {
-  Message what;
+  Message message;
   std::optional<kernels::buffer> tensor{};
 
   std::size_t bytes() const { return tensor ? tensor->bytes() : 0; }
@@ -26,8 +26,8 @@ struct complete {
 
 using push_assembler = assembler<protocols::push_id>;
 
-/// Joins the partitions and the trailer of each push, in whatever order they come (lanes send small messages first).
-/// A push whose clock is not newer than the newest complete one of the same life is refused: it has been counted.
+/// Joins the partitions and the trailer of each push, in any order (lanes send small messages first). Refuses a push whose clock
+/// is not newer than the newest complete one of the same incarnation: it has been counted.
 class push_inbox {
 public:
   explicit push_inbox(tensor_inbox<protocols::push_id> parts) : parts_(std::move(parts)) {}
@@ -35,7 +35,7 @@ public:
   /// The push if it is complete now.
   template <class Payload> ///< a buffer in host memory, or a device_tensor
   std::optional<complete<protocols::push>> add(const protocols::wire::push_part& head, const Payload& payload) {
-    if (is_old(head.id)) { // what a lane has placed for it goes
+    if (is_old(head.id)) { // frees memory that a lane has placed for it
       parts_.drop_if([&](const protocols::push_id& id) { return id == head.id; });
       return std::nullopt;
     }
@@ -44,18 +44,18 @@ public:
     return take(head.id);
   }
   std::optional<complete<protocols::push>> add(const protocols::wire::push_end& end) {
-    if (is_old(end.what.id))
+    if (is_old(end.push.id))
       return std::nullopt;
-    trailers_.insert_or_assign(end.what.id, end);
-    return take(end.what.id);
+    trailers_.insert_or_assign(end.push.id, end);
+    return take(end.push.id);
   }
-  /// Forgets what this worker had begun to send, and refuses what is still to come of this life.
-  void drop(protocols::worker_id worker, protocols::incarnation life) {
-    auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.life <= life; };
+  /// Drops incomplete pushes of this worker, and refuses further ones of this incarnation.
+  void drop(protocols::worker_id worker, protocols::incarnation incarnation) {
+    auto of_the_dead = [&](const protocols::push_id& id) { return id.worker == worker && id.incarnation <= incarnation; };
     std::erase_if(trailers_, [&](const auto& item) { return of_the_dead(item.first); });
     parts_.drop_if(of_the_dead);
     auto& newest = newest_[worker];
-    newest = std::max(newest, {life, last_clock});
+    newest = std::max(newest, {incarnation, last_clock});
   }
 
 private:
@@ -63,21 +63,21 @@ private:
 
   bool is_old(const protocols::push_id& id) const {
     auto found = newest_.find(id.worker);
-    return found != newest_.end() && std::pair{id.life, id.clock} <= found->second;
+    return found != newest_.end() && std::pair{id.incarnation, id.clock} <= found->second;
   }
 
   std::optional<complete<protocols::push>> take(const protocols::push_id& id) {
     auto trailer = trailers_.find(id);
     if (trailer == trailers_.end())
       return std::nullopt;
-    complete<protocols::push> done{trailer->second.what};
+    complete<protocols::push> done{trailer->second.push};
     if (trailer->second.parts > 0) {
       done.tensor = parts_.take(id);
       if (!done.tensor)
         return std::nullopt;
     }
     trailers_.erase(trailer);
-    newest_.insert_or_assign(id.worker, std::pair{id.life, id.clock});
+    newest_.insert_or_assign(id.worker, std::pair{id.incarnation, id.clock});
     return done;
   }
 

@@ -3,7 +3,7 @@
 #include "actors/roles/holder/shard_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/roles/standing_still.hpp"
+#include "actors/roles/operator_pause.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,13 +14,13 @@ namespace troupe::actors {
 
 namespace {
 
-/// Each keeps a version alive.
+/// Each reading keeps a version alive.
 constexpr std::size_t most_readings = 8;
 
 } // namespace
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.landing, setup_.queue),
+    : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue),
       bound_(*this, setup_.place, setup_.lead, setup_.per_push),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_,
@@ -33,7 +33,7 @@ shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup
   begin();
 }
 
-/// The first version, copied to the queue's memory: on a device nobody gets it before it is there.
+/// Copies the first version to the queue's memory; on a device it is not sent before the copy has run.
 void shard_state::begin() {
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
@@ -46,11 +46,11 @@ void shard_state::begin() {
   setup_.initial = {};
 }
 
-/// Hears of the version when it has run.
-void shard_state::enqueue_done(pending_apply what, open_span span) {
-  what.mark = core_.held.mark();
-  const auto ver = what.ver;
-  pending_.push_back(std::move(what));
+/// Notifies this actor of the version when it has run.
+void shard_state::enqueue_done(pending_apply pending, open_span span) {
+  pending.mark = core_.held.mark();
+  const auto ver = pending.ver;
+  pending_.push_back(std::move(pending));
   watch_.begin(&*self_, *setup_.queue);
   setup_.queue->notify([me = shard_control{self_}, ver, span = std::move(span)] {
     span.end();
@@ -68,7 +68,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::arrival& msg) {
         auto hear = [this, msg] { bound_.on(msg); };
         if (incoming_.delays())
-          transmit(incoming_, msg.what.id.worker, 0, std::move(hear));
+          transmit(incoming_, msg.push.id.worker, 0, std::move(hear));
         else
           hear();
       },
@@ -92,7 +92,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         if (bound_.leads_job())
           return;
         run(clock_, timers_, false);
-        if (!setup_.place.children.empty()) // the evaluation waits for these partial sums
+        if (!setup_.place.children.empty()) // the evaluation needs these partial sums
           incoming_.deliver_all();
       },
       [this](const protocols::resume_order& msg) {
@@ -109,9 +109,9 @@ shard_control::behavior_type shard_state::make_behavior() {
           bound_.on(msg);
       },
       [this](const inspect_query&) { return report(); },
-      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const parameters_query& msg) { return read(msg); },
-      [this](const piece_landed& msg) { deliver(msg); },
+      [this](const piece_downloaded& msg) { deliver(msg); },
       [this](waiting_query) {
         std::vector<std::uint32_t> names;
         if (bound_.leads_job())
@@ -131,25 +131,25 @@ shard_control::behavior_type shard_state::make_behavior() {
   };
 }
 
-/// A push is complete: it has arrived when the emulated link, if there is one, has let it through.
-void shard_state::arrive(std::optional<complete<protocols::push>> what) {
-  if (!what)
+/// A push is complete: it arrives when it is through the emulated link, if there is one.
+void shard_state::arrive(std::optional<complete<protocols::push>> done) {
+  if (!done)
     return;
-  const auto worker = what->what.id.worker;
-  const auto bytes = what->bytes();
-  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
+  const auto worker = done->message.id.worker;
+  const auto bytes = done->bytes();
+  auto hear = [this, done = *std::move(done)] { bound_.on(done.message, done.tensor); };
   if (incoming_.delays())
     transmit(incoming_, worker, bytes, std::move(hear));
   else
     hear();
 }
 
-/// A child's sum, likewise.
-void shard_state::arrive(std::optional<complete<protocols::partial>> what) {
-  if (!what)
+/// Likewise for a child's sum.
+void shard_state::arrive(std::optional<complete<protocols::partial>> done) {
+  if (!done)
     return;
-  const auto bytes = what->bytes();
-  auto hear = [this, what = *std::move(what)] { bound_.on(what.what, what.tensor); };
+  const auto bytes = done->bytes();
+  auto hear = [this, done = *std::move(done)] { bound_.on(done.message, done.tensor); };
   if (incoming_.delays() && clock_.running())
     incoming_.send(bytes, std::move(hear));
   else
@@ -169,22 +169,22 @@ void shard_state::forward(const protocols::close&, const protocols::operands<ten
   throw std::logic_error("a shard was asked to forward");
 }
 
-void shard_state::tell_coordinator(const protocols::report& what) {
+void shard_state::tell_coordinator(const protocols::report& fact) {
   using kind = protocols::report::kind;
-  if (what.what == kind::round_closed)
-    staleness_ = what.staleness;
-  if (what.what == kind::push_refused || what.what == kind::push_not_finite)
-    activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", what.ver.value, what.worker.value,
-                                 what.what == kind::push_refused ? what.text : "it is not finite"));
-  if (bound_.leads_job() && peers_->coordinator) // where every shard has its own versions, the lead's are the job's
-    caf::anon_send(peers_->coordinator, what);
+  if (fact.event == kind::round_closed)
+    staleness_ = fact.staleness;
+  if (fact.event == kind::push_refused || fact.event == kind::push_not_finite)
+    activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", fact.ver.value, fact.worker.value,
+                                 fact.event == kind::push_refused ? fact.text : "it is not finite"));
+  if (bound_.leads_job() && peers_->coordinator) // if every shard has its own versions, the lead's count for the job
+    caf::anon_send(peers_->coordinator, fact);
 }
 
-void shard_state::broken(const std::string& what) {
-  activity_.failed(what);
+void shard_state::broken(const std::string& why) {
+  activity_.failed(why);
   if (peers_ && peers_->coordinator)
-    caf::anon_send(peers_->coordinator, protocols::report{.what = protocols::report::kind::note,
-                                                          .text = fmt::format("shard {}: {}", setup_.place.self.value, what)});
+    caf::anon_send(peers_->coordinator, protocols::report{.event = protocols::report::kind::note,
+                                                          .text = fmt::format("shard {}: {}", setup_.place.self.value, why)});
 }
 
 template <class Order>
@@ -201,7 +201,7 @@ void shard_state::tell_others(const Order& order, protocols::nanoseconds head_st
     tell();
 }
 
-/// With the pushes that are in it, so that a reader of the trace sees where they came from.
+/// Lists the pushes in it, so that a trace shows where they came from.
 open_span shard_state::span_of(const protocols::close& round, std::size_t terms) const {
   std::vector<std::int64_t> pushes;
   if (setup_.trace && setup_.trace->records())
@@ -236,8 +236,8 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
     step_.begin(round);
   }
   const protocols::send_order order{round.send_epoch, round.ver, round.key, round.send_to, round.position, round.period};
-  // Each partition is on its way while the next one is computed; over an emulated link, when all of them are. What a device
-  // computes takes less than its reports would: all of it is sent then.
+  // Each partition is sent while the next one is computed; over an emulated link, when all are. A device is faster than its
+  // reports would be: there everything is sent at the end.
   const bool device = !setup_.queue->on_host();
   const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
   for (auto part : device ? std::vector{setup_.range} : setup_.partitions) {
@@ -253,16 +253,15 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   enqueue_done(std::move(next), std::move(span));
 }
 
-/// Memory for a new version. Where nobody else reads the last one any more, it is written over: what a step touches stays
-/// in the cache. A shard among several writes into the flat parameters of a worker of this process, which need not copy
-/// them then; others copy from there.
+/// Memory for a new version. If the last version has no other reader, it is overwritten, which keeps a step's data in the cache.
+/// One of several shards writes directly into the flat parameters of a worker of this process, which then need not copy them.
 kernels::buffer shard_state::place_for(const protocols::close& round) const {
   if (setup_.alone) {
     if (pending_.empty() && nobody_else_holds(newest_, ready_.shares_block_with(newest_) ? 2 : 1))
       return newest_;
   } else {
     for (auto to : round.send_to)
-      if (auto local = peers_->landings.find(to); local != peers_->landings.end())
+      if (auto local = peers_->receive_buffers.find(to); local != peers_->receive_buffers.end())
         if (auto place = local->second->place(round.key, setup_.range))
           return place;
   }
@@ -283,14 +282,14 @@ void shard_state::applied(protocols::version ver) {
     send_all(order);
 }
 
-/// In a tree of aggregators it comes in the sum of one of them.
+/// In a tree, it comes in an aggregator's sum.
 std::string shard_state::who_brings_push_of(protocols::worker_id worker) const {
   const auto child = setup_.through.find(worker);
   return child == setup_.through.end() ? fmt::format("worker {}", worker.value)
                                        : fmt::format("aggregator {}", child->second.value);
 }
 
-/// `pending_` is not empty while a version is computed.
+/// `pending_` is non-empty while a version is computed.
 actor_report shard_state::report() const {
   auto out = self_->report();
   if (!pending_.empty())
@@ -332,42 +331,42 @@ actor_report shard_state::report() const {
   return out;
 }
 
-/// Holding the version is enough: whoever holds one keeps it from being written over.
-caf::result<parameters_piece> shard_state::read(const parameters_query& what) {
+/// Holding the version is enough: a block with a holder is not overwritten.
+caf::result<parameters_piece> shard_state::read(const parameters_query& query) {
   const auto who = caf::actor_cast<caf::actor_addr>(self_->current_sender());
-  auto at = std::ranges::find(readings_, who, &reading::who);
-  if (what.offset == 0) {
-    if (at != readings_.end())
-      readings_.erase(at);
+  auto found = std::ranges::find(readings_, who, &reading::who);
+  if (query.offset == 0) {
+    if (found != readings_.end())
+      readings_.erase(found);
     if (readings_.size() == most_readings)
       readings_.pop_front();
     readings_.push_back({who, ready_version_, ready_});
-    at = std::prev(readings_.end());
+    found = std::prev(readings_.end());
   }
-  if (at == readings_.end())
+  if (found == readings_.end())
     return failure("this reading was forgotten, or never begun; begin with offset 0");
-  const auto floats = at->parameters.bytes() / sizeof(float);
-  if (what.offset >= floats && floats != 0)
-    return failure(fmt::format("offset {} is beyond the shard's {} parameters", what.offset, floats));
-  const auto count = std::min<std::uint64_t>(floats - what.offset, setup_.floats_per_piece);
-  const auto part = at->parameters.slice(what.offset * sizeof(float), count * sizeof(float));
-  const auto ver = at->ver;
-  const bool last = what.offset + count == floats;
+  const auto floats = found->parameters.bytes() / sizeof(float);
+  if (query.offset >= floats && floats != 0)
+    return failure(fmt::format("offset {} is beyond the shard's {} parameters", query.offset, floats));
+  const auto count = std::min<std::uint64_t>(floats - query.offset, setup_.floats_per_piece);
+  const auto part = found->parameters.slice(query.offset * sizeof(float), count * sizeof(float));
+  const auto ver = found->ver;
+  const bool last = query.offset + count == floats;
   if (last)
-    readings_.erase(at);
+    readings_.erase(found);
   auto promise = self_->make_response_promise<parameters_piece>();
   const auto number = ++last_piece_;
   unanswered_.emplace(number, promise);
   if (setup_.queue->on_host())
     deliver({number, ver, part, last});
   else
-    core_.fetch(part, [me = shard_control{self_}, number, ver, last](const kernels::buffer& landed) {
-      caf::anon_send(me, piece_landed{number, ver, landed, last});
+    core_.download(part, [me = shard_control{self_}, number, ver, last](const kernels::buffer& on_host) {
+      caf::anon_send(me, piece_downloaded{number, ver, on_host, last});
     });
   return promise;
 }
 
-void shard_state::deliver(const piece_landed& piece) {
+void shard_state::deliver(const piece_downloaded& piece) {
   auto asked = unanswered_.extract(piece.number);
   if (!asked)
     return;
@@ -390,7 +389,7 @@ void shard_state::send_all(protocols::send_order order) {
   for (auto to : all) {
     order.to = {to};
     auto deliver = [this, order, parameters = ready_] { send_version(order, parameters); };
-    if (to == protocols::evaluator) // training time stands still for it
+    if (to == protocols::evaluator) // training time is paused for it
       deliver();
     else
       transmit(outgoing_, to, ready_.bytes(), std::move(deliver));
@@ -404,20 +403,20 @@ void shard_state::send_version(const protocols::send_order& order, const kernels
     send(*peers_, order, cut(parameters, part));
 }
 
-/// What wrote them has run.
+/// The work that wrote the parameters has run.
 void shard_state::send_from_device(protocols::send_order order, const kernels::buffer& parameters) {
-  const auto is_near = [this](auto to) { return peers_->near_workers.contains(to); };
+  const auto is_near = [this](auto to) { return peers_->local_device_workers.contains(to); };
   const auto far = std::stable_partition(order.to.begin(), order.to.end(), is_near);
   const std::vector near(order.to.begin(), far);
   order.to.erase(order.to.begin(), far);
   for (auto part : setup_.partitions) {
-    auto what = cut(parameters, part);
+    auto piece = cut(parameters, part);
     for (auto to : near)
-      caf::anon_send(peers_->near_workers.at(to), head_of(order, what, to),
-                     device_tensor{what.data, std::string{setup_.queue->name()}});
+      caf::anon_send(peers_->local_device_workers.at(to), head_of(order, piece, to),
+                     device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
-      core_.fetch(what.data, [peers = peers_, order, from = what.from, part](const kernels::buffer& landed) {
-        send(*peers, order, {from, part, landed});
+      core_.download(piece.data, [peers = peers_, order, from = piece.from, part](const kernels::buffer& on_host) {
+        send(*peers, order, {from, part, on_host});
       });
   }
 }
@@ -427,23 +426,23 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
   return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float))};
 }
 
-wire::params_part shard_state::head_of(const protocols::send_order& order, const piece& what, protocols::worker_id to) {
+wire::params_part shard_state::head_of(const protocols::send_order& order, const piece& part, protocols::worker_id to) {
   wire::params_part head;
-  head.from = what.from;
+  head.from = part.from;
   head.to = to;
-  head.what = {order.epoch, order.ver, order.key, order.position, order.period, {}};
-  head.where = {what.where.begin, what.where.end};
+  head.params = {order.epoch, order.ver, order.key, order.position, order.period, {}};
+  head.where = {part.where.begin, part.where.end};
   return head;
 }
 
 /// Thread-safe: a device's notification may call it.
-void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& what) {
+void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& part) {
   for (auto to : order.to)
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, what, to),
-                   what.data);
+    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, part, to),
+                   part.data);
 }
 
-/// The version is made here, and others wait for the order to make it, too.
+/// The version is made here, and the other shards need the order to make it, too.
 void shard_state::pause() {
   run(clock_, timers_, false);
   orders_.deliver_all();

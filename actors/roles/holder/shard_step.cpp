@@ -10,16 +10,16 @@ shard_step::shard_step(const optimizer_spec& spec, kernels::backend& queue, std:
 void shard_step::begin(const protocols::close& round) {
   using kind = protocols::step_rule::kind;
   const auto& how = round.step;
-  if (how.what != last_) {
+  if (how.method != last_) {
     optimizer_.reset();
     if (outer_)
       past_.push_back(std::move(outer_));
   }
-  last_ = how.what;
-  if (how.what == kind::optimizer) {
+  last_ = how.method;
+  if (how.method == kind::optimizer) {
     auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(data_size_);
     optimizer_.begin_step(learning_rate(spec_, epochs, static_cast<int>(round.workers)) * how.lr_scale);
-  } else if (how.what == kind::outer) {
+  } else if (how.method == kind::outer) {
     if (!outer_)
       outer_ = std::make_unique<optimizer>(
           optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
@@ -29,7 +29,7 @@ void shard_step::begin(const protocols::close& round) {
 
 void shard_step::apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out,
                        flat_range part) {
-  switch (round.step.what) {
+  switch (round.step.method) {
   case protocols::step_rule::kind::optimizer:
     optimizer_.apply_range(terms, p, p_out, part.begin, part.end);
     return;

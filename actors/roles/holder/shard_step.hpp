@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a shard makes a version of its range of the parameters: what `step_rule` says, on tensors.
+// How a shard makes a version of its range of the parameters: carries out a `step_rule` on tensors.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ public:
   /// `data_size`: samples of an epoch, for the learning-rate schedule.
   shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size);
 
-  /// Begins the step that `round` describes. After a step of another kind momentum starts from zero: it was that of other steps.
+  /// Begins the step that `round` describes. After a step of another kind, momentum starts from zero.
   void begin(const protocols::close& round);
   /// p_out = the step from p, at the sum of terms, for the elements of `part`; pointers are those of the whole. Each element
   /// once. `p_out` may be `p`.

@@ -41,8 +41,8 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
         else
           part_done();
       },
-      // a device's
-      [this](const bring_request& msg) {
+      // only on a device
+      [this](const upload_request& msg) {
         if (msg.from_host)
           queue_->upload(msg.to.data(), msg.from.data(), msg.from.bytes());
         else
@@ -50,8 +50,8 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
         held_.keep(msg.to);
         held_.keep(msg.from);
       },
-      [this](const stage_request& msg) { inputs_->bring(msg.data); },
-      [this](const fetch_request& msg) {
+      [this](const prefetch_request& msg) { inputs_->prefetch(msg.data); },
+      [this](const download_request& msg) {
         queue_->download(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
       },
       [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
@@ -82,21 +82,21 @@ caf::result<sum_result> compute_state::sum(const sum_request& msg) {
                    queue_->allocate_host(sizeof(std::int32_t))};
   queue_->enqueue(kernels::all_finite{.x = next.sum.as<const float>(), .count = floats_, .flag = next.flag.as<std::int32_t>()});
   queue_->copy_to_host(next.finite.data(), next.flag.data(), sizeof(std::int32_t));
-  // Before the step that may be next in the mailbox: whoever gets the sum is not to wait for that.
+  // High priority, ahead of a step that may be next in the mailbox: the sum should not wait for that.
   notify({no_step}, true);
   sums_.push_back(std::move(next));
   watch_.begin(&*self_, *queue_);
   return sums_.back().promise;
 }
 
-/// Hears of it once everything enqueued has run.
-void compute_state::notify(compute_finished what, bool first) {
-  what.mark = held_.mark();
-  queue_->notify([me = compute_actor{self_}, what, first] {
+/// Sends `msg` to itself once everything enqueued has run.
+void compute_state::notify(compute_finished msg, bool first) {
+  msg.mark = held_.mark();
+  queue_->notify([me = compute_actor{self_}, msg, first] {
     if (first)
-      caf::anon_send<caf::message_priority::high>(me, what);
+      caf::anon_send<caf::message_priority::high>(me, msg);
     else
-      caf::anon_send(me, what);
+      caf::anon_send(me, msg);
   });
 }
 
@@ -105,7 +105,7 @@ void compute_state::enqueue_part() {
   bool alone = request_.parts.size() == 1 && part.weight == 1 && !request_.own;
   const auto bytes = static_cast<std::size_t>(floats_) * sizeof(float);
   gradient_ = inputs_ ? gradient_blocks_.take(bytes) : queue_->allocate(bytes);
-  // The callbacks may come on a thread of the device: they only send messages.
+  // Callbacks may come on a device thread: they only send messages.
   auto me = compute_actor{self_};
   auto step = request_.step;
   step_args args;
@@ -130,7 +130,7 @@ void compute_state::enqueue_part() {
   args.done = [me, step, mark = held_.mark()] { caf::anon_send(me, compute_finished{step, mark}); };
   plan_->enqueue_step(args);
   if (inputs_ && parts_done_ + 1 < request_.parts.size())
-    inputs_->bring(request_.parts[parts_done_ + 1].data);
+    inputs_->prefetch(request_.parts[parts_done_ + 1].data);
 }
 
 void compute_state::sum_done() {
@@ -161,7 +161,7 @@ void compute_state::part_done() {
   }
   if (++parts_done_ < request_.parts.size())
     enqueue_part();
-  else if (inputs_ && summing && !request_.own) // whoever gets the sum reads it at once; the replica's step comes behind it
+  else if (inputs_ && summing && !request_.own) // the sum is read at once; the replica's step is enqueued behind it
     notify({.step = request_.step, .summed = true});
   else
     finish();

@@ -10,8 +10,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages/role.hpp"
-#include "actors/roles/outliving.hpp"
-#include "actors/roles/worker/batch_stage.hpp"
+#include "actors/roles/drain_before_exit.hpp"
+#include "actors/roles/worker/batch_buffers.hpp"
 #include "actors/roles/worker/device_watch.hpp"
 #include "tensor/plan.hpp"
 
@@ -22,17 +22,17 @@ struct compute_setup {
   std::shared_ptr<const model> net;
   optimizer_spec local_optimizer;
   std::int64_t max_rows = 1; ///< of one part
-  /// How much of a gradient is complete before a device halts to say so: a partition, as it is sent.
+  /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
 };
 
-/// Enqueues one step at a time, part by part, and answers when the device says that it has run; no thread waits. During the
-/// backward of a step's only part it sends `gradient_ready` to whoever asked. What it is asked about the worker's replica it
-/// enqueues in the order of asking. Spawn it detached on a CPU, whose queue runs work inside the call. A device failure ends the
-/// actor with the reason; whoever monitors it decides.
+/// Enqueues one step at a time, part by part, and answers when the device reports that it has run; no thread waits. During
+/// backward of a step with a single part it sends `gradient_ready` to the asker. Requests about the worker's replica are enqueued
+/// in the order of asking. Spawn it detached on a CPU, whose queue runs work inside the call. A device failure ends the actor
+/// with the reason.
 ///
-/// On a device tensors are brought and fetched as the worker asks, beside what is computed; a step is recorded once for each
-/// batch size and pair of blocks, and replayed.
+/// On a device, tensors are uploaded and downloaded in parallel with computing; a step is recorded once for each batch size and
+/// pair of blocks, and replayed.
 class compute_state {
 public:
   static inline const char* name = "troupe.compute";
@@ -57,7 +57,7 @@ private:
   void finish();
   void sum_done();
   actor_report report() const;
-  void notify(compute_finished what, bool first = false);
+  void notify(compute_finished msg, bool first = false);
 
   measured_pointer<device_compute_actor> self_;
   std::shared_ptr<kernels::backend> queue_;
@@ -65,9 +65,9 @@ private:
   std::unique_ptr<plan> plan_;
   in_flight held_;
   replica replica_;
-  std::optional<batch_stage> inputs_; ///< of a device
-  recurring_blocks gradient_blocks_;  ///< of a device
-  // the step under way; what it computes with stays alive until it has run
+  std::optional<batch_buffers> inputs_; ///< of a device
+  recurring_blocks gradient_blocks_;    ///< of a device
+  // the step under way; its inputs stay alive until it has run
   compute_request request_;
   worker_actor asker_;
   std::size_t parts_done_ = 0;
@@ -79,6 +79,6 @@ private:
   device_watch watch_;
 };
 
-using compute_impl = measured_impl<device_compute_actor, outliving<device_compute_actor, compute_state, compute_setup>>;
+using compute_impl = measured_impl<device_compute_actor, drain_before_exit<device_compute_actor, compute_state, compute_setup>>;
 
 } // namespace troupe::actors

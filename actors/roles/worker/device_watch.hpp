@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hears of the loss of a device: what waits for a completion would not.
+// Detects the loss of a device, of which an actor that waits for a completion would not hear.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace troupe::actors {
 
-/// Of an actor that feeds a queue and has a handler of `device_check`. One message is on its way at most; on the host none is.
+/// For an actor that feeds a queue and handles `device_check`. At most one message is under way; on the host none.
 class device_watch {
 public:
   /// The actor waits for the queue from now on.
@@ -17,7 +17,7 @@ public:
     if (!queue.on_host() && !std::exchange(awaited_, true))
       self->delayed_send(self, device_check_interval, device_check{});
   }
-  /// A `device_check` has come: throws device_error if the actor waits still and the device is lost.
+  /// A `device_check` has come: throws device_error if the actor still waits and the device is lost.
   template <class Self>
   void check(Self* self, kernels::backend& queue, bool waits) {
     awaited_ = false;

@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// Turns slices into batches, in the order of asking. Spawn it detached: gathering is work, and the next batch is
-/// prepared while this one computes.
+/// Turns slices into batches, in the order of asking. Spawn it detached: loading is work, and the next batch is prepared while
+/// this one computes.
 class loader_state {
 public:
   static inline const char* name = "troupe.loader";
@@ -43,7 +43,7 @@ public:
 private:
   measured_pointer<loader_control> self_;
   tracer_ptr trace_;
-  std::uint32_t worker_; ///< whose
+  std::uint32_t worker_; ///< for which it loads
   batch_loader loader_;
   std::uint64_t batches_ = 0;
 };

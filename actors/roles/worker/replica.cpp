@@ -24,7 +24,7 @@ kernels::buffer replica::sum(const std::vector<replica_term>& terms) {
   std::vector<kernels::term> parts;
   for (const auto& term : terms) {
     parts.push_back({source_of(term).as<const float>(), term.weight});
-    keep(term.what);
+    keep(term.tensor);
   }
   auto out = fresh();
   queue_.enqueue(kernels::weighted_sum{.terms = parts, .y = out.as<float>(), .count = count_});
@@ -40,10 +40,10 @@ const kernels::buffer& replica::parameters_for(const local_update& how) {
 }
 
 void replica::step(const kernels::buffer& gradient, const local_update& how) {
-  const auto& at = ahead_ ? ahead_ : own_;
+  const auto& point = ahead_ ? ahead_ : own_;
   std::vector<kernels::term> terms{{gradient.as<const float>(), 1}};
   if (how.proximal != 0) {
-    terms.push_back({at.as<const float>(), how.proximal});
+    terms.push_back({point.as<const float>(), how.proximal});
     terms.push_back({how.anchor.as<const float>(), -how.proximal});
   }
   if (how.dual != 0)
@@ -52,12 +52,12 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
   keep(how.anchor);
   if (how.momentum >= 0) {
     if (spec_.weight_decay != 0)
-      terms.push_back({at.as<const float>(), spec_.weight_decay});
+      terms.push_back({point.as<const float>(), spec_.weight_decay});
     return step_with_velocity(std::move(terms), how);
   }
   if (!optimizer_)
     optimizer_.emplace(spec_, queue_, count_);
-  // In place where nobody else reads w, and no term is w itself.
+  // In place if w has no other holder, and no term is w itself.
   auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
   optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
   replace(own_, out);
@@ -95,7 +95,7 @@ const kernels::buffer& replica::source_of(const replica_term& term) {
   case replica_term::source::given:
     break;
   }
-  return term.what;
+  return term.tensor;
 }
 
 void replica::keep(const kernels::buffer& block) {
@@ -103,7 +103,7 @@ void replica::keep(const kernels::buffer& block) {
     held_->keep(block);
 }
 
-/// What was there is read by what has been enqueued.
+/// Enqueued work may still read the old block.
 void replica::replace(kernels::buffer& old, kernels::buffer by) {
   if (!old.shares_block_with(by))
     keep(old);

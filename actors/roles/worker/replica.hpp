@@ -14,23 +14,23 @@
 
 namespace troupe::actors {
 
-/// A tensor in a sum: somebody else's, the replica's parameters or its dual variable.
+/// A tensor in a sum: a given one, the replica's parameters or its dual variable.
 using replica_term = protocols::operand<kernels::buffer>;
 
 /// A step on the replica: at the gradient plus proximal (w - anchor) + dual l. See protocols::local_step.
 struct local_update {
   kernels::buffer anchor;
   double proximal = 0, dual = 0;
-  double momentum = -1; ///< Nesterov's, with a velocity of its own, instead of the job's optimizer; -1: the job's
+  double momentum = -1; ///< Nesterov's, with its own velocity, instead of the job's optimizer; -1: the job's
   double lr = 0;
 };
 
-/// Parameters w, optimizer state and, where a protocol has one, the dual variable l (zero at first), flat, in one queue's
-/// memory. Everything is enqueued. A block that somebody else holds is never written: what was handed out stays as it was.
+/// Parameters w, optimizer state and, where a protocol has one, the dual variable l (zero at first), flat, in one queue's memory.
+/// Everything is enqueued. A block with other holders is never written, so tensors that were handed out do not change.
 class replica {
 public:
-  /// `count` floats. `spec` is the job's optimizer. `held` keeps what is enqueued and not this replica's any more; a queue
-  /// on the host needs none.
+  /// `count` floats. `spec` is the job's optimizer. `held` keeps blocks that enqueued work still uses; a queue on the host needs
+  /// none.
   replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held = nullptr);
 
   const kernels::buffer& parameters() const { return own_; }
@@ -40,11 +40,11 @@ public:
   void dual_step(const kernels::buffer& anchor, double rho);
   /// The sum of terms; a single one of weight 1 is shared.
   kernels::buffer sum(const std::vector<replica_term>& terms);
-  /// Where the gradient of the next step is to be taken: at w or, with momentum, ahead of it. `step` is next.
+  /// Where to take the gradient of the next step: at w or, with momentum, ahead of it. Call `step` next.
   const kernels::buffer& parameters_for(const local_update& how);
   /// w = optimizer(w, gradient + ...), at the gradient there.
   void step(const kernels::buffer& gradient, const local_update& how);
-  /// The optimizer's state back to zero: the steps were taken elsewhere meanwhile.
+  /// Resets the optimizer's state: steps were taken elsewhere meanwhile.
   void forget_momentum();
 
 private:

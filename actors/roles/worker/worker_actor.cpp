@@ -3,7 +3,7 @@
 #include "actors/roles/worker/worker_actor.hpp"
 
 #include "actors/errors.hpp"
-#include "actors/roles/standing_still.hpp"
+#include "actors/roles/operator_pause.hpp"
 #include "protocols/duration.hpp"
 
 #include <stdexcept>
@@ -21,12 +21,13 @@ bool overlap(const flat_range& a, const flat_range& b) {
 } // namespace
 
 worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup setup)
-    : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.landing)), replicas_in_(inbox_of(setup_.from_peers)),
-      bound_(*this, setup_.machine, {setup_.self, setup_.life}, setup_.keeps_own), activity_(self->doing), clock_(setup_.wall),
-      timers_(clock_,
-              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-              }),
+    : self_(self), setup_(std::move(setup)), parameters_in_(inbox_of(setup_.receive_buffers)),
+      replicas_in_(inbox_of(setup_.from_peers)),
+      bound_(*this, setup_.machine, {setup_.self, setup_.incarnation}, setup_.keeps_own), activity_(self->doing),
+      clock_(setup_.wall), timers_(clock_,
+                                   [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                                     self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+                                   }),
       step_over_(timers_, [this] { finish_step(); }),
       crash_(timers_, [this] { self_->quit(failure("[[inject.fault]] says so")); }),
       to_peers_(setup_.inject.link, clock_, timers_), track_(setup_.trace, setup_.self) {
@@ -44,41 +45,41 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
           partitions_of_slot_[s].emplace_back(t, p);
         }
   }
-  // They live and die together: without its compute actor or loader a worker is no worker, and its node reports the reason.
+  // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
   self->link_to(setup_.compute);
   self->link_to(setup_.loader);
 }
 
-/// On a device the compute actor, whose queue it is, copies what comes. Parameters come to the same few blocks again and again.
+/// On a device the compute actor, which owns the queue, copies incoming tensors. Parameters reuse the same few blocks.
 template <class Key>
-tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& landing) {
-  if (!setup_.device || !landing)
-    return landing;
+tensor_inbox<Key> worker_state::inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers) {
+  if (!setup_.device || !receive_buffers)
+    return receive_buffers;
   if (!blocks_)
     blocks_ = std::make_shared<recurring_blocks>([queue = setup_.device](std::size_t bytes) { return queue->allocate(bytes); });
-  return {landing,
+  return {receive_buffers,
           {.name = std::string{setup_.device->name()},
            .allocate = [blocks = blocks_](std::size_t bytes) { return blocks->take(bytes); },
-           .bring =
+           .upload =
                [compute = setup_.device_compute](const auto& to, const auto& from, bool from_host) {
-                 caf::anon_send(compute, bring_request{to, from, from_host});
+                 caf::anon_send(compute, upload_request{to, from, from_host});
                },
            .shares = false}};
 }
 
 worker_actor::behavior_type worker_state::make_behavior() {
   const auto parameters = [this]<class Payload>(const wire::params_part& head, const Payload& payload) {
-    bound_.on(head.what, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload});
+    bound_.on(head.params, head.from, piece<Payload>{{head.where.begin, head.where.end}, payload});
   };
   const auto replica = [this]<class Payload>(const wire::peer_part& head, const Payload& payload) {
-    bound_.on(head.what, piece<Payload>{{head.where.begin, head.where.end}, payload});
+    bound_.on(head.message, piece<Payload>{{head.where.begin, head.where.end}, payload});
   };
   return {
       [parameters](const wire::params_part& head, const kernels::buffer& payload) { parameters(head, payload); },
       [replica](const wire::peer_part& head, const kernels::buffer& payload) { replica(head, payload); },
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const inspect_query&) { return report(); },
-      [this](const stand_still& msg) { obey(self_, msg, [this] { return report(); }); },
+      [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::plan& msg) { on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](protocols::resume_order) { run(clock_, timers_, true); },
@@ -104,7 +105,7 @@ void worker_state::on(const protocols::plan& msg) {
 void worker_state::start_clock() {
   clock_.resume();
   for (const auto& fault : setup_.inject.faults)
-    if (fault.what == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
+    if (fault.type == protocols::fault_spec::kind::crash && fault.worker == setup_.self)
       crash_.arm(protocols::duration_of_s(fault.at_s));
 }
 
@@ -134,40 +135,40 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {
-  if (setup_.dealt.by_worker)
-    return step_rows(setup_.dealt, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)},
+  if (setup_.assignment.by_worker)
+    return step_rows(setup_.assignment, {position, setup_.batch, static_cast<int>(like.cuts), static_cast<int>(index)},
                      setup_.data_size);
   auto whole = global_batch(position, static_cast<std::int64_t>(like.batches) * setup_.batch, setup_.data_size);
   return cut(whole, static_cast<int>(like.cuts), static_cast<int>(index));
 }
 
-void worker_state::begin(const protocols::compute& what, const protocols::plan& with, const protocols::local_step* own) {
+void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
-  step_.what = what;
+  step_.request = request;
   if (own != nullptr) {
-    const auto epochs = static_cast<double>(what.position) / static_cast<double>(setup_.data_size);
-    const auto lr = with.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(with.workers.size()));
+    const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
+    const auto lr = plan.lr_scale * learning_rate(setup_.optimizer, epochs, static_cast<int>(plan.workers.size()));
     step_.update = local_update{anchor_, own->proximal, own->dual, own->momentum, lr};
   }
   step_.begun = clock_.now();
   step_.slots_missing = slots_per_partition_;
-  for (const auto& part : what.parts) {
-    auto rows = slice_at(what.position, what, part.index);
+  for (const auto& part : request.parts) {
+    auto rows = slice_at(request.position, request, part.index);
     for (auto begin = rows.begin; begin < rows.end; begin += setup_.batch) {
       auto end = std::min(begin + setup_.batch, rows.end);
       auto share = static_cast<double>(end - begin) / static_cast<double>(rows.size());
       step_.chunks.push_back({{rows.epoch, begin, end}, part.weight * share});
     }
   }
-  if (step_.chunks.empty()) // a short last batch may leave nothing for this worker: its clock goes on all the same
-    bound_.on(protocols::computed{.step = what.step});
+  if (step_.chunks.empty()) // a short last batch may leave no rows for this worker: its clock advances anyway
+    bound_.on(protocols::computed{.step = request.step});
   else {
     begun_ns_ = steady_ns();
     load();
   }
 }
 
-/// Asks for the batches that are missing, one after the other; with the last one the step is computed.
+/// Requests the missing batches one after the other; after the last one the step is computed.
 void worker_state::load() {
   activity_.enter("waits for data");
   for (auto& chunk : step_.chunks) {
@@ -184,13 +185,13 @@ void worker_state::load() {
   compute();
 }
 
-/// Asks for the next slice under the same plan while this one computes; another one is loaded when it is asked for.
+/// Requests the next slice under the same plan while this one computes; any other slice is loaded on demand.
 void worker_state::prefetch() {
-  const auto& what = step_.what;
-  const auto& with = bound_.work();
-  if (what.parts.size() != 1 || what.cuts != with.workers.size())
-    return; // handed out push by push, or several
-  auto rows = slice_at(with.after(what.position), what, what.parts.front().index);
+  const auto& request = step_.request;
+  const auto& plan = bound_.work();
+  if (request.parts.size() != 1 || request.cuts != plan.workers.size())
+    return; // slices are given out push by push, or there are several
+  auto rows = slice_at(plan.after(request.position), request, request.parts.front().index);
   if (rows.size() == 0 || asked_for_)
     return;
   asked_for_ = rows;
@@ -201,7 +202,7 @@ void worker_state::on_batch(loaded_batch& loaded) {
   if (asked_for_ == loaded.where)
     asked_for_.reset();
   if (setup_.device)
-    caf::anon_send(setup_.device_compute, stage_request{loaded.data});
+    caf::anon_send(setup_.device_compute, prefetch_request{loaded.data});
   next_batch_ = std::move(loaded);
   if (!step_.computing && !step_.chunks.empty())
     load();
@@ -213,7 +214,7 @@ void worker_state::compute() {
   track_.computes(step_.begun);
   step_.computing = true;
   compute_request request;
-  request.step = step_.what.step;
+  request.step = step_.request.step;
   request.parameters = anchor_;
   for (auto& chunk : step_.chunks)
     request.parts.push_back({std::move(*chunk.data), chunk.weight});
@@ -226,15 +227,14 @@ void worker_state::compute() {
 }
 
 void worker_state::on_gradient(const gradient_ready& msg) {
-  if (!step_.computing || msg.step != step_.what.step)
+  if (!step_.computing || msg.step != step_.request.step)
     return;
   for (auto [target, partition] : partitions_of_slot_[static_cast<std::size_t>(msg.slot)])
-    if (--step_.slots_missing[target][partition] == 0 && step_.what.stream_as)
-      send_partition(target, partition, msg.gradients, *step_.what.stream_as);
+    if (--step_.slots_missing[target][partition] == 0 && step_.request.stream_as)
+      send_partition(target, partition, msg.gradients, *step_.request.stream_as);
 }
 
-/// When the compute actor ends, its unanswered requests are the first to hear; why it ended comes by the link and ends this actor
-/// too.
+/// When the compute actor ends, its unanswered requests fail first; its reason comes by the link and ends this actor too.
 void worker_state::compute_failed(const caf::error& e) {
   if (e != caf::sec::broken_promise && e != caf::sec::request_receiver_down)
     self_->quit(e);
@@ -270,14 +270,14 @@ void worker_state::finish_step() {
     return;
   auto done = *std::exchange(finished_, std::nullopt);
   computed_ns_ = done.compute;
-  activity_.again("waits for parameters"); // unless its machine has it go on
+  activity_.again("waits for parameters"); // unless its machine continues
   track_.computed(done.step, done.samples, clock_.now());
-  if (step_.update && done.finite) // else the replica stays as it is
+  if (step_.update && done.finite) // otherwise the replica does not change
     self_->send(setup_.compute, step_request{std::exchange(step_.gradient, {}), *step_.update});
   bound_.on(done, std::exchange(gradient_, std::nullopt));
 }
 
-/// Whoever it waits for is the lead where it waits for parameters: that decides when they are sent.
+/// If it waits for parameters, it waits for the lead, which decides when they are sent.
 actor_report worker_state::report() const {
   auto out = self_->report();
   auto waits = [&out](std::string whom, std::string on) {
@@ -285,7 +285,7 @@ actor_report worker_state::report() const {
     out.waits_on = std::move(on);
   };
   if (out.state == "waits for parameters" && peers_ && !peers_->holders.empty()) {
-    waits("shard 0", fmt::format("parameters to go on from step {}", step_.what.step));
+    waits("shard 0", fmt::format("parameters to go on from step {}", step_.request.step));
   } else if (out.state == "waits for a plan") {
     waits("coordinator 0", "a plan");
   } else if (out.state == "waits for data") {
@@ -293,14 +293,14 @@ actor_report worker_state::report() const {
     waits(fmt::format("loader {}", setup_.self.value),
           fmt::format("rows {} to {} of epoch {}", rows.begin, rows.end, rows.epoch));
   } else if (step_.computing) {
-    waits(fmt::format("compute {}", setup_.self.value), fmt::format("step {}", step_.what.step));
+    waits(fmt::format("compute {}", setup_.self.value), fmt::format("step {}", step_.request.step));
   } else if (!clock_.running()) {
     waits("coordinator 0", "the job to go on");
-  } // else what it found out waits for its emulated time
+  } // otherwise its result waits for the end of its emulated time
   const auto* plan = bound_.newest();
   if (!clock_.running() && plan)
     out.state = "held, " + out.state;
-  out.fields = {{"step", std::to_string(step_.what.step)},
+  out.fields = {{"step", std::to_string(step_.request.step)},
                 {"plan", std::to_string(plan ? plan->epoch.value : 0)},
                 {"version", std::to_string(adopted_.value)},
                 {"clock", std::to_string(pushed_.value)},
@@ -310,20 +310,20 @@ actor_report worker_state::report() const {
   return out;
 }
 
-void worker_state::send(const protocols::push& what, std::optional<tensor> gradient) {
-  track_.pushes(what.id.clock);
-  pushed_ = what.id.clock;
+void worker_state::send(const protocols::push& push, std::optional<tensor> gradient) {
+  track_.pushes(push.id.clock);
+  pushed_ = push.id.clock;
   anchor_ = {};
-  send_push(what, gradient.value_or(tensor{}));
+  send_push(push, gradient.value_or(tensor{}));
 }
 
-void worker_state::send(const protocols::push& what, protocols::operands<tensor> sum, bool keep) {
-  track_.pushes(what.id.clock);
-  pushed_ = what.id.clock;
+void worker_state::send(const protocols::push& push, protocols::operands<tensor> sum, bool keep) {
+  track_.pushes(push.id.clock);
+  pushed_ = push.id.clock;
   anchor_ = {};
   self_->request(setup_.compute, caf::infinite, sum_request{std::move(sum)})
       .then(
-          [this, msg = what, keep](sum_result& result) mutable {
+          [this, msg = push, keep](sum_result& result) mutable {
             msg.finite = msg.finite && result.finite;
             if (keep)
               bound_.pushed(result.sum);
@@ -332,26 +332,26 @@ void worker_state::send(const protocols::push& what, protocols::operands<tensor>
           [this](const caf::error& e) { compute_failed(e); });
 }
 
-void worker_state::send(const protocols::send_peer& what) {
-  const bool to_peer = what.to != protocols::evaluator;
-  if (what.what.weight == 0)
-    return send_own(what, {});
+void worker_state::send(const protocols::send_peer& effect) {
+  const bool to_peer = effect.to != protocols::evaluator;
+  if (effect.message.weight == 0)
+    return send_own(effect, {});
   protocols::operands<tensor> own{{.from = protocols::operand<tensor>::source::own}};
   self_->request(setup_.compute, caf::infinite, sum_request{std::move(own)})
       .then(
-          [this, to_peer, msg = what](sum_result& result) mutable {
+          [this, to_peer, msg = effect](sum_result& result) mutable {
             if (!result.finite && to_peer)
               return bound_.give_back(msg);
             if (!result.finite)
-              msg.what.weight = 0;
+              msg.message.weight = 0;
             send_own(msg, result.sum);
           },
           [this](const caf::error& e) { compute_failed(e); });
 }
 
-void worker_state::send_own(const protocols::send_peer& what, const kernels::buffer& own) {
-  wire::peer_part head{what.to, what.what, {0, static_cast<std::int64_t>(own.bytes() / sizeof(float))}};
-  if (what.to != protocols::evaluator && to_peers_.delays())
+void worker_state::send_own(const protocols::send_peer& effect, const kernels::buffer& own) {
+  wire::peer_part head{effect.to, effect.message, {0, static_cast<std::int64_t>(own.bytes() / sizeof(float))}};
+  if (effect.to != protocols::evaluator && to_peers_.delays())
     to_peers_.send(own.bytes(), [this, head, own] { deliver_own(head, own); });
   else
     deliver_own(head, own);
@@ -361,30 +361,30 @@ void worker_state::deliver_own(const wire::peer_part& head, const kernels::buffe
   const auto& to = head.to == protocols::evaluator ? peers_->evaluator : peers_->workers[head.to.value];
   if (!setup_.device || own.empty())
     caf::anon_send(to, head, own);
-  else if (auto near = peers_->near_workers.find(head.to); near != peers_->near_workers.end())
+  else if (auto near = peers_->local_device_workers.find(head.to); near != peers_->local_device_workers.end())
     caf::anon_send(near->second, head, device_tensor{own, std::string{setup_.device->name()}});
   else {
-    auto landed = setup_.device->allocate_host(own.bytes());
-    fetch(own, landed, [to, head, landed] { caf::anon_send(to, head, landed); });
+    auto on_host = setup_.device->allocate_host(own.bytes());
+    download(own, on_host, [to, head, on_host] { caf::anon_send(to, head, on_host); });
   }
 }
 
-void worker_state::fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) {
-  caf::anon_send(setup_.device_compute, fetch_request{from, to, std::move(done)});
+void worker_state::download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done) {
+  caf::anon_send(setup_.device_compute, download_request{from, to, std::move(done)});
 }
 
-/// Sends what has not been streamed, and the trailers.
-void worker_state::send_push(const protocols::push& what, const kernels::buffer& gradient) {
-  bool streamed = step_.what.stream_as && step_.what.stream_as->id == what.id;
+/// Sends the partitions that have not been streamed, and the trailers.
+void worker_state::send_push(const protocols::push& push, const kernels::buffer& gradient) {
+  bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
   for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
     const auto& target = setup_.targets[t];
-    wire::push_end end{target.holder, what, 0};
-    end.what.gradient = {};
+    wire::push_end end{target.holder, push, 0};
+    end.push.gradient = {};
     if (gradient) {
       end.parts = static_cast<std::uint32_t>(target.partitions.size());
       for (std::size_t p = 0; p < target.partitions.size(); ++p)
         if (!streamed || step_.slots_missing[t][p] != 0)
-          send_partition(t, p, gradient, what);
+          send_partition(t, p, gradient, push);
     }
     caf::anon_send(peers_->holders[target.holder.value], end);
   }
@@ -404,13 +404,13 @@ void worker_state::send_partition(std::size_t target, std::size_t partition, con
   const auto& holder = peers_->holders[to.holder.value];
   if (!setup_.device) {
     caf::anon_send(holder, head, piece);
-  } else if (auto near = peers_->near_holders.find(to.holder); near != peers_->near_holders.end()) {
+  } else if (auto near = peers_->local_device_holders.find(to.holder); near != peers_->local_device_holders.end()) {
     caf::anon_send(near->second, head, device_tensor{piece, std::string{setup_.device->name()}});
   } else {
     if (!leaving_.through || leaving_.id != as.id)
       leaving_ = {as.id, setup_.device->allocate_host(gradients.bytes())};
-    auto landed = leaving_.through.slice(offset, bytes);
-    fetch(piece, landed, [holder, head, landed] { caf::anon_send(holder, head, landed); });
+    auto on_host = leaving_.through.slice(offset, bytes);
+    download(piece, on_host, [holder, head, on_host] { caf::anon_send(holder, head, on_host); });
   }
 }
 

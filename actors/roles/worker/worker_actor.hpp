@@ -27,44 +27,44 @@ struct push_target {
   std::vector<flat_range> partitions;
 };
 
-/// What the workers of a process computed for, and what that was made to take.
+/// Real and emulated compute time of a process's workers.
 struct emulation_meter {
   std::atomic<std::int64_t> computed_ns{0}, emulated_ns{0};
 };
 
 struct worker_setup {
   protocols::worker_id self;
-  protocols::incarnation life{};
-  bool keeps_own = false; ///< the protocol has no centre: the parameters are the workers' own
+  protocols::incarnation incarnation{};
+  bool keeps_own = false; ///< decentralized: the workers hold the parameters
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
-  sample_assignment dealt;
+  sample_assignment assignment;
   protocols::inject_spec inject;
   std::shared_ptr<emulation_meter> meter;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
-  std::shared_ptr<params_assembler> landing;  ///< the lane's thread reads parameters into it
-  std::shared_ptr<peer_assembler> from_peers; ///< and what other workers send
+  std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
+  std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<protocols::worker> machine;
   compute_actor compute;
   loader_actor loader;
   tracer_ptr trace;
-  /// Where its compute actor's memory is not the host's: its queue, for memory alone, and the same actor's other half.
+  /// If its compute actor is on a device: its queue, for memory only, and the actor's device interface.
   std::shared_ptr<kernels::backend> device = nullptr;
   device_compute_actor device_compute = {};
   wall_clock wall = steady_ns;
 };
 
-/// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are
-/// double-buffered by their sendings: the next ones are read from the lane while a step still computes with the last.
+/// Sends each partition of a gradient as soon as backward has completed the parameters in it. Parameters are double-buffered: the
+/// next ones are read from the lane while a step still uses the last.
 ///
-/// Where it computes on a device, parameters go there partition by partition as they come, the next batch while a step computes,
-/// and gradients come back partition by partition; what is for a role beside it on a device goes there from memory to memory.
+/// On a device, parameters are uploaded partition by partition as they come, the next batch while a step computes, and gradients
+/// are downloaded partition by partition. A tensor for another role on a device of this process goes there directly.
 ///
-/// Where step times are emulated, what a step found out is kept back until its time has passed, in training time; waiting for
-/// its data is part of it. While the job is held nothing that was computed reaches the machine, nor the replica: what is asked
-/// for its parameters then has them as they were before the step.
+/// If step times are emulated, a step's result is kept back until its time has passed, in training time; waiting for data is part
+/// of it. While the job is held, no result reaches the machine or the replica: an evaluation then sees the parameters before the
+/// step.
 class worker_state {
 public:
   static inline const char* name = "troupe.worker";
@@ -85,19 +85,19 @@ public:
   template <class Payload>
   std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
   void adopt(protocols::version ver, const tensor& parameters);
-  void begin(const protocols::compute& what, const protocols::plan& with, const protocols::local_step* own);
+  void begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own);
   void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
-  void send(const protocols::push& what, std::optional<tensor> gradient);
-  void send(const protocols::push& what, protocols::operands<tensor> sum, bool keep);
+  void send(const protocols::push& push, std::optional<tensor> gradient);
+  void send(const protocols::push& push, protocols::operands<tensor> sum, bool keep);
   bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
-  void send(const protocols::send_peer& what);
-  void broken(const std::string& what) { activity_.failed(what); }
+  void send(const protocols::send_peer& effect);
+  void broken(const std::string& why) { activity_.failed(why); }
   static constexpr bool checks() { return debug_build; }
 
 private:
   actor_report report() const;
-  /// At most so many rows at once go through the plan: a longer part is computed in chunks.
+  /// The plan takes a limited number of rows at once: a longer part is computed in chunks.
   struct chunk {
     slice rows;
     double weight = 1;
@@ -105,7 +105,7 @@ private:
   };
   /// The step under way.
   struct step_state {
-    protocols::compute what;
+    protocols::compute request;
     std::optional<local_update> update;
     std::vector<chunk> chunks;
     bool computing = false;
@@ -124,35 +124,35 @@ private:
   void on_computed(compute_result& result);
   void compute_failed(const caf::error& e);
   void finish_step();
-  void send_own(const protocols::send_peer& what, const kernels::buffer& own);
+  void send_own(const protocols::send_peer& effect, const kernels::buffer& own);
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
-  void fetch(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
-  void send_push(const protocols::push& what, const kernels::buffer& gradient);
+  void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
+  void send_push(const protocols::push& push, const kernels::buffer& gradient);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   template <class Key>
-  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& landing);
+  tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers);
   slice slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const;
 
   measured_pointer<worker_actor> self_;
   worker_setup setup_;
   peers_ptr peers_;
-  std::shared_ptr<recurring_blocks> blocks_; ///< of a device: where parameters come in
+  std::shared_ptr<recurring_blocks> blocks_; ///< of a device: for incoming parameters
   tensor_inbox<std::uint64_t> parameters_in_;
   tensor_inbox<peer_key> replicas_in_;
   protocols::worker_binding<worker_state> bound_;
   kernels::buffer anchor_; ///< adopted last; none once they are pushed
   step_state step_;
   std::optional<protocols::computed> finished_; ///< waits for its emulated time, or for the end of a hold
-  std::optional<tensor> gradient_;              ///< what that found, where it is to be pushed as it is
+  std::optional<tensor> gradient_;              ///< its gradient, if that is pushed as it is
   activity& activity_;
-  protocols::version adopted_;   ///< the parameters' it computes with
+  protocols::version adopted_;   ///< version of the parameters in use
   protocols::clock_tick pushed_; ///< the clock of its newest push
   std::uint64_t bytes_pushed_ = 0;
-  std::int64_t computed_ns_ = 0;              ///< what the last step took, emulated time counted
-  std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when it was asked for, and for how long its batch was not there then
+  std::int64_t computed_ns_ = 0;              ///< duration of the last step, including emulated time
+  std::int64_t begun_ns_ = 0, queued_ns_ = 0; ///< when the step was requested, and how long it waited for its batch
   training_clock clock_;
   training_timers timers_;
-  own_timer step_over_; ///< its emulated time has passed
+  own_timer step_over_; ///< fires when its emulated time has passed
   own_timer crash_;
   emulated_link to_peers_;
   worker_track track_;
@@ -160,7 +160,7 @@ private:
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
-  /// A push that leaves a device, and the host memory that it leaves through.
+  /// A push that is being downloaded, and the host memory for it.
   struct {
     protocols::push_id id;
     kernels::buffer through;

@@ -27,12 +27,13 @@ private:
 };
 
 protocol portion_protocol() {
-  const auto share = real("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough");
+  const auto share =
+      real_parameter("share", 0.75, {.least = 0, .most = 1, .open_least = true}, "of a round's samples that are enough");
   return round_protocol(
       {.name = "portion",
        .summary = "one step on the gradients of the workers that push the first share of a round's samples",
        .round_is_full = "pushes of `share` of its samples have come; weighted by samples, late ones discarded",
-       .who_gets = "those that wait; a late one at its late push",
+       .recipients = "those that wait; a late one at its late push",
        .takes_fan_in = true,
        .parameters = {share},
        .policy = [share](const protocol_spec& spec, std::uint64_t) { return std::make_unique<portion>(share.of(spec)); }});

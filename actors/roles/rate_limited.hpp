@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What may happen often and is said seldom.
+// A rate limit for log messages.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace troupe::actors {
 
-/// Hands the first text on, and then one in ten seconds, which says how many others there were meanwhile. Thread-safe.
-class seldom {
+/// Passes on the first text, then one every ten seconds that says how many were dropped meanwhile. Thread-safe.
+class rate_limited {
 public:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds pause{10};
 
-  explicit seldom(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+  explicit rate_limited(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
 
   void operator()(const std::string& text, clock::time_point now = clock::now()) {
     const std::lock_guard guard{mutex_};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a person makes any actor stand still.
+// How the operator pauses an actor.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 
 namespace troupe::actors {
 
-/// For an actor's handler of `stand_still`. Until it hears that it may go on, it only says what it does (`report`, with another
-/// state); every other message stays in its mailbox, in order. Answers to what it has asked for still reach it: what it has
-/// begun, it finishes.
-inline void obey(caf::scheduled_actor* self, const stand_still& order, std::function<actor_report()> report) {
+/// For an actor's handler of `operator_pause`. Until it is resumed, it only answers inspections (with `report`, in another
+/// state); all other messages stay in its mailbox, in order. Answers to its own requests still reach it, so it finishes what it
+/// has begun.
+inline void handle_pause(caf::scheduled_actor* self, const operator_pause& order, std::function<actor_report()> report) {
   if (!order.on)
-    return; // it does
+    return; // it is not paused
   self->set_default_handler(caf::skip);
   self->do_become(caf::behavior{
                       [report = std::move(report), since = steady_ns()](const inspect_query&) {
@@ -31,7 +31,7 @@ inline void obey(caf::scheduled_actor* self, const stand_still& order, std::func
                         out.waits_on.clear();
                         return out;
                       },
-                      [self](const stand_still& next) {
+                      [self](const operator_pause& next) {
                         if (next.on)
                           return;
                         self->set_default_handler(caf::print_and_drop);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where batches are in a device's memory: one is computed with while the next comes in.
+// A device's buffers for batches: one is in use while the next is uploaded.
 #pragma once
 
 #include <array>
@@ -10,16 +10,16 @@
 
 namespace troupe::actors {
 
-/// Two places, each for a batch of at most `max_rows`. A batch is known by its memory on the host, which is kept as long as its
-/// copy is. One thread, that of the queue.
-class batch_stage {
+/// Two places, each for a batch of at most `max_rows`. A batch is identified by its host memory, which is kept as long as the
+/// copy is. Used on the queue's thread only.
+class batch_buffers {
 public:
   struct place {
     kernels::buffer x, labels; ///< on the device
     batch source;
   };
 
-  batch_stage(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_floats)
+  batch_buffers(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_floats)
       : queue_(queue), held_(held) {
     for (auto& each : places_) {
       each.x = queue.allocate(static_cast<std::size_t>(max_rows * sample_floats) * sizeof(float));
@@ -27,29 +27,31 @@ public:
     }
   }
 
-  /// Begins to copy the batch that comes next: nothing enqueued uses that place any more.
-  void bring(const batch& next) {
+  /// Begins to copy the next batch: no enqueued work uses its place any more.
+  void prefetch(const batch& next) {
     auto& to = places_[1 - current_];
-    if (next.rows == 0 || is(to, next))
+    if (next.rows == 0 || holds(to, next))
       return;
-    held_.keep(to.source.x); // it may be coming in still, for nobody
+    held_.keep(to.source.x); // its upload may still be running
     held_.keep(to.source.labels);
     to.source = next;
     queue_.upload(to.x.data(), next.x.data(), next.x.bytes());
     queue_.upload(to.labels.data(), next.labels.data(), next.labels.bytes());
   }
 
-  /// Where the batch is, or will be for what is enqueued from now on. The one before it has been computed with.
+  /// The place of the batch for work enqueued from now on. The batch before it is no longer in use.
   const place& use(const batch& now) {
-    if (!is(places_[current_], now)) {
-      bring(now);
+    if (!holds(places_[current_], now)) {
+      prefetch(now);
       current_ = 1 - current_;
     }
     return places_[current_];
   }
 
 private:
-  static bool is(const place& at, const batch& what) { return at.source.x == what.x && at.source.rows == what.rows; }
+  static bool holds(const place& where, const batch& wanted) {
+    return where.source.x == wanted.x && where.source.rows == wanted.rows;
+  }
 
   kernels::backend& queue_;
   in_flight& held_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers of several actors, handed on together.
+// Collects the answers of several actors.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace troupe::actors {
 
-/// What the answers of several actors make together. Copies share one; every handler that waits for an answer has a copy, changes
-/// the whole, and says `one_less`. So does whoever asks, once everybody has been asked. On one actor's thread alone.
+/// Collects the answers of several actors into a `Whole`. Copies share it. Each handler that waits for an answer has a copy, adds
+/// its answer, and calls `one_less`. The asker calls it too, once all requests are sent. Used on one actor's thread only.
 template <class Whole>
-class gathering {
+class join_counter {
 public:
-  /// `take` gets the whole, once.
-  explicit gathering(std::function<void(Whole)> take) : shared_(std::make_shared<shared>(Whole{}, std::move(take))) {}
+  /// `take` is called with the whole, once.
+  explicit join_counter(std::function<void(Whole)> take) : shared_(std::make_shared<shared>(Whole{}, std::move(take))) {}
 
   Whole& operator*() const { return shared_->whole; }
   Whole* operator->() const { return &shared_->whole; }

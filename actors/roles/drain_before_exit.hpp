@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The end of an actor whose queue is still at work.
+// Ends an actor only after its queue is drained.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@
 
 namespace troupe::actors {
 
-/// Keeps `state` alive until `queue` has run what is enqueued now, or is lost. No thread waits: an actor of its own holds it.
-inline void outlive(caf::actor_system& system, kernels::backend& queue, std::shared_ptr<void> state) {
-  constexpr std::chrono::seconds deadline{10}; // a device that is lost says nothing any more
+/// Keeps `state` alive until `queue` has run its present work, or is lost. No thread waits: a separate actor holds the state.
+inline void keep_until_drained(caf::actor_system& system, kernels::backend& queue, std::shared_ptr<void> state) {
+  constexpr std::chrono::seconds deadline{10}; // a lost device never answers
   auto keeper = system.spawn([state = std::move(state), deadline](caf::event_based_actor* self) mutable -> caf::behavior {
     self->delayed_send(self, deadline, std::uint64_t{0});
     return {[self, state = std::move(state)](std::uint64_t) { self->quit(); }};
@@ -29,21 +29,20 @@ inline void outlive(caf::actor_system& system, kernels::backend& queue, std::sha
   }
 }
 
-/// The state of an actor that feeds a queue. What its actor enqueued refers to it, so it stays until that has run, even where the
-/// actor has ended meanwhile. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and
-/// has `queue()`.
+/// The state of an actor that feeds a queue. Enqueued work refers to the state, so it lives until that has run, even if the actor
+/// has ended. `Handle`: the actor's interface. `State`: constructed with (measured_pointer<Handle>, Setup), and has `queue()`.
 template <class Handle, class State, class Setup>
-class outliving {
+class drain_before_exit {
 public:
   static inline const char* name = State::name;
 
-  outliving(measured_pointer<Handle> self, Setup setup)
+  drain_before_exit(measured_pointer<Handle> self, Setup setup)
       : system_(self->home_system()), state_(std::make_shared<State>(self, std::move(setup))) {}
-  outliving(const outliving&) = delete;
-  outliving& operator=(const outliving&) = delete;
-  ~outliving() {
+  drain_before_exit(const drain_before_exit&) = delete;
+  drain_before_exit& operator=(const drain_before_exit&) = delete;
+  ~drain_before_exit() {
     if (auto queue = state_->queue(); !queue->on_host())
-      outlive(system_, *queue, std::move(state_));
+      keep_until_drained(system_, *queue, std::move(state_));
   }
 
   typename Handle::behavior_type make_behavior() { return state_->make_behavior(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random numbers of our own, so that a seed means the same everywhere: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+// Our own random numbers, so that a seed means the same on every platform: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace troupe::protocols {
 
-/// A stream of random numbers; a value, cheap to make for each thing that is drawn.
-class dice {
+/// A value type, cheap enough to make one for each thing that is drawn.
+class random_stream {
 public:
-  explicit dice(std::uint64_t seed) : state_(seed) {}
+  explicit random_stream(std::uint64_t seed) : state_(seed) {}
   /// The stream that belongs to a tuple of numbers: equal tuples, equal streams.
   template <class... Numbers>
-  static dice keyed(std::uint64_t seed, Numbers... numbers) {
-    dice out{seed};
+  static random_stream keyed(std::uint64_t seed, Numbers... numbers) {
+    random_stream out{seed};
     ((out.state_ = out.next() ^ static_cast<std::uint64_t>(numbers)), ...);
-    return dice{out.next()};
+    return random_stream{out.next()};
   }
   std::uint64_t next() {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
