@@ -359,9 +359,9 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
-  auto observer = std::make_shared<job_forwarder>(
-      job.number, job.submission.detached ? client_actor{} : job.client, names, job.meter,
-      job_metrics{setup_.own.metrics, job.number, job.submission.job.name}, cluster_control{self_});
+  auto observer = std::make_shared<job_forwarder>(job.number, job.submission.detached ? client_actor{} : job.client, names,
+                                                  job.meter, job_metrics{setup_.own.metrics, job.number, job.submission.job.name},
+                                                  cluster_control{self_});
   job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, random_job_key(), std::move(nodes),
                                                                      observer, job.submission.trace, setup_.own.added.protocols});
 }

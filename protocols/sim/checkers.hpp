@@ -92,7 +92,7 @@ private:
   std::uint64_t samples_of(const close& round);
 
   std::set<std::string> decoded_; ///< protocols whose pushes repeat samples
-  bool decentralized_ = false;       ///< steps are counted, and their pushes, which hold no tensor, dropped
+  bool decentralized_ = false;    ///< steps are counted, and their pushes, which hold no tensor, dropped
   std::map<plan_epoch, plan> plans_;
   std::map<member, batch> last_batch_;
   std::map<push_id, push> pushed_;

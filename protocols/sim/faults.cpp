@@ -99,10 +99,11 @@ void cluster::pause(worker_id who, nanoseconds duration) {
   if (worker.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
     worker.done_at += until - std::max(worker.paused_until, now_);
     const endpoint self{role::worker, who.value};
-    queue_.push(
-        worker.done_at,
-        envelope{
-            .from = self, .to = self, .content = worker.outcome, .life = worker.self.incarnation, .generation = ++worker.computation});
+    queue_.push(worker.done_at, envelope{.from = self,
+                                         .to = self,
+                                         .content = worker.outcome,
+                                         .life = worker.self.incarnation,
+                                         .generation = ++worker.computation});
   }
   worker.paused_until = until;
   note(fmt::format("worker {} stands still for {} s", text_of(worker.self), static_cast<double>(duration) * 1e-9));

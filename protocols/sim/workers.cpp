@@ -121,7 +121,8 @@ void cluster::worker_role::begin(const compute& order, const plan& current, cons
   for (listener* each : in.listeners_)
     each->computing(in.now_, done_at, self, of);
   const endpoint here{role::worker, self.worker.value};
-  in.queue_.push(done_at, envelope{.from = here, .to = here, .content = done, .life = self.incarnation, .generation = ++computation});
+  in.queue_.push(done_at,
+                 envelope{.from = here, .to = here, .content = done, .life = self.incarnation, .generation = ++computation});
 }
 
 void cluster::worker_role::end_step(computed& done) {

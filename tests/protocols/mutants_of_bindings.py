@@ -64,5 +64,5 @@ MUTANTS = [
     (CLOCK, "    if (clock_.now() < *timer.deadline) {\n      await(id, timer);\n      return std::nullopt;\n    }\n", "", "an earlier message is the deadline's"),
     (CLOCK, "    for (auto& [id, timer] : timers_)\n      await(id, timer);\n", "", "timers that waited for the clock are forgotten"),
     (CLOCK, "if (timer.awaited && *timer.awaited <= due)\n      return;", "if (timer.awaited)\n      return;", "a timer that is armed anew for earlier comes late"),
-    (CLOCK, "    timer.deadline.reset();\n    if (what.delay < 0)", "    if (what.delay < 0)", "a timer cannot be disarmed"),
+    (CLOCK, "    timer.deadline.reset();\n    if (order.delay < 0)", "    if (order.delay < 0)", "a timer cannot be disarmed"),
 ]

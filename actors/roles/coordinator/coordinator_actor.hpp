@@ -79,7 +79,7 @@ private:
   job_places places_;
   job_start start_;
   std::unique_ptr<protocols::coordinator> machine_; ///< from the start of training on
-  bool decentralized_ = false;                         ///< the workers hold the parameters
+  bool decentralized_ = false;                      ///< the workers hold the parameters
   std::set<std::size_t> lost_;                      ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   worker_incarnations incarnations_;
