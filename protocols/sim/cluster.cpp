@@ -102,6 +102,7 @@ void cluster::place_roles() {
 // -- time
 
 result cluster::run() {
+  TROUPE_ASSERT(!clock_.running() && now_ == 0);
   clock_.resume();
   for (std::uint32_t i = 0; i < options_.job.workers; ++i)
     join({i}, true);
@@ -152,6 +153,7 @@ void cluster::step() {
 }
 
 void cluster::schedule(nanoseconds at, std::function<void()> action) {
+  TROUPE_ASSERT(action);
   queue_.push(std::max(at, now_), scheduled_event{std::move(action)});
 }
 

@@ -2,6 +2,7 @@
 // What the coordinator and the evaluator of a simulated cluster do.
 #include <utility>
 
+#include "kernels/assert.hpp"
 #include "protocols/sim/cases.hpp"
 #include "protocols/sim/roles.hpp"
 
@@ -28,6 +29,7 @@ void cluster::coordinator_role::hear(const message& msg) {
 }
 
 void cluster::coordinator_role::on_evaluated(const evaluated& found) {
+  TROUPE_ASSERT(found.at <= in.clock_.now());
   const coordinator_effects effects = machine.on(found);
   if (!effects.empty() && !in.ended_)
     in.result_.curve.push_back(
@@ -92,6 +94,7 @@ void cluster::evaluator_role::on_part(const params_envelope& part) {
   const auto parts = incoming.add(part, in.options_.job.shards);
   if (!parts)
     return;
+  TROUPE_ASSERT(parts->size() == in.options_.job.shards);
   newest = part.head.key;
   evaluate(parts->front().head.ver, in.maths_.join(ranges_of(*parts))); // the lead shard's version
 }
@@ -102,6 +105,7 @@ void cluster::evaluator_role::plan_changes(const plan& next) {
 }
 
 void cluster::evaluator_role::collect_replicas(version ver) {
+  TROUPE_ASSERT(in.protocol_.decentralized);
   const fetch_order order{ver};
   const auto done = replicas.on(order);
   for (const member who : replicas.missing())
