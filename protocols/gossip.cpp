@@ -167,7 +167,8 @@ local_step gossip_worker::next_step() {
 protocol gossip_protocol() {
   const auto peers = integer_parameter("peers", 1, 1, "peers to which a worker sends its replica after each step");
   return {.name = "gossip",
-          .summary = "decentralized: each worker averages its own replica with those of random peers; any worker may die",
+          .summary =
+              "decentralized averaging between random peers: each averages its own replica with another's; any worker may die",
           .round_is_full = "each step alone; mixed by the weights that travel with the replicas (sum-weight gossip)",
           .recipients = "peers drawn at random, after each step; no worker waits",
           .pays_when = "the link is slow, and any worker may die",

@@ -63,7 +63,7 @@ struct options {
   nanoseconds stall_after = 0;
   /// It is given up, too, after this many events at one instant that bring its end no nearer: steps take no time, and either the
   /// job ends by time alone or what would make a version is still under way.
-  std::uint64_t max_events_at_rest = 10'000'000;
+  std::uint64_t max_events_at_rest = 2'000'000;
   /// Asked before each event; true ends the run where it is. Without it nothing does.
   std::function<bool()> interrupted{};
 };

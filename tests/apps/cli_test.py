@@ -191,7 +191,7 @@ class Usage(Case):
         self.assertIn("there is no command rnu; did you mean run?", self.refused("rnu"))
 
     def test_a_set_without_a_key_is_refused(self):
-        self.assertIn("no key=value", self.refused("check", self.job, "--set", "batch"))
+        self.assertIn("is not key=value", self.refused("check", self.job, "--set", "batch"))
 
     def test_nodes_and_seed_are_checked_like_the_keys_they_stand_for(self):
         message = self.refused("run", self.job, "--nodes", "many", "--seed", "-1")

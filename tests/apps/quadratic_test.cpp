@@ -25,7 +25,7 @@ void expect_the_same_steps(const optimizer_spec& how) {
   optimizer real{how, *queue, std::ssize(p)};
   for (std::uint64_t step = 0; step < 30; ++step) {
     const sim::batch all{.step = step, .position = 10 * step, .samples = 10, .parts = {{10 * step, 10 * step + 10}}};
-    const sim::operand g{.tensor = worker->gradient_at(shard->parameters(), all).what};
+    const sim::operand g{.tensor = worker->gradient_at(shard->parameters(), all).value};
     const std::vector<float> slope(sim::elements_of(g.tensor).begin(), sim::elements_of(g.tensor).end());
     const kernels::term term{slope.data(), 1};
     real.apply({&term, 1}, p.data(), p.data(), learning_rate(how, static_cast<double>(10 * step) / 100, 2));
@@ -62,7 +62,7 @@ TEST(Quadratic, ReplicasStepAsShardsDo) {
     for (std::uint64_t step = 0; step < 20; ++step) {
       const sim::batch all{
           .step = step, .position = 10 * step, .samples = 10, .workers = 2, .parts = {{10 * step, 10 * step + 10}}};
-      const sim::operand g{.tensor = worker->gradient_at(shard->parameters(), all).what};
+      const sim::operand g{.tensor = worker->gradient_at(shard->parameters(), all).value};
       shard->step({&g, 1}, {.samples_before = 10 * step, .workers = 2}, nullptr);
       worker->local_step(all, {});
     }

@@ -160,7 +160,7 @@ TEST(EasgdTask, ReplicaThatDivergedBeginsAgainAtTheCentre) {
   subject.on(computed{.step = 3, .samples = 10});
   const worker_effects next = subject.on(centre(3, 20, 1, 52));
   EXPECT_TRUE(all<mix>(next).empty()) << "it has sent no replica that could be drawn to the centre";
-  EXPECT_EQ(only<send_push>(next).what.samples, 10) << "step 3";
+  EXPECT_EQ(only<send_push>(next).push.samples, 10) << "step 3";
   subject.on(computed{.step = 4, .samples = 10});
   EXPECT_EQ(only<mix>(subject.on(centre(4, 30, 1, 53))).terms.size(), 3u) << "once";
 }

@@ -270,7 +270,7 @@ TEST(Simulate, TimesThatNoNanosecondsHoldEndWithASentence) {
   options job = job_of("sync", 2, 100);
   job.inject.link = {.latency_ms = 5e299, .mbit = 1};
   job.stall_after = 0;
-  job.inject.faults = {{.what = fault_spec::kind::reorder, .prob = 0.999}};
+  job.inject.faults = {{.type = fault_spec::kind::reorder, .prob = 0.999}};
   const result out = run(job);
   EXPECT_TRUE(out.stalled);
   EXPECT_THAT(out.reason, testing::HasSubstr("no job lasts"));
