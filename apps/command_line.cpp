@@ -16,8 +16,8 @@
 
 #include "actors/http/web_server.hpp"
 #include "apps/config/job_draft.hpp"
-#include "apps/config/parse_number.hpp"
 #include "apps/config/suggest.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::apps {
 
@@ -117,7 +117,7 @@ void add_run(CLI::App& app, arguments& a) {
   c->add_option("--listen", a.run.listen, "listen on this port for `troupe console HOST:PORT`, with a single process too")
       ->type_name("PORT")
       ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
-                      [](const std::string& text) { return config::parse_number<std::uint16_t>(text).has_value(); }));
+                      [](const std::string& text) { return parse_number<std::uint16_t>(text).has_value(); }));
   a.web = c->add_option("--web", a.run.web,
                         "serve a read-only web page about the run, to this machine only: 127.0.0.1:8080, or another port")
               ->type_name("[ADDRESS]")
@@ -130,7 +130,7 @@ void add_run(CLI::App& app, arguments& a) {
                 "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
       ->type_name("NUMBER")
       ->check(must_be("the number of a job: `jobs` in the console lists them",
-                      [](const std::string& text) { return config::parse_number<std::uint64_t>(text).value_or(0) > 0; }))
+                      [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }))
       ->needs(cluster)
       ->excludes(detach)
       ->excludes(trace);
@@ -164,13 +164,13 @@ void add_simulate(CLI::App& app, arguments& a) {
   c->add_option("--seconds", a.simulate.seconds, "stop after this virtual time, instead of at the job's [stop]")
       ->type_name("T")
       ->check(must_be("a number of seconds above 0", [](const std::string& text) {
-        const auto seconds = config::parse_number<double>(text);
+        const auto seconds = parse_number<double>(text);
         return seconds && *seconds > 0 && std::isfinite(*seconds);
       }));
   c->add_option("--steps", a.simulate.steps, "stop after this many versions of the parameters, instead of at the job's [stop]")
       ->type_name("K")
       ->check(must_be("a whole number above 0",
-                      [](const std::string& text) { return config::parse_number<std::uint64_t>(text).value_or(0) > 0; }));
+                      [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }));
   c->add_option("--calibrate", a.simulate.calibrate,
                 "use the times of a real run, from a file of run --trace, instead of emulated ones")
       ->type_name("TRACE");

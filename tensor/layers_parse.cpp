@@ -2,12 +2,12 @@
 // Reads the strings of a job file's layer list.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "tensor/layers.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::layers {
 
@@ -30,15 +30,6 @@ std::vector<std::string_view> split_words(std::string_view text) {
     words.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
-}
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view word) {
-  Number number{};
-  auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (code != std::errc{} || end != word.data() + word.size())
-    return std::nullopt;
-  return number;
 }
 
 std::optional<kernels::activation> parse_activation(std::string_view word) {

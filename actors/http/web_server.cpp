@@ -3,7 +3,6 @@
 #include "actors/http/web_server.hpp"
 
 #include <array>
-#include <charconv>
 #include <set>
 #include <thread>
 
@@ -18,6 +17,7 @@
 #include "actors/http/http_deadlines.hpp"
 #include "actors/http/web_session.hpp"
 #include "kernels/assert.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -165,9 +165,10 @@ boost::system::result<web_address, web_error> parse_web_address(std::string_view
   web_address out;
   auto [host, port] = split(text);
   if (!port.empty() || text.ends_with(':')) {
-    const auto [end, failed] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-    if (!is_number(port) || failed != std::errc{})
+    const auto number = parse_number<std::uint16_t>(port);
+    if (!number)
       return wrong("\"{}\" is no port; 0 to 65535, or none for {}", port, web_address{}.port);
+    out.port = *number;
   }
   if (host.starts_with('[') && host.ends_with(']'))
     host = host.substr(1, host.size() - 2);

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "apps/config/parse_number.hpp"
 #include "apps/config/read_table.hpp"
 #include "apps/config/spec_text.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::config {
 

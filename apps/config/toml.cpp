@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
-#include "apps/config/parse_number.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::config {
 

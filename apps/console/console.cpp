@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe console`: asks a running cluster what it does and why, from a prompt or a script.
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "apps/console/commands.hpp"
 #include "apps/console/talk.hpp"
 #include "apps/report.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::apps {
 
@@ -65,10 +65,8 @@ int execute(const console_options& options) {
     return refuse({{{"console", "needs HOST:PORT, where a coordinator listens, or --cluster CLUSTER.toml"}}});
   if (options.cluster.empty()) {
     const auto colon = options.address.rfind(':');
-    std::uint16_t port = 0;
-    const auto end = options.address.data() + options.address.size();
-    if (colon == std::string::npos || colon == 0 || std::from_chars(options.address.data() + colon + 1, end, port).ptr != end
-        || port == 0)
+    const auto port = colon == std::string::npos ? 0 : parse_number<std::uint16_t>(options.address.substr(colon + 1)).value_or(0);
+    if (port == 0 || colon == 0)
       return refuse({{{options.address, "is no HOST:PORT, such as 127.0.0.1:4000; a run prints its own"}}});
     return talk_to(cluster_connection{options.address.substr(0, colon), port}, options);
   }

@@ -28,14 +28,19 @@ namespace troupe::protocols {
 ///
 /// World is the driver. All calls come on the thread of the binding's owner. It has:
 ///
-/// using tensor = ...; a handle, copied freely; a default one is none nanoseconds now(); training time void pause(); void
-/// go_on(); the job's clock; called at the job's lead alone, and repeatedly void arm(const arm_timer&); of the lead void
-/// tell_lead(const arrival&); the job's lead, elsewhere void tell_others(const Order&, nanoseconds head_start); every other
-/// holder; for how long it counts as under way already void apply(const close&, operands<tensor>, std::optional<tensor> backup);
-/// then send it, as the close says void forward(const close&, operands<tensor>); an aggregator's sum, to each parent void
-/// serve(const send_order&); the newest parameters tensor parameters(); of the newest version void tell_coordinator(const
-/// report&); asked of every lead; only the job's is listened to void broken(const std::string&); a machine or an order has named
-/// what is not there bool checks(); whether the machines assert their invariants after each message
+///   using tensor = ...;                                     a handle, copied freely; a default one is none
+///   nanoseconds now();                                      training time
+///   void pause(); void go_on();                             the job's clock; called at the job's lead alone, and repeatedly
+///   void arm(const arm_timer&);                             of the lead
+///   void tell_lead(const arrival&);                         the job's lead, elsewhere
+///   void tell_others(const Order&, nanoseconds head_start); every other holder; for how long it counts as under way already
+///   void apply(const close&, operands<tensor>, std::optional<tensor> backup);  then send it, as the close says
+///   void forward(const close&, operands<tensor>);           an aggregator's sum, to each parent
+///   void serve(const send_order&);                          the newest parameters
+///   tensor parameters();                                    of the newest version
+///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
+///   void broken(const std::string&);                        a machine or an order has named what is not there
+///   bool checks();                                          whether the machines assert their invariants after each message
 ///
 /// and for observers: `tells_itself(message)`, messages between this shard's lead and holder; `decided(lead_effects)`;
 /// `retains(count)`, how many older versions are kept.

@@ -28,15 +28,19 @@ namespace troupe::protocols {
 ///
 /// World is the driver. All calls come on the thread of the binding's owner. It has:
 ///
-/// using tensor = ...; a handle, copied freely; a default one is none std::optional<tensor> join(const params&, const Part&); the
-/// whole set, once this part completes it std::optional<tensor> join(const peer_message&, const Part&); likewise a peer's replica
-/// void adopt(version, const tensor&); the anchor, from now on void begin(const compute&, const plan&, const local_step*); a
-/// gradient or, with the last, a step on the worker's own void mix(const operands<tensor>&); own parameters = sum void
-/// dual(double rho); dual += rho (own - anchor) void send(const push&, std::optional<tensor>); to every holder; none: a trailer
-/// alone void send(const push&, operands<tensor> sum, bool keep); keep: give the sum to `pushed` bool reaches(worker_id); whether
-/// a peer is there, and the way to it free void send(const send_peer&); the worker's own parameters void broken(const
-/// std::string&); the machine has named what is not there bool checks(); whether the machine asserts its invariants after each
-/// message
+///   using tensor = ...;                                         a handle, copied freely; a default one is none
+///   std::optional<tensor> join(const params&, const Part&);     the whole set, once this part completes it
+///   std::optional<tensor> join(const peer_message&, const Part&);  likewise a peer's replica
+///   void adopt(version, const tensor&);                         the anchor, from now on
+///   void begin(const compute&, const plan&, const local_step*); a gradient or, with the last, a step on the worker's own
+///   void mix(const operands<tensor>&);                          own parameters = sum
+///   void dual(double rho);                                      dual += rho (own - anchor)
+///   void send(const push&, std::optional<tensor>);              to every holder; none: a trailer alone
+///   void send(const push&, operands<tensor> sum, bool keep);    keep: give the sum to `pushed`
+///   bool reaches(worker_id);                                    whether a peer is there, and the way to it free
+///   void send(const send_peer&);                                the worker's own parameters
+///   void broken(const std::string&);                            the machine has named what is not there
+///   bool checks();                                              whether the machine asserts its invariants after each message
 template <class World>
 class worker_binding {
 public:

@@ -3,7 +3,6 @@
 #include "tensor/data/csv.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "tensor/data/byte_source.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe {
 
@@ -45,8 +45,9 @@ template <class T>
 bool parse(std::string_view field, T& value) {
   if (field.starts_with('+') && !field.starts_with("+-"))
     field.remove_prefix(1);
-  auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return failure == std::errc{} && end == field.data() + field.size();
+  const auto number = parse_number<T>(field);
+  value = number.value_or(value);
+  return number.has_value();
 }
 
 class csv_parser {

@@ -6,7 +6,7 @@
 #include "actors/errors.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
 #include "actors/roles/coordinator/requested_change.hpp"
-#include "tensor/number_in.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::actors {
 
@@ -40,7 +40,7 @@ struct order_target {
 caf::expected<order_target> target_of(const std::string& actor, const job_places& places, std::uint32_t shards) {
   const auto blank = actor.find(' ');
   const auto role = actor.substr(0, blank);
-  const auto index = number_in<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
+  const auto index = parse_number<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
   if (index && role == "evaluator" && *index == 0)
     return order_target{role, 0, 0};
   const bool worker = role == "worker", shard = role == "shard", aggregator = role == "aggregator";

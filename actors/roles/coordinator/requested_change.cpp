@@ -9,7 +9,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/job_check.hpp"
-#include "tensor/number_in.hpp"
+#include "tensor/parse_number.hpp"
 
 namespace troupe::actors {
 
@@ -22,7 +22,7 @@ caf::expected<protocols::decision> requested_change(const change_order& msg, con
   const auto entry = protocols::find_protocol(wanted.protocol.name, added);
   const bool keeps_its_period = entry && entry->period && !entry->make_controller;
   if (msg.key == "optimizer.lr") {
-    const auto lr = number_in<double>(msg.value);
+    const auto lr = parse_number<double>(msg.value);
     if (!lr)
       return failure(fmt::format("optimizer.lr = {} is no number", msg.value));
     change.lr_scale = *lr / what.optimizer.lr;
@@ -31,7 +31,7 @@ caf::expected<protocols::decision> requested_change(const change_order& msg, con
     wanted.optimizer.lr = *lr;
     wanted.optimizer.min_lr *= *change.lr_scale; // the whole schedule is scaled
   } else if (keeps_its_period && msg.key == "protocol." + entry->period->name) {
-    const auto steps = number_in<std::int64_t>(msg.value);
+    const auto steps = parse_number<std::int64_t>(msg.value);
     if (!steps)
       return failure(fmt::format("{} = {} is no whole number", msg.key, msg.value));
     wanted.protocol.parameters[entry->period->name] = *steps;

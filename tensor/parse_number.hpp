@@ -7,9 +7,9 @@
 #include <string_view>
 #include <system_error>
 
-namespace troupe::config {
+namespace troupe {
 
-/// The number that all of `text` spells, as std::from_chars reads it; nothing where it spells none.
+/// The number that all of `text` spells, as std::from_chars reads it; nothing where it spells none or one that is out of range.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -17,4 +17,4 @@ std::optional<Number> parse_number(std::string_view text) {
   return failed == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
 }
 
-} // namespace troupe::config
+} // namespace troupe
