@@ -147,7 +147,7 @@ void gossip_worker::share_out(worker_effects& out) {
   if (count == 0 || !(weight_ > 0))
     return;
   weight_ /= static_cast<double>(count + 1);
-  random_stream draw = random_stream::keyed(seed_, peer_draws, self_.worker.value, self_.incarnation.value, steps_);
+  random_stream draw = random_stream::keyed(seed_, peer_draws, self_.worker.value, position_);
   for (std::size_t i = 0; i < count; ++i) {
     std::swap(others[i], others[i + draw.below(others.size() - i)]);
     out.emplace_back(send_peer{others[i], {.from = self_, .round = steps_, .weight = weight_}});

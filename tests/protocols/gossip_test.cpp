@@ -136,6 +136,25 @@ TEST(Gossip, PeersAreDrawnEvenlyAndTheSameEveryTime) {
   EXPECT_EQ(std::ranges::count(drawn, w(1)), 0);
 }
 
+TEST(Gossip, PeersAreDrawnByThePlaceInTheDataWhateverTheLife) {
+  const plan four = plan_of(1, {0, 1, 2, 3});
+  const plan returned{.epoch = e(1),
+                      .workers = {{w(0), {3}}, {w(1), {}}, {w(2), {}}, {w(3), {}}},
+                      .batch = four.batch,
+                      .data_size = four.data_size};
+  const auto peers_from = [](gossip_worker worker, int steps) {
+    std::vector<worker_id> out;
+    for (int step = 1; step <= steps; ++step)
+      out.push_back(only<send_peer>(worker.on(done(static_cast<std::uint64_t>(step)))).to);
+    return out;
+  };
+  const std::vector<worker_id> whole = peers_from(begun(four), 20);
+  gossip_worker later{{w(0), {3}}, 1, 7};
+  later.on(returned);
+  later.on(params{.epoch = e(1), .position = 10 * four.after(0), .parameters = first_parameters});
+  EXPECT_EQ(peers_from(std::move(later), 10), std::vector<worker_id>(whole.begin() + 10, whole.end()));
+}
+
 TEST(Gossip, TheDeadAreNotChosenAndWhatTheySentIsDropped) {
   gossip_worker worker = begun(plan_of(1, {0, 1, 2}));
   worker.on(from(1, 1, 0.5, 101));
