@@ -10,6 +10,7 @@
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
 #include "protocols/local_sgd.hpp"
+#include "protocols/memory.hpp"
 
 namespace troupe::protocols {
 
@@ -59,6 +60,14 @@ public:
     return decision{.period = tau_,
                     .why = fmt::format("adacomm at {} s: loss {} of {}, learning rate {} of {}: communication period {} -> {}",
                                        static_cast<double>(at) * 1e-9, loss_, first_loss_, rate_, first_rate_, before, tau_)};
+  }
+
+  std::vector<double> memory() const override { return {double(tau_), first_loss_, loss_, first_rate_, last_rate_, rate_}; }
+  void remember(std::span<const double> memory) override {
+    memory_reader in{memory};
+    tau_ = std::max(in.integer<std::uint32_t>(), 1U);
+    for (double* each : {&first_loss_, &loss_, &first_rate_, &last_rate_, &rate_})
+      *each = in.real();
   }
 
 private:

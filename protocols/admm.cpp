@@ -13,29 +13,29 @@
 namespace troupe::protocols {
 
 rule_effects admm::on(const plan& msg) {
-  if (msg.epoch <= plan_.epoch)
+  if (msg.epoch <= state_.plan.epoch)
     return {};
-  plan_ = msg;
+  state_.plan = msg;
   rule_effects out;
-  std::erase_if(members_, [&](const auto& entry) {
-    if (!plan_.has(entry.first))
+  std::erase_if(state_.members, [&](const auto& entry) {
+    if (!state_.plan.has(entry.first))
       drop(out, entry.second);
-    return !plan_.has(entry.first);
+    return !state_.plan.has(entry.first);
   });
-  for (const member& who : plan_.workers)
-    members_.try_emplace(who);
+  for (const member& who : state_.plan.workers)
+    state_.members.try_emplace(who);
   send_z(out);
   return out;
 }
 
 rule_effects admm::on(const push& msg) {
-  const auto found = members_.find({msg.id.worker, msg.id.incarnation});
-  const bool foreign = found == members_.end();
+  const auto found = state_.members.find({msg.id.worker, msg.id.incarnation});
+  const bool foreign = found == state_.members.end();
   if (foreign || found->second.waits)
     return refuse(msg, foreign ? "its worker takes no part" : "its worker has pushed already and was not answered yet");
-  member_state& worker = found->second;
+  admm_member& worker = found->second;
   worker.waits = true;
-  if (msg.base > z_) {
+  if (msg.base > state_.z) {
     rule_effects out = refuse(msg, "it is from the future");
     send_z(out);
     return out;
@@ -60,7 +60,7 @@ rule_effects admm::on(const push& msg) {
 
 rule_effects admm::on(const worker_down& msg) {
   rule_effects out;
-  if (const auto gone = members_.extract({msg.worker, msg.incarnation})) {
+  if (const auto gone = state_.members.extract({msg.worker, msg.incarnation})) {
     drop(out, gone.mapped());
     close_if_ready(out);
   }
@@ -69,24 +69,25 @@ rule_effects admm::on(const worker_down& msg) {
 
 /// The partial barrier and the bound on delays. If no further push can come, fewer than S are enough.
 bool admm::ready() const {
-  const std::size_t wanted = options_.barrier == 0 ? (members_.size() + 1) / 2 : options_.barrier;
-  const auto come =
-      static_cast<std::size_t>(std::ranges::count_if(members_, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
-  const bool all = !members_.empty() && std::ranges::all_of(members_, [](const auto& s) { return s.second.fresh; });
-  return (all || (come > 0 && come >= wanted))
-         && std::ranges::all_of(members_, [this](const auto& s) { return s.second.fresh || s.second.age + 1 < options_.delay; });
+  const std::size_t wanted = options_.barrier == 0 ? (state_.members.size() + 1) / 2 : options_.barrier;
+  const auto come = static_cast<std::size_t>(
+      std::ranges::count_if(state_.members, [](const auto& s) { return s.second.fresh && !s.second.empty; }));
+  const bool all = !state_.members.empty() && std::ranges::all_of(state_.members, [](const auto& s) { return s.second.fresh; });
+  return (all || (come > 0 && come >= wanted)) && std::ranges::all_of(state_.members, [this](const auto& s) {
+           return s.second.fresh || s.second.age + 1 < options_.delay;
+         });
 }
 
 void admm::close_if_ready(rule_effects& out) {
   if (!ready())
     return;
-  z_ = next(z_);
-  apply step{.ver = z_, .epoch = plan_.epoch, .workers = static_cast<std::uint32_t>(plan_.workers.size())};
+  state_.z = next(state_.z);
+  apply step{.ver = state_.z, .epoch = state_.plan.epoch, .workers = static_cast<std::uint32_t>(state_.plan.workers.size())};
   step.step = {.method = step_rule::kind::linear, .parameter_weight = 0, .threshold = options_.l1 / options_.rho};
   step.keep = true;
-  report closed{.event = report::kind::round_closed, .ver = z_};
-  const auto known = std::ranges::count_if(members_, [](const auto& s) { return s.second.newest.has_value(); });
-  for (auto& [who, worker] : members_) {
+  report closed{.event = report::kind::round_closed, .ver = state_.z};
+  const auto known = std::ranges::count_if(state_.members, [](const auto& s) { return s.second.newest.has_value(); });
+  for (auto& [who, worker] : state_.members) {
     worker.age = std::exchange(worker.fresh, false) ? 0 : worker.age + 1;
     if (!worker.newest)
       continue;
@@ -97,7 +98,7 @@ void admm::close_if_ready(rule_effects& out) {
     step.samples += u.samples;
     ++closed.contributions;
     closed.loss += (u.loss - closed.loss) * static_cast<double>(u.samples) / static_cast<double>(step.samples);
-    closed.staleness = std::max(closed.staleness, z_.value - 1 - u.base.value);
+    closed.staleness = std::max(closed.staleness, state_.z.value - 1 - u.base.value);
     if (u.compute > closed.compute) {
       closed.compute = u.compute;
       closed.worker = who.worker;
@@ -112,18 +113,21 @@ void admm::close_if_ready(rule_effects& out) {
 
 /// Sends z to the workers that have nothing to compute. A worker whose push is not in z yet waits for the round's end.
 void admm::send_z(rule_effects& out) {
-  for (auto& [who, worker] : members_) {
+  for (auto& [who, worker] : state_.members) {
     if (!worker.waits || worker.fresh)
       continue;
     worker.waits = false;
-    out.emplace_back(
-        send_params{.to = {who.worker}, .ver = z_, .epoch = plan_.epoch, .position = worker.position, .period = plan_.period});
-    for (std::uint32_t step = 0; step < plan_.period; ++step)
-      worker.position = plan_.after(worker.position);
+    out.emplace_back(send_params{.to = {who.worker},
+                                 .ver = state_.z,
+                                 .epoch = state_.plan.epoch,
+                                 .position = worker.position,
+                                 .period = state_.plan.period});
+    for (std::uint32_t step = 0; step < state_.plan.period; ++step)
+      worker.position = state_.plan.after(worker.position);
   }
 }
 
-void admm::drop(rule_effects& out, const member_state& state) {
+void admm::drop(rule_effects& out, const admm_member& state) {
   if (state.newest)
     out.emplace_back(discard{state.newest->gradient});
 }
@@ -136,15 +140,15 @@ rule_effects admm::refuse(const push& msg, const char* why) {
 
 std::vector<worker_id> admm::waiting_for() const {
   std::vector<worker_id> out;
-  for (const auto& [who, worker] : members_)
+  for (const auto& [who, worker] : state_.members)
     if (!worker.waits)
       out.push_back(who.worker);
   return out;
 }
 
 void admm::check() const {
-  for (const auto& [who, worker] : members_) {
-    TROUPE_ASSERT(plan_.has(who));
+  for (const auto& [who, worker] : state_.members) {
+    TROUPE_ASSERT(state_.plan.has(who));
     TROUPE_ASSERT(!worker.fresh || worker.waits);
     TROUPE_ASSERT(!worker.unused || worker.newest);
     TROUPE_ASSERT(worker.age < options_.delay);

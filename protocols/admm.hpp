@@ -28,31 +28,24 @@ public:
   rule_effects on(const push& msg) override;
   rule_effects on(const worker_down& msg) override;
   rule_effects on(const expired&) override { return {}; }
-  version current() const override { return z_; }
+  version current() const override { return state_.z; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
+  rule_state state() const override { return state_; }
+  void restore(const rule_state& from) override {
+    if (const auto* known = std::get_if<admm_state>(&from))
+      state_ = *known;
+  }
 
 private:
-  struct member_state {
-    std::optional<push> newest{}; ///< its u_i
-    bool waits = true;
-    bool fresh = false;         ///< has pushed since the last round
-    bool empty = false;         ///< that push has no samples
-    bool unused = false;        ///< no round has used `newest` yet
-    std::uint64_t age = 0;      ///< rounds in a row that closed without it
-    std::uint64_t position = 0; ///< in its own data
-  };
-
   bool ready() const;
   void close_if_ready(rule_effects& out);
   void send_z(rule_effects& out);
-  static void drop(rule_effects& out, const member_state& state);
+  static void drop(rule_effects& out, const admm_member& state);
   static rule_effects refuse(const push& msg, const char* why);
 
   admm_options options_;
-  plan plan_;
-  std::map<member, member_state> members_;
-  version z_;
+  admm_state state_;
 };
 
 protocol admm_protocol();

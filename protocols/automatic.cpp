@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "protocols/memory.hpp"
+
 namespace troupe::protocols {
 
 namespace {
@@ -62,6 +64,29 @@ std::optional<decision> automatic::on(const report& closed, double) {
       .period = protocol_of(*best).period_of(*best),
       .protocol = *best,
       .why = fmt::format("auto: {} -> {}; a round's worth of samples would take: {}", plan_.protocol.name, best->name, why)};
+}
+
+std::vector<double> automatic::memory() const {
+  memory_writer out;
+  out.put(rounds_);
+  for (const auto& [who, times] : past_) {
+    out.put(who).put(times.size());
+    for (const step_time& each : times)
+      out.put(each.compute, each.travel);
+  }
+  return std::move(out).take();
+}
+
+void automatic::remember(std::span<const double> memory) {
+  memory_reader in{memory};
+  rounds_ = in.integer<std::uint32_t>();
+  while (!in.done()) {
+    std::deque<step_time>& own = past_[in.worker()];
+    for (std::size_t left = in.count(); left > 0; --left) {
+      const double compute = in.real();
+      own.push_back({compute, in.real()});
+    }
+  }
 }
 
 double automatic::predicted(const protocol_spec& candidate) const {

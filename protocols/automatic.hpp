@@ -30,6 +30,9 @@ public:
   /// Nanoseconds that a round under this candidate takes for each 1/n of its samples, by what was measured.
   double predicted(const protocol_spec& candidate) const;
 
+  std::vector<double> memory() const override;
+  void remember(std::span<const double> memory) override;
+
 private:
   const protocol& protocol_of(const protocol_spec& candidate) const;
   std::vector<step_time> replay(std::size_t round) const;

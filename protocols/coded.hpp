@@ -30,32 +30,44 @@ inline gradient_code code_of(const coded_options& options, const plan& plan) {
   return gradient_code{code};
 }
 
+/// The code of the plan asked about last, which is nearly always the same one.
+class code_in_force {
+public:
+  explicit code_in_force(const coded_options& options) : options_(options) {}
+  const gradient_code& of(const plan& plan) {
+    if (!code_ || plan.workers != members_) {
+      code_ = code_of(options_, plan);
+      members_ = plan.workers;
+    }
+    return *code_;
+  }
+
+private:
+  coded_options options_;
+  std::optional<gradient_code> code_;
+  std::vector<member> members_; ///< for which it was made
+};
+
 /// The rule's half: closes as soon as the pushes that came can be decoded. A push that is not finite counts as missing.
 class coded final : public round_policy {
 public:
-  explicit coded(const coded_options& options) : options_(options) {}
-
-  std::set<member> begin(const open_round& round, const std::set<member>& alive) override {
-    if (!code_ || round.plan.workers != members_) {
-      code_ = code_of(options_, round.plan);
-      members_ = round.plan.workers;
-    }
-    return alive;
-  }
+  explicit coded(const coded_options& options) : code_(options) {}
 
   std::optional<closing> close(const open_round& round) override {
-    if (round.pushed.size() < code_->least() && !round.full())
+    const gradient_code& code = code_.of(round.plan);
+    if (round.pushed.size() < code.least() && !round.full())
       return std::nullopt;
     std::vector<std::uint32_t> ranks;
     std::vector<member> from;
-    auto place = members_.begin(); // both are sorted
+    const std::vector<member>& members = round.plan.workers;
+    auto place = members.begin(); // both are sorted
     for (const auto& [who, part] : round.pushed)
       if (part.finite) {
-        place = std::find(place, members_.end(), who);
-        ranks.push_back(static_cast<std::uint32_t>(place - members_.begin()));
+        place = std::find(place, members.end(), who);
+        ranks.push_back(static_cast<std::uint32_t>(place - members.begin()));
         from.push_back(who);
       }
-    const auto decoded = code_->decode(ranks);
+    const auto decoded = code.decode(ranks);
     if (!decoded) // a full round that cannot be decoded makes a version without a step
       return round.full() ? std::optional{closing{}} : std::nullopt;
     closing out{.samples = static_cast<std::int64_t>(round.samples()), .residual = decoded->residual};
@@ -65,34 +77,29 @@ public:
     return out;
   }
 
-  bool lost(const open_round& round) const override {
+  bool lost(const open_round& round) override {
     std::vector<std::uint32_t> ranks;
     for (const member& who : round.live)
       ranks.push_back(static_cast<std::uint32_t>(round.plan.rank_of(who.worker)));
-    return !code_->decode(ranks);
+    return !code_.of(round.plan).decode(ranks);
   }
 
 private:
-  coded_options options_;
-  std::optional<gradient_code> code_;
-  std::vector<member> members_; ///< for which it was made
+  code_in_force code_;
 };
 
 /// The worker's half: the gradients of its parts, each times its coefficient and its share of the round's samples, summed.
 class coded_task final : public task {
 public:
-  explicit coded_task(const coded_options& options) : options_(options) {}
+  explicit coded_task(const coded_options& options) : code_(options) {}
 
   worker_effects begin(const plan& plan, const params& msg, const push& draft) override {
-    if (!code_ || plan.workers != members_) {
-      code_ = code_of(options_, plan);
-      members_ = plan.workers;
-    }
+    const gradient_code& code = code_.of(plan);
     open_ = draft;
     const auto rank = static_cast<std::uint32_t>(plan.rank_of(draft.id.worker));
     const std::uint64_t samples = plan.after(msg.position) - msg.position;
-    compute sum{.position = msg.position, .batches = static_cast<std::uint32_t>(plan.workers.size()), .cuts = code_->cuts(rank)};
-    for (const auto& [index, weight] : code_->parts(rank)) {
+    compute sum{.position = msg.position, .batches = static_cast<std::uint32_t>(plan.workers.size()), .cuts = code.cuts(rank)};
+    for (const auto& [index, weight] : code.parts(rank)) {
       const auto share = static_cast<double>(plan::cut_size(samples, sum.cuts, index)) / static_cast<double>(samples);
       sum.parts.push_back({index, weight * share});
     }
@@ -106,9 +113,7 @@ public:
   }
 
 private:
-  coded_options options_;
-  std::optional<gradient_code> code_;
-  std::vector<member> members_;
+  code_in_force code_;
   push open_;
 };
 

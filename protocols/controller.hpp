@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "protocols/effect.hpp"
 
@@ -35,6 +37,10 @@ public:
     (void)at;
     return std::nullopt;
   }
+  /// What it remembers of the job (memory.hpp), besides the newest plan.
+  virtual std::vector<double> memory() const { return {}; }
+  /// To a new one, after that plan. It forgets what it does not understand.
+  virtual void remember(std::span<const double> memory) { (void)memory; }
 };
 
 } // namespace troupe::protocols

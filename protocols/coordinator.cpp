@@ -24,33 +24,49 @@ constexpr timer_id control_timer_id{3};
 } // namespace
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls)
-    : options_(options), controls_(std::move(controls)) {
+    : coordinator(options, std::move(controls),
+                  {.protocol = options.protocol, .period = options.period, .lr_scale = options.lr_scale}) {}
+
+coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
+    : options_(options), controls_(std::move(controls)), state_(std::move(from)) {
   if (options_.evaluate_every_samples == 0 && options_.evaluate_every_ns == 0)
     options_.evaluate_every_samples = static_cast<std::uint64_t>(options_.data_size);
+  const std::vector<double> memory = std::exchange(state_.memory, {});
+  if (controls_ && started()) {
+    controls_->on(state_.plan);
+    controls_->remember(memory);
+  }
+}
+
+coordinator_state coordinator::state() const {
+  coordinator_state out = state_;
+  if (controls_)
+    out.memory = controls_->memory();
+  return out;
 }
 
 coordinator_effects coordinator::on(const joined& msg) {
   const member who = msg.who;
-  const auto present = members_.find(who.worker);
-  if (stopped_ || is_out(who) || (present != members_.end() && who.incarnation <= present->second))
+  const auto present = state_.members.find(who.worker);
+  if (state_.stopped || is_out(who) || (present != state_.members.end() && who.incarnation <= present->second))
     return {};
   coordinator_effects out;
-  if (present != members_.end()) {
-    last_down_[who.worker] = present->second;
+  if (present != state_.members.end()) {
+    state_.last_down[who.worker] = present->second;
     if (started())
       out.emplace_back(send_worker_down{{who.worker, present->second}});
   }
-  members_[who.worker] = who.incarnation;
-  counted_.erase(who.worker);
+  state_.members[who.worker] = who.incarnation;
+  state_.counted.erase(who.worker);
   if (started())
     out.emplace_back(next_plan());
-  else if (members_.size() >= options_.workers)
+  else if (state_.members.size() >= options_.workers)
     return start();
   return out;
 }
 
 coordinator_effects coordinator::on(const down& msg) {
-  if (stopped_)
+  if (state_.stopped)
     return {};
   if (!started())
     return fail(fmt::format("worker {} was lost before the job began: {}", msg.who.worker.value, msg.reason));
@@ -58,17 +74,17 @@ coordinator_effects coordinator::on(const down& msg) {
 }
 
 coordinator_effects coordinator::on(const holder_down& msg) {
-  if (stopped_)
+  if (state_.stopped)
     return {};
   if (msg.holder.value < options_.shards)
     return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", msg.holder.value, msg.reason));
   if (!started())
     return fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
-  const auto tree = holder_tree(options_.workers, options_.shards, options_.protocol.fan_in);
+  const auto tree = holder_tree(options_.workers, options_.shards, state_.protocol.fan_in);
   std::vector<member> below;
   for (const worker_id worker : workers_below(tree, msg.holder)) {
-    cut_off_.insert(worker);
-    if (const auto present = members_.find(worker); present != members_.end())
+    state_.cut_off.insert(worker);
+    if (const auto present = state_.members.find(worker); present != state_.members.end())
       below.push_back({worker, present->second});
   }
   coordinator_effects out = lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason));
@@ -77,34 +93,34 @@ coordinator_effects coordinator::on(const holder_down& msg) {
 }
 
 void coordinator::check() const {
-  for (const auto& [worker, incarnation] : members_) {
-    const auto last = last_down_.find(worker);
-    TROUPE_ASSERT(last == last_down_.end() || incarnation > last->second);
-    TROUPE_ASSERT(!cut_off_.contains(worker));
-    TROUPE_ASSERT(!started() || stopped_ || plan_.has({worker, incarnation}));
+  for (const auto& [worker, incarnation] : state_.members) {
+    const auto last = state_.last_down.find(worker);
+    TROUPE_ASSERT(last == state_.last_down.end() || incarnation > last->second);
+    TROUPE_ASSERT(!state_.cut_off.contains(worker));
+    TROUPE_ASSERT(!started() || state_.stopped || state_.plan.has({worker, incarnation}));
   }
-  TROUPE_ASSERT(!started() || stopped_ || plan_.workers.size() == members_.size());
+  TROUPE_ASSERT(!started() || state_.stopped || state_.plan.workers.size() == state_.members.size());
 }
 
 coordinator_effects coordinator::on(const held& msg) {
-  if (stopped_ || evaluating_)
+  if (state_.stopped || state_.evaluating)
     return {};
-  evaluating_ = true;
-  version_ = msg.ver;
-  samples_ = msg.samples;
+  state_.evaluating = true;
+  state_.held = msg.ver;
+  state_.samples = msg.samples;
   return {evaluate{msg.ver}};
 }
 
 coordinator_effects coordinator::on(const evaluated& msg) {
-  if (stopped_ || !evaluating_ || msg.ver != version_)
+  if (state_.stopped || !state_.evaluating || msg.ver != state_.held)
     return {};
-  evaluating_ = false;
+  state_.evaluating = false;
   const step_count more = unheard(msg.made);
-  version_.value += more.steps;
-  samples_ += more.samples;
-  target_reached_ = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
-  if (target_reached_ || at_the_end()) {
-    stopped_ = true;
+  state_.held.value += more.steps;
+  state_.samples += more.samples;
+  state_.target_reached = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
+  if (state_.target_reached || at_the_end()) {
+    state_.stopped = true;
     return {stop{.failed = false, .reason = end_reason()}};
   }
   // The next limit first: once resumed, the lead may pass it at any time.
@@ -117,9 +133,10 @@ coordinator_effects coordinator::on(const evaluated& msg) {
 step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>& made) const {
   step_count out;
   for (const auto& [who, all] : made)
-    if (const auto member = members_.find(who.worker); member != members_.end() && member->second == who.incarnation) {
-      const auto known = counted_.find(who.worker);
-      const step_count counted = known == counted_.end() ? step_count{} : known->second;
+    if (const auto member = state_.members.find(who.worker);
+        member != state_.members.end() && member->second == who.incarnation) {
+      const auto known = state_.counted.find(who.worker);
+      const step_count counted = known == state_.counted.end() ? step_count{} : known->second;
       out.steps += all.steps - std::min(all.steps, counted.steps);
       out.samples += all.samples - std::min(all.samples, counted.samples);
     }
@@ -127,7 +144,7 @@ step_count coordinator::unheard(const std::vector<std::pair<member, step_count>>
 }
 
 coordinator_effects coordinator::on(const expired& msg) {
-  if (stopped_ || !started())
+  if (state_.stopped || !started())
     return {};
   if (msg.timer == control_timer_id && controls_) {
     coordinator_effects out = follow(controls_->on_interval(msg.at));
@@ -135,10 +152,10 @@ coordinator_effects coordinator::on(const expired& msg) {
     return out;
   }
   if (msg.timer == stop_timer_id)
-    time_is_up_ = true;
+    state_.time_is_up = true;
   else if (msg.timer != evaluation_timer_id)
     return {};
-  if (evaluating_)
+  if (state_.evaluating)
     return {};
   hold out = next_hold();
   out.order.now = true;
@@ -146,34 +163,35 @@ coordinator_effects coordinator::on(const expired& msg) {
 }
 
 coordinator_effects coordinator::on(const report& msg) {
-  if (stopped_)
+  if (state_.stopped)
     return {};
   if (options_.decentralized && msg.event == report::kind::round_closed)
     for (const timing& step : msg.timings) {
-      step_count& counted = counted_[step.worker];
+      step_count& counted = state_.counted[step.worker];
       counted = {counted.steps + 1, counted.samples + static_cast<std::uint64_t>(step.samples)};
     }
   if (msg.event == report::kind::push_not_finite)
-    ++pushes_without_update_;
+    ++state_.pushes_without_update;
   else if (msg.event != report::kind::round_closed)
     return {};
   else if (msg.contributions > 0)
-    rounds_without_update_ = pushes_without_update_ = 0;
+    state_.rounds_without_update = state_.pushes_without_update = 0;
   else
-    ++rounds_without_update_;
-  if (rounds_without_update_ >= options_.max_rounds_without_update
-      || pushes_without_update_ >= options_.max_rounds_without_update * std::max<std::size_t>(plan_.workers.size(), 1))
+    ++state_.rounds_without_update;
+  if (state_.rounds_without_update >= options_.max_rounds_without_update
+      || state_.pushes_without_update
+             >= options_.max_rounds_without_update * std::max<std::size_t>(state_.plan.workers.size(), 1))
     return fail(fmt::format("training diverged: no gradient of the last {} was finite; a smaller learning rate may help",
-                            rounds_without_update_ >= options_.max_rounds_without_update
-                                ? fmt::format("{} rounds", rounds_without_update_)
-                                : fmt::format("{} pushes", pushes_without_update_)));
+                            state_.rounds_without_update >= options_.max_rounds_without_update
+                                ? fmt::format("{} rounds", state_.rounds_without_update)
+                                : fmt::format("{} pushes", state_.pushes_without_update)));
   if (!controls_ || msg.event != report::kind::round_closed)
     return {};
-  return follow(controls_->on(msg, options_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)));
+  return follow(controls_->on(msg, state_.lr_scale * (options_.learning_rate ? options_.learning_rate(msg.samples) : 1)));
 }
 
 coordinator_effects coordinator::on(const decision& msg) {
-  if (stopped_ || !started())
+  if (state_.stopped || !started())
     return {};
   return follow(msg);
 }
@@ -181,16 +199,17 @@ coordinator_effects coordinator::on(const decision& msg) {
 coordinator_effects coordinator::follow(const std::optional<decision>& decided) {
   if (!decided)
     return {};
-  options_.period = decided->period.value_or(options_.period);
-  options_.protocol = decided->protocol.value_or(options_.protocol);
-  options_.lr_scale = decided->lr_scale.value_or(options_.lr_scale);
+  state_.period = decided->period.value_or(state_.period);
+  state_.protocol = decided->protocol.value_or(state_.protocol);
+  state_.lr_scale = decided->lr_scale.value_or(state_.lr_scale);
   return {say{decided->why}, next_plan()};
 }
 
 bool coordinator::is_out(member who) const {
-  const auto last = last_down_.find(who.worker);
-  const bool outside_tree = options_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
-  return outside_tree || cut_off_.contains(who.worker) || (last != last_down_.end() && who.incarnation <= last->second);
+  const auto last = state_.last_down.find(who.worker);
+  const bool outside_tree = state_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
+  return outside_tree || state_.cut_off.contains(who.worker)
+         || (last != state_.last_down.end() && who.incarnation <= last->second);
 }
 
 coordinator_effects coordinator::start() {
@@ -210,53 +229,53 @@ coordinator_effects coordinator::start() {
 coordinator_effects coordinator::lose(std::vector<member> who, const std::string& reason) {
   coordinator_effects out;
   for (const member& gone : who) {
-    incarnation& last = last_down_[gone.worker];
+    incarnation& last = state_.last_down[gone.worker];
     last = std::max(last, gone.incarnation);
-    const auto present = members_.find(gone.worker);
-    if (present == members_.end() || present->second > gone.incarnation)
+    const auto present = state_.members.find(gone.worker);
+    if (present == state_.members.end() || present->second > gone.incarnation)
       continue;
     // An older incarnation is over too, though its end was not reported.
     out.emplace_back(send_worker_down{{gone.worker, present->second}});
-    members_.erase(present);
-    losses_.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
+    state_.members.erase(present);
+    state_.losses.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
   }
   if (out.empty())
     return {};
   // The evaluation that ends the job needs no worker, unless the workers alone hold the parameters.
-  if (members_.empty() && !(evaluating_ && at_the_end() && !options_.decentralized)) {
-    coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(losses_, ", ")));
+  if (state_.members.empty() && !(state_.evaluating && at_the_end() && !options_.decentralized)) {
+    coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(state_.losses, ", ")));
     out.insert(out.end(), failed.begin(), failed.end());
   } else {
     out.emplace_back(next_plan());
-    if (evaluating_ && options_.decentralized)
-      out.emplace_back(evaluate{version_});
+    if (state_.evaluating && options_.decentralized)
+      out.emplace_back(evaluate{state_.held});
   }
   return out;
 }
 
 coordinator_effects coordinator::fail(std::string reason) {
-  stopped_ = true;
+  state_.stopped = true;
   return {stop{.failed = true, .reason = std::move(reason)}};
 }
 
 send_plan coordinator::next_plan() {
-  plan_.epoch = {plan_.epoch.value + 1};
-  plan_.protocol = options_.protocol;
-  plan_.period = options_.period;
-  plan_.lr_scale = options_.lr_scale;
-  plan_.batch = options_.batch;
-  plan_.data_size = options_.data_size;
-  plan_.workers.clear();
-  for (const auto& [worker, incarnation] : members_)
-    plan_.workers.push_back({worker, incarnation});
+  state_.plan.epoch = {state_.plan.epoch.value + 1};
+  state_.plan.protocol = state_.protocol;
+  state_.plan.period = state_.period;
+  state_.plan.lr_scale = state_.lr_scale;
+  state_.plan.batch = options_.batch;
+  state_.plan.data_size = options_.data_size;
+  state_.plan.workers.clear();
+  for (const auto& [worker, incarnation] : state_.members)
+    state_.plan.workers.push_back({worker, incarnation});
   if (controls_)
-    controls_->on(plan_);
-  return {plan_};
+    controls_->on(state_.plan);
+  return {state_.plan};
 }
 
 hold coordinator::next_hold() const {
   const std::uint64_t every = options_.evaluate_every_samples;
-  const std::uint64_t evaluation = every == 0 ? 0 : (samples_ / every + 1) * every;
+  const std::uint64_t evaluation = every == 0 ? 0 : (state_.samples / every + 1) * every;
   const std::uint64_t end = stop_samples();
   const bool end_is_nearer = end != 0 && (evaluation == 0 || end < evaluation);
   return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop_steps}};
@@ -278,16 +297,16 @@ std::uint64_t coordinator::stop_samples() const {
 
 bool coordinator::at_the_end() const {
   const std::uint64_t samples = stop_samples();
-  return time_is_up_ || (samples != 0 && samples_ >= samples)
-         || (options_.stop_steps != 0 && version_.value >= options_.stop_steps);
+  return state_.time_is_up || (samples != 0 && state_.samples >= samples)
+         || (options_.stop_steps != 0 && state_.held.value >= options_.stop_steps);
 }
 
 std::string coordinator::end_reason() const {
-  if (target_reached_)
+  if (state_.target_reached)
     return fmt::format("reached an accuracy of {}", options_.target_accuracy);
-  if (options_.stop_steps != 0 && version_.value >= options_.stop_steps)
+  if (options_.stop_steps != 0 && state_.held.value >= options_.stop_steps)
     return fmt::format("made {} steps", options_.stop_steps);
-  if (const std::uint64_t samples = stop_samples(); samples != 0 && samples_ >= samples)
+  if (const std::uint64_t samples = stop_samples(); samples != 0 && state_.samples >= samples)
     return samples == options_.stop_samples
                ? fmt::format("used {} samples", samples)
                : fmt::format("trained for {} {}", options_.stop_epochs, options_.stop_epochs == 1 ? "epoch" : "epochs");

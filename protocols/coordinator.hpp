@@ -36,6 +36,27 @@ struct coordinator_options {
   std::function<double(std::uint64_t samples)> learning_rate{};
 };
 
+/// All that a coordinator and its controller remember between messages.
+struct coordinator_state {
+  // of the next plan
+  protocol_spec protocol{};
+  std::uint32_t period = 1;
+  double lr_scale = 1;
+  std::map<worker_id, incarnation> members{};
+  std::map<worker_id, incarnation> last_down{}; ///< per worker, its newest incarnation that was down
+  std::vector<std::string> losses{};            ///< "worker 3 (its node was lost)"
+  std::set<worker_id> cut_off{};                ///< below an aggregator that is gone
+  protocols::plan plan{};                       ///< the newest
+  bool evaluating = false, stopped = false, target_reached = false;
+  bool time_is_up = false;
+  version held{};                            ///< held last
+  std::uint64_t samples = 0;                 ///< applied when held last
+  std::map<worker_id, step_count> counted{}; ///< decentralized: reported by the lead, for this incarnation
+  std::uint32_t rounds_without_update = 0, pushes_without_update = 0; ///< in a row
+  std::vector<double> memory{};                                       ///< the controller's
+  friend bool operator==(const coordinator_state&, const coordinator_state&) = default;
+};
+
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or death makes
 /// the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the lead is told
 /// beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs. Points in time
@@ -49,6 +70,8 @@ class coordinator {
 public:
   /// `controls` is null for a protocol that never changes.
   explicit coordinator(const coordinator_options& options, std::unique_ptr<controller> controls = nullptr);
+  /// It goes on where the coordinator with this state was; `controls` is new.
+  coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from);
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
@@ -62,15 +85,16 @@ public:
   /// From the lead; only `round_closed` and `push_not_finite` matter here.
   coordinator_effects on(const report& msg);
 
+  coordinator_state state() const;
   /// Ends the process if an invariant of its state is broken. To be called between messages.
   void check() const;
-  const plan& current() const { return plan_; } ///< the newest
-  bool started() const { return plan_.epoch != plan_epoch{}; }
-  bool stopped() const { return stopped_; }
-  bool target_reached() const { return target_reached_; }
+  const plan& current() const { return state_.plan; } ///< the newest
+  bool started() const { return state_.plan.epoch != plan_epoch{}; }
+  bool stopped() const { return state_.stopped; }
+  bool target_reached() const { return state_.target_reached; }
   /// The version held or evaluated last.
-  version held_version() const { return version_; }
-  std::uint64_t held_samples() const { return samples_; }
+  version held_version() const { return state_.held; }
+  std::uint64_t held_samples() const { return state_.samples; }
   /// In a decentralized job: the steps in the replicas of which no report has come yet.
   step_count unheard(const std::vector<std::pair<member, step_count>>& made) const;
 
@@ -89,17 +113,7 @@ private:
 
   coordinator_options options_;
   std::unique_ptr<controller> controls_;
-  std::map<worker_id, incarnation> members_;
-  std::map<worker_id, incarnation> last_down_; ///< per worker, its newest incarnation that was down
-  std::vector<std::string> losses_;            ///< "worker 3 (its node was lost)"
-  std::set<worker_id> cut_off_;                ///< below an aggregator that is gone
-  plan plan_;
-  bool evaluating_ = false, stopped_ = false, target_reached_ = false;
-  bool time_is_up_ = false;
-  version version_;                         ///< held last
-  std::uint64_t samples_ = 0;               ///< applied when held last
-  std::map<worker_id, step_count> counted_; ///< decentralized: reported by the lead, for this incarnation
-  std::uint32_t rounds_without_update_ = 0, pushes_without_update_ = 0; ///< in a row
+  coordinator_state state_; ///< without the controller's memory
 };
 
 } // namespace troupe::protocols

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocols/async_sgd.hpp"
+#include "protocols/memory.hpp"
 
 namespace troupe::protocols {
 
@@ -27,6 +28,22 @@ private:
   void left(rule_effects& out, member who) override {
     if (const auto old = backups_.extract(who))
       out.emplace_back(release{old.mapped()});
+  }
+
+  std::vector<double> memory() const override {
+    memory_writer out;
+    out.put(last_);
+    for (const auto& [who, backup] : backups_)
+      out.put(who).put(backup.value);
+    return std::move(out).take();
+  }
+  void remember(std::span<const double> memory) override {
+    memory_reader in{memory};
+    last_ = in.integer<std::uint64_t>();
+    while (!in.done()) {
+      const member who = in.member();
+      backups_[who] = {in.integer<std::uint64_t>()};
+    }
   }
 
   double lambda_;

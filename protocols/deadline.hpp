@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/assert.hpp"
+#include "protocols/memory.hpp"
 #include "protocols/protocol.hpp"
 
 namespace troupe::protocols {
@@ -53,6 +54,31 @@ public:
     for (const member& who : round.live)
       misses_[who] = round.pushed.contains(who) ? 0 : misses_[who] + 1;
     return by_samples(round);
+  }
+
+  std::vector<double> memory() const override {
+    memory_writer out;
+    out.put(past_.size());
+    for (const auto& [who, arrivals] : past_) {
+      out.put(who).put(arrivals.size());
+      for (const nanoseconds each : arrivals)
+        out.put(each);
+    }
+    for (const auto& [who, count] : misses_)
+      out.put(who).put(count);
+    return std::move(out).take();
+  }
+  void remember(std::span<const double> memory) override {
+    memory_reader in{memory};
+    for (std::size_t left = in.count(); left > 0; --left) {
+      std::deque<nanoseconds>& own = past_[in.worker()];
+      for (std::size_t times = in.count(); times > 0; --times)
+        own.push_back(in.integer<nanoseconds>());
+    }
+    while (!in.done()) {
+      const member who = in.member();
+      misses_[who] = in.integer<std::uint32_t>();
+    }
   }
 
 private:

@@ -2,8 +2,6 @@
 // The lead's part in gossip: it counts steps.
 #pragma once
 
-#include <map>
-
 #include "protocols/rule.hpp"
 
 namespace troupe::protocols {
@@ -16,14 +14,16 @@ public:
   rule_effects on(const push& msg) override;
   rule_effects on(const worker_down&) override { return {}; } // the plan says who is there
   rule_effects on(const expired&) override { return {}; }
-  version current() const override { return version_; }
+  version current() const override { return state_.made; }
   std::vector<worker_id> waiting_for() const override; ///< every member
+  rule_state state() const override { return state_; }
+  void restore(const rule_state& from) override {
+    if (const auto* known = std::get_if<gossip_rule_state>(&from))
+      state_ = *known;
+  }
 
 private:
-  plan plan_;
-  std::map<member, nanoseconds> live_; ///< when each last reported
-  version version_;
-  std::uint64_t samples_ = 0;
+  gossip_rule_state state_;
 };
 
 } // namespace troupe::protocols

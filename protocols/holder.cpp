@@ -24,35 +24,35 @@ void discard_unless_empty(holder_effects& out, ticket tensor) {
 
 } // namespace
 
-holder::holder(holder_place place) : place_(std::move(place)) {}
+holder::holder(holder_place place, holder_state from) : place_(std::move(place)), state_(std::move(from)) {}
 
 holder::~holder() = default;
 
 holder_effects holder::on(const plan& msg) {
-  if (msg.epoch > plan_.epoch) {
-    plan_ = msg;
+  if (msg.epoch > state_.plan.epoch) {
+    state_.plan = msg;
     // Pushes of workers forgotten here are refused as foreign from now on.
-    std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
+    std::erase_if(state_.newest, [this](const auto& seen) { return state_.plan.rank_of(seen.first) < 0; });
   }
   return {};
 }
 
 holder_effects holder::on(const push& msg) {
   const push_id id = msg.id;
-  const auto seen = newest_.find(id.worker);
+  const auto seen = state_.newest.find(id.worker);
   // A push may be kept though its worker was forgotten: it came ahead of the plan that brought the worker back, and the plan that
   // left it out came after.
-  const bool old = (seen != newest_.end() && id <= seen->second) || kept_.contains(id);
+  const bool old = (seen != state_.newest.end() && id <= seen->second) || state_.kept.contains(id);
   // The lead judges a push of a plan that is not here yet: if it were refused, the lead would wait for it for ever.
-  const bool foreign = msg.epoch <= plan_.epoch && !plan_.has({id.worker, id.incarnation});
+  const bool foreign = msg.epoch <= state_.plan.epoch && !state_.plan.has({id.worker, id.incarnation});
   if (old || foreign) {
     holder_effects out;
     discard_unless_empty(out, msg.gradient);
     out.emplace_back(refused(msg));
     return out;
   }
-  newest_.insert_or_assign(id.worker, id);
-  kept_.emplace(id, msg.gradient);
+  state_.newest.insert_or_assign(id.worker, id);
+  state_.kept.emplace(id, msg.gradient);
   send_arrival out{{place_.self, msg}};
   out.arrival.push.gradient = {};
   return {out};
@@ -60,21 +60,21 @@ holder_effects holder::on(const push& msg) {
 
 holder_effects holder::on(const worker_down& msg) {
   const push_id last_push{msg.worker, msg.incarnation, clock_tick{std::numeric_limits<clock_tick::rep>::max()}};
-  if (plan_.has({msg.worker, msg.incarnation})) {
-    push_id& seen = newest_[msg.worker];
+  if (state_.plan.has({msg.worker, msg.incarnation})) {
+    push_id& seen = state_.newest[msg.worker];
     seen = std::max(seen, last_push);
   }
   return {};
 }
 
 holder_effects holder::on(const holder_down& msg) {
-  gone_.insert(msg.holder);
+  state_.gone.insert(msg.holder);
   return advance();
 }
 
 holder_effects holder::on(const partial& msg) {
-  const bool wanted = msg.ver > current_ && std::ranges::count(place_.children, msg.from) > 0;
-  if (!wanted || !partials_[msg.ver].try_emplace(msg.from, msg.sum).second) {
+  const bool wanted = msg.ver > state_.current && std::ranges::count(place_.children, msg.from) > 0;
+  if (!wanted || !state_.partials[msg.ver].try_emplace(msg.from, msg.sum).second) {
     holder_effects out;
     discard_unless_empty(out, msg.sum);
     return out;
@@ -83,9 +83,9 @@ holder_effects holder::on(const partial& msg) {
 }
 
 holder_effects holder::on(const close& msg) {
-  if (msg.ver <= ordered_)
+  if (msg.ver <= state_.ordered)
     return {};
-  ordered_ = msg.ver;
+  state_.ordered = msg.ver;
   return enqueue(msg);
 }
 
@@ -106,54 +106,54 @@ holder_effects holder::on(const report& msg) {
 }
 
 void holder::check() const {
-  for (const auto& [id, gradient] : kept_) {
-    const auto last = newest_.find(id.worker);
-    TROUPE_ASSERT(last == newest_.end() || id <= last->second);
+  for (const auto& [id, gradient] : state_.kept) {
+    const auto last = state_.newest.find(id.worker);
+    TROUPE_ASSERT(last == state_.newest.end() || id <= last->second);
   }
-  TROUPE_ASSERT(current_ <= ordered_);
-  TROUPE_ASSERT(partials_.empty() || partials_.begin()->first > current_);
+  TROUPE_ASSERT(state_.current <= state_.ordered);
+  TROUPE_ASSERT(state_.partials.empty() || state_.partials.begin()->first > state_.current);
   // Orders wait only behind a close whose children have not all sent.
-  TROUPE_ASSERT(orders_.empty() || !missing(std::get<close>(orders_.front()).ver).empty());
+  TROUPE_ASSERT(state_.orders.empty() || !missing(std::get<close>(state_.orders.front()).ver).empty());
 }
 
 std::vector<holder_id> holder::waiting_for() const {
   // Only a close waits, so the first of what is queued is one.
-  return orders_.empty() ? std::vector<holder_id>{} : missing(std::get<close>(orders_.front()).ver);
+  return state_.orders.empty() ? std::vector<holder_id>{} : missing(std::get<close>(state_.orders.front()).ver);
 }
 
 std::vector<holder_id> holder::children_missing() const {
-  return missing(version{current_.value + 1});
+  return missing(version{state_.current.value + 1});
 }
 
 std::vector<worker_id> holder::workers_missing() const {
   std::set<worker_id> here;
-  for (const auto& [id, gradient] : kept_)
+  for (const auto& [id, gradient] : state_.kept)
     here.insert(id.worker);
   std::vector<worker_id> out;
-  for (const auto& who : plan_.workers)
+  for (const auto& who : state_.plan.workers)
     if (place_.workers.contains(who.worker) && !here.contains(who.worker))
       out.push_back(who.worker);
   return out;
 }
 
 std::vector<holder_id> holder::missing(version ver) const {
-  const auto sums = partials_.find(ver);
+  const auto sums = state_.partials.find(ver);
   std::vector<holder_id> out;
   for (const holder_id child : place_.children)
-    if (!gone_.contains(child) && (sums == partials_.end() || !sums->second.contains(child)))
+    if (!state_.gone.contains(child) && (sums == state_.partials.end() || !sums->second.contains(child)))
       out.emplace_back(child);
   return out;
 }
 
-holder_effects holder::enqueue(order msg) {
-  orders_.push_back(std::move(msg));
+holder_effects holder::enqueue(holder_order msg) {
+  state_.orders.push_back(std::move(msg));
   return advance();
 }
 
 holder_effects holder::advance() {
   holder_effects out;
-  while (!orders_.empty()) {
-    if (const auto* round = std::get_if<close>(&orders_.front()); round && !missing(round->ver).empty())
+  while (!state_.orders.empty()) {
+    if (const auto* round = std::get_if<close>(&state_.orders.front()); round && !missing(round->ver).empty())
       break;
     std::visit(
         [&]<class Order>(const Order& msg) {
@@ -162,8 +162,8 @@ holder_effects holder::advance() {
           else
             out.emplace_back(msg);
         },
-        orders_.front());
-    orders_.pop_front();
+        state_.orders.front());
+    state_.orders.pop_front();
   }
   return out;
 }
@@ -171,11 +171,11 @@ holder_effects holder::advance() {
 void holder::perform(holder_effects& out, const close& round) {
   std::vector<term> sum;
   for (const contribution& part : round.contributions)
-    if (const auto kept = kept_.find(part.id); kept != kept_.end()) {
+    if (const auto kept = state_.kept.find(part.id); kept != state_.kept.end()) {
       if (kept->second != ticket{})
         sum.push_back({kept->second, part.weight});
       if (!round.keep)
-        kept_.erase(kept);
+        state_.kept.erase(kept);
     } else if (place_.workers.contains(part.id.worker)) {
       // The lead counts only what every holder has reported, so an order was lost or forged.
       out.emplace_back(report{.event = report::kind::note,
@@ -184,12 +184,12 @@ void holder::perform(holder_effects& out, const close& round) {
                               .text = "a close names a push that is not kept here"});
     }
   // The children's sums are weighted already.
-  const auto sums = std::exchange(partials_[round.ver], {});
-  partials_.erase(round.ver);
+  const auto sums = std::exchange(state_.partials[round.ver], {});
+  state_.partials.erase(round.ver);
   for (const holder_id child : place_.children)
     if (const auto part = sums.find(child); part != sums.end() && part->second != ticket{})
       sum.push_back({part->second, 1});
-  current_ = round.ver;
+  state_.current = round.ver;
   if (place_.is_shard)
     out.emplace_back(apply_round{std::move(sum), round});
   else
@@ -202,7 +202,7 @@ void holder::perform(holder_effects& out, const send_order& order) {
 }
 
 void holder::perform(holder_effects& out, const drop_order& order) {
-  if (const auto kept = kept_.extract(order.id); kept)
+  if (const auto kept = state_.kept.extract(order.id); kept)
     discard_unless_empty(out, kept.mapped());
 }
 

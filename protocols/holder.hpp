@@ -21,6 +21,23 @@ struct holder_place {
   friend bool operator==(const holder_place&, const holder_place&) = default;
 };
 
+/// What a holder performs in the lead's order.
+using holder_order = std::variant<close, send_order, drop_order, retain, release, report>;
+
+/// All that a holder remembers between messages.
+struct holder_state {
+  protocols::plan plan{}; ///< the newest
+  std::map<worker_id, push_id>
+      newest{}; ///< per worker, the last push taken; the last possible one of an incarnation that is down
+  std::map<push_id, ticket> kept{};
+  std::map<version, std::map<holder_id, ticket>> partials{}; ///< of closes not yet performed
+  std::set<holder_id> gone{};                                ///< children that are gone
+  std::deque<holder_order> orders{};                         ///< the first is a close that waits
+  version current{};
+  version ordered{}; ///< of the last close heard
+  friend bool operator==(const holder_state&, const holder_state&) = default;
+};
+
 /// Reports arrivals, keeps their tickets, and maps the lead's orders to them. Never decides, never sends on its own. Orders are
 /// performed in the lead's order, so a close that waits for children's partial sums delays the orders behind it.
 ///
@@ -34,7 +51,8 @@ struct holder_place {
 /// or `discard`, except those that a close keeps for later closes. Ticket 0 (a push without samples) comes back in none.
 class holder {
 public:
-  explicit holder(holder_place place);
+  /// `from`: it goes on where the holder with this state was.
+  explicit holder(holder_place place, holder_state from = {});
   ~holder();
 
   holder_effects on(const plan& msg);
@@ -50,11 +68,13 @@ public:
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
 
+  const holder_place& place() const { return place_; }
+  const holder_state& state() const { return state_; }
   /// Ends the process if an invariant of its state is broken. To be called between messages.
   void check() const;
   /// The newest version whose close was performed here.
-  version current() const { return current_; }
-  std::size_t kept() const { return kept_.size(); } ///< pushes held now
+  version current() const { return state_.current; }
+  std::size_t kept() const { return state_.kept.size(); } ///< pushes held now
   /// Children whose partial sum the next close waits for; empty when no close waits.
   std::vector<holder_id> waiting_for() const;
   /// What the next version still lacks, whether its close has come or not: sums of live children, pushes of the plan's workers.
@@ -62,9 +82,7 @@ public:
   std::vector<worker_id> workers_missing() const;
 
 private:
-  using order = std::variant<close, send_order, drop_order, retain, release, report>;
-
-  holder_effects enqueue(order msg);
+  holder_effects enqueue(holder_order msg);
   /// Performs orders up to the first close that must wait.
   holder_effects advance();
   /// Live children whose partial sum for this version has not come.
@@ -74,14 +92,7 @@ private:
   void perform(holder_effects& out, const drop_order& order);
 
   holder_place place_;
-  plan plan_;                           ///< the newest
-  std::map<worker_id, push_id> newest_; ///< per worker, the last push taken; the last possible one of an incarnation that is down
-  std::map<push_id, ticket> kept_;
-  std::map<version, std::map<holder_id, ticket>> partials_; ///< of closes not yet performed
-  std::set<holder_id> gone_;                                ///< children that are gone
-  std::deque<order> orders_;                                ///< the first is a close that waits
-  version current_;
-  version ordered_; ///< of the last close heard
+  holder_state state_;
 };
 
 } // namespace troupe::protocols

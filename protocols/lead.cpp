@@ -21,54 +21,59 @@ push_id last_push_of(const worker_down& msg) {
 
 } // namespace
 
-lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push)
-    : rule_(std::move(decides)), holders_per_push_(holders_per_push), per_push_(per_push) {}
+lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push, lead_state from)
+    : rule_(std::move(decides)), holders_per_push_(holders_per_push), per_push_(per_push), state_(std::move(from)) {
+  for (const auto& [id, entry] : state_.open)
+    if (entry.known_as != ticket{})
+      names_.emplace(entry.known_as, id);
+  rule_->restore(std::exchange(state_.rule, {}));
+}
 
 lead::~lead() = default;
 
 lead_effects lead::on(const plan& msg) {
-  if (msg.epoch > plan_.epoch) {
-    plan_ = msg;
+  if (msg.epoch > state_.plan.epoch) {
+    state_.plan = msg;
     // Pushes of workers forgotten here are refused as foreign from now on.
-    std::erase_if(newest_, [this](const auto& seen) { return plan_.rank_of(seen.first) < 0; });
+    std::erase_if(state_.newest, [this](const auto& seen) { return state_.plan.rank_of(seen.first) < 0; });
   }
   return translate(rule_->on(msg));
 }
 
 lead_effects lead::on(const arrival& msg) {
-  if (held_) {
-    parked_.push_back(msg);
+  if (state_.held) {
+    state_.parked.push_back(msg);
     return {};
   }
   const push_id id = msg.push.id;
-  auto known = open_.find(id);
-  if (known == open_.end()) {
-    const auto seen = newest_.find(id.worker);
-    const bool decided = seen != newest_.end() && id <= seen->second;
-    const bool foreign = msg.push.epoch <= plan_.epoch && !plan_.has({id.worker, id.incarnation});
+  auto known = state_.open.find(id);
+  if (known == state_.open.end()) {
+    const auto seen = state_.newest.find(id.worker);
+    const bool decided = seen != state_.newest.end() && id <= seen->second;
+    const bool foreign = msg.push.epoch <= state_.plan.epoch && !state_.plan.has({id.worker, id.incarnation});
     // Its holder need not keep it: the push is decided, or can never be complete.
     if (decided || foreign)
       return {drop_order{id}};
-    known = open_.try_emplace(id).first;
+    known = state_.open.try_emplace(id).first;
   }
   open_push& entry = known->second;
   if (entry.known_as != ticket{} || !entry.reported.insert(msg.holder).second || entry.reported.size() < holders_per_push_)
     return {};
 
-  entry.known_as = ticket{++last_ticket_.value};
+  entry.known_as = ticket{++state_.last_ticket.value};
   names_.emplace(entry.known_as, id);
-  newest_.insert_or_assign(id.worker, id);
+  state_.newest.insert_or_assign(id.worker, id);
   push complete = msg.push;
   complete.gradient = entry.known_as;
   return translate(rule_->on(complete));
 }
 
 lead_effects lead::on(const worker_down& msg) {
-  push_id& seen = newest_[msg.worker];
+  push_id& seen = state_.newest[msg.worker];
   seen = std::max(seen, last_push_of(msg));
   lead_effects out;
   // A holder that has not reported a push yet never will: it drops what is incomplete.
-  std::erase_if(open_, [&](const auto& entry) {
+  std::erase_if(state_.open, [&](const auto& entry) {
     const auto& [id, state] = entry;
     const bool never_complete = id.worker == msg.worker && id.incarnation == msg.incarnation && state.known_as == ticket{};
     if (never_complete)
@@ -76,11 +81,11 @@ lead_effects lead::on(const worker_down& msg) {
     return never_complete;
   });
   const auto do_not_send = [&](send_params& waiting) {
-    if (plan_.has({msg.worker, msg.incarnation}))
+    if (state_.plan.has({msg.worker, msg.incarnation}))
       std::erase(waiting.to, msg.worker);
   };
-  std::ranges::for_each(held_back_, do_not_send);
-  for (rule_effects& effects : deferred_)
+  std::ranges::for_each(state_.held_back, do_not_send);
+  for (rule_effects& effects : state_.deferred)
     for (rule_effect& effect : effects)
       if (auto* waiting = std::get_if<send_params>(&effect))
         do_not_send(*waiting);
@@ -94,36 +99,42 @@ lead_effects lead::on(const expired& msg) {
 }
 
 lead_effects lead::on(const hold_order& msg) {
-  limit_ = msg;
+  state_.limit = msg;
   return {};
 }
 
 lead_effects lead::on(const resume_order&) {
-  if (!std::exchange(held_, false))
+  if (!std::exchange(state_.held, false))
     return {};
   lead_effects out;
-  for (const send_params& sending : std::exchange(held_back_, {}))
+  for (const send_params& sending : std::exchange(state_.held_back, {}))
     send(out, sending);
-  for (rule_effects& decided : std::exchange(deferred_, {}))
+  for (rule_effects& decided : std::exchange(state_.deferred, {}))
     for (lead_effect& effect : translate(std::move(decided)))
       out.emplace_back(std::move(effect));
-  for (const arrival& msg : std::exchange(parked_, {}))
+  for (const arrival& msg : std::exchange(state_.parked, {}))
     for (lead_effect& effect : on(msg))
       out.emplace_back(std::move(effect));
   return out;
 }
 
 lead_effects lead::on(const fetch_order&) {
-  return {send_order{.epoch = plan_.epoch, .ver = current(), .key = ++sends_, .to = {evaluator}}};
+  return {send_order{.epoch = state_.plan.epoch, .ver = current(), .key = ++state_.sends, .to = {evaluator}}};
 }
 
 version lead::current() const {
-  return made_;
+  return state_.made;
+}
+
+lead_state lead::state() const {
+  lead_state out = state_;
+  out.rule = rule_->state();
+  return out;
 }
 
 void lead::check() const {
   std::size_t known = 0;
-  for (const auto& [id, entry] : open_) {
+  for (const auto& [id, entry] : state_.open) {
     TROUPE_ASSERT(!entry.reported.empty());
     const bool complete = entry.reported.size() >= holders_per_push_;
     TROUPE_ASSERT(complete == (entry.known_as != ticket{}));
@@ -131,19 +142,19 @@ void lead::check() const {
     known += complete ? 1 : 0;
   }
   TROUPE_ASSERT(names_.size() == known);
-  TROUPE_ASSERT(held_ || (held_back_.empty() && parked_.empty() && deferred_.empty()));
-  TROUPE_ASSERT(deferred_.empty() ? made_ == rule_->current() : made_ < rule_->current());
+  TROUPE_ASSERT(state_.held || (state_.held_back.empty() && state_.parked.empty() && state_.deferred.empty()));
+  TROUPE_ASSERT(state_.deferred.empty() ? state_.made == rule_->current() : state_.made < rule_->current());
   rule_->check();
 }
 
 std::vector<worker_id> lead::waiting_for() const {
-  return held_ ? std::vector<worker_id>{} : rule_->waiting_for();
+  return state_.held ? std::vector<worker_id>{} : rule_->waiting_for();
 }
 
 lead_effects lead::translate(rule_effects decided) {
   const auto makes_version = [](const rule_effect& effect) { return std::holds_alternative<apply>(effect); };
-  if (held_ && (!deferred_.empty() || std::ranges::any_of(decided, makes_version))) {
-    deferred_.push_back(std::move(decided));
+  if (state_.held && (!state_.deferred.empty() || std::ranges::any_of(decided, makes_version))) {
+    state_.deferred.push_back(std::move(decided));
     return {};
   }
   lead_effects out;
@@ -153,10 +164,10 @@ lead_effects lead::translate(rule_effects decided) {
         [&]<class Effect>(Effect& e) {
           if constexpr (std::is_same_v<Effect, apply>) {
             out.emplace_back(as_close(e));
-            if (!held_ && limit_reached(e.ver)) {
-              held_ = true;
-              limit_ = {};
-              holds = report{.event = report::kind::held, .ver = e.ver, .samples = samples_applied_};
+            if (!state_.held && limit_reached(e.ver)) {
+              state_.held = true;
+              state_.limit = {};
+              holds = report{.event = report::kind::held, .ver = e.ver, .samples = state_.samples_applied};
             }
           } else if constexpr (std::is_same_v<Effect, send_params>) {
             send(out, e);
@@ -165,7 +176,7 @@ lead_effects lead::translate(rule_effects decided) {
               out.emplace_back(drop_order{name->second});
             forget(e.tensor);
           } else if constexpr (std::is_same_v<Effect, report>) {
-            e.samples = samples_applied_;
+            e.samples = state_.samples_applied;
             out.emplace_back(std::move(e));
           } else {
             out.emplace_back(std::move(e));
@@ -183,19 +194,19 @@ close lead::as_close(const apply& step) {
             .ver = step.ver,
             .keep = step.keep,
             .step = step.step,
-            .samples_before = samples_applied_,
+            .samples_before = state_.samples_applied,
             .workers = step.workers,
             .send_epoch = step.epoch,
             .compensate = step.compensate};
-  out.step.lr_scale *= plan_.lr_scale;
+  out.step.lr_scale *= state_.plan.lr_scale;
   for (const term& part : step.sum)
     if (const auto name = names_.find(part.tensor); name != names_.end())
       out.contributions.push_back({name->second, part.weight});
   for (const term& part : step.sum)
     if (!step.keep)
       forget(part.tensor);
-  samples_applied_ += static_cast<std::uint64_t>(step.samples);
-  made_ = step.ver;
+  state_.samples_applied += static_cast<std::uint64_t>(step.samples);
+  state_.made = step.ver;
   return out;
 }
 
@@ -203,8 +214,8 @@ close lead::as_close(const apply& step) {
 void lead::send(lead_effects& out, const send_params& sending) {
   if (sending.to.empty())
     return;
-  if (held_) {
-    held_back_.push_back(sending);
+  if (state_.held) {
+    state_.held_back.push_back(sending);
     return;
   }
   for (lead_effect& effect : out)
@@ -225,13 +236,13 @@ void lead::send(lead_effects& out, const send_params& sending) {
 }
 
 bool lead::limit_reached(version made) const {
-  return limit_.now || (limit_.at_samples != 0 && samples_applied_ >= limit_.at_samples)
-         || (limit_.at_version != 0 && made.value >= limit_.at_version);
+  return state_.limit.now || (state_.limit.at_samples != 0 && state_.samples_applied >= state_.limit.at_samples)
+         || (state_.limit.at_version != 0 && made.value >= state_.limit.at_version);
 }
 
 void lead::forget(ticket known_as) {
   if (const auto name = names_.find(known_as); name != names_.end()) {
-    open_.erase(name->second);
+    state_.open.erase(name->second);
     names_.erase(name);
   }
 }

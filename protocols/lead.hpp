@@ -11,6 +11,32 @@
 
 namespace troupe::protocols {
 
+/// A push that is not decided yet. The rule knows it once `known_as` is set.
+struct open_push {
+  std::set<holder_id> reported{};
+  ticket known_as{};
+  friend bool operator==(const open_push&, const open_push&) = default;
+};
+
+/// All that a lead and its rule remember between messages.
+struct lead_state {
+  protocols::plan plan{}; ///< the newest
+  std::map<push_id, open_push> open{};
+  /// Per worker, the last push that the rule saw; the last possible one of an incarnation that is down.
+  std::map<worker_id, push_id> newest{};
+  ticket last_ticket{};
+  std::uint64_t samples_applied = 0;
+  std::uint64_t sends = 0; ///< keys given out: one per sending, the same at all shards
+  hold_order limit{};
+  bool held = false;
+  std::vector<send_params> held_back{}; ///< sent by `resume_order`
+  std::vector<arrival> parked{};        ///< came while held, when no version is made
+  std::vector<rule_effects> deferred{}; ///< while held: from the first that makes a version on
+  version made{};                       ///< the last
+  rule_state rule{};
+  friend bool operator==(const lead_state&, const lead_state&) = default;
+};
+
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///
 /// A push counts once every holder that takes it has reported it: one aggregator, or every shard. The rule sees it under a ticket
@@ -27,7 +53,8 @@ class lead {
 public:
   /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders
   /// are for its own shard alone, and what it sends answers one push.
-  lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push = false);
+  /// `from`: it goes on where the lead with this state was; `decides` is new.
+  lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push = false, lead_state from = {});
   ~lead();
 
   lead_effects on(const plan& msg);
@@ -39,45 +66,28 @@ public:
   lead_effects on(const fetch_order& msg);
 
   version current() const;
-  std::uint64_t samples_applied() const { return samples_applied_; }
-  bool held() const { return held_; }
-  std::size_t open() const { return open_.size(); } ///< pushes reported by some holder and not decided yet
+  std::uint64_t samples_applied() const { return state_.samples_applied; }
+  bool held() const { return state_.held; }
+  std::size_t open() const { return state_.open.size(); } ///< pushes reported by some holder and not decided yet
+  lead_state state() const;
   /// Ends the process if an invariant of its state, or of its rule's, is broken. To be called between messages.
   void check() const;
   /// The workers that the open round waits for; none while held.
   std::vector<worker_id> waiting_for() const;
 
 private:
-  /// A push that is not decided yet. The rule knows it once `known_as` is set.
-  struct open_push {
-    std::set<holder_id> reported;
-    ticket known_as;
-  };
-
   lead_effects translate(rule_effects decided);
   close as_close(const apply& step);
   void send(lead_effects& out, const send_params& sending);
   bool limit_reached(version made) const;
   void forget(ticket known_as);
-  std::uint64_t key_of(const send_params& sending) { return per_push_ ? sending.answers.value : ++sends_; }
+  std::uint64_t key_of(const send_params& sending) { return per_push_ ? sending.answers.value : ++state_.sends; }
 
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
   bool per_push_;
-  plan plan_; ///< the newest
-  std::map<push_id, open_push> open_;
-  std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows
-  std::map<worker_id, push_id>
-      newest_; ///< per worker, the last push that the rule saw; the last possible one of an incarnation that is down
-  ticket last_ticket_;
-  std::uint64_t samples_applied_ = 0;
-  std::uint64_t sends_ = 0; ///< keys given out: one per sending, the same at all shards
-  hold_order limit_;
-  bool held_ = false;
-  std::vector<send_params> held_back_; ///< sent by `resume_order`
-  std::vector<arrival> parked_;        ///< came while held, when no version is made
-  std::vector<rule_effects> deferred_; ///< while held: from the first that makes a version on
-  version made_;                       ///< the last
+  lead_state state_;                ///< without the rule's
+  std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows: follows from `state_`
 };
 
 } // namespace troupe::protocols

@@ -10,34 +10,35 @@
 namespace troupe::protocols {
 
 rule_effects push_rule::on(const plan& msg) {
-  if (msg.epoch <= plan_.epoch)
+  if (msg.epoch <= state_.plan.epoch)
     return {};
-  plan_ = msg;
-  std::erase_if(dead_, [this](member who) { return !plan_.has(who); });
+  state_.plan = msg;
+  std::erase_if(state_.dead, [this](member who) { return !state_.plan.has(who); });
   rule_effects out;
   std::vector<member> gone;
-  for (const auto& [who, worker] : workers_)
-    if (!plan_.has(who))
+  for (const auto& [who, worker] : state_.workers)
+    if (!state_.plan.has(who))
       gone.push_back(who);
   for (const member& who : gone) {
     left(out, who);
     forget(who);
   }
   const std::uint64_t clock = slowest();
-  for (const member& who : plan_.workers)
-    if (!dead_.contains(who) && !workers_.contains(who))
+  for (const member& who : state_.plan.workers)
+    if (!state_.dead.contains(who) && !state_.workers.contains(who))
       join(who, clock);
   answer_waiting(out);
   return out;
 }
 
 rule_effects push_rule::on(const push& msg) {
-  now_ = std::max(now_, msg.at);
+  state_.now = std::max(state_.now, msg.at);
   const member from{msg.id.worker, msg.id.incarnation};
-  const auto found = workers_.find(from);
-  if (found == workers_.end() || found->second.waits) {
+  const auto found = state_.workers.find(from);
+  if (found == state_.workers.end() || found->second.waits) {
     report why{.event = report::kind::push_refused, .ver = msg.base, .worker = from.worker};
-    why.text = found == workers_.end() ? "its worker takes no part" : "its worker has pushed already and was not answered yet";
+    why.text =
+        found == state_.workers.end() ? "its worker takes no part" : "its worker has pushed already and was not answered yet";
     return {discard{msg.gradient}, std::move(why)};
   }
   rule_effects out;
@@ -53,10 +54,10 @@ rule_effects push_rule::on(const push& msg) {
 
 rule_effects push_rule::on(const worker_down& msg) {
   const member gone{msg.worker, msg.incarnation};
-  if (plan_.has(gone))
-    dead_.insert(gone);
+  if (state_.plan.has(gone))
+    state_.dead.insert(gone);
   rule_effects out;
-  if (workers_.contains(gone)) {
+  if (state_.workers.contains(gone)) {
     left(out, gone);
     forget(gone);
   }
@@ -65,23 +66,23 @@ rule_effects push_rule::on(const worker_down& msg) {
 }
 
 void push_rule::join(member who, std::uint64_t clock) {
-  workers_.emplace(who, progress{.clock = clock});
+  state_.workers.emplace(who, progress{.clock = clock});
   ++clocks_[clock];
   waiting_.insert(who);
   fresh_.push_back(who);
 }
 
 void push_rule::forget(member who) {
-  const auto count = clocks_.find(workers_.at(who).clock);
+  const auto count = clocks_.find(state_.workers.at(who).clock);
   if (--count->second == 0)
     clocks_.erase(count);
-  workers_.erase(who);
+  state_.workers.erase(who);
   waiting_.erase(who);
 }
 
 /// It has pushed again.
 void push_rule::wait(member who) {
-  progress& worker = workers_.at(who);
+  progress& worker = state_.workers.at(who);
   worker.waits = true;
   ++clocks_[worker.clock + 1];
   if (const auto count = clocks_.find(worker.clock); --count->second == 0)
@@ -100,20 +101,21 @@ void push_rule::apply_push(rule_effects& out, const push& msg, const progress& w
       out.emplace_back(report{.event = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
     return;
   }
-  const std::uint64_t staleness = version_.value - worker.base.value;
-  version_ = next(version_);
+  const std::uint64_t staleness = state_.made.value - worker.base.value;
+  state_.made = next(state_.made);
   const step_rule step = step_of(msg);
   out.emplace_back(apply{.sum = {{msg.gradient, step.method == step_rule::kind::linear ? msg.weight : 1}},
-                         .ver = version_,
-                         .epoch = plan_.epoch,
-                         .workers = static_cast<std::uint32_t>(plan_.workers.size()),
+                         .ver = state_.made,
+                         .epoch = state_.plan.epoch,
+                         .workers = static_cast<std::uint32_t>(state_.plan.workers.size()),
                          .step = step,
                          .samples = msg.samples,
                          .compensate = compensation_of(from)});
-  report made{.event = report::kind::round_closed, .ver = version_, .worker = from.worker, .loss = msg.loss, .contributions = 1};
+  report made{
+      .event = report::kind::round_closed, .ver = state_.made, .worker = from.worker, .loss = msg.loss, .contributions = 1};
   made.staleness = staleness;
   made.compute = msg.compute;
-  made.at = now_;
+  made.at = state_.now;
   made.timings = {{from.worker, msg.compute, msg.at - worker.sent, msg.samples}};
   out.emplace_back(std::move(made));
 }
@@ -121,33 +123,55 @@ void push_rule::apply_push(rule_effects& out, const push& msg, const progress& w
 /// Sends to each worker that waits and may go on, in worker order. While the slowest clock is unchanged, workers that had to wait
 /// must wait on and are not asked about again.
 void push_rule::answer_waiting(rule_effects& out) {
-  const bool moved = std::exchange(asked_at_, slowest()) != slowest();
+  const bool moved = std::exchange(state_.asked_at, slowest()) != slowest();
   const std::vector<member> asked = moved ? std::vector<member>(waiting_.begin(), waiting_.end()) : fresh_;
   fresh_.clear();
   for (const member& who : asked) {
     if (!may_go(who))
       continue;
-    progress& worker = workers_.at(who);
+    progress& worker = state_.workers.at(who);
     waiting_.erase(who);
     worker.waits = false;
-    worker.base = version_;
-    worker.sent = now_;
+    worker.base = state_.made;
+    worker.sent = state_.now;
     sent(out, who);
     const std::uint32_t slices = slices_for(worker);
     out.emplace_back(send_params{.to = {who.worker},
-                                 .ver = version_,
-                                 .epoch = plan_.epoch,
-                                 .position = position_,
+                                 .ver = state_.made,
+                                 .epoch = state_.plan.epoch,
+                                 .position = state_.position,
                                  .period = slices,
                                  .answers = worker.last_clock});
     for (std::uint32_t step = 0; step < slices; ++step)
-      position_ = plan_.after(position_, 1);
+      state_.position = state_.plan.after(state_.position, 1);
   }
 }
 
 step_rule push_rule::step_of(const push& msg) const {
-  const double whole = static_cast<double>(plan_.batch) * static_cast<double>(plan_.workers.size());
+  const double whole = static_cast<double>(state_.plan.batch) * static_cast<double>(state_.plan.workers.size());
   return {.lr_scale = static_cast<double>(msg.samples) / whole};
+}
+
+rule_state push_rule::state() const {
+  push_rule_state out = state_;
+  out.memory = memory();
+  return out;
+}
+
+void push_rule::restore(const rule_state& from) {
+  const auto* known = std::get_if<push_rule_state>(&from);
+  if (known == nullptr)
+    return;
+  state_ = *known;
+  state_.memory.clear();
+  clocks_.clear();
+  waiting_.clear();
+  for (const auto& [who, worker] : state_.workers) {
+    ++clocks_[worker.clock];
+    if (worker.waits)
+      waiting_.insert(who);
+  }
+  remember(known->memory);
 }
 
 void push_rule::check() const {
@@ -156,18 +180,18 @@ void push_rule::check() const {
     TROUPE_ASSERT(count > 0);
     counted += count;
   }
-  TROUPE_ASSERT(counted == workers_.size());
-  for (const auto& [who, worker] : workers_) {
-    TROUPE_ASSERT(plan_.has(who) && !dead_.contains(who));
+  TROUPE_ASSERT(counted == state_.workers.size());
+  for (const auto& [who, worker] : state_.workers) {
+    TROUPE_ASSERT(state_.plan.has(who) && !state_.dead.contains(who));
     TROUPE_ASSERT(worker.waits == waiting_.contains(who));
-    TROUPE_ASSERT(worker.base <= version_);
+    TROUPE_ASSERT(worker.base <= state_.made);
   }
   TROUPE_ASSERT(fresh_.empty());
 }
 
 std::vector<worker_id> push_rule::waiting_for() const {
   std::vector<worker_id> out;
-  for (const auto& [who, worker] : workers_)
+  for (const auto& [who, worker] : state_.workers)
     if (!worker.waits)
       out.push_back(who.worker);
   return out;

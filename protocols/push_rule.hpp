@@ -4,6 +4,8 @@
 
 #include <map>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "protocols/rule.hpp"
 
@@ -20,19 +22,14 @@ public:
   rule_effects on(const push& msg) final;
   rule_effects on(const worker_down& msg) final;
   rule_effects on(const expired&) final { return {}; }
-  version current() const final { return version_; }
+  version current() const final { return state_.made; }
   std::vector<worker_id> waiting_for() const final;
   void check() const override;
+  rule_state state() const final;
+  void restore(const rule_state& from) final;
 
 protected:
-  /// A worker's state. `clock`: its pushes, counted from the slowest worker's clock when it joined.
-  struct progress {
-    std::uint64_t clock = 0;
-    version base{};          ///< sent to it last
-    bool waits = true;       ///< has pushed, and has not been answered
-    clock_tick last_clock{}; ///< the clock of its last push; 0: it has not pushed yet
-    nanoseconds sent = 0;
-  };
+  using progress = push_progress;
 
   /// How this push is applied. n is that of the newest plan.
   virtual step_rule step_of(const push& msg) const;
@@ -50,7 +47,7 @@ protected:
   /// How many slices of the data a worker is given with its answer; by default one per local step of the plan.
   virtual std::uint32_t slices_for(const progress& worker) const {
     (void)worker;
-    return plan_.period;
+    return state_.plan.period;
   }
   /// The newest parameters are being sent to this worker, or it is gone.
   virtual void sent(rule_effects& out, member to) {
@@ -62,8 +59,12 @@ protected:
     (void)who;
   }
 
-  const plan& current_plan() const { return plan_; }
-  const progress& progress_of(member who) const { return workers_.at(who); }
+  /// What the protocol remembers besides (memory.hpp), and the same to a new one, which forgets what it does not understand.
+  virtual std::vector<double> memory() const { return {}; }
+  virtual void remember(std::span<const double> memory) { (void)memory; }
+
+  const plan& current_plan() const { return state_.plan; }
+  const progress& progress_of(member who) const { return state_.workers.at(who); }
   /// The least clock of all workers.
   std::uint64_t slowest() const { return clocks_.empty() ? 0 : clocks_.begin()->first; }
 
@@ -74,16 +75,11 @@ private:
   void answer_waiting(rule_effects& out);
   void apply_push(rule_effects& out, const push& msg, const progress& worker);
 
-  plan plan_; ///< the newest
-  std::set<member> dead_;
-  std::map<member, progress> workers_;
+  push_rule_state state_; ///< without the protocol's memory
+  // What follows from it:
   std::map<std::uint64_t, std::size_t> clocks_; ///< how many workers have each
-  std::set<member> waiting_;                    ///< of `workers_`, those that wait
+  std::set<member> waiting_;                    ///< of the workers, those that wait
   std::vector<member> fresh_;                   ///< of these, those not yet asked about by `may_go`: none between messages
-  std::uint64_t asked_at_ = 0;                  ///< slowest() when all of them were asked about
-  version version_;
-  std::uint64_t position_ = 0; ///< of the next slice
-  nanoseconds now_ = 0;
 };
 
 } // namespace troupe::protocols

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "protocols/effect.hpp"
 
@@ -21,6 +23,7 @@ struct open_round {
   std::map<member, push> pushed{}; ///< by worker: the order of summing
   nanoseconds began = 0;           ///< training time
   bool out_of_patience = false;    ///< the policy's patience has run out
+  friend bool operator==(const open_round&, const open_round&) = default;
 
   bool full() const { return pushed.size() == live.size(); }
   /// When a batch has fewer samples than there are workers, some workers have none: their pushes are not gradients.
@@ -63,7 +66,7 @@ public:
   /// How to close the round now; nothing to keep waiting. Must close a full round.
   virtual std::optional<closing> close(const open_round& round) = 0;
   /// Whether deaths have made it impossible to close the round well. It then restarts once a plan leaves out the dead.
-  virtual bool lost(const open_round& round) const {
+  virtual bool lost(const open_round& round) {
     (void)round;
     return false;
   }
@@ -77,6 +80,10 @@ public:
     (void)msg;
     (void)elapsed;
   }
+  /// What it remembers of past rounds (memory.hpp); what follows from its parameters and the open round is no part of it.
+  virtual std::vector<double> memory() const { return {}; }
+  /// To a new one, before anything else. It forgets what it does not understand.
+  virtual void remember(std::span<const double> memory) { (void)memory; }
 };
 
 using policy_maker = std::function<std::unique_ptr<round_policy>(const protocol_spec&, std::uint64_t seed)>;

@@ -71,30 +71,30 @@ closing by_samples(const open_round& round) {
 round_rule::round_rule(policy_maker make, std::uint64_t seed) : make_(std::move(make)), seed_(seed) {}
 
 rule_effects round_rule::on(const plan& msg) {
-  if (msg.epoch <= newest_.epoch)
+  if (msg.epoch <= state_.newest.epoch)
     return {};
-  newest_ = msg;
-  const auto gone = [this](member who) { return !newest_.has(who); };
-  std::erase_if(dead_, gone);
-  std::erase_if(busy_, [&](const auto& entry) { return gone(entry.first); });
-  return round_.live.empty() ? begin() : rule_effects{};
+  state_.newest = msg;
+  const auto gone = [this](member who) { return !state_.newest.has(who); };
+  std::erase_if(state_.dead, gone);
+  std::erase_if(state_.busy, [&](const auto& entry) { return gone(entry.first); });
+  return state_.round.live.empty() ? begin() : rule_effects{};
 }
 
 rule_effects round_rule::on(const push& msg) {
-  now_ = std::max(now_, msg.at);
+  state_.now = std::max(state_.now, msg.at);
   const member from{msg.id.worker, msg.id.incarnation};
   nanoseconds elapsed = 0;
-  if (const auto sent = busy_.extract(from)) {
+  if (const auto sent = state_.busy.extract(from)) {
     elapsed = msg.at - sent.mapped();
-    timings_.push_back({from.worker, msg.compute, elapsed, msg.samples});
+    state_.timings.push_back({from.worker, msg.compute, elapsed, msg.samples});
     if (policy_)
       policy_->arrived(msg, elapsed);
   }
-  const bool expected = round_.live.contains(from) && !round_.pushed.contains(from);
-  if (!expected || msg.epoch != round_.plan.epoch || msg.base != round_.base)
+  const bool expected = state_.round.live.contains(from) && !state_.round.pushed.contains(from);
+  if (!expected || msg.epoch != state_.round.plan.epoch || msg.base != state_.round.base)
     return refuse(msg, expected);
 
-  round_.pushed.emplace(from, msg);
+  state_.round.pushed.emplace(from, msg);
   rule_effects out;
   if (!msg.finite)
     out.emplace_back(report{.event = report::kind::push_not_finite, .ver = msg.base, .worker = from.worker});
@@ -107,92 +107,111 @@ rule_effects round_rule::on(const push& msg) {
 rule_effects round_rule::on(const worker_down& msg) {
   const member gone{msg.worker, msg.incarnation};
   // Until the coordinator's next plan the newest one still names the dead: its rounds must not wait for them.
-  if (newest_.has(gone))
-    dead_.insert(gone);
-  busy_.erase(gone);
-  if (round_.live.erase(gone) == 0)
+  if (state_.newest.has(gone))
+    state_.dead.insert(gone);
+  state_.busy.erase(gone);
+  if (state_.round.live.erase(gone) == 0)
     return {};
   rule_effects out;
-  if (auto part = round_.pushed.extract(gone); part && usable(part.mapped()))
+  if (auto part = state_.round.pushed.extract(gone); part && usable(part.mapped()))
     out = {discard{part.mapped().gradient}, discarded(part.mapped())};
-  append(out, !round_.live.empty() && policy_->lost(round_) ? abandon() : close_if_full());
+  append(out, !state_.round.live.empty() && policy_->lost(state_.round) ? abandon() : close_if_full());
   return out;
 }
 
 rule_effects round_rule::on(const expired& msg) {
-  now_ = std::max(now_, msg.at);
-  armed_ = false;
-  round_.out_of_patience = true;
+  state_.now = std::max(state_.now, msg.at);
+  state_.armed = false;
+  state_.round.out_of_patience = true;
   return close_if_full();
 }
 
 std::vector<worker_id> round_rule::waiting_for() const {
   std::vector<worker_id> out;
-  for (const member& who : round_.live)
-    if (!round_.pushed.contains(who))
+  for (const member& who : state_.round.live)
+    if (!state_.round.pushed.contains(who))
       out.emplace_back(who.worker);
   return out;
 }
 
 void round_rule::check() const {
-  for (const auto& [from, part] : round_.pushed) {
-    TROUPE_ASSERT(round_.live.contains(from));
-    TROUPE_ASSERT(part.epoch == round_.plan.epoch && part.base == round_.base);
-    TROUPE_ASSERT(!busy_.contains(from));
+  for (const auto& [from, part] : state_.round.pushed) {
+    TROUPE_ASSERT(state_.round.live.contains(from));
+    TROUPE_ASSERT(part.epoch == state_.round.plan.epoch && part.base == state_.round.base);
+    TROUPE_ASSERT(!state_.busy.contains(from));
   }
-  for (const member& gone : dead_) {
-    TROUPE_ASSERT(newest_.has(gone));
-    TROUPE_ASSERT(!round_.live.contains(gone) && !busy_.contains(gone));
+  for (const member& gone : state_.dead) {
+    TROUPE_ASSERT(state_.newest.has(gone));
+    TROUPE_ASSERT(!state_.round.live.contains(gone) && !state_.busy.contains(gone));
   }
-  TROUPE_ASSERT(round_.plan.epoch <= newest_.epoch);
-  TROUPE_ASSERT(round_.live.empty() || policy_ != nullptr);
+  TROUPE_ASSERT(state_.round.plan.epoch <= state_.newest.epoch);
+  TROUPE_ASSERT(state_.round.live.empty() || policy_ != nullptr);
+}
+
+rule_state round_rule::state() const {
+  round_rule_state out = state_;
+  if (policy_)
+    out.memory = policy_->memory();
+  return out;
+}
+
+void round_rule::restore(const rule_state& from) {
+  const auto* known = std::get_if<round_rule_state>(&from);
+  if (known == nullptr)
+    return;
+  state_ = *known;
+  state_.memory.clear();
+  if (state_.round.plan.epoch == plan_epoch{})
+    return;
+  policy_ = make_(state_.round.plan.protocol, seed_);
+  policy_->remember(known->memory);
 }
 
 /// Opens a round on the current version under the newest plan. It is empty if no worker is alive, or too few for this policy;
 /// then the plan that follows the deaths begins it again.
 rule_effects round_rule::begin() {
-  if (!policy_ || newest_.protocol != round_.plan.protocol)
-    policy_ = make_(newest_.protocol, seed_);
-  round_ = {.plan = newest_, .base = round_.base, .position = round_.position, .began = now_};
+  if (!policy_ || state_.newest.protocol != state_.round.plan.protocol)
+    policy_ = make_(state_.newest.protocol, seed_);
+  state_.round = {.plan = state_.newest, .base = state_.round.base, .position = state_.round.position, .began = state_.now};
   std::set<member> alive;
-  for (const member& who : round_.plan.workers)
-    if (!dead_.contains(who))
+  for (const member& who : state_.round.plan.workers)
+    if (!state_.dead.contains(who))
       alive.insert(who);
   if (!alive.empty())
-    round_.live = policy_->begin(round_, alive);
-  if (!round_.live.empty() && policy_->lost(round_))
-    round_.live.clear();
+    state_.round.live = policy_->begin(state_.round, alive);
+  if (!state_.round.live.empty() && policy_->lost(state_.round))
+    state_.round.live.clear();
   std::vector<worker_id> waiting;
-  for (const member& who : round_.live)
-    if (busy_.try_emplace(who, now_).second)
+  for (const member& who : state_.round.live)
+    if (state_.busy.try_emplace(who, state_.now).second)
       waiting.push_back(who.worker);
   rule_effects out;
   send(out, waiting);
-  const auto patience = round_.live.empty() ? std::nullopt : policy_->patience(round_);
-  if (patience || armed_)
+  const auto patience = state_.round.live.empty() ? std::nullopt : policy_->patience(state_.round);
+  if (patience || state_.armed)
     out.emplace_back(arm_timer{patience_timer, patience.value_or(-1)});
-  armed_ = patience.has_value();
+  state_.armed = patience.has_value();
   return out;
 }
 
 rule_effects round_rule::close_if_full() {
-  if (round_.live.empty())
+  if (state_.round.live.empty())
     return begin();
-  const auto how = policy_->close(round_);
+  const auto how = policy_->close(state_.round);
   return how ? close(*how) : rule_effects{};
 }
 
 rule_effects round_rule::close(const closing& how) {
-  apply step{.ver = next(round_.base),
-             .epoch = round_.plan.epoch,
-             .workers = static_cast<std::uint32_t>(round_.plan.workers.size()),
+  apply step{.ver = next(state_.round.base),
+             .epoch = state_.round.plan.epoch,
+             .workers = static_cast<std::uint32_t>(state_.round.plan.workers.size()),
              .step = how.step,
              .samples = how.samples};
-  report closed{.event = report::kind::round_closed, .ver = step.ver, .at = now_};
+  report closed{.event = report::kind::round_closed, .ver = step.ver, .at = state_.now};
   rule_effects unused;
   double loss_sum = 0, samples = 0;
   // Summing in worker order, not arrival order, makes a run repeat bit for bit.
-  for (const auto& [from, part] : round_.pushed) {
+  for (const auto& [from, part] : state_.round.pushed) {
     const auto weight = how.weights.find(from);
     if (weight != how.weights.end() && usable(part)) {
       step.sum.push_back({part.gradient, weight->second});
@@ -210,9 +229,9 @@ rule_effects round_rule::close(const closing& how) {
   closed.contributions = static_cast<std::uint32_t>(step.sum.size());
   closed.loss = samples > 0 ? loss_sum / samples : 0;
   closed.residual = how.residual;
-  closed.timings = std::exchange(timings_, {});
-  round_.position = round_.end();
-  round_.base = step.ver;
+  closed.timings = std::exchange(state_.timings, {});
+  state_.round.position = state_.round.end();
+  state_.round.base = step.ver;
   rule_effects out = std::move(unused);
   out.emplace_back(std::move(step));
   out.emplace_back(std::move(closed));
@@ -223,7 +242,7 @@ rule_effects round_rule::close(const closing& how) {
 /// Discards the pushes that have come and restarts the round, on the same version, under the newest plan or the next.
 rule_effects round_rule::abandon() {
   rule_effects out;
-  for (const auto& [from, part] : round_.pushed)
+  for (const auto& [from, part] : state_.round.pushed)
     if (usable(part)) {
       out.emplace_back(discard{part.gradient});
       out.emplace_back(discarded(part));
@@ -237,20 +256,23 @@ rule_effects round_rule::abandon() {
 rule_effects round_rule::refuse(const push& msg, bool waits) {
   const member from{msg.id.worker, msg.id.incarnation};
   report why = discarded(msg);
-  if (msg.base > round_.base || msg.epoch > newest_.epoch || round_.pushed.contains(from)) {
+  if (msg.base > state_.round.base || msg.epoch > state_.newest.epoch || state_.round.pushed.contains(from)) {
     why.event = report::kind::push_refused;
-    why.text = round_.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
+    why.text = state_.round.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
   }
   rule_effects out{discard{msg.gradient}, std::move(why)};
-  if (waits && busy_.try_emplace(from, now_).second)
+  if (waits && state_.busy.try_emplace(from, state_.now).second)
     send(out, {from.worker});
   return out;
 }
 
 void round_rule::send(rule_effects& out, const std::vector<worker_id>& to) const {
   if (!to.empty())
-    out.emplace_back(send_params{
-        .to = to, .ver = round_.base, .epoch = round_.plan.epoch, .position = round_.position, .period = round_.plan.period});
+    out.emplace_back(send_params{.to = to,
+                                 .ver = state_.round.base,
+                                 .epoch = state_.round.plan.epoch,
+                                 .position = state_.round.position,
+                                 .period = state_.round.plan.period});
 }
 
 } // namespace troupe::protocols

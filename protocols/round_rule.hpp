@@ -15,8 +15,8 @@ namespace troupe::protocols {
 /// or with an element that is not finite, counts as arrived and adds no term. Without any term the version advances without a
 /// step.
 ///
-/// Invariant: `round_.pushed` holds at most one push per member of `round_.live`, each computed against `round_.base` under
-/// `round_.with`.
+/// Invariant: `pushed` of the round holds at most one push per member of its `live`, each computed against its `base` under its
+/// plan.
 class round_rule final : public rule {
 public:
   explicit round_rule(policy_maker make, std::uint64_t seed = 0);
@@ -25,9 +25,11 @@ public:
   rule_effects on(const push& msg) override;
   rule_effects on(const worker_down& msg) override;
   rule_effects on(const expired& msg) override;
-  version current() const override { return round_.base; }
+  version current() const override { return state_.round.base; }
   std::vector<worker_id> waiting_for() const override;
   void check() const override;
+  rule_state state() const override;
+  void restore(const rule_state& from) override;
 
 private:
   rule_effects begin();
@@ -39,14 +41,8 @@ private:
 
   policy_maker make_;
   std::uint64_t seed_;
-  std::unique_ptr<round_policy> policy_; ///< of `round_.with.protocol`
-  plan newest_;                          ///< of the next round
-  std::set<member> dead_;                ///< members of `newest_` that died since it was made
-  open_round round_;
-  std::map<member, nanoseconds> busy_; ///< workers that have parameters and have not pushed: since when
-  std::vector<timing> timings_;        ///< of pushes since the last close
-  bool armed_ = false;
-  nanoseconds now_ = 0;
+  std::unique_ptr<round_policy> policy_; ///< of the round's plan; none before the first
+  round_rule_state state_;               ///< without the policy's memory
 };
 
 } // namespace troupe::protocols

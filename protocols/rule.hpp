@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocols/effect.hpp"
+#include "protocols/rule_state.hpp"
 
 namespace troupe::protocols {
 
@@ -19,6 +20,10 @@ public:
   virtual version current() const = 0;
   /// Whom the open round still waits for.
   virtual std::vector<worker_id> waiting_for() const = 0;
+  /// All that it remembers between messages.
+  virtual rule_state state() const = 0;
+  /// A new rule goes on where the one with this state was. A state of another kind is ignored.
+  virtual void restore(const rule_state& from) = 0;
   /// Ends the process where an invariant of its state is broken. Between messages.
   virtual void check() const {}
 };

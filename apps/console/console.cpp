@@ -65,7 +65,8 @@ int execute(const console_options& options) {
     return refuse({{{"console", "needs HOST:PORT, where a coordinator listens, or --cluster CLUSTER.toml"}}});
   if (options.cluster.empty()) {
     const auto colon = options.address.rfind(':');
-    const auto port = colon == std::string::npos ? 0 : parse_number<std::uint16_t>(options.address.substr(colon + 1)).value_or(0);
+    const auto tail = std::string_view(options.address).substr(colon == std::string::npos ? options.address.size() : colon + 1);
+    const auto port = parse_number<std::uint16_t>(tail).value_or(std::uint16_t{0});
     if (port == 0 || colon == 0)
       return refuse({{{options.address, "is no HOST:PORT, such as 127.0.0.1:4000; a run prints its own"}}});
     return talk_to(cluster_connection{options.address.substr(0, colon), port}, options);

@@ -99,6 +99,11 @@ public:
     head_start_ = 0;
   }
 
+  // -- another machine takes the place of one, between messages
+
+  void replace(holder_state state) { machine_ = holder{machine_.place(), std::move(state)}; }
+  void replace(std::shared_ptr<lead> decides) { lead_ = std::move(decides); }
+
   const holder& machine() const { return machine_; }
   const lead* decides() const { return lead_.get(); } ///< null: elsewhere
   bool leads_job() const { return self_ == holder_id{0}; }

@@ -11,6 +11,7 @@
 #include "protocols/duration.hpp"
 #include "protocols/sim/roles.hpp"
 #include "protocols/tree.hpp"
+#include "protocols/wire/state.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -49,9 +50,8 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
       protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)),
       network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
-      dice_(random_stream::keyed(job.seed, 0x5157)),
-      coordinator_(std::make_unique<coordinator_role>(
-          *this, coordinator{first_plan_of(job), protocol_.make_controller ? protocol_.make_controller(job.protocol) : nullptr})),
+      dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
+      coordinator_(std::make_unique<coordinator_role>(*this, coordinator{first_plan_of(job), make_controller()})),
       evaluator_(std::make_unique<evaluator_role>(*this)) {
   place_roles();
   plan_faults();
@@ -65,9 +65,18 @@ training_timers cluster::timers_of(endpoint who) {
           }};
 }
 
+std::unique_ptr<controller> cluster::make_controller() const {
+  return protocol_.make_controller ? protocol_.make_controller(options_.protocol) : nullptr;
+}
+
+std::shared_ptr<lead> cluster::make_lead(lead_state from) const {
+  const bool each_shard_reports = tree_.size() == options_.job.shards && !protocol_.per_push;
+  return std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed),
+                                each_shard_reports ? options_.job.shards : 1, protocol_.per_push, std::move(from));
+}
+
 void cluster::place_roles() {
   const bool flat = tree_.size() == options_.job.shards;
-  const auto arrivals = flat && !protocol_.per_push ? options_.job.shards : 1;
   const std::uint32_t nodes = options_.nodes != 0 ? options_.nodes : options_.job.workers;
   const auto host_of_worker = [&](std::uint32_t worker) {
     if (!options_.colocated)
@@ -81,7 +90,7 @@ void cluster::place_roles() {
       host = host_of_worker(workers_below(tree_, place.self).begin()->value);
     std::shared_ptr<lead> decides;
     if (number == 0 || (protocol_.per_push && place.is_shard))
-      decides = std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed), arrivals, protocol_.per_push);
+      decides = make_lead();
     auto at = std::make_unique<holder_role>(*this, place, host, std::move(decides));
     if (place.is_shard)
       at->maths = maths_.make_shard(number, options_.job.shards);
@@ -150,6 +159,26 @@ void cluster::step() {
     look_at(*link);
   else
     arrive(std::move(std::get<envelope>(next)));
+  if (options_.tests.hop > 0)
+    hop();
+}
+
+/// Machines are what they say that they are: nothing of one is outside its state.
+void cluster::hop() {
+  const auto copy_of = []<class State>(const State& state) {
+    const std::vector<std::uint64_t> words = wire::encode_state(state);
+    State out = wire::decode_state<State>(words).value();
+    TROUPE_ASSERT(wire::encode_state(out) == words); // a loss may be NaN, which is unlike itself
+    return out;
+  };
+  if (hops_.hit(options_.tests.hop))
+    coordinator_->machine = {first_plan_of(options_), make_controller(), copy_of(coordinator_->machine.state())};
+  for (const auto& at : holders_) {
+    if (hops_.hit(options_.tests.hop))
+      at->bound.replace(copy_of(at->bound.machine().state()));
+    if (at->bound.decides() != nullptr && hops_.hit(options_.tests.hop))
+      at->bound.replace(make_lead(copy_of(at->bound.decides()->state())));
+  }
 }
 
 void cluster::schedule(nanoseconds at, std::function<void()> action) {

@@ -80,6 +80,9 @@ private:
 
   // -- faults and membership (faults.cpp)
   void place_roles();
+  std::unique_ptr<controller> make_controller() const;
+  std::shared_ptr<lead> make_lead(lead_state from = {}) const;
+  void hop();
   void plan_faults();
   worker_role& role_of(worker_id who);
   void join(worker_id who, bool at_once);
@@ -101,7 +104,7 @@ private:
   std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
-  random_stream dice_;
+  random_stream dice_, hops_;
   double repeat_ = 0, loss_ = 0, reorder_ = 0; ///< probabilities
 
   event_queue<event> queue_;

@@ -37,6 +37,9 @@ struct disorder {
   nanoseconds jitter = 0; ///< every message takes up to so much longer, drawn anew for each
   bool tail_loss = false; ///< of what a dying role had sent, a random tail of each link is lost; else all of it arrives
   double not_finite = 0;  ///< probability that a gradient is not finite
+  /// For each machine and after each event, the probability that another takes its place, made from its encoded state. Changes
+  /// nothing that can be seen.
+  double hop = 0;
 };
 
 struct options {

@@ -63,6 +63,15 @@ TEST(Auto, PredictsFromWhatWasMeasured) {
   EXPECT_TRUE(std::isinf(subject.predicted(local_spec))) << "computing takes longer than the journey";
 }
 
+TEST(Auto, PredictsTheSameOnceItIsCarried) {
+  automatic subject = watching(plan_of_n(4));
+  subject.on(round_of({10, 20, 30, 80}, 5), 1);
+  automatic carried = watching(plan_of_n(4));
+  carried.remember(subject.memory());
+  EXPECT_DOUBLE_EQ(carried.predicted(coded_spec), 65);
+  EXPECT_EQ(carried.memory(), subject.memory());
+}
+
 TEST(Auto, LocalSharesTheJourneyAmongItsSteps) {
   automatic subject = watching(plan_of_n(2));
   subject.on(round_of({10, 20}, 300), 1);

@@ -39,6 +39,8 @@ struct scripted_rule final : rule {
   }
   rule_effects on(const worker_down&) override { return answer(); }
   rule_effects on(const expired&) override { return answer(); }
+  rule_state state() const override { return {}; }
+  void restore(const rule_state&) override {}
   version current() const override { return made; }
   std::vector<worker_id> waiting_for() const override { return {}; }
 };

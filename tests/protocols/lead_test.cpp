@@ -337,6 +337,11 @@ public:
   rule_effects on(const expired& msg) override { return {release{{msg.timer.value}}}; }
   version current() const override { return version_; }
   std::vector<worker_id> waiting_for() const override { return {}; }
+  rule_state state() const override { return added_rule_state{{static_cast<double>(version_.value)}}; }
+  void restore(const rule_state& from) override {
+    if (const auto* known = std::get_if<added_rule_state>(&from))
+      version_ = {static_cast<std::uint64_t>(known->memory.at(0))};
+  }
 
 private:
   version version_;

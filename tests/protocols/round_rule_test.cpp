@@ -35,7 +35,7 @@ public:
       return std::nullopt;
     return does_.how ? does_.how : by_samples(round);
   }
-  bool lost(const open_round& round) const override {
+  bool lost(const open_round& round) override {
     does_.asked_about_nobody |= round.live.empty();
     return round.live.size() < does_.needed;
   }

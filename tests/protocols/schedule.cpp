@@ -193,6 +193,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   out.measured.apply = draw.hit(0.3) ? 3 * ms : 0;
   if (draw.hit(0.2))
     out.job.evaluate_every_ns = 1 + static_cast<nanoseconds>(draw.below(60)) * ms;
+  out.tests.hop = seed % 10 == 0 ? 0.02 : 0;
   out.stall_after = 20'000 * ms;
   out.max_events = 100'000;
   if (how_much != trouble::none)

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the machines of a job remember, as they are carried to another process or kept on a disk.
+
+@0xd2a91c5be7f04683;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("troupe::protocols::wire::kept");
+
+# Each struct has the fields of the C++ struct of the same name (`lead_state` is `LeadState`), in the same order; its header says
+# what they mean. Where C++ has
+#
+#     a strong id, an enumeration     its number
+#     a set, a deque                  a list
+#     a map                           a list of its entries, by key
+#     an optional                     a list of one or none
+#     a variant                       a union, its members in the order of the alternatives
+#
+# Evolution. New fields and new members of a union are added at the end, here and there. A reader that is older than the writer
+# does not see them; it refuses a member that it does not know.
+
+struct LeadState {
+  plan @0 :Plan;
+  open @1 :List(OpenPushEntry);
+  newest @2 :List(NewestEntry);
+  lastTicket @3 :UInt64;
+  samplesApplied @4 :UInt64;
+  sends @5 :UInt64;
+  limit @6 :HoldOrder;
+  held @7 :Bool;
+  heldBack @8 :List(SendParams);
+  parked @9 :List(Arrival);
+  deferred @10 :List(List(RuleEffect));
+  made @11 :UInt64;
+  rule @12 :RuleState;
+
+  struct Arrival {
+    holder @0 :UInt32;
+    push @1 :Push;
+  }
+  struct OpenPush {
+    reported @0 :List(UInt32);
+    knownAs @1 :UInt64;
+  }
+  struct OpenPushEntry {
+    key @0 :PushId;
+    value @1 :OpenPush;
+  }
+}
+
+struct HolderState {
+  plan @0 :Plan;
+  newest @1 :List(NewestEntry);
+  kept @2 :List(KeptEntry);
+  partials @3 :List(PartialsEntry);
+  gone @4 :List(UInt32);
+  orders @5 :List(Order);
+  current @6 :UInt64;
+  ordered @7 :UInt64;
+
+  struct KeptEntry {
+    key @0 :PushId;
+    value @1 :UInt64;
+  }
+  struct PartialEntry {
+    key @0 :UInt32;
+    value @1 :UInt64;
+  }
+  struct PartialsEntry {
+    key @0 :UInt64;
+    value @1 :List(PartialEntry);
+  }
+  struct Order {
+    union {
+      close @0 :Close;
+      send @1 :SendOrder;
+      drop @2 :DropOrder;
+      retain @3 :Ticket;
+      release @4 :Ticket;
+      report @5 :Report;
+    }
+  }
+}
+
+struct CoordinatorState {
+  protocol @0 :ProtocolSpec;
+  period @1 :UInt32;
+  lrScale @2 :Float64;
+  members @3 :List(Member);
+  lastDown @4 :List(Member);
+  losses @5 :List(Text);
+  cutOff @6 :List(UInt32);
+  plan @7 :Plan;
+  evaluating @8 :Bool;
+  stopped @9 :Bool;
+  targetReached @10 :Bool;
+  timeIsUp @11 :Bool;
+  held @12 :UInt64;
+  samples @13 :UInt64;
+  counted @14 :List(CountedEntry);
+  roundsWithoutUpdate @15 :UInt32;
+  pushesWithoutUpdate @16 :UInt32;
+  memory @17 :List(Float64);
+
+  struct StepCount {
+    steps @0 :UInt64;
+    samples @1 :UInt64;
+  }
+  struct CountedEntry {
+    key @0 :UInt32;
+    value @1 :StepCount;
+  }
+}
+
+# -- rules
+
+struct RuleState {
+  union {
+    none @0 :None;
+    rounds @1 :RoundRuleState;
+    pushes @2 :PushRuleState;
+    gossip @3 :GossipRuleState;
+    admm @4 :AdmmState;
+    added @5 :AddedRuleState;
+  }
+  struct None {}
+}
+
+struct RoundRuleState {
+  newest @0 :Plan;
+  dead @1 :List(Member);
+  round @2 :OpenRound;
+  busy @3 :List(TimeEntry);
+  timings @4 :List(Timing);
+  armed @5 :Bool;
+  now @6 :Int64;
+  memory @7 :List(Float64);
+
+  struct OpenRound {
+    plan @0 :Plan;
+    base @1 :UInt64;
+    position @2 :UInt64;
+    live @3 :List(Member);
+    pushed @4 :List(PushedEntry);
+    began @5 :Int64;
+    outOfPatience @6 :Bool;
+  }
+  struct PushedEntry {
+    key @0 :Member;
+    value @1 :Push;
+  }
+}
+
+struct PushRuleState {
+  plan @0 :Plan;
+  dead @1 :List(Member);
+  workers @2 :List(ProgressEntry);
+  askedAt @3 :UInt64;
+  made @4 :UInt64;
+  position @5 :UInt64;
+  now @6 :Int64;
+  memory @7 :List(Float64);
+
+  struct PushProgress {
+    clock @0 :UInt64;
+    base @1 :UInt64;
+    waits @2 :Bool;
+    lastClock @3 :UInt64;
+    sent @4 :Int64;
+  }
+  struct ProgressEntry {
+    key @0 :Member;
+    value @1 :PushProgress;
+  }
+}
+
+struct GossipRuleState {
+  plan @0 :Plan;
+  live @1 :List(TimeEntry);
+  made @2 :UInt64;
+  samples @3 :UInt64;
+}
+
+struct AdmmState {
+  plan @0 :Plan;
+  members @1 :List(MemberEntry);
+  z @2 :UInt64;
+
+  struct AdmmMember {
+    newest @0 :List(Push);
+    waits @1 :Bool;
+    fresh @2 :Bool;
+    empty @3 :Bool;
+    unused @4 :Bool;
+    age @5 :UInt64;
+    position @6 :UInt64;
+  }
+  struct MemberEntry {
+    key @0 :Member;
+    value @1 :AdmmMember;
+  }
+}
+
+struct AddedRuleState {
+  memory @0 :List(Float64);
+}
+
+struct RuleEffect {
+  union {
+    apply @0 :Apply;
+    retain @1 :Ticket;
+    release @2 :Ticket;
+    discard @3 :Ticket;
+    sendParams @4 :SendParams;
+    armTimer @5 :ArmTimer;
+    report @6 :Report;
+  }
+  struct Apply {
+    sum @0 :List(Term);
+    version @1 :UInt64;
+    epoch @2 :UInt32;
+    workers @3 :UInt32;
+    step @4 :StepRule;
+    samples @5 :Int64;
+    keep @6 :Bool;
+    compensate @7 :DelayCompensation;
+  }
+  struct Term {
+    tensor @0 :UInt64;
+    weight @1 :Float64;
+  }
+  struct ArmTimer {
+    timer @0 :UInt32;
+    delay @1 :Int64;
+  }
+}
+
+# -- messages and their parts
+
+struct Ticket {
+  ticket @0 :UInt64;
+}
+
+struct Member {
+  worker @0 :UInt32;
+  incarnation @1 :UInt32;
+}
+
+struct TimeEntry {
+  key @0 :Member;
+  value @1 :Int64;
+}
+
+struct NewestEntry {
+  key @0 :UInt32;
+  value @1 :PushId;
+}
+
+struct PushId {
+  worker @0 :UInt32;
+  incarnation @1 :UInt32;
+  clock @2 :UInt64;
+}
+
+struct Push {
+  epoch @0 :UInt32;
+  id @1 :PushId;
+  base @2 :UInt64;
+  gradient @3 :UInt64;
+  samples @4 :Int64;
+  loss @5 :Float64;
+  compute @6 :Int64;
+  finite @7 :Bool;
+  weight @8 :Float64;
+  at @9 :Int64;
+}
+
+struct Plan {
+  epoch @0 :UInt32;
+  workers @1 :List(Member);
+  protocol @2 :ProtocolSpec;
+  period @3 :UInt32;
+  batch @4 :Int64;
+  dataSize @5 :Int64;
+  lrScale @6 :Float64;
+}
+
+struct ProtocolSpec {
+  name @0 :Text;
+  fanIn @1 :UInt32;
+  parameters @2 :List(ParameterEntry);
+
+  struct ParameterEntry {
+    key @0 :Text;
+    value @1 :Value;
+  }
+  struct Value {
+    union {
+      flag @0 :Bool;
+      integer @1 :Int64;
+      real @2 :Float64;
+      text @3 :Text;
+      texts @4 :List(Text);
+    }
+  }
+}
+
+struct Timing {
+  worker @0 :UInt32;
+  compute @1 :Int64;
+  elapsed @2 :Int64;
+  samples @3 :Int64;
+}
+
+struct Report {
+  event @0 :UInt8;
+  version @1 :UInt64;
+  worker @2 :UInt32;
+  samples @3 :UInt64;
+  loss @4 :Float64;
+  contributions @5 :UInt32;
+  staleness @6 :UInt64;
+  compute @7 :Int64;
+  at @8 :Int64;
+  residual @9 :Float64;
+  timings @10 :List(Timing);
+  text @11 :Text;
+}
+
+struct StepRule {
+  method @0 :UInt8;
+  lrScale @1 :Float64;
+  lr @2 :Float64;
+  momentum @3 :Float64;
+  nesterov @4 :Bool;
+  parameterWeight @5 :Float64;
+  threshold @6 :Float64;
+}
+
+struct DelayCompensation {
+  lambda @0 :Float64;
+  adaptive @1 :Bool;
+  backup @2 :UInt64;
+}
+
+struct SendParams {
+  to @0 :List(UInt32);
+  version @1 :UInt64;
+  epoch @2 :UInt32;
+  position @3 :UInt64;
+  period @4 :UInt32;
+  answers @5 :UInt64;
+}
+
+struct HoldOrder {
+  atSamples @0 :UInt64;
+  atVersion @1 :UInt64;
+  now @2 :Bool;
+}
+
+struct Contribution {
+  id @0 :PushId;
+  weight @1 :Float64;
+}
+
+struct Close {
+  epoch @0 :UInt32;
+  version @1 :UInt64;
+  contributions @2 :List(Contribution);
+  keep @3 :Bool;
+  step @4 :StepRule;
+  samplesBefore @5 :UInt64;
+  workers @6 :UInt32;
+  sendTo @7 :List(UInt32);
+  sendEpoch @8 :UInt32;
+  key @9 :UInt64;
+  position @10 :UInt64;
+  period @11 :UInt32;
+  compensate @12 :DelayCompensation;
+}
+
+struct SendOrder {
+  epoch @0 :UInt32;
+  version @1 :UInt64;
+  key @2 :UInt64;
+  to @3 :List(UInt32);
+  position @4 :UInt64;
+  period @5 :UInt32;
+}
+
+struct DropOrder {
+  id @0 :PushId;
+}
