@@ -119,7 +119,7 @@ MUTANTS = [
     ("gossip.cpp", "    if (who != self_)\n      others", "    others", "a worker sends to itself"),
     ("gossip.cpp", "weight_ /= static_cast<double>(count + 1);", "weight_ /= 2;", "shares do not sum to the weight"),
     ("gossip.cpp", "others[i + draw.below(others.size() - i)]", "others[draw.below(others.size())]", "peers are drawn twice, and unevenly"),
-    ("gossip.cpp", "self_.incarnation.value, steps_)", "self_.incarnation.value)", "the same peers at every step"),
+    ("gossip.cpp", "self_.worker.value, position_)", "self_.worker.value)", "the same peers at every step"),
     ("gossip.cpp", "random_stream::keyed(seed_, peer_draws,", "random_stream::keyed(peer_draws,", "the seed is ignored"),
     ("gossip.cpp", "std::clamp<std::uint64_t>(end - position_, 1, n)", "n", "a short batch leaves some without samples"),
     ("gossip.cpp", "{{rank % cuts, 1}}", "{{self_.worker.value % cuts, 1}}", "its cut is its id, not its rank"),
