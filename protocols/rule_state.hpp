@@ -15,7 +15,7 @@ namespace troupe::protocols {
 
 /// Of round_rule.
 struct round_rule_state {
-  plan newest{};          ///< of the next round
+  plan newest{};           ///< of the next round
   std::set<member> dead{}; ///< members of `newest` that died since it was made
   open_round round{};
   std::map<member, nanoseconds> busy{}; ///< workers that have parameters and have not pushed: since when

@@ -41,7 +41,9 @@ inline constexpr bool is_entry<std::pair<Key, Value>> = true;
 template <class T>
 concept scalar = std::is_arithmetic_v<T> || std::is_enum_v<T> || is_id<T> || std::same_as<T, std::string>;
 template <class T>
-concept list = !scalar<T> && requires(const T& many) { many.size(), many.begin(); };
+concept list = !scalar<T> && requires(const T& many) {
+  many.size(), many.begin();
+};
 
 /// A field to be set, or an element of a list.
 struct field_slot {

@@ -18,9 +18,9 @@ namespace troupe::protocols::wire {
 template <class State>
 std::vector<std::uint64_t> encode_state(const State& state);
 
-/// What encode_state made of it. Fails where the bytes are cut short or damaged, or where a number does not fit; allocates no more
-/// than a few times the bytes given, and does not throw, except bad_alloc. That the values belong together is not judged here: a
-/// machine's check() is.
+/// What encode_state made of it. Fails where the bytes are cut short or damaged, or where a number does not fit; allocates no
+/// more than a few times the bytes given, and does not throw, except bad_alloc. That the values belong together is not judged
+/// here: a machine's check() is.
 template <class State>
 result<State> decode_state(std::span<const std::uint64_t> words);
 

@@ -201,7 +201,8 @@ TEST(StateBytes, CarryEveryKindOfRule) {
                       .now = 13,
                       .memory = {14}},
       gossip_rule_state{.plan = in_force, .live = {{{{0}, {2}}, 9}}, .made = {10}, .samples = 11},
-      admm_state{.plan = in_force, .members = {{{{0}, {2}}, {some_push(), false, true, true, true, 3, 4}}, {{{3}, {}}, {}}}, .z = {5}},
+      admm_state{
+          .plan = in_force, .members = {{{{0}, {2}}, {some_push(), false, true, true, true, 3, 4}}, {{{3}, {}}, {}}}, .z = {5}},
       added_rule_state{.memory = {1, 2}}};
   for (const rule_state& kind : kinds) {
     lead_state state;
