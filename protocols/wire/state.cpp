@@ -156,11 +156,8 @@ template <class... Types>
 void read_alternative(const capnp::DynamicValue::Reader& from, unsigned index, std::variant<Types...>& x) {
   unsigned i = 0;
   const auto take = [&]<class Type>(std::type_identity<Type>) {
-    if (i++ == index) {
-      Type alternative{};
-      read(from, alternative);
-      x = std::move(alternative);
-    }
+    if (i++ == index)
+      read(from, x.template emplace<Type>());
   };
   (take(std::type_identity<Types>{}), ...);
 }
