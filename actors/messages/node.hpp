@@ -153,6 +153,7 @@ struct data_loaded {
 struct lane_event {
   job_incarnation run;
   std::uint32_t peer = 0;
+  std::uint32_t life = 0; ///< of the peer's process in the job
   bool up = false;
   std::string reason;
 };

@@ -3,10 +3,8 @@
 #include "actors/net/connection.hpp"
 
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <new>
-#include <stdexcept>
 #include <utility>
 
 #include <boost/asio/dispatch.hpp>
@@ -25,9 +23,6 @@ namespace asio = boost::asio;
 namespace wire = protocols::wire;
 using boost::system::error_code;
 
-// A sender writes frames up to this size itself if the lane is idle. Waking the hub's thread costs more than copying this much
-// into the socket; copying more would delay the sender.
-constexpr std::size_t inline_bytes = 32U << 10U;
 // How much a TLS lane reads before other lanes get their turn.
 constexpr std::size_t turn_bytes = 1U << 20U;
 
@@ -90,7 +85,8 @@ void connection::start() {
 
 void connection::greet_and_read() {
   if (as_ == wire::hello::role::dials)
-    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
+    if (const auto [first, received] = hub_.hello_to(*this); !say(first, received))
+      return;
   read();
 }
 
@@ -162,7 +158,7 @@ void connection::read_secured() {
 bool connection::take(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
   if (auto fault = reader_.advance(bytes, *this))
-    close({.reason = "bad frame: " + *fault});
+    close({.reason = "bad frame: " + *fault, .retry = session_ && session_->forgive()});
   return state_ != state::closed;
 }
 
@@ -172,9 +168,18 @@ std::string connection::where_it_ended() const {
 }
 
 kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
-  if (kernels::buffer placed = hub_.handler().place(peer_, head, bytes))
-    return placed;
+  if (session_)
+    if (kernels::buffer placed = hub_.handler().place(session_->peer(), head, bytes))
+      return placed;
   return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
+}
+
+void connection::heard(std::uint64_t received) {
+  if (state_ == state::greeting)
+    peer_received_ = received;
+  else if (state_ == state::open)
+    if (auto wrong = session_->acknowledged(received))
+      close({.reason = "bad frame: " + *wrong});
 }
 
 bool connection::accept(wire::content body, kernels::buffer payload) {
@@ -185,48 +190,47 @@ bool connection::accept(wire::content body, kernels::buffer payload) {
       greet(*first);
     else
       close({.reason = "bad frame: a second hello"});
-  } else if (state_ == state::open) {
-    hub_.handler().on_message(peer_, std::get<wire::message>(std::move(body)), std::move(payload));
-  } else {
+  } else if (state_ == state::greeting) {
     close({.reason = "bad frame: a message before hello"});
+  } else if (auto* message = std::get_if<wire::message>(&body); message != nullptr && state_ == state::open) {
+    session_->came(payload.bytes());
+    hub_.handler().on_message(session_->peer(), std::move(*message), std::move(payload));
   }
   return state_ != state::closed;
 }
 
 void connection::greet(const wire::hello& from) {
-  if (auto refusal = hub_.greeted(*this, from))
+  peer_ = from;
+  if (auto refusal = hub_.greeted(*this))
     return close(*refusal);
-  peer_ = node_id{from.node};
   if (as_ == wire::hello::role::accepts)
-    send(wire::hello{as_, options_.job_key, options_.self.value}, {}, INT_MIN);
+    if (const auto [answer, received] = hub_.hello_to(*this); !say(answer, received))
+      return;
   greeting_limit_.cancel();
   reader_.raise_limits({.head_bytes = wire::max_head_bytes, .payload_bytes = options_.max_payload_bytes});
+  if (const auto wrong = hub_.opened(*this))
+    close({.reason = *wrong});
+}
+
+void connection::adopt(std::shared_ptr<session> carries) {
+  session_ = std::move(carries);
   state_ = state::open;
-  hub_.opened(*this);
+}
+
+/// The first frame goes into an empty socket, which has room for it.
+bool connection::say(const wire::hello& first, std::uint64_t received) {
+  const auto frame = wire::encode(first, {}, received);
+  TROUPE_ASSERT(frame);
+  const auto head = frame->head_bytes();
+  if (transmit(std::array{head}) == static_cast<ssize_t>(head.size()) && !holds_back()) {
+    bytes_sent_ += head.size();
+    return true;
+  }
+  end("it took no hello", false);
+  return false;
 }
 
 // -- writing
-
-void connection::send(wire::content body, kernels::buffer payload, int priority) {
-  auto frame = wire::encode(body, {payload.data(), payload.bytes()});
-  if (!frame)
-    throw std::invalid_argument(frame.error().what);
-  outgoing ready{*std::move(frame), std::move(payload)};
-  const bool small = ready.bytes() <= inline_bytes;
-  {
-    const std::lock_guard lock(mutex_);
-    if (shut_)
-      return;
-    queue_.push(priority, std::move(ready));
-    if (writing_)
-      return;
-    writing_ = true;
-  }
-  if (small)
-    write(true);
-  else
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
-}
 
 /// Like sendmsg: how much of `parts` the socket took, or -1 and errno.
 ssize_t connection::transmit(std::span<const std::span<const std::byte>> parts) {
@@ -239,17 +243,14 @@ ssize_t connection::transmit(std::span<const std::span<const std::byte>> parts) 
   return -1;
 }
 
-/// Called by the thread that set `writing_`; clears it, or hands the writing on to the hub's thread.
-void connection::write(bool inline_only) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const auto parts = queue_.gather();
-    if ((parts.empty() && !(tls_ && tls_->holds_back())) || shut_) {
-      writing_ = false;
-      return;
-    }
-    lock.unlock();
-    const ssize_t written = transmit(parts);
+void connection::write_later() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write_up_to(SIZE_MAX); });
+}
+
+/// Leaves to the hub's thread what is left once more than so many bytes wait.
+void connection::write_up_to(std::size_t most_waiting) {
+  while (const auto parts = session_->next_for(*this)) {
+    const ssize_t written = transmit(*parts);
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK)
         return resume_writing();
@@ -257,35 +258,30 @@ void connection::write(bool inline_only) {
           socket_.get_executor(),
           [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] { self->write_failed(why); });
     }
-    lock.lock();
-    auto done = queue_.consume(static_cast<std::size_t>(written));
-    lock.unlock();
     bytes_sent_.fetch_add(static_cast<std::size_t>(written), std::memory_order_relaxed);
-    done.clear(); // return payloads to their pool without holding the lock
-    lock.lock();
-    if (inline_only && queue_.bytes() > inline_bytes)
-      return asio::post(socket_.get_executor(), [self = shared_from_this()] { self->write(false); });
+    if (session_->wrote(*this, static_cast<std::size_t>(written)) > most_waiting)
+      return write_later();
   }
 }
 
 void connection::write_failed(error_code why) {
   if (state_ == state::closed)
-    return;
+    return session_->stopped(*this);
   // A peer that refuses our certificate sends an alert and hangs up; writing may fail before the alert is read.
   std::array<std::byte, 1> ignored;
   if (tls_ && tls_->read(ignored).how == tls_session::outcome::refused)
-    return end(tls_->fault(), true);
-  end(why.message(), false);
+    end(tls_->fault(), true);
+  else
+    end(why.message(), false);
+  session_->stopped(*this);
 }
 
 void connection::resume_writing() {
   // Asio's socket belongs to the hub's thread.
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->state_ != state::closed)
-      self->socket_.async_wait(asio::ip::tcp::socket::wait_write, [self](error_code) {
-        if (self->state_ != state::closed)
-          self->write(false);
-      });
+    if (self->state_ == state::closed)
+      return self->session_->stopped(*self);
+    self->socket_.async_wait(asio::ip::tcp::socket::wait_write, [self](error_code) { self->write_up_to(SIZE_MAX); });
   });
 }
 
@@ -294,17 +290,14 @@ void connection::resume_writing() {
 void connection::close(const wire::bye& why) {
   if (state_ == state::closed)
     return;
-  bool idle = false;
-  {
-    const std::lock_guard lock(mutex_);
-    idle = !writing_ && !shut_;
-    writing_ = writing_ || idle;
-  }
   // A bye in the middle of a frame would be read as its payload.
-  if (idle && (!tls_ || tls_->established()))
+  const bool writes = session_ && session_->claim(*this);
+  if ((writes || !session_) && (!tls_ || tls_->established()))
     if (const auto frame = wire::encode(why))
       (void)transmit(std::array{frame->head_bytes()});
   end(why.reason, !why.retry);
+  if (writes)
+    session_->stopped(*this);
 }
 
 /// For a peer that does not speak TLS.
@@ -317,10 +310,6 @@ void connection::end(const std::string& reason, bool final) {
   if (state_ == state::closed)
     return;
   state_ = state::closed;
-  {
-    const std::lock_guard lock(mutex_);
-    shut_ = true;
-  }
   const auto self = shared_from_this();
   error_code ignored;
   greeting_limit_.cancel();
@@ -329,18 +318,14 @@ void connection::end(const std::string& reason, bool final) {
   hub_.closed(*this, reason, final);
 }
 
-lane_stats connection::stats() const {
-  const std::lock_guard lock(mutex_);
-  lane_stats out{.peer = peer_,
-                 .bytes_sent = bytes_sent_,
-                 .bytes_received = bytes_received_,
-                 .queued_bytes = queue_.bytes(),
-                 .credit_bytes = options_.credit_bytes};
+void connection::describe(lane_stats& out) const {
   const auto backlog = backlog_of(descriptor_);
-  out.waiting_bytes = out.queued_bytes + backlog.bytes;
+  out.bytes_sent += bytes_sent_;
+  out.bytes_received += bytes_received_;
+  out.credit_bytes = options_.credit_bytes;
+  out.waiting_bytes += backlog.bytes;
   out.stalled_s = out.waiting_bytes == 0 ? 0 : backlog.since_sent_s;
   out.round_trip_s = backlog.round_trip_s;
-  return out;
 }
 
 } // namespace troupe::actors::net

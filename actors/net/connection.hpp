@@ -5,8 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -14,27 +15,30 @@
 
 #include "actors/net/frame_reader.hpp"
 #include "actors/net/lane.hpp"
-#include "actors/net/send_queue.hpp"
+#include "actors/net/session.hpp"
 #include "actors/sockets/tls.hpp"
 
 namespace troupe::actors::net {
 
-/// A lane, or a connection that may become one.
+/// Carries a session, or may come to carry one.
 ///
-/// Threads: `send` and `stats` may be called on any; everything else, and every call of the owner, happens on the hub's. The
-/// thread that has set `writing_` writes the socket. Only the hub's thread reads it and shuts it down. Its descriptor lives as
-/// long as this object, so a writer never uses a reused descriptor.
+/// Threads: every member is for the hub's and every call of the owner happens there, except where it says otherwise. Whom the
+/// session made its writer writes the socket. Only the hub's thread reads it and shuts it down. Its descriptor lives as long as
+/// this object, so a writer never uses a reused descriptor.
 class connection final : public std::enable_shared_from_this<connection>, frame_reader::sink {
 public:
   /// The hub, as its connections see it.
   class owner {
   public:
     virtual ~owner() = default;
-    /// The peer has sent hello. Returns the reason to refuse the lane, or nothing.
-    virtual std::optional<protocols::wire::bye> greeted(connection& by, const protocols::wire::hello& as) = 0;
-    virtual void opened(connection& lane) = 0;
+    /// What it says first, and how many messages of the peer's have come. To an incoming one, after `greeted`.
+    virtual std::pair<protocols::wire::hello, std::uint64_t> hello_to(const connection& peer) = 0;
+    /// The peer has sent hello. Returns the reason to refuse it, or nothing.
+    virtual std::optional<protocols::wire::bye> greeted(connection& by) = 0;
+    /// Both have said hello: gives it the session to carry, or returns the reason not to.
+    virtual std::optional<std::string> opened(connection& by) = 0;
     /// The last call, made once. `final`: dialing again would not help.
-    virtual void closed(connection& lane, const std::string& reason, bool final) = 0;
+    virtual void closed(connection& by, const std::string& reason, bool final) = 0;
     virtual lane_handler& handler() = 0;
   };
 
@@ -44,17 +48,38 @@ public:
 
   /// Shakes hands (with TLS), says hello (when dialing) and reads.
   void start();
-  /// As lane_hub::send; without effect on a lane that is not open.
-  void send(protocols::wire::content body, kernels::buffer payload, int priority);
   /// Says why to the peer, if there is room for it at once, and ends the connection.
   void close(const protocols::wire::bye& why);
+  /// Ends it without a word.
+  void cut(const std::string& reason) { end(reason, false); }
 
-  node_id peer() const { return peer_; }
-  bool is_open() const { return state_ == state::open; }
+  /// Once, when it opens.
+  void adopt(std::shared_ptr<session> carries);
+
+  // For the session. Any thread.
+  /// Writes what it has, as its writer, and on this thread as long as little waits.
+  void write() { write_up_to(inline_bytes); }
+  /// The same on the hub's thread, to the end.
+  void write_later();
+  /// TLS has taken bytes that the socket has not. For the writer.
+  bool holds_back() const { return tls_ && tls_->holds_back(); }
+  /// Adds what is known of the socket.
+  void describe(lane_stats& out) const;
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::uint64_t bytes_received() const { return bytes_received_; }
+
+  /// What the peer has said, and how many messages it has taken. Once it has.
+  const protocols::wire::hello& peer() const { return peer_; }
+  std::uint64_t peer_received() const { return peer_received_; }
+  /// Null: it has not opened.
+  const std::shared_ptr<session>& carried() const { return session_; }
   const std::string& address() const { return address_; }
   /// The name in the peer's certificate; nothing on a plain lane.
   std::optional<std::string> certified_name() const { return tls_ ? std::optional{tls_->peer_name()} : std::nullopt; }
-  lane_stats stats() const;
+
+  /// What a thread that sends writes itself if the lane is idle. Waking the hub's costs more than copying this much into the
+  /// socket; copying more would delay the sender.
+  static constexpr std::size_t inline_bytes = 32U << 10U;
 
 private:
   enum class state : std::uint8_t { greeting, open, closed };
@@ -69,13 +94,15 @@ private:
   bool take(std::size_t bytes);
   std::string where_it_ended() const;
   kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
+  void heard(std::uint64_t received) override;
   bool accept(protocols::wire::content body, kernels::buffer payload) override;
   void greet(const protocols::wire::hello& from);
+  bool say(const protocols::wire::hello& first, std::uint64_t received);
 
   // writing
   ssize_t transmit(std::span<const std::span<const std::byte>> parts);
+  void write_up_to(std::size_t most_waiting);
   void write_failed(boost::system::error_code why);
-  void write(bool inline_only);
   void resume_writing();
 
   void say_plainly(const protocols::wire::bye& why);
@@ -88,15 +115,12 @@ private:
   owner& hub_;
   const protocols::wire::hello::role as_;
   const std::string address_;
-  node_id peer_;
+  std::shared_ptr<session> session_;
   state state_ = state::greeting; // the hub's thread only
   boost::asio::steady_timer greeting_limit_;
   frame_reader reader_;
-
-  mutable std::mutex mutex_; // guards what follows
-  send_queue queue_;
-  bool writing_ = false; // a thread is writing, or waits until the socket takes more
-  bool shut_ = false;
+  protocols::wire::hello peer_;
+  std::uint64_t peer_received_ = 0;
 
   std::atomic<std::uint64_t> bytes_sent_ = 0, bytes_received_ = 0;
 };

@@ -29,12 +29,16 @@ void dialer::start() {
   deadline_.async_wait([self = shared_from_this()](error_code cancelled) {
     if (cancelled || self->stopped_)
       return;
-    const auto gave_up = std::move(self->on_.gave_up);
-    self->stop();
-    gave_up(fmt::format("no lane to {}:{} within {} ms: {}", self->to_.host, self->to_.port, self->to_.deadline.count(),
-                        self->last_reason_));
+    self->give_up(fmt::format("no lane to {}:{} within {} ms: {}", self->to_.host, self->to_.port, self->to_.deadline.count(),
+                              self->last_reason_));
   });
   attempt();
+}
+
+void dialer::give_up(const std::string& reason) {
+  const auto gave_up = std::move(on_.gave_up);
+  stop();
+  gave_up(reason);
 }
 
 void dialer::retry(const std::string& reason) {
@@ -84,6 +88,8 @@ void dialer::connect(const tcp::resolver::results_type& found) {
   socket_.async_connect(address, [self = shared_from_this()](error_code failed) {
     if (self->stopped_)
       return;
+    if (failed == boost::asio::error::connection_refused && self->to_.refusal_is_final)
+      return self->give_up(fmt::format("nobody listens at {}:{} any more", self->to_.host, self->to_.port));
     if (failed)
       return self->retry(failed.message());
     self->on_.connected(std::move(self->socket_));

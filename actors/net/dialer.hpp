@@ -25,10 +25,12 @@ public:
     std::uint16_t port = 0;
     std::chrono::milliseconds deadline{};
     std::string congestion;
+    std::uint32_t life = 0; ///< of the peer's process
+    bool refusal_is_final = false; ///< it listened once: where nobody does any more, its process has ended
   };
   struct events {
     std::function<void(boost::asio::ip::tcp::socket)> connected;
-    std::function<void(const std::string& reason)> gave_up; ///< at the deadline; once
+    std::function<void(const std::string& reason)> gave_up; ///< at the deadline, or by a final refusal; once
   };
 
   dialer(boost::asio::io_context& io, target to, events on);
@@ -41,6 +43,7 @@ public:
 
 private:
   void attempt();
+  void give_up(const std::string& reason);
   void connect(const boost::asio::ip::tcp::resolver::results_type& found);
 
   boost::asio::io_context& io_;

@@ -71,16 +71,18 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
     return step::need_more;
   const wire::frame_layout layout = **table;
   const auto head = come.subspan(layout.table_bytes, layout.head_bytes);
-  auto body = wire::decode_head(head, layout.payload_bytes);
-  if (!body)
-    return fail(body.error().what);
+  auto decoded = wire::decode_head(head, layout.payload_bytes);
+  if (!decoded)
+    return fail(decoded.error().what);
+  auto& body = decoded->body;
+  to.heard(decoded->received);
   frame_bytes_ = layout.table_bytes + layout.head_bytes + layout.payload_bytes;
   begin_ += layout.table_bytes + layout.head_bytes;
   if (layout.payload_bytes == 0) {
     position_ += frame_bytes_;
-    return to.accept(*std::move(body), {}) ? step::again : step::stop;
+    return to.accept(std::move(body), {}) ? step::again : step::stop;
   }
-  message_ = std::get<wire::message>(*std::move(body));
+  message_ = std::get<wire::message>(std::move(body));
   payload_ = to.place(*message_, layout.payload_bytes);
   payload_end_ = 0;
   TROUPE_ASSERT(payload_.bytes() == layout.payload_bytes);

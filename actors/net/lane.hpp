@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensor lanes: one TCP connection between two nodes that carries Cap'n Proto messages whose payloads are never copied.
+// Tensor lanes: Cap'n Proto messages between two nodes, whose payloads are never copied, over one TCP connection at a time.
 #pragma once
 
 #include <chrono>
@@ -23,10 +23,10 @@ using node_id = protocols::strong_id<struct node_tag, std::uint32_t>;
 class lane_handler {
 public:
   virtual ~lane_handler() = default;
-  /// A lane to `peer` is open in both directions.
-  virtual void on_up(node_id peer) = 0;
-  /// The lane to `peer` closed: reset, end of file, a bad frame (the reason says what and at which byte), or a local close.
-  virtual void on_down(node_id peer, const std::string& reason) = 0;
+  /// A lane to `peer` is open in both directions. `life`: of its process; see lane_options.
+  virtual void on_up(node_id peer, std::uint32_t life) = 0;
+  /// The lane to `peer` is over: one end closed it, or its connection broke and no other came in time. The reason has both causes.
+  virtual void on_down(node_id peer, std::uint32_t life, const std::string& reason) = 0;
   /// Where to read the payload of `head`: memory of the receiver (a worker's next parameters), of exactly `bytes` bytes, or an
   /// empty buffer to let the hub allocate one.
   virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
@@ -41,6 +41,7 @@ public:
 struct lane_options {
   node_id self;
   std::uint64_t job_key = 0;                  ///< both ends must agree: a lane of another job or version is refused
+  std::uint32_t life = 0;                     ///< how often this node was started anew; a higher one replaces the lanes of a lower
   std::string host = "127.0.0.1";             ///< address to listen on
   std::uint16_t port = 0;                     ///< 0: any free port
   bool listens = true;                        ///< false: it only connects, as the lowest of a job's nodes does
@@ -48,6 +49,7 @@ struct lane_options {
   std::size_t credit_bytes = 64U << 20U; ///< unsent bytes above which a decentralized worker skips the peer; see who_is_behind
   std::string congestion = "";           ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
   std::chrono::milliseconds handshake_timeout{5000};
+  std::chrono::milliseconds patience{5000}; ///< how long a lane whose connection broke may take to come back
   /// With certificates, lanes speak TLS 1.3 with peers of the same authority; without, plain TCP.
   net::security security;
   /// Names of the job's nodes, by id. A peer's certificate must be issued to the node it claims to be; without names, any
@@ -65,6 +67,8 @@ struct lane_stats {
   std::uint64_t waiting_bytes = 0; ///< including the kernel's buffers: all that the peer's host has not taken
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
   double stalled_s = 0;            ///< for how long nothing of it was sent; 0: nothing waits
+  double away_s = 0;               ///< for how long it has had no connection; 0: it has one
+  std::uint32_t resumed = 0;       ///< how often another connection took over
   double round_trip_s = 0;         ///< of the connection, as TCP measures it
 };
 
@@ -82,16 +86,21 @@ public:
   virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0; ///< 0: it only connects
-  /// Connects to a peer's hub and keeps trying with back-off until `deadline`; then on_down says why. A final refusal (another
-  /// job or version) ends the attempts at once. The lower id connects: `peer` is higher than this node.
-  virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) = 0;
-  /// Queues a message; `payload` stays referenced until it is written. Lower `priority` goes first among what is queued;
-  /// messages of one priority keep their order. Sending to a peer without a lane is dropped (on_down was or will be called).
+  /// Connects to the hub of a peer's process of this `life` and keeps trying with back-off until `deadline`; then on_down says why.
+  /// A final refusal (another job or version) ends the attempts at once. The lower id connects: `peer` is higher than this node.
+  /// A lane whose connection breaks is dialed again by itself.
+  virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline,
+                       std::uint32_t life = 0) = 0;
+  /// Queues a message, which arrives exactly once unless the lane goes down. `payload` must not change, and stays referenced
+  /// until the peer has it. Lower `priority` goes first among what is queued; messages of one priority keep their order. Sending
+  /// to a peer without a lane is dropped (on_down was or will be called).
   /// A small message to an idle lane is written before this returns. Throws std::invalid_argument on a message that lane.capnp
   /// forbids, such as a payload that is not its range's size.
   virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
   /// Ends a lane (or the attempts to connect one); what is queued is dropped. The peer's on_down quotes `reason`.
   virtual void close(node_id peer, const std::string& reason) = 0;
+  /// Breaks the connection to a peer as a reset would, for tests and trials; the lane comes back.
+  virtual void cut(node_id peer) = 0;
   virtual std::vector<lane_stats> stats() const = 0;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The acceptor, the dialers and the lanes of one node, on one thread.
+// The acceptor, the dialers, the connections and the lanes of one node, on one thread.
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -30,17 +31,18 @@ using boost::system::error_code;
 
 // Incoming connections that have not sent hello. Each costs a few KiB and a descriptor; a new one replaces the oldest.
 constexpr std::size_t most_strangers = 128;
-constexpr std::chrono::milliseconds pause_after_accept_error{50};
+constexpr std::chrono::milliseconds pause_after_accept_error{50}, between_beats{100};
 
 class hub final : public lane_hub, public connection::owner {
 public:
   hub(const lane_options& options, std::shared_ptr<lane_handler> handler)
       : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_context>(options.security) : nullptr),
-        handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_) {
+        handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_), beats_(io_) {
     if (options.listens) {
       listen();
       accept();
     }
+    beat();
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -56,9 +58,13 @@ public:
 
   std::uint16_t port() const override { return port_; }
 
-  void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline) override {
+  void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline,
+               std::uint32_t life) override {
     TROUPE_ASSERT(options_.self < peer);
-    asio::post(io_, [=, this] { dial({peer, host, port, deadline, options_.congestion}); });
+    asio::post(io_, [=, this] {
+      if (!dialing_.contains(peer) && !find(peer))
+        dial({peer, host, port, deadline, options_.congestion, life, false}, random_());
+    });
   }
 
   void send(node_id peer, wire::message msg, kernels::buffer payload, int priority) override {
@@ -68,10 +74,18 @@ public:
 
   void close(node_id peer, const std::string& reason) override {
     asio::post(io_, [=, this] {
-      if (stop_dialing(peer))
-        handler_->on_down(peer, reason);
-      if (const auto lane = find(peer))
-        lane->close({.reason = reason});
+      if (const auto known = find(peer))
+        end_lane(known, reason);
+      else if (const auto dialed = stop_dialing(peer))
+        handler_->on_down(peer, dialed->life, reason);
+    });
+  }
+
+  void cut(node_id peer) override {
+    asio::post(io_, [=, this] {
+      if (const auto known = find(peer))
+        if (const auto by = known->carrier())
+          by->cut("cut");
     });
   }
 
@@ -85,8 +99,22 @@ public:
 
 private:
   struct dialing {
+    dialer::target to;
+    std::uint64_t session = 0;
     std::shared_ptr<dialer> how;
     std::shared_ptr<connection> attempt; // connected, and not greeted yet
+  };
+  /// What the hub's thread knows of a lane beside its session.
+  struct lane {
+    std::optional<dialer::target> at; // where to dial it again; nothing: the peer dials
+    std::string lost_by;              // why it has no connection; empty: it has one
+    std::unique_ptr<asio::steady_timer> patience;
+  };
+  /// A lane that is over. Its peer may not know, and come back in vain.
+  struct ended {
+    std::uint64_t session = 0;
+    std::uint32_t life = 0;
+    std::string reason;
   };
 
   // -- opening
@@ -122,37 +150,36 @@ private:
     stranger->start();
   }
 
-  void dial(const dialer::target& to) {
+  void dial(const dialer::target& to, std::uint64_t session) {
     const node_id peer = to.peer;
-    if (dialing_.contains(peer) || find(peer))
-      return;
-    const auto how = std::make_shared<dialer>(io_, to,
-                                              dialer::events{.connected =
-                                                                 [this, peer](tcp::socket socket) {
-                                                                   auto& mine = dialing_.at(peer);
-                                                                   mine.attempt = std::make_shared<connection>(
-                                                                       std::move(socket), options_, tls_.get(), *this,
-                                                                       wire::hello::role::dials);
-                                                                   mine.attempt->start();
-                                                                 },
-                                                             .gave_up =
-                                                                 [this, peer](const std::string& reason) {
-                                                                   stop_dialing(peer);
-                                                                   handler_->on_down(peer, reason);
-                                                                 }});
-    dialing_[peer] = {how, nullptr};
+    const auto connected = [this, peer](tcp::socket socket) {
+      auto& mine = dialing_.at(peer);
+      mine.attempt = std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::dials);
+      mine.attempt->start();
+    };
+    const auto gave_up = [this, peer](const std::string& reason) { could_not_dial(peer, reason); };
+    const auto how = std::make_shared<dialer>(io_, to, dialer::events{connected, gave_up});
+    dialing_[peer] = {to, session, how, nullptr};
     how->start();
   }
 
-  /// False if that peer is not being dialed.
-  bool stop_dialing(node_id peer) {
+  void could_not_dial(node_id peer, const std::string& reason) {
+    const auto to = stop_dialing(peer);
+    if (const auto known = find(peer))
+      end_lane(known, fmt::format("{}; {}", lanes_of_[peer].lost_by, reason));
+    else
+      handler_->on_down(peer, to->life, reason);
+  }
+
+  /// Returns what was dialed; nothing if that peer is not being dialed.
+  std::optional<dialer::target> stop_dialing(node_id peer) {
     const auto node = dialing_.extract(peer);
     if (node.empty())
-      return false;
+      return {};
     node.mapped().how->stop();
     if (node.mapped().attempt)
       node.mapped().attempt->close({.reason = "no longer wanted", .retry = true});
-    return true;
+    return node.mapped().to;
   }
 
   /// The peer that this attempt dials, or end() for an incoming connection.
@@ -163,8 +190,9 @@ private:
 
   // -- called by connections
 
-  std::optional<wire::bye> greeted(connection& by, const wire::hello& as) override {
+  std::optional<wire::bye> greeted(connection& by) override {
     const auto refuse = [](std::string reason) { return wire::bye{std::move(reason), false}; };
+    const auto& as = by.peer();
     const node_id peer{as.node};
     if (as.version != wire::protocol_version)
       return refuse(fmt::format("lane protocol version {} met version {}", wire::protocol_version, as.version));
@@ -177,63 +205,155 @@ private:
                                   peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value)));
     const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
-      if (as.as != wire::hello::role::accepts || mine->first != peer)
+      if (as.as != wire::hello::role::accepts || mine->first != peer || as.session != mine->second.session)
         return refuse(fmt::format("dialed node {} and reached node {}", mine->first.value, peer.value));
+      if (as.life < mine->second.to.life)
+        return wire::bye{fmt::format("an older process of node {} answered", peer.value), true};
       return {};
     }
     if (as.as != wire::hello::role::dials || peer >= options_.self)
       return refuse(fmt::format("node {} dialed node {}: the lower one dials", peer.value, options_.self.value));
-    if (find(peer)) // the end of the old lane may not have been noticed here
-      return wire::bye{fmt::format("node {} has a lane already", peer.value), true};
+    if (const auto over = ended_.find(peer); over != ended_.end())
+      if (as.session == over->second.session || as.life < over->second.life)
+        return refuse(fmt::format("node {} gave this lane up: {}", options_.self.value, over->second.reason));
+    const auto known = find(peer);
+    const bool older = known && as.life < known->life();
+    if (known && known->number() == as.session) { // the end of its connection may not have been noticed here
+      if (const auto old = known->carrier())
+        old->cut("the peer dialed again");
+    } else if (known && known->life() < as.life) {
+      end_lane(known, "its node was started anew");
+    } else if (known) {
+      return wire::bye{fmt::format("node {} has a lane already", peer.value), !older};
+    }
     return {};
   }
 
-  void opened(connection& lane) override {
-    const auto mine = dialing_of(lane);
-    if (mine != dialing_.end()) {
+  std::pair<wire::hello, std::uint64_t> hello_to(const connection& by) override {
+    const auto mine = dialing_of(by);
+    const bool dials = mine != dialing_.end();
+    const auto known = find(dials ? mine->first : node_id{by.peer().node});
+    return {{.as = dials ? wire::hello::role::dials : wire::hello::role::accepts,
+             .job_key = options_.job_key,
+             .node = options_.self.value,
+             .life = options_.life,
+             .session = dials ? mine->second.session : by.peer().session},
+            known ? known->received() : 0};
+  }
+
+  std::optional<std::string> opened(connection& by) override {
+    const auto self = by.shared_from_this();
+    const node_id peer{by.peer().node};
+    const auto mine = dialing_of(by);
+    const auto at = mine == dialing_.end() ? std::nullopt : std::optional{mine->second.to};
+    if (at) {
       mine->second.how->stop();
       dialing_.erase(mine);
     }
-    const auto self = lane.shared_from_this();
     std::erase(strangers_, self);
-    {
+    auto carried = find(peer);
+    const bool comes_back = carried != nullptr;
+    if (!comes_back) {
+      carried = std::make_shared<session>(peer, by.peer().session, by.peer().life);
+      lanes_of_[peer] = {at, {}, nullptr};
       const std::lock_guard lock(mutex_);
-      lanes_[lane.peer()] = self;
+      lanes_[peer] = carried;
     }
-    handler_->on_up(lane.peer());
+    lanes_of_[peer].lost_by.clear();
+    lanes_of_[peer].patience = nullptr;
+    by.adopt(carried);
+    if (auto wrong = carried->carry(self, by.peer_received()))
+      return wrong;
+    if (!comes_back)
+      handler_->on_up(peer, carried->life());
+    return {};
   }
 
-  void closed(connection& lane, const std::string& reason, bool final) override {
-    const auto self = lane.shared_from_this();
-    const auto mine = dialing_of(lane);
+  void closed(connection& by, const std::string& reason, bool final) override {
+    const auto self = by.shared_from_this();
+    const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
       mine->second.attempt = nullptr;
       if (!final)
         return mine->second.how->retry(reason);
-      const node_id peer = mine->first;
-      stop_dialing(peer);
-      return handler_->on_down(peer, fmt::format("{} ({})", reason, lane.address()));
+      return could_not_dial(mine->first, fmt::format("{} ({})", reason, by.address()));
     }
     if (std::erase(strangers_, self) != 0)
-      return handler_->on_refused(fmt::format("connection from {}: {}", lane.address(), reason));
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = lanes_.find(lane.peer());
-      if (found == lanes_.end() || found->second != self)
-        return;
-      lanes_.erase(found);
-    }
-    handler_->on_down(lane.peer(), reason);
+      return handler_->on_refused(fmt::format("connection from {}: {}", by.address(), reason));
+    const auto carried = by.carried();
+    if (!carried || find(carried->peer()) != carried)
+      return; // its lane is over
+    carried->let_go();
+    if (final)
+      return end_lane(carried, reason);
+    wait_for(*carried, reason);
   }
 
   lane_handler& handler() override { return *handler_; }
 
+  // -- lanes without a connection
+
+  /// Dials the peer again, or waits until it does.
+  void wait_for(const session& lost, const std::string& reason) {
+    const node_id peer = lost.peer();
+    auto& lane = lanes_of_[peer];
+    lane.lost_by = reason;
+    if (lane.at) {
+      auto to = *lane.at;
+      to.deadline = options_.patience;
+      to.refusal_is_final = true;
+      return dial(to, lost.number());
+    }
+    lane.patience = std::make_unique<asio::steady_timer>(io_, options_.patience);
+    lane.patience->async_wait([this, peer, number = lost.number()](error_code stopped) {
+      const auto known = find(peer);
+      if (!stopped && known && known->number() == number && !lanes_of_[peer].lost_by.empty())
+        end_lane(known, fmt::format("{}; it did not come back within {} ms", lanes_of_[peer].lost_by, options_.patience.count()));
+    });
+  }
+
+  /// Its peer is told, and told again if it comes back.
+  void end_lane(const std::shared_ptr<session>& over, const std::string& reason) {
+    const node_id peer = over->peer();
+    {
+      const std::lock_guard lock(mutex_);
+      lanes_.erase(peer);
+    }
+    lanes_of_.erase(peer);
+    ended_[peer] = {over->number(), over->life(), reason};
+    stop_dialing(peer);
+    if (const auto by = over->carrier()) {
+      by->close({.reason = reason});
+      over->let_go();
+    }
+    handler_->on_down(peer, over->life(), reason);
+  }
+
+  void beat() {
+    beats_.expires_after(between_beats);
+    beats_.async_wait([this](error_code stopped) {
+      if (stopped)
+        return;
+      for (const auto& each : lanes())
+        each->beat();
+      beat();
+    });
+  }
+
   // -- the rest
 
-  std::shared_ptr<connection> find(node_id peer) const {
+  std::shared_ptr<session> find(node_id peer) const {
     const std::lock_guard lock(mutex_);
     const auto found = lanes_.find(peer);
     return found == lanes_.end() ? nullptr : found->second;
+  }
+
+  std::vector<std::shared_ptr<session>> lanes() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<session>> all;
+    for (const auto& [peer, each] : lanes_)
+      all.push_back(each);
+    return all;
   }
 
   void shut_down() {
@@ -241,23 +361,14 @@ private:
     acceptor_.close(ignored);
     accept_pause_.cancel();
     const std::string leaving = fmt::format("node {} is leaving", options_.self.value);
+    for (const auto& each : lanes())
+      end_lane(each, leaving);
     while (!dialing_.empty()) {
       const node_id peer = dialing_.begin()->first;
-      stop_dialing(peer);
-      handler_->on_down(peer, leaving);
+      handler_->on_down(peer, stop_dialing(peer)->life, leaving);
     }
     for (const auto& stranger : std::exchange(strangers_, {}))
       stranger->close({.reason = leaving, .retry = true});
-    for (;;) {
-      std::shared_ptr<connection> lane;
-      {
-        const std::lock_guard lock(mutex_);
-        if (lanes_.empty())
-          break;
-        lane = lanes_.begin()->second;
-      }
-      lane->close({.reason = leaving});
-    }
     io_.stop();
   }
 
@@ -268,15 +379,18 @@ private:
   const std::unique_ptr<const tls_context> tls_; // null: plain
   const std::shared_ptr<lane_handler> handler_;
   tcp::acceptor acceptor_;
-  asio::steady_timer accept_pause_;
+  asio::steady_timer accept_pause_, beats_;
   std::uint16_t port_ = 0;
 
   // The hub's thread only.
   std::deque<std::shared_ptr<connection>> strangers_;
   std::map<node_id, dialing> dialing_;
+  std::map<node_id, lane> lanes_of_; // as lanes_
+  std::map<node_id, ended> ended_;   // the newest
+  std::mt19937_64 random_{std::random_device{}()};
 
   mutable std::mutex mutex_;
-  std::map<node_id, std::shared_ptr<connection>> lanes_; // changed on the hub's thread only
+  std::map<node_id, std::shared_ptr<session>> lanes_; // changed on the hub's thread only
   std::thread thread_;
 };
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames that wait to be written, most urgent first. Uses no socket and no lock.
+// Frames that the peer may lack: those that wait to be written, most urgent first, and those that it has not counted yet. Uses no
+// socket and no lock.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,12 +20,14 @@ namespace troupe::actors::net {
 struct outgoing {
   protocols::wire::frame frame;
   kernels::buffer payload;
+  bool counted = true; ///< false: a beat, which is not kept and never said again
   std::size_t bytes() const { return frame.head_bytes().size() + frame.payload.size(); }
 };
 
 /// Lower priorities first; within one, first in first out.
 ///
-/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small.
+/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small. The order in which
+/// frames are committed is their number in the session: 0, 1, 2, ... What is written stays here until the peer has counted it.
 class send_queue {
 public:
   /// A batch is closed once it has this many bytes (its last frame may exceed them) or frames.
@@ -31,19 +36,32 @@ public:
   void push(int priority, outgoing frame);
 
   /// What to write next: the rest of the batch or a new one; empty if nothing waits. The spans stay valid until the `consume`
-  /// that finishes them; `push` does not move them.
+  /// that finishes them, or `rewind`; `push` does not move them.
   std::span<const std::span<const std::byte>> gather();
 
-  /// The first `bytes` of the gathered spans were written. Returns the finished frames, for the caller to release.
+  /// The first `bytes` of the gathered spans were written. Returns the frames that nobody needs any more, for the caller to release.
   std::vector<outgoing> consume(std::size_t bytes);
+
+  /// The peer has counted the first `count` frames, those that `consume` has not heard of among them. Returns those that nobody
+  /// needs any more; nothing if so many were never written.
+  std::optional<std::vector<outgoing>> acknowledge(std::uint64_t count);
+
+  /// The connection is lost: what the peer has not counted will be written again, in the same order, before anything else.
+  void rewind();
 
   /// Bytes that are not written yet.
   std::size_t bytes() const { return bytes_; }
 
 private:
+  void commit(outgoing frame);
+
   std::map<int, std::deque<outgoing>> waiting_; // no empty deques
+  std::deque<outgoing> again_;                  // numbered, to be written again
   std::deque<outgoing> batch_;
-  std::size_t written_ = 0; // of the batch's first frame
+  std::deque<outgoing> written_; // wholly, and not acknowledged
+  std::uint64_t first_ = 0;      // number of the first in written_, or of what follows
+  std::uint64_t acknowledged_ = 0;
+  std::size_t partly_ = 0; // bytes of the batch's first frame that are written
   std::size_t bytes_ = 0;
   std::vector<std::span<const std::byte>> spans_;
 };

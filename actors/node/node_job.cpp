@@ -83,6 +83,7 @@ void node_job::open_lanes() {
   net::lane_options options;
   options.self = net::node_id{number_};
   options.job_key = run_.job_key;
+  options.life = run_.incarnation;
   options.host = where_.host;
   options.port = where_.lane_port;
   options.listens = number_ != 0; // of two nodes the one with the lower number connects
@@ -165,8 +166,6 @@ void node_job::on_lane(const lane_event& msg) {
     lanes_up_.insert(msg.peer);
   else
     lanes_up_.erase(msg.peer);
-  if (!msg.up && renewed_.erase(msg.peer) != 0)
-    return dial(msg.peer);
   if (!msg.up)
     self_->doing.failed(fmt::format("the lane to node {} closed: {}", name_of(msg.peer), msg.reason));
   if (starting_.pending()) {
@@ -180,11 +179,11 @@ void node_job::on_lane(const lane_event& msg) {
     for (const auto& worker : places_.workers)
       if (worker.node == msg.peer && !roles_.holders.empty())
         self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason,
-                                            places_.nodes[msg.peer].incarnation});
+                                            msg.life});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)
         self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason,
-                                            places_.nodes[msg.peer].incarnation});
+                                            msg.life});
   }
 }
 
@@ -192,19 +191,16 @@ void node_job::on_back(const node_place& msg) {
   if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
     return;
   places_.nodes[msg.node] = msg;
-  if (lanes_up_.contains(msg.node)) { // the end of the old lane has not been noticed here
-    renewed_.insert(msg.node);
+  if (lanes_up_.contains(msg.node)) // the end of its old process has not been noticed here
     hub_->close(net::node_id{msg.node}, "its node was restarted");
-  } else {
-    dial(msg.node);
-  }
+  dial(msg.node);
 }
 
 /// Of two nodes the one with the lower number connects.
 void node_job::dial(std::uint32_t peer) {
   const auto& to = places_.nodes[peer];
   if (number_ < peer && lanes_needed().contains(peer))
-    hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline);
+    hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline, to.incarnation);
 }
 
 void node_job::on_down(const caf::down_msg& msg) {

@@ -140,7 +140,6 @@ private:
   std::shared_ptr<lane_router> router_; ///< null, as the hub, in a job of one node
   std::shared_ptr<net::lane_hub> hub_;
   std::set<std::uint32_t> lanes_up_;
-  std::set<std::uint32_t> renewed_; ///< nodes whose old lane is being closed for a new one
   caf::typed_response_promise<node_prepared> preparing_;
 
   // With the data.

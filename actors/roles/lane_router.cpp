@@ -55,16 +55,16 @@ lane_router::holder_role lane_router::find(protocols::holder_id id) const {
   return found == holders_.end() ? holder_role{} : found->second;
 }
 
-void lane_router::on_up(net::node_id peer) {
+void lane_router::on_up(net::node_id peer, std::uint32_t life) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{run_, peer.value, true, {}});
+    caf::anon_send(owner_, lane_event{run_, peer.value, life, true, {}});
 }
 
-void lane_router::on_down(net::node_id peer, const std::string& reason) {
+void lane_router::on_down(net::node_id peer, std::uint32_t life, const std::string& reason) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{run_, peer.value, false, reason});
+    caf::anon_send(owner_, lane_event{run_, peer.value, life, false, reason});
 }
 
 kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {

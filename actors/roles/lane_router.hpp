@@ -32,8 +32,8 @@ public:
   /// Releases every actor.
   void clear();
 
-  void on_up(net::node_id peer) override;
-  void on_down(net::node_id peer, const std::string& reason) override;
+  void on_up(net::node_id peer, std::uint32_t life) override;
+  void on_down(net::node_id peer, std::uint32_t life, const std::string& reason) override;
   kernels::buffer place(net::node_id from, const wire::message& head, std::size_t bytes) override;
   void on_message(net::node_id from, wire::message msg, kernels::buffer payload) override;
   void on_refused(const std::string& reason) override { refused_(reason); }

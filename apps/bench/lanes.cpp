@@ -142,8 +142,8 @@ public:
     changed_.wait(lock, [&] { return done_; });
   }
 
-  void on_up(node_id) override { set(up_); }
-  void on_down(node_id, const std::string&) override {
+  void on_up(node_id, std::uint32_t) override { set(up_); }
+  void on_down(node_id, std::uint32_t, const std::string&) override {
     if (!is_peer)
       set(done_);
   }

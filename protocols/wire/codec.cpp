@@ -99,7 +99,7 @@ std::size_t payload_bytes(const message& msg) {
       msg);
 }
 
-result<frame> encode(const content& body, std::span<const std::byte> payload) {
+result<frame> encode(const content& body, std::span<const std::byte> payload, std::uint64_t received) {
   if (auto wrong = check_outgoing(body, payload))
     return *std::move(wrong);
   frame made{.head = {}, .payload = payload};
@@ -108,6 +108,7 @@ result<frame> encode(const content& body, std::span<const std::byte> payload) {
   head_builder builder(std::span(made.head).subspan(table_words));
   auto root = builder.initRoot<schema::Frame>();
   put(root, body);
+  root.setReceived(received);
   if (!payload.empty()) {
     const capnp::Data::Reader data(reinterpret_cast<const capnp::byte*>(payload.data()), payload.size());
     root.adoptPayload(builder.getOrphanage().referenceExternalData(data));
@@ -141,14 +142,14 @@ result<std::optional<frame_layout>> parse_table(std::span<const std::byte> bytes
   return std::optional(frame_layout{2 * word, head, payload});
 }
 
-result<content> decode_head(std::span<const std::byte> head, std::size_t payload_size) try {
+result<decoded> decode_head(std::span<const std::byte> head, std::size_t payload_size) try {
   if (!aligned(head.data()) || head.size() % word != 0)
     return bad("head is not made of aligned words");
   head_reader reader(head, {});
   const auto root = reader.getRoot<schema::Frame>();
   auto found = get(root);
   if (!found)
-    return found;
+    return found.error();
   const auto* msg = std::get_if<message>(&*found);
   if (msg != nullptr)
     if (auto fault = find_fault(*msg))
@@ -159,7 +160,7 @@ result<content> decode_head(std::span<const std::byte> head, std::size_t payload
   // Otherwise check_payload looks: a far pointer cannot even be tested for null before its segment is there.
   if (expected == 0 && root.hasPayload())
     return bad("payload in a message that has none");
-  return found;
+  return decoded{*std::move(found), root.getReceived()};
 } catch (const kj::Exception& e) {
   return bad(fmt::format("malformed head: {}", e.getDescription().cStr()));
 }

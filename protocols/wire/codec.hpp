@@ -17,7 +17,7 @@
 namespace troupe::protocols::wire {
 
 // lane.capnp says what these mean.
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 inline constexpr std::size_t max_head_bytes = 64U << 10U;
 inline constexpr std::size_t max_hello_bytes = 510 * 8;
 inline constexpr std::size_t max_listed_workers = 2048;
@@ -37,12 +37,14 @@ struct error {
 template <class T>
 using result = boost::system::result<T, error>;
 
-/// The frames that open and close a lane; see lane.capnp.
+/// The frames that open and close a connection; see lane.capnp.
 struct hello {
   enum class role : std::uint16_t { dials, accepts } as = role::dials;
   std::uint64_t job_key = 0;
   std::uint32_t node = 0;
   std::uint16_t version = protocol_version;
+  std::uint32_t life = 0;
+  std::uint64_t session = 0;
   friend bool operator==(const hello&, const hello&) = default;
 };
 struct bye {
@@ -50,7 +52,18 @@ struct bye {
   bool retry = false;
   friend bool operator==(const bye&, const bye&) = default;
 };
-using content = std::variant<hello, bye, message>;
+/// Carries only how many messages have come.
+struct beat {
+  friend bool operator==(const beat&, const beat&) = default;
+};
+using content = std::variant<hello, bye, beat, message>;
+
+/// What a head says.
+struct decoded {
+  content body;
+  std::uint64_t received = 0; ///< messages of the session that the sender of the frame has taken
+  friend bool operator==(const decoded&, const decoded&) = default;
+};
 
 /// Bytes of the payload that goes with a message: those of its range, or 0.
 std::size_t payload_bytes(const message& msg);
@@ -64,7 +77,8 @@ struct frame {
 
 /// Never copies the payload, which must be 8-byte aligned and exactly payload_bytes(message) long. Fails on anything that a
 /// receiver would refuse, so that a mistake shows where it is made.
-result<frame> encode(const content& body, std::span<const std::byte> payload = {});
+/// `received`: as in decoded.
+result<frame> encode(const content& body, std::span<const std::byte> payload = {}, std::uint64_t received = 0);
 
 /// What a segment table says; all are multiples of 8.
 struct frame_layout {
@@ -84,7 +98,7 @@ struct frame_limits {
 result<std::optional<frame_layout>> parse_table(std::span<const std::byte> bytes, const frame_limits& limits);
 
 /// Decodes segment 0 (8-byte aligned) of a frame whose table announced `payload_bytes`, and checks every value.
-result<content> decode_head(std::span<const std::byte> head, std::size_t payload_bytes);
+result<decoded> decode_head(std::span<const std::byte> head, std::size_t payload_bytes);
 
 /// Whether the head's pointer covers all of segment 1 and nothing else. Never looks at the payload's values unless
 /// the frame is bad, so it may be asked before they have come.

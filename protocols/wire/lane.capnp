@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 1: what two nodes of one job say to each other at every step.
+# The lane protocol, version 2: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -27,12 +27,19 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 # Payload elements are IEEE 754 binary32, little-endian.
 #
 # Opening. The node with the lower id dials. It sends `hello` at once; the other end looks at it and answers with its own
-# `hello`, which opens the lane, or with `bye`, which says why not. Until then neither sends anything else, and a head
+# `hello`, which opens the connection, or with `bye`, which says why not. Until then neither sends anything else, and a head
 # has at most 510 words. An end that gets no complete answer within its time limit (5 seconds by default) hangs up.
 #
-# Closing. An end may send `bye` as its last frame, so that the operator at the other end reads why. The end of the
-# stream without it, or a frame that breaks a rule of this file, closes the lane too: the end that finds it says so in
-# its own log (and in `bye`), closes this lane, and touches nothing else.
+# Sessions. A lane outlives its connections. The node that dials draws a number for it, `Hello.session`. Each end counts the
+# messages of the session that it has taken; `hello`, `bye` and `beat` do not count. Every frame carries that count in
+# `received`. An end keeps each message until the other has counted it. After a new `hello` of the same session, each end
+# sends again, in their order, the messages beyond the other's count. So every message arrives exactly once.
+#
+# Beats. An end that has said nothing for 100 ms sends `beat`, and also one after each MiB that it has taken in silence.
+#
+# Closing. An end may send `bye` as its last frame, so that the operator at the other end reads why. A `bye` without `retry`
+# ends the session. Any other end of the stream, or a frame that breaks a rule of this file, ends the connection alone: the
+# node with the lower id dials again, and both ends give the session up if that brings nothing within their time limit.
 #
 # Order. Between a sender and a receiver, messages of one priority arrive in the order in which they were sent; one of a
 # more urgent priority may pass others, whole messages only. Priorities themselves do not travel.
@@ -43,7 +50,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 1;
+const version :UInt16 = 2;
 
 struct Frame {
   union {
@@ -60,10 +67,15 @@ struct Frame {
     sendOrder @8 :SendOrder;     # lead to holder
     dropOrder @9 :DropOrder;     # lead to holder
     peerPart @10 :PeerPart;      # worker to worker, with payload
+
+    beat @13 :Void;              # nothing but `received`
   }
 
   payload @11 :Data;
   # Present in messages "with payload". Null in all others, and if the range is empty.
+
+  received @12 :UInt64;
+  # How many messages of this session the sender of this frame has taken.
 }
 
 struct Hello {
@@ -84,6 +96,12 @@ struct Hello {
     dials @0;
     accepts @1;
   }
+
+  life @5 :UInt32;
+  # Of the process that speaks: how often its node was started anew within the job.
+
+  session @6 :UInt64;
+  # The number of the session; the end that accepts repeats it.
 }
 
 struct Bye {

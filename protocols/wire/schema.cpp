@@ -79,6 +79,8 @@ void put(schema::Hello::Builder to, const hello& m) {
   to.setNode(m.node);
   to.setVersion(m.version);
   to.setRole(static_cast<schema::Hello::Role>(m.as));
+  to.setLife(m.life);
+  to.setSession(m.session);
 }
 result<content> get(schema::Hello::Reader from) {
   if (from.getMagic() != schema::MAGIC)
@@ -86,7 +88,8 @@ result<content> get(schema::Hello::Reader from) {
                                               std::uint64_t{schema::MAGIC})};
   if (from.getRole() > schema::Hello::Role::ACCEPTS)
     return error{errc::bad_frame, fmt::format("hello has the unknown role {}", static_cast<unsigned>(from.getRole()))};
-  return content{hello{static_cast<hello::role>(from.getRole()), from.getJobKey(), from.getNode(), from.getVersion()}};
+  return content{hello{static_cast<hello::role>(from.getRole()), from.getJobKey(), from.getNode(), from.getVersion(),
+                       from.getLife(), from.getSession()}};
 }
 
 std::string_view cut(const std::string& reason) {
@@ -282,9 +285,7 @@ std::size_t head_words_bound(const content& body) {
       [](const auto&) { return std::size_t{0}; },
   };
   const auto of_message = [&](const message& msg) { return std::visit(lists, msg); };
-  return fixed
-         + std::visit(overloaded{of_message, [&](const hello& m) { return lists(m); }, [&](const bye& m) { return lists(m); }},
-                      body);
+  return fixed + std::visit(overloaded{of_message, [&](const auto& m) { return lists(m); }}, body);
 }
 
 void put(schema::Frame::Builder to, const content& body) {
@@ -300,7 +301,7 @@ void put(schema::Frame::Builder to, const content& body) {
       [&](const peer_part& m) { put(to.initPeerPart(), m); },
   };
   std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
-                        [&](const message& m) { std::visit(put_message, m); }},
+                        [&](const beat&) { to.setBeat(); }, [&](const message& m) { std::visit(put_message, m); }},
              body);
 }
 
@@ -311,6 +312,8 @@ result<content> get(schema::Frame::Reader from) {
     return get(from.getHello());
   case schema::Frame::BYE:
     return get(from.getBye());
+  case schema::Frame::BEAT:
+    return content{beat{}};
   case schema::Frame::PUSH_PART:
     return decoded(from.getPushPart());
   case schema::Frame::PUSH_END:

@@ -330,12 +330,13 @@ struct remembering_hub final : net::lane_hub {
   std::vector<std::pair<wire::peer_part, int>> sent;
   std::size_t bytes = 0;
   std::uint16_t port() const override { return 0; }
-  void connect(net::node_id, const std::string&, std::uint16_t, std::chrono::milliseconds) override {}
+  void connect(net::node_id, const std::string&, std::uint16_t, std::chrono::milliseconds, std::uint32_t) override {}
   void send(net::node_id, wire::message msg, kernels::buffer payload, int priority) override {
     sent.emplace_back(std::get<wire::peer_part>(msg), priority);
     bytes += payload.bytes();
   }
   void close(net::node_id, const std::string&) override {}
+  void cut(net::node_id) override {}
   std::vector<net::lane_stats> stats() const override { return {}; }
 };
 

@@ -47,8 +47,13 @@ protected:
 
   static constexpr std::uint64_t messages = 24;
   const kernels::buffer large = make_buffer(large_bytes), landing = make_buffer(large_bytes, 2);
+  static lane_options hasty() {
+    lane_options options;
+    options.patience = std::chrono::milliseconds{100};
+    return options;
+  }
   std::latch go_on{1}, sender_stands{1}, sender_goes_on{1};
-  node one{1};
+  node one{1, hasty()};
   std::unique_ptr<node> zero;
 };
 
@@ -79,7 +84,7 @@ TEST_F(LaneFlow, StatsShowThatTheCreditIsUsedUp) {
   ASSERT_TRUE(one.seen->wait_messages(messages + 1));
 }
 
-TEST_F(LaneFlow, PayloadsAreLetGoOnceTheyAreWritten) {
+TEST_F(LaneFlow, PayloadsAreLetGoOnceThePeerHasThem) {
   fill();
   EXPECT_GT(large.use_count(), 10);
   go_on.count_down();
@@ -130,7 +135,10 @@ TEST(LaneCrowd, EverySenderThreadKeepsItsOrder) {
   const auto stats = one.hub->stats().at(0);
   EXPECT_EQ(stats.peer, node_id{0});
   EXPECT_EQ(one.seen->messages.size(), threads * each);
-  EXPECT_EQ(stats.bytes_received, zero.hub->stats().at(0).bytes_sent);
+  // A beat may have come in between.
+  const auto sent = zero.hub->stats().at(0).bytes_sent;
+  EXPECT_LE(stats.bytes_received, sent);
+  EXPECT_LT(sent - stats.bytes_received, 1000U);
 }
 
 TEST(LaneCrowd, AMeshOfEightExchangesEverything) {

@@ -57,10 +57,10 @@ public:
     kernels::buffer payload;
   };
 
-  void on_up(node_id peer) override {
+  void on_up(node_id peer, std::uint32_t) override {
     note([&] { up.push_back(peer); });
   }
-  void on_down(node_id peer, const std::string& reason) override {
+  void on_down(node_id peer, std::uint32_t, const std::string& reason) override {
     note([&] { down.emplace_back(peer, reason); });
   }
   kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {

@@ -68,7 +68,7 @@ public:
     for (std::span<const std::byte> rest = bytes; !rest.empty();) {
       const auto layout = **wire::parse_table(rest, {});
       const auto body = wire::decode_head(rest.subspan(layout.table_bytes, layout.head_bytes), 0);
-      if (const auto* last = std::get_if<wire::bye>(&*body))
+      if (const auto* last = std::get_if<wire::bye>(&body->body))
         reason = last->reason;
       rest = rest.subspan(layout.table_bytes + layout.head_bytes);
     }
@@ -104,6 +104,7 @@ protected:
   static lane_options impatient() {
     lane_options options;
     options.handshake_timeout = 100ms;
+    options.patience = 100ms;
     return options;
   }
   std::string refusal(std::size_t index = 0) {
@@ -194,7 +195,7 @@ TEST_F(LaneHostile, AnotherVersionIsRefused) {
   auto old = greeting(0);
   old.version = 99;
   client.say(old);
-  EXPECT_TRUE(contains(refusal(), "lane protocol version 1 met version 99"));
+  EXPECT_TRUE(contains(refusal(), "lane protocol version 2 met version 99"));
 }
 
 TEST_F(LaneHostile, NodeThatTurnsBadLosesItsOwnLaneOnly) {
@@ -317,7 +318,7 @@ TEST(LaneDial, ALaneThatWasLostCanBeDialedAgain) {
 }
 
 // The child is node 0 of a lane to node 1 here; it does nothing until it is killed.
-TEST(LanePeer, DeathIsReportedAtOnce) {
+TEST(LanePeer, DeathIsReported) {
   std::array<int, 2> port_pipe{};
   ASSERT_EQ(::pipe(port_pipe.data()), 0);
   const pid_t child = ::fork();
@@ -331,7 +332,9 @@ TEST(LanePeer, DeathIsReportedAtOnce) {
     for (;;)
       ::pause();
   }
-  node one(1);
+  lane_options hasty;
+  hasty.patience = 100ms;
+  node one(1, hasty);
   const std::uint16_t port = one.hub->port();
   ASSERT_EQ(::write(port_pipe[1], &port, sizeof port), static_cast<ssize_t>(sizeof port));
   EXPECT_TRUE(one.seen->wait_up());

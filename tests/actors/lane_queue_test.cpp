@@ -30,9 +30,16 @@ std::vector<std::uint64_t> clocks(const std::vector<outgoing>& done) {
   for (const outgoing& each : done) {
     const auto table = **wire::parse_table(each.frame.head_bytes(), {});
     const auto head = wire::decode_head(each.frame.head_bytes().subspan(table.table_bytes), table.payload_bytes);
-    found.push_back(test::clock_of(std::get<wire::message>(*head)));
+    found.push_back(test::clock_of(std::get<wire::message>(head->body)));
   }
   return found;
+}
+
+/// Writes what was gathered, and has the peer count `frames` more; `counted` of them before.
+std::vector<std::uint64_t> pass(send_queue& queue, std::span<const std::span<const std::byte>> parts, std::uint64_t counted,
+                                std::uint64_t frames) {
+  EXPECT_TRUE(queue.consume(size_of(parts)).empty());
+  return clocks(*queue.acknowledge(counted + frames));
 }
 
 TEST(SendQueue, LowerPriorityValueGoesFirstAndEqualsKeepTheirOrder) {
@@ -42,7 +49,7 @@ TEST(SendQueue, LowerPriorityValueGoesFirstAndEqualsKeepTheirOrder) {
   queue.push(2, frame_of(21));
   queue.push(1, frame_of(11));
   queue.push(-5, frame_of(1));
-  EXPECT_EQ(clocks(queue.consume(size_of(queue.gather()))), (std::vector<std::uint64_t>{1, 10, 11, 20, 21}));
+  EXPECT_EQ(pass(queue, queue.gather(), 0, 5), (std::vector<std::uint64_t>{1, 10, 11, 20, 21}));
   EXPECT_EQ(queue.bytes(), 0U);
   EXPECT_TRUE(queue.gather().empty());
 }
@@ -53,8 +60,8 @@ TEST(SendQueue, UrgentOvertakesWhatIsNotYetInABatch) {
   queue.push(5, frame_of(2, 1U << 20U));
   const auto first = queue.gather(); // the first large frame fills a batch
   queue.push(0, frame_of(3));
-  EXPECT_EQ(clocks(queue.consume(size_of(first))), (std::vector<std::uint64_t>{1}));
-  EXPECT_EQ(clocks(queue.consume(size_of(queue.gather()))), (std::vector<std::uint64_t>{3, 2}));
+  EXPECT_EQ(pass(queue, first, 0, 1), (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(pass(queue, queue.gather(), 1, 2), (std::vector<std::uint64_t>{3, 2}));
 }
 
 TEST(SendQueue, UrgentWaitsForTheFrameThatIsPartlyWritten) {
@@ -63,8 +70,8 @@ TEST(SendQueue, UrgentWaitsForTheFrameThatIsPartlyWritten) {
   queue.gather();
   EXPECT_TRUE(queue.consume(1000).empty());
   queue.push(0, frame_of(2));
-  EXPECT_EQ(clocks(queue.consume(size_of(queue.gather()))), (std::vector<std::uint64_t>{1}));
-  EXPECT_EQ(clocks(queue.consume(size_of(queue.gather()))), (std::vector<std::uint64_t>{2}));
+  EXPECT_EQ(pass(queue, queue.gather(), 0, 1), (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(pass(queue, queue.gather(), 1, 1), (std::vector<std::uint64_t>{2}));
 }
 
 TEST(SendQueue, SmallFramesShareABatch) {
@@ -86,7 +93,6 @@ TEST(SendQueue, AnyPartialWritesGiveTheSameBytes) {
     queue.push(0, frame_of(i, sizes[i]));
   }
   EXPECT_EQ(queue.bytes(), expected.size());
-  std::size_t done = 0;
   while (queue.bytes() > 0) {
     const auto parts = queue.gather();
     std::size_t take = std::min<std::size_t>(1 + random() % 100'000, size_of(parts));
@@ -96,10 +102,109 @@ TEST(SendQueue, AnyPartialWritesGiveTheSameBytes) {
       written.insert(written.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(here));
       take -= here;
     }
-    done += queue.consume(taken).size();
+    EXPECT_TRUE(queue.consume(taken).empty());
   }
-  EXPECT_EQ(done, std::size(sizes));
+  EXPECT_EQ(queue.acknowledge(std::size(sizes))->size(), std::size(sizes));
   EXPECT_EQ(written, expected);
+}
+
+TEST(SendQueue, KeepsWhatThePeerHasNotCounted) {
+  send_queue queue;
+  for (std::uint64_t i = 0; i < 3; ++i)
+    queue.push(0, frame_of(i));
+  EXPECT_TRUE(queue.consume(size_of(queue.gather())).empty());
+  EXPECT_EQ(clocks(*queue.acknowledge(2)), (std::vector<std::uint64_t>{0, 1}));
+  EXPECT_TRUE(queue.acknowledge(1)->empty()); // what came late says nothing new
+  EXPECT_FALSE(queue.acknowledge(4));         // only three were ever written
+  queue.rewind();
+  EXPECT_GT(queue.bytes(), 0U);
+  queue.push(0, frame_of(3));
+  queue.consume(size_of(queue.gather()));
+  EXPECT_EQ(clocks(*queue.acknowledge(4)), (std::vector<std::uint64_t>{2, 3}));
+}
+
+TEST(SendQueue, BeatsAreNeitherCountedNorSaidAgain) {
+  send_queue queue;
+  outgoing beat = frame_of(100);
+  beat.counted = false;
+  queue.push(0, frame_of(0));
+  queue.push(0, std::move(beat));
+  queue.push(0, frame_of(1));
+  queue.gather();
+  queue.rewind();
+  const auto all = size_of(queue.gather());
+  EXPECT_EQ(all, queue.bytes());
+  EXPECT_TRUE(queue.consume(all).empty());
+  EXPECT_EQ(clocks(*queue.acknowledge(2)), (std::vector<std::uint64_t>{0, 1}));
+}
+
+/// What of a stream a peer takes: whole frames, in order.
+struct peer {
+  void hear(std::span<const std::byte> bytes) {
+    come.insert(come.end(), bytes.begin(), bytes.end());
+    for (;;) {
+      const auto table = wire::parse_table(come, {});
+      if (!*table || come.size() < (*table)->table_bytes + (*table)->head_bytes + (*table)->payload_bytes)
+        return;
+      const auto head = wire::decode_head(std::span(come).subspan((*table)->table_bytes, (*table)->head_bytes), (*table)->payload_bytes);
+      if (const auto* message = std::get_if<wire::message>(&head->body)) {
+        taken.push_back(test::clock_of(*message));
+        ++count;
+      }
+      come.erase(come.begin(), come.begin() + static_cast<std::ptrdiff_t>((*table)->table_bytes + (*table)->head_bytes + (*table)->payload_bytes));
+    }
+  }
+  std::vector<std::byte> come;
+  std::vector<std::uint64_t> taken;
+  std::uint64_t count = 0;
+};
+
+// Connections break after any byte; some of what was written is lost, and what the peer has counted is known late.
+TEST(SendQueue, WhereverConnectionsBreakEachFrameIsTakenOnceAndInOrder) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    send_queue queue;
+    peer to;
+    std::uint64_t pushed = 0;
+    const std::uint64_t messages = 60;
+    while (to.count < messages) {
+      for (auto more = random() % 4; more > 0 && pushed < messages; --more, ++pushed)
+        queue.push(0, frame_of(pushed, random() % 3 == 0 ? 64 * (1 + random() % 20'000) : 0));
+      if (random() % 8 == 0) {
+        outgoing beat = {*wire::encode(wire::beat{}), {}, false};
+        queue.push(-1, std::move(beat));
+      }
+      const auto parts = queue.gather();
+      const std::size_t written = size_of(parts) == 0 ? 0 : random() % (size_of(parts) + 1);
+      // A break loses the end of what was written.
+      const bool breaks = random() % 5 == 0;
+      std::size_t heard = breaks && written > 0 ? random() % (written + 1) : written;
+      for (const auto part : parts) {
+        to.hear(part.first(std::min(heard, part.size())));
+        heard -= std::min(heard, part.size());
+      }
+      if (random() % 2 == 0) { // the peer's answer may come before the writer has taken note
+        ASSERT_TRUE(queue.acknowledge(to.count));
+      }
+      if (breaks && random() % 2 == 0) {
+        to.come.clear();
+        ASSERT_TRUE(queue.acknowledge(to.count));
+        queue.rewind();
+        continue;
+      }
+      queue.consume(written);
+      if (breaks) {
+        to.come.clear();
+        ASSERT_TRUE(queue.acknowledge(to.count));
+        queue.rewind();
+      }
+    }
+    ASSERT_EQ(to.taken.size(), messages) << "seed " << seed;
+    for (std::uint64_t i = 0; i < messages; ++i)
+      ASSERT_EQ(to.taken[i], i) << "seed " << seed;
+    ASSERT_TRUE(queue.acknowledge(messages));
+    ASSERT_FALSE(queue.acknowledge(messages + 1)) << "seed " << seed;
+  }
 }
 
 } // namespace

@@ -22,7 +22,8 @@ std::string name_of(const testing::TestParamInfo<test::sample>& info) {
 TEST_P(Codec, RoundTripGivesTheSameMessage) {
   const auto payload = test::payload_for(GetParam().body);
   const auto bytes = std::as_bytes(std::span(payload));
-  const auto frame = encode(GetParam().body, bytes);
+  const std::uint64_t received = 0x0123'4567'89ab'cdef;
+  const auto frame = encode(GetParam().body, bytes, received);
   ASSERT_TRUE(frame) << frame.error().what;
 
   const auto table = parse_table(frame->head_bytes(), {});
@@ -34,7 +35,8 @@ TEST_P(Codec, RoundTripGivesTheSameMessage) {
   const auto head = frame->head_bytes().subspan((*table)->table_bytes);
   const auto decoded = decode_head(head, bytes.size());
   ASSERT_TRUE(decoded) << decoded.error().what;
-  EXPECT_EQ(*decoded, GetParam().body);
+  EXPECT_EQ(decoded->body, GetParam().body);
+  EXPECT_EQ(decoded->received, received);
   EXPECT_TRUE(check_payload(head, bytes));
 }
 
@@ -56,7 +58,7 @@ TEST(CodecRules, NotANumberLossTravels) {
   ASSERT_TRUE(frame);
   const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
   ASSERT_TRUE(decoded);
-  EXPECT_TRUE(std::isnan(std::get<push_end>(std::get<message>(*decoded)).push.loss));
+  EXPECT_TRUE(std::isnan(std::get<push_end>(std::get<message>(decoded->body)).push.loss));
 }
 
 TEST(CodecRules, TicketsStayAtHome) {
@@ -66,7 +68,7 @@ TEST(CodecRules, TicketsStayAtHome) {
   ASSERT_TRUE(frame);
   const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<push_end>(std::get<message>(*decoded)).push, test::whole_push());
+  EXPECT_EQ(std::get<push_end>(std::get<message>(decoded->body)).push, test::whole_push());
 }
 
 TEST(CodecRules, ReasonsAreCutAndMadePrintable) {
@@ -74,7 +76,7 @@ TEST(CodecRules, ReasonsAreCutAndMadePrintable) {
   ASSERT_TRUE(frame);
   const auto decoded = decode_head(frame->head_bytes().subspan(8), 0);
   ASSERT_TRUE(decoded);
-  const std::string& reason = std::get<bye>(*decoded).reason;
+  const std::string& reason = std::get<bye>(decoded->body).reason;
   EXPECT_EQ(reason.substr(0, 10), "?[2Jgone?x");
   EXPECT_EQ(reason.size(), max_reason_bytes);
 }

@@ -23,7 +23,7 @@ struct spoiled {
   }
   std::span<const std::byte> head() const { return std::as_bytes(std::span(words)); }
   std::span<const std::byte> payload_bytes() const { return std::as_bytes(std::span(payload)); }
-  result<content> decode() const { return decode_head(head(), payload.size() * 8); }
+  result<decoded> decode() const { return decode_head(head(), payload.size() * 8); }
 
   std::vector<std::uint64_t> payload, words, table;
   std::size_t table_words = 1;
@@ -124,7 +124,7 @@ TEST(WireHostile, GiantListsCostNothing) {
     most = std::max(most, troupe::test::allocated_bytes() - before);
     refused += !decoded;
     if (decoded) {
-      EXPECT_LE(std::get<addressed<close>>(std::get<message>(*decoded)).message.contributions.size(), max_listed_workers);
+      EXPECT_LE(std::get<addressed<close>>(std::get<message>(decoded->body)).message.contributions.size(), max_listed_workers);
     }
   };
   // Every word that may be a list's pointer or tag claims as many elements as it can, of every size, zero included.
@@ -200,7 +200,7 @@ TEST(WireHostile, FlippedBitsNeverDoHarm) {
     if (!decoded) {
       ASSERT_FALSE(decoded.error().what.empty());
     } else if (good) {
-      ASSERT_TRUE(encode(*decoded, bad.payload_bytes())) << "round " << round;
+      ASSERT_TRUE(encode(decoded->body, bad.payload_bytes())) << "round " << round;
     }
   }
   // Most bits are values, which may be anything; the rest must be noticed.

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From one connection to the next.
+#include "actors/net/session.hpp"
+
+#include <climits>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/net/connection.hpp"
+#include "kernels/assert.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+
+// A peer that only listens hears of what has come after this much, so that it need not keep more.
+constexpr std::size_t silent_bytes = 1U << 20U;
+
+} // namespace
+
+void session::send(wire::content body, kernels::buffer payload, int priority) {
+  unsaid_bytes_.store(0, std::memory_order_relaxed);
+  auto frame = wire::encode(body, {payload.data(), payload.bytes()}, received());
+  if (!frame)
+    throw std::invalid_argument(frame.error().what);
+  outgoing ready{*std::move(frame), std::move(payload), std::holds_alternative<wire::message>(body)};
+  const bool small = ready.bytes() <= connection::inline_bytes;
+  std::shared_ptr<connection> by;
+  {
+    const std::lock_guard lock(mutex_);
+    spoke_ = true;
+    queue_.push(priority, std::move(ready));
+    if (writer_ != nullptr || !carrier_)
+      return;
+    by = carrier_;
+    writer_ = by.get();
+  }
+  if (small)
+    by->write();
+  else
+    by->write_later();
+}
+
+std::optional<std::span<const std::span<const std::byte>>> session::next_for(const connection& by) {
+  {
+    const std::lock_guard lock(mutex_);
+    TROUPE_ASSERT(writer_ == &by);
+    if (carrier_.get() == &by) {
+      const auto parts = queue_.gather();
+      if (!parts.empty() || by.holds_back())
+        return parts;
+      writer_ = nullptr;
+      return {};
+    }
+  }
+  stopped(by);
+  return {};
+}
+
+std::size_t session::wrote(const connection& by, std::size_t bytes) {
+  std::vector<outgoing> done; // returned to its pool without the lock
+  const std::lock_guard lock(mutex_);
+  if (carrier_.get() == &by) // otherwise all of it will be written again
+    done = queue_.consume(bytes);
+  return queue_.bytes();
+}
+
+void session::stopped(const connection& by) {
+  std::shared_ptr<connection> next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (writer_ != &by)
+      return;
+    writer_ = nullptr;
+    if (!carrier_ || carrier_.get() == &by)
+      return;
+    queue_.rewind(); // the spans that it wrote from are free now
+    if (queue_.bytes() == 0)
+      return;
+    next = carrier_;
+    writer_ = next.get();
+  }
+  next->write_later();
+}
+
+bool session::claim(const connection& by) {
+  const std::lock_guard lock(mutex_);
+  if (writer_ != nullptr)
+    return false;
+  writer_ = &by;
+  return true;
+}
+
+std::optional<std::string> session::acknowledged(std::uint64_t count) {
+  std::optional<std::vector<outgoing>> done;
+  {
+    const std::lock_guard lock(mutex_);
+    done = queue_.acknowledge(count);
+  }
+  if (!done)
+    return fmt::format("it has taken {} messages, and fewer were sent", count);
+  return {};
+}
+
+void session::came(std::size_t bytes) {
+  received_.fetch_add(1, std::memory_order_relaxed);
+  if (unsaid_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > silent_bytes)
+    send(wire::beat{}, {}, INT_MIN);
+}
+
+std::shared_ptr<connection> session::carrier() const {
+  const std::lock_guard lock(mutex_);
+  return carrier_;
+}
+
+std::optional<std::string> session::carry(std::shared_ptr<connection> by, std::uint64_t count) {
+  if (auto wrong = acknowledged(count))
+    return wrong;
+  {
+    const std::lock_guard lock(mutex_);
+    TROUPE_ASSERT(!carrier_);
+    carrier_ = by;
+    if (away_since_ != std::chrono::steady_clock::time_point{})
+      ++resumed_;
+    if (writer_ != nullptr)
+      return {}; // it will see that it carries no longer
+    queue_.rewind();
+    if (queue_.bytes() == 0)
+      return {};
+    writer_ = by.get();
+  }
+  by->write_later();
+  return {};
+}
+
+void session::let_go() {
+  const std::lock_guard lock(mutex_);
+  if (!carrier_)
+    return;
+  sent_before_ += carrier_->bytes_sent();
+  received_before_ += carrier_->bytes_received();
+  carrier_ = nullptr;
+  away_since_ = std::chrono::steady_clock::now();
+}
+
+void session::beat() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(spoke_, false) || !carrier_ || queue_.bytes() != 0)
+      return;
+  }
+  send(wire::beat{}, {}, INT_MIN);
+  const std::lock_guard lock(mutex_);
+  spoke_ = false;
+}
+
+bool session::forgive() {
+  if (std::exchange(received_at_bad_frame_, received()) != received())
+    bad_frames_ = 0;
+  return ++bad_frames_ < most_bad_frames;
+}
+
+lane_stats session::stats() const {
+  const std::lock_guard lock(mutex_);
+  lane_stats out{.peer = peer_,
+                 .bytes_sent = sent_before_,
+                 .bytes_received = received_before_,
+                 .queued_bytes = queue_.bytes(),
+                 .waiting_bytes = queue_.bytes(),
+                 .resumed = resumed_};
+  if (carrier_) {
+    carrier_->describe(out);
+  } else {
+    const std::chrono::duration<double> away = std::chrono::steady_clock::now() - away_since_;
+    out.away_s = away.count();
+  }
+  return out;
+}
+
+} // namespace troupe::actors::net

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lanes outlive their connections: nothing is lost, nothing comes twice, and nobody waits for ever.
+#include <limits>
+#include <map>
+#include <random>
+
+#include "protocols/wire/codec.hpp"
+#include "tests/actors/certificates.hpp"
+#include "tests/actors/lane_harness.hpp"
+#include "tests/actors/relay.hpp"
+#include "tests/actors/sockets.hpp"
+
+namespace troupe::actors::net {
+namespace {
+
+namespace wire = protocols::wire;
+using namespace std::chrono_literals;
+using test::clock_of;
+using test::make_buffer;
+using test::node;
+using test::order;
+using test::part;
+using tests::relay;
+
+std::uint64_t for_ever() {
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+/// Joins two nodes through a relay.
+void join_by(relay& between, node& zero, node& one) {
+  zero.hub->connect(node_id{1}, "127.0.0.1", between.port(), test::patience);
+  ASSERT_TRUE(zero.seen->wait_up());
+  ASSERT_TRUE(one.seen->wait_up());
+}
+
+/// Both ends send `count` messages of every size at three priorities, while their connections break after up to `longest` bytes.
+void exchange_through_breaks(std::uint32_t seed, std::uint64_t count, std::uint64_t longest, const lane_options& options) {
+  node zero(0, options), one(1, options);
+  std::mt19937 random(seed);
+  relay between(one.hub->port(), [&] { return 300 + random() % longest; });
+  join_by(between, zero, one);
+  const auto bytes_of = [&](std::uint64_t i) { return std::array<std::size_t, 5>{0, 64, 4096, 100'032, 320}[(i * 7 + seed) % 5]; };
+  const auto priority_of = [](std::uint64_t i) { return static_cast<int>(i * 5 % 3); };
+  for (std::uint64_t i = 0; i < count; ++i)
+    for (const auto& [from, to] : {std::pair{&zero, 1U}, std::pair{&one, 0U}}) {
+      const auto bytes = bytes_of(i);
+      const auto payload = bytes == 0 ? kernels::buffer{} : make_buffer(bytes, static_cast<std::uint32_t>(i));
+      from->hub->send(node_id{to}, bytes == 0 ? order(i) : part(i, bytes), payload, priority_of(i));
+    }
+  for (auto* const end : {&zero, &one}) {
+    ASSERT_TRUE(end->seen->wait_messages(count)) << "seed " << seed;
+    const std::lock_guard lock(end->seen->mutex);
+    EXPECT_TRUE(end->seen->down.empty());
+    EXPECT_EQ(end->seen->up.size(), 1U);
+    ASSERT_EQ(end->seen->messages.size(), count) << "seed " << seed;
+    std::map<int, std::uint64_t> last;
+    std::vector<bool> came(count);
+    for (const auto& each : end->seen->messages) {
+      const auto i = clock_of(each.msg);
+      EXPECT_FALSE(came.at(i)) << "twice: " << i << ", seed " << seed;
+      came[i] = true;
+      EXPECT_EQ(each.payload.bytes(), bytes_of(i));
+      EXPECT_TRUE(test::same_bytes(each.payload, make_buffer(bytes_of(i), static_cast<std::uint32_t>(i))));
+      const auto known = last.find(priority_of(i));
+      EXPECT_TRUE(known == last.end() || known->second < i) << "out of order, seed " << seed;
+      last[priority_of(i)] = i;
+    }
+  }
+  EXPECT_GT(zero.hub->stats().at(0).resumed, 0U);
+}
+
+TEST(LaneSession, EveryMessageArrivesOnceWhereverConnectionsBreak) {
+  for (std::uint32_t seed = 1; seed <= 8; ++seed)
+    exchange_through_breaks(seed, 120, 400'000, {});
+}
+
+TEST(LaneSession, EveryMessageArrivesOnceWithCertificates) {
+  const tests::authority trusted;
+  const auto made = trusted.sign("node");
+  lane_options secured;
+  secured.security = {trusted.certificate(), made.certificate, made.key};
+  exchange_through_breaks(9, 60, 2'000'000, secured);
+}
+
+TEST(LaneSession, WhatIsSentWithoutAConnectionWaitsForTheNext) {
+  node zero(0), one(1);
+  relay between(one.hub->port(), for_ever);
+  join_by(between, zero, one);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    zero.hub->cut(node_id{1});
+    zero.hub->send(node_id{1}, order(i), {}, 0);
+    one.hub->send(node_id{0}, order(i), {}, 0);
+    ASSERT_TRUE(zero.seen->wait_messages(i + 1));
+    ASSERT_TRUE(one.seen->wait_messages(i + 1));
+  }
+  EXPECT_TRUE(zero.seen->down.empty());
+  EXPECT_TRUE(one.seen->down.empty());
+}
+
+TEST(LaneSession, APeerThatOnlyListensLetsGoOfWhatItHas) {
+  node zero(0), one(1);
+  test::join(zero, one);
+  auto payload = make_buffer(4096);
+  one.hub->send(node_id{0}, part(0, payload.bytes()), payload, 0);
+  ASSERT_TRUE(zero.seen->wait_messages(1));
+  zero.seen->messages.clear();
+  one.seen->reaction = nullptr;
+  // The beat of node 0 says that it has come.
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  while (payload.use_count() > 1 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  EXPECT_EQ(payload.use_count(), 1);
+}
+
+TEST(LaneSession, AProcessThatHasEndedIsDownAtOnceForWhoDialsIt) {
+  node zero(0);
+  auto one = std::make_unique<node>(1);
+  auto between = std::make_unique<relay>(one->hub->port(), for_ever);
+  join_by(*between, zero, *one);
+  between.reset(); // as if its process had died: a reset, and nobody listens
+  ASSERT_TRUE(zero.seen->wait_down());
+  EXPECT_NE(zero.seen->down[0].second.find("nobody listens at 127.0.0.1:"), std::string::npos) << zero.seen->down[0].second;
+}
+
+TEST(LaneSession, WhoDoesNotDialAgainInTimeIsDown) {
+  lane_options hasty;
+  hasty.patience = 100ms;
+  node zero(0), one(1, hasty);
+  auto between = std::make_unique<relay>(one.hub->port(), for_ever);
+  join_by(*between, zero, one);
+  between.reset();
+  ASSERT_TRUE(one.seen->wait_down());
+  EXPECT_NE(one.seen->down[0].second.find("it did not come back within 100 ms"), std::string::npos) << one.seen->down[0].second;
+}
+
+TEST(LaneSession, WhatOneEndGaveUpTheOtherGivesUpToo) {
+  lane_options hasty;
+  hasty.patience = 100ms;
+  node zero(0), one(1, hasty);
+  relay between(one.hub->port(), for_ever);
+  join_by(between, zero, one);
+  between.hold(true);
+  zero.hub->cut(node_id{1});
+  between.reset(); // node 1 notices, and waits in vain
+  ASSERT_TRUE(one.seen->wait_down());
+  between.hold(false);
+  ASSERT_TRUE(zero.seen->wait_down());
+  EXPECT_NE(zero.seen->down[0].second.find("node 1 gave this lane up"), std::string::npos) << zero.seen->down[0].second;
+  EXPECT_EQ(one.seen->up.size(), 1U);
+}
+
+TEST(LaneSession, ANewProcessOfANodeReplacesTheOldOnesLane) {
+  node one(1);
+  lane_options first, second;
+  first.life = 3;
+  second.life = 4;
+  node old(0, first);
+  test::join(old, one);
+  node fresh(0, second);
+  fresh.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+  ASSERT_TRUE(fresh.seen->wait_up());
+  ASSERT_TRUE(one.seen->wait_up(2));
+  EXPECT_EQ(one.seen->down.at(0).second, "its node was started anew");
+  ASSERT_TRUE(old.seen->wait_down());
+  // The old process may not come back.
+  old.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+  ASSERT_TRUE(old.seen->wait_down(2));
+  fresh.hub->send(node_id{1}, order(1), {}, 0);
+  ASSERT_TRUE(one.seen->wait_messages(1));
+}
+
+TEST(LaneSession, ACountOfMessagesThatWereNeverSentEndsTheLane) {
+  node one(1);
+  const tests::client_socket client{one.hub->port()};
+  const auto says = [&](const wire::content& body, std::uint64_t received) {
+    return client.send(wire::encode(body, {}, received)->head_bytes());
+  };
+  ASSERT_TRUE(says(wire::hello{.job_key = 0x7eed, .node = 0, .session = 5}, 0));
+  ASSERT_TRUE(one.seen->wait_up());
+  ASSERT_TRUE(says(wire::beat{}, 1));
+  ASSERT_TRUE(one.seen->wait_down());
+  EXPECT_EQ(one.seen->down[0].second, "bad frame: it has taken 1 messages, and fewer were sent");
+}
+
+} // namespace
+} // namespace troupe::actors::net
