@@ -168,7 +168,7 @@ std::string connection::where_it_ended() const {
 }
 
 kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
-  if (session_)
+  if (session_ && !hub_.handler().fault_of(session_->peer(), head)) // otherwise it is refused once it has come
     if (kernels::buffer placed = hub_.handler().place(session_->peer(), head, bytes))
       return placed;
   return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
@@ -193,6 +193,10 @@ bool connection::accept(wire::content body, kernels::buffer payload) {
   } else if (state_ == state::greeting) {
     close({.reason = "bad frame: a message before hello"});
   } else if (auto* message = std::get_if<wire::message>(&body); message != nullptr && state_ == state::open) {
+    if (const auto fault = hub_.handler().fault_of(session_->peer(), *message)) {
+      close({.reason = "bad frame: " + *fault});
+      return false;
+    }
     session_->came(payload.bytes());
     hub_.handler().on_message(session_->peer(), std::move(*message), std::move(payload));
   }

@@ -25,7 +25,7 @@ public:
     std::uint16_t port = 0;
     std::chrono::milliseconds deadline{};
     std::string congestion;
-    std::uint32_t life = 0; ///< of the peer's process
+    std::uint32_t life = 0;        ///< of the peer's process
     bool refusal_is_final = false; ///< it listened once: where nobody does any more, its process has ended
   };
   struct events {

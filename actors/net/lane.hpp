@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,17 @@ public:
   virtual ~lane_handler() = default;
   /// A lane to `peer` is open in both directions. `life`: of its process; see lane_options.
   virtual void on_up(node_id peer, std::uint32_t life) = 0;
-  /// The lane to `peer` is over: one end closed it, or its connection broke and no other came in time. The reason has both causes.
+  /// The lane to `peer` is over: one end closed it, or its connection broke and no other came in time. The reason has both
+  /// causes.
   virtual void on_down(node_id peer, std::uint32_t life, const std::string& reason) = 0;
   /// Where to read the payload of `head`: memory of the receiver (a worker's next parameters), of exactly `bytes` bytes, or an
   /// empty buffer to let the hub allocate one.
   virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
+  /// Why `from` may not send this, or nothing: then the lane is closed for good. Asked before `place` and `on_message`.
+  virtual std::optional<std::string> fault_of(node_id from, const protocols::wire::message& head) {
+    (void)from, (void)head;
+    return {};
+  }
   /// A complete message; `payload` is empty if it has none. Messages of one lane and priority come in the order of sending.
   virtual void on_message(node_id from, protocols::wire::message msg, kernels::buffer payload) = 0;
   /// An incoming connection was refused before it became a lane: garbage, an incomplete hello, no certificate of this authority,
@@ -40,11 +47,11 @@ public:
 
 struct lane_options {
   node_id self;
-  std::uint64_t job_key = 0;                  ///< both ends must agree: a lane of another job or version is refused
-  std::uint32_t life = 0;                     ///< how often this node was started anew; a higher one replaces the lanes of a lower
-  std::string host = "127.0.0.1";             ///< address to listen on
-  std::uint16_t port = 0;                     ///< 0: any free port
-  bool listens = true;                        ///< false: it only connects, as the lowest of a job's nodes does
+  std::uint64_t job_key = 0;      ///< both ends must agree: a lane of another job or version is refused
+  std::uint32_t life = 0;         ///< how often this node was started anew; a higher one replaces the lanes of a lower
+  std::string host = "127.0.0.1"; ///< address to listen on
+  std::uint16_t port = 0;         ///< 0: any free port
+  bool listens = true;            ///< false: it only connects, as the lowest of a job's nodes does
   std::size_t max_payload_bytes = 64U << 20U; ///< a frame that claims more closes its lane before anything is allocated
   std::size_t credit_bytes = 64U << 20U; ///< unsent bytes above which a decentralized worker skips the peer; see who_is_behind
   std::string congestion = "";           ///< TCP congestion control ("cubic", "bbr"); empty: the system's default
@@ -86,9 +93,9 @@ public:
   virtual void leave() = 0;
 
   virtual std::uint16_t port() const = 0; ///< 0: it only connects
-  /// Connects to the hub of a peer's process of this `life` and keeps trying with back-off until `deadline`; then on_down says why.
-  /// A final refusal (another job or version) ends the attempts at once. The lower id connects: `peer` is higher than this node.
-  /// A lane whose connection breaks is dialed again by itself.
+  /// Connects to the hub of a peer's process of this `life` and keeps trying with back-off until `deadline`; then on_down says
+  /// why. A final refusal (another job or version) ends the attempts at once. The lower id connects: `peer` is higher than this
+  /// node. A lane whose connection breaks is dialed again by itself.
   virtual void connect(node_id peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds deadline,
                        std::uint32_t life = 0) = 0;
   /// Queues a message, which arrives exactly once unless the lane goes down. `payload` must not change, and stays referenced

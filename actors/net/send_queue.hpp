@@ -26,8 +26,9 @@ struct outgoing {
 
 /// Lower priorities first; within one, first in first out.
 ///
-/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small. The order in which
-/// frames are committed is their number in the session: 0, 1, 2, ... What is written stays here until the peer has counted it.
+/// A gathered batch is committed: frames pushed later go after it, even urgent ones. So batches are kept small. The order in
+/// which frames are committed is their number in the session: 0, 1, 2, ... What is written stays here until the peer has counted
+/// it.
 class send_queue {
 public:
   /// A batch is closed once it has this many bytes (its last frame may exceed them) or frames.
@@ -39,7 +40,8 @@ public:
   /// that finishes them, or `rewind`; `push` does not move them.
   std::span<const std::span<const std::byte>> gather();
 
-  /// The first `bytes` of the gathered spans were written. Returns the frames that nobody needs any more, for the caller to release.
+  /// The first `bytes` of the gathered spans were written. Returns the frames that nobody needs any more, for the caller to
+  /// release.
   std::vector<outgoing> consume(std::size_t bytes);
 
   /// The peer has counted the first `count` frames, those that `consume` has not heard of among them. Returns those that nobody

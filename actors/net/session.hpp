@@ -61,8 +61,8 @@ public:
   void let_go();
   /// A beat, if nothing was sent since the last call.
   void beat();
-  /// A connection ended by a frame that made no sense. Returns whether the session may go on: not after `most_bad_frames` in a row
-  /// that brought no message.
+  /// A connection ended by a frame that made no sense. Returns whether the session may go on: not after `most_bad_frames` in a
+  /// row that brought no message.
   bool forgive();
   lane_stats stats() const;
 

@@ -124,6 +124,8 @@ caf::result<void> node_job::start(const job_places& places) {
   if (!net_)
     return failure("a job must be prepared before it is started");
   places_ = places;
+  if (router_)
+    router_->take_only_from(places_);
   try {
     spawn_roles();
   } catch (const std::exception& e) {
@@ -178,12 +180,10 @@ void node_job::on_lane(const lane_event& msg) {
   if (!msg.up) { // the roles there are unreachable; without holders here, its workers were only peers and may continue
     for (const auto& worker : places_.workers)
       if (worker.node == msg.peer && !roles_.holders.empty())
-        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason,
-                                            msg.life});
+        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, msg.life});
     for (const auto& holder : places_.holders)
       if (holder.node == msg.peer)
-        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason,
-                                            msg.life});
+        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, msg.life});
   }
 }
 

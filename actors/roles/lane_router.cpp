@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include <fmt/format.h>
+
 namespace troupe::actors {
 
 namespace {
@@ -65,6 +67,38 @@ void lane_router::on_down(net::node_id peer, std::uint32_t life, const std::stri
   std::lock_guard guard{mutex_};
   if (owner_)
     caf::anon_send(owner_, lane_event{run_, peer.value, life, false, reason});
+}
+
+void lane_router::take_only_from(const job_places& places) {
+  std::lock_guard guard{mutex_};
+  for (const auto& worker : places.workers)
+    worker_homes_[{worker.index}] = net::node_id{worker.node};
+  for (const auto& holder : places.holders)
+    holder_homes_[{holder.index}] = net::node_id{holder.node};
+}
+
+std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::message& head) {
+  std::lock_guard guard{mutex_};
+  if (holder_homes_.empty() && worker_homes_.empty())
+    return {};
+  const auto lives = [&](const auto& homes, auto role, std::string_view kind) -> std::optional<std::string> {
+    const auto home = homes.find(role);
+    if (home != homes.end() && home->second == from)
+      return {};
+    return fmt::format("node {} speaks for {} {}, which is not there", from.value, kind, role.value);
+  };
+  const auto worker = [&](protocols::worker_id id) { return lives(worker_homes_, id, "worker"); };
+  const auto holder = [&](protocols::holder_id id) { return lives(holder_homes_, id, "holder"); };
+  return std::visit(overloaded{
+                        [&](const wire::push_part& m) { return worker(m.id.worker); },
+                        [&](const wire::push_end& m) { return worker(m.push.id.worker); },
+                        [&](const wire::params_part& m) { return holder(m.from); },
+                        [&](const wire::partial_part& m) { return holder(m.from); },
+                        [&](const wire::peer_part& m) { return worker(m.message.from.worker); },
+                        [&](const wire::addressed<protocols::arrival>& m) { return holder(m.message.holder); },
+                        [&](const auto&) { return holder({0}); }, // the lead's orders
+                    },
+                    head);
 }
 
 kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {

@@ -26,6 +26,8 @@ public:
       node_control owner, job_incarnation run = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
       : owner_(std::move(owner)), run_(run), refused_(std::move(refused)) {}
 
+  /// From now on a message is taken only from the node that holds the role it claims to come from.
+  void take_only_from(const job_places& places);
   void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> receive_buffers,
            std::shared_ptr<peer_assembler> peers);
   void add(protocols::holder_id id, holder_actor actor, holder_receive_buffers receive_buffers);
@@ -34,6 +36,7 @@ public:
 
   void on_up(net::node_id peer, std::uint32_t life) override;
   void on_down(net::node_id peer, std::uint32_t life, const std::string& reason) override;
+  std::optional<std::string> fault_of(net::node_id from, const wire::message& head) override;
   kernels::buffer place(net::node_id from, const wire::message& head, std::size_t bytes) override;
   void on_message(net::node_id from, wire::message msg, kernels::buffer payload) override;
   void on_refused(const std::string& reason) override { refused_(reason); }
@@ -58,6 +61,8 @@ private:
   const std::function<void(const std::string&)> refused_;
   std::map<protocols::worker_id, params_role> workers_;
   std::map<protocols::holder_id, holder_role> holders_;
+  std::map<protocols::worker_id, net::node_id> worker_homes_; ///< with holder_homes_: of the whole job; empty: not known yet
+  std::map<protocols::holder_id, net::node_id> holder_homes_;
 };
 
 /// Where a proxy sends.

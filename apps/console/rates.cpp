@@ -135,7 +135,7 @@ answer rates(const snapshot& before, const snapshot& now) {
 
 answer links(const snapshot& before, const snapshot& now) {
   std::vector<std::vector<std::string>> rows{
-      {"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for"}};
+      {"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for", "resumed"}};
   boost::json::array list;
   const auto seconds = now.at_s - before.at_s;
   for (const auto& node : now.reports.nodes)
@@ -144,7 +144,10 @@ answer links(const snapshot& before, const snapshot& now) {
       rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received),
                       bytes_text(static_cast<double>(link.queued_bytes)), bytes_text(static_cast<double>(link.credit_bytes)),
                       fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
-                      link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s) : ""});
+                      link.away_s > 0      ? fmt::format("{:.1f} s, no connection", link.away_s)
+                      : link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s)
+                                           : "",
+                      link.resumed > 0 ? std::to_string(link.resumed) : ""});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
                       {"bytes_sent", link.bytes_sent},
@@ -154,7 +157,9 @@ answer links(const snapshot& before, const snapshot& now) {
                       {"bytes_queued", link.queued_bytes},
                       {"credit_bytes", link.credit_bytes},
                       {"round_trip_s", link.round_trip_s},
-                      {"stalled_s", link.stalled_s}});
+                      {"stalled_s", link.stalled_s},
+                      {"away_s", link.away_s},
+                      {"resumed", link.resumed}});
     }
   return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
 }

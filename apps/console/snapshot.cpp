@@ -241,17 +241,23 @@ private:
                           : fmt::format("{}: it is on a node that does not answer: {}", name, silent);
   }
 
-  /// Describes a stalled lane; empty: there is none. With empty names: any lane of the job.
+  /// Describes a lane that is stalled or has no connection; empty: there is none. With empty names: any lane of the job.
   std::string stalled(std::uint64_t job, const std::string& from, const std::string& to) const {
     for (const auto& node : seen_.reports.nodes)
-      for (const auto& link : node.links)
-        if (node.job == job && (from.empty() || (node.node == from && link.peer == to)) && link.stalled_s >= stalled_s)
+      for (const auto& link : node.links) {
+        if (node.job != job || (!from.empty() && (node.node != from || link.peer != to)))
+          continue;
+        if (link.away_s > 0)
+          return fmt::format("the lane from node {} to node {}: its connection broke {} ago, and is dialed again", node.node,
+                             link.peer, seconds_text(link.away_s));
+        if (link.stalled_s >= stalled_s)
           return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node,
                              link.peer, bytes_text(static_cast<double>(link.queued_bytes)),
                              link.queued_bytes > link.credit_bytes
                                  ? fmt::format(", over its credit of {}", bytes_text(static_cast<double>(link.credit_bytes)))
                                  : "",
                              seconds_text(link.stalled_s));
+      }
     return {};
   }
 

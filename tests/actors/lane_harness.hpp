@@ -63,6 +63,9 @@ public:
   void on_down(node_id peer, std::uint32_t, const std::string& reason) override {
     note([&] { down.emplace_back(peer, reason); });
   }
+  std::optional<std::string> fault_of(node_id from, const wire::message& head) override {
+    return objection ? objection(from, head) : std::nullopt;
+  }
   kernels::buffer place(node_id, const wire::message& head, std::size_t bytes) override {
     return placement ? placement(head, bytes) : kernels::buffer{};
   }
@@ -95,6 +98,7 @@ public:
 
   std::function<kernels::buffer(const wire::message&, std::size_t)> placement; // on the hub's thread; set before lanes open
   std::function<void(node_id, const wire::message&)> reaction;
+  std::function<std::optional<std::string>(node_id, const wire::message&)> objection;
 
   std::mutex mutex; // guards what follows
   std::condition_variable changed;

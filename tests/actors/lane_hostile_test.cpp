@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "protocols/wire/codec.hpp"
 #include "tests/actors/lane_harness.hpp"
 #include "tests/actors/sockets.hpp"
@@ -229,6 +231,24 @@ TEST_F(LaneHostile, OversizedPayloadEndsTheLaneBeforeAnythingIsPlaced) {
   EXPECT_FALSE(placed);
   ASSERT_TRUE(one.seen->wait_down());
   EXPECT_EQ(one.seen->down[0].first, node_id{3});
+}
+
+TEST_F(LaneHostile, WhatANodeMayNotSayEndsItsLaneBeforeAnythingIsPlaced) {
+  std::atomic<bool> placed = false;
+  node three(3);
+  three.seen->objection = [](node_id from, const wire::message&) {
+    return fmt::format("node {} speaks for another", from.value);
+  };
+  three.seen->placement = [&](const wire::message&, std::size_t) {
+    placed = true;
+    return kernels::buffer{};
+  };
+  join(one, three, 3);
+  one.hub->send(node_id{3}, part(1, 4096), make_buffer(4096), 0);
+  ASSERT_TRUE(one.seen->wait_down()); // for good: it is not dialed again
+  EXPECT_TRUE(contains(one.seen->down[0].second, "closed by the peer: bad frame: node 1 speaks for another"));
+  EXPECT_FALSE(placed);
+  EXPECT_TRUE(three.seen->messages.empty());
 }
 
 TEST_F(LaneHostile, ManyStrangersLeaveTheAcceptorWorking) {

@@ -146,12 +146,15 @@ struct peer {
       const auto table = wire::parse_table(come, {});
       if (!*table || come.size() < (*table)->table_bytes + (*table)->head_bytes + (*table)->payload_bytes)
         return;
-      const auto head = wire::decode_head(std::span(come).subspan((*table)->table_bytes, (*table)->head_bytes), (*table)->payload_bytes);
+      const auto head =
+          wire::decode_head(std::span(come).subspan((*table)->table_bytes, (*table)->head_bytes), (*table)->payload_bytes);
       if (const auto* message = std::get_if<wire::message>(&head->body)) {
         taken.push_back(test::clock_of(*message));
         ++count;
       }
-      come.erase(come.begin(), come.begin() + static_cast<std::ptrdiff_t>((*table)->table_bytes + (*table)->head_bytes + (*table)->payload_bytes));
+      come.erase(come.begin(),
+                 come.begin()
+                     + static_cast<std::ptrdiff_t>((*table)->table_bytes + (*table)->head_bytes + (*table)->payload_bytes));
     }
   }
   std::vector<std::byte> come;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lanes outlive their connections: nothing is lost, nothing comes twice, and nobody waits for ever.
-#include <limits>
 #include <map>
 #include <random>
 
@@ -22,12 +21,9 @@ using test::order;
 using test::part;
 using tests::relay;
 
-std::uint64_t for_ever() {
-  return std::numeric_limits<std::uint64_t>::max();
-}
-
 /// Joins two nodes through a relay.
 void join_by(relay& between, node& zero, node& one) {
+  between.target(one.hub->port());
   zero.hub->connect(node_id{1}, "127.0.0.1", between.port(), test::patience);
   ASSERT_TRUE(zero.seen->wait_up());
   ASSERT_TRUE(one.seen->wait_up());
@@ -37,9 +33,11 @@ void join_by(relay& between, node& zero, node& one) {
 void exchange_through_breaks(std::uint32_t seed, std::uint64_t count, std::uint64_t longest, const lane_options& options) {
   node zero(0, options), one(1, options);
   std::mt19937 random(seed);
-  relay between(one.hub->port(), [&] { return 300 + random() % longest; });
+  relay between([&] { return 300 + random() % longest; });
   join_by(between, zero, one);
-  const auto bytes_of = [&](std::uint64_t i) { return std::array<std::size_t, 5>{0, 64, 4096, 100'032, 320}[(i * 7 + seed) % 5]; };
+  const auto bytes_of = [&](std::uint64_t i) {
+    return std::array<std::size_t, 5>{0, 64, 4096, 100'032, 320}[(i * 7 + seed) % 5];
+  };
   const auto priority_of = [](std::uint64_t i) { return static_cast<int>(i * 5 % 3); };
   for (std::uint64_t i = 0; i < count; ++i)
     for (const auto& [from, to] : {std::pair{&zero, 1U}, std::pair{&one, 0U}}) {
@@ -84,7 +82,7 @@ TEST(LaneSession, EveryMessageArrivesOnceWithCertificates) {
 
 TEST(LaneSession, WhatIsSentWithoutAConnectionWaitsForTheNext) {
   node zero(0), one(1);
-  relay between(one.hub->port(), for_ever);
+  relay between;
   join_by(between, zero, one);
   for (std::uint64_t i = 0; i < 50; ++i) {
     zero.hub->cut(node_id{1});
@@ -115,7 +113,7 @@ TEST(LaneSession, APeerThatOnlyListensLetsGoOfWhatItHas) {
 TEST(LaneSession, AProcessThatHasEndedIsDownAtOnceForWhoDialsIt) {
   node zero(0);
   auto one = std::make_unique<node>(1);
-  auto between = std::make_unique<relay>(one->hub->port(), for_ever);
+  auto between = std::make_unique<relay>();
   join_by(*between, zero, *one);
   between.reset(); // as if its process had died: a reset, and nobody listens
   ASSERT_TRUE(zero.seen->wait_down());
@@ -126,7 +124,7 @@ TEST(LaneSession, WhoDoesNotDialAgainInTimeIsDown) {
   lane_options hasty;
   hasty.patience = 100ms;
   node zero(0), one(1, hasty);
-  auto between = std::make_unique<relay>(one.hub->port(), for_ever);
+  auto between = std::make_unique<relay>();
   join_by(*between, zero, one);
   between.reset();
   ASSERT_TRUE(one.seen->wait_down());
@@ -137,13 +135,13 @@ TEST(LaneSession, WhatOneEndGaveUpTheOtherGivesUpToo) {
   lane_options hasty;
   hasty.patience = 100ms;
   node zero(0), one(1, hasty);
-  relay between(one.hub->port(), for_ever);
+  relay between;
   join_by(between, zero, one);
-  between.hold(true);
+  between.hold(true); // what node 0 says when it dials again does not come
   zero.hub->cut(node_id{1});
   between.reset(); // node 1 notices, and waits in vain
   ASSERT_TRUE(one.seen->wait_down());
-  between.hold(false);
+  between.release();
   ASSERT_TRUE(zero.seen->wait_down());
   EXPECT_NE(zero.seen->down[0].second.find("node 1 gave this lane up"), std::string::npos) << zero.seen->down[0].second;
   EXPECT_EQ(one.seen->up.size(), 1U);

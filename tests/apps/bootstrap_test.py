@@ -19,9 +19,7 @@ import time
 import unittest
 
 import cluster_test
-from cluster_test import DEADLINE_S, ENDLESS, JOB, ClusterTest
-
-SEED = int(os.environ.get("TROUPE_TEST_SEED", "1"))
+from cluster_test import DEADLINE_S, ENDLESS, JOB, SEED, ClusterTest
 
 
 class BootstrapTest(ClusterTest):

@@ -22,7 +22,7 @@
 #include "actors/system.hpp"
 #include "actors/version.hpp"
 #include "apps/console/snapshot.hpp"
-#include "tests/apps/relay.hpp"
+#include "tests/actors/relay.hpp"
 
 namespace troupe::tests {
 

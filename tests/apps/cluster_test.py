@@ -6,7 +6,9 @@ usage: cluster_test.py TROUPE [unittest arguments]. Every test starts its own cl
 """
 import json
 import os
+import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +19,7 @@ import unittest
 
 TROUPE = None
 DEADLINE_S = 240  # a hang is a failure, not a wait
+SEED = int(os.environ.get("TROUPE_TEST_SEED", "1"))
 
 JOB = """
 name = "small"
@@ -328,6 +331,65 @@ class Weights(ClusterTest):
         self.assertIn("w.safetensors", done.stderr)
         self.assertIsNotNone(json.loads(done.stdout)["weights_digest"])
         self.assertEqual(os.listdir(disk), [])
+
+
+class Lanes(ClusterTest):
+    """Connections between living processes are reset, as a switch or a firewall may do."""
+
+    @staticmethod
+    def sockets(pids, *options):
+        """Of these processes: (own address, the other's)."""
+        listed = subprocess.run(["ss", "-tnpH", *options], capture_output=True, text=True, check=True).stdout.splitlines()
+        mine = [line.split() for line in listed if any(f"pid={pid}," in line for pid in pids)]
+        return [(each[-3], each[-2]) for each in mine]
+
+    def reset_one(self, children):
+        """Resets a lane; returns False before there is one. Only a job's lanes lead to ports of the children."""
+        ports = {own.rsplit(":", 1)[1] for own, _ in self.sockets(children, "-l")}
+        lanes = [each for each in self.sockets(children) if each[0].rsplit(":", 1)[1] in ports]
+        if not lanes:
+            return False
+        own, other = random.choice(lanes)
+        subprocess.run(["ss", "-K", "src", own, "dst", other], capture_output=True, check=True)
+        return (own, other) not in self.sockets(children)
+
+    def setUp(self):
+        super().setUp()
+        random.seed(SEED)
+        if shutil.which("ss") is None:
+            self.skipTest("no ss: apt-get install iproute2")
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            port = client.getsockname()[1]
+            subprocess.run(["ss", "-K", "src", f"127.0.0.1:{port}"], capture_output=True, check=False)
+            try:
+                client.sendall(b"x")
+                self.skipTest("this kernel or user cannot reset a connection of others")
+            except OSError:
+                pass
+
+    def test_every_protocol_goes_on_as_if_nothing_had_been(self):
+        # Steps of 20 ms, so that a job lasts while its lanes are reset; as many of them as the quiet run makes.
+        slow = ["--nodes", "3", "--straggler", "prob=1,delay_ms=20"]
+        for protocol in ("sync", "local", "ssp", "gossip"):
+            with self.subTest(protocol):
+                choice = [*slow, "--set", f"protocol.name={protocol}"]
+                whole = self.run_job(*choice) if protocol in ("sync", "local") else None
+                run = subprocess.Popen([TROUPE, "run", self.path("job.toml", JOB), *choice, "--json"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+                self.addCleanup(self.end, run)
+                resets = 0
+                while run.poll() is None:
+                    children = self.children(run)
+                    resets += len(children) == 2 and self.reset_one(children)
+                    select_nothing()
+                out, err = self.finish(run)
+                self.assertEqual(run.returncode, 0, err)
+                self.assertGreater(resets, 3, err)
+                self.assertNotRegex(err, "lost|stall")
+                result = json.loads(out.splitlines()[-1])
+                self.assertEqual(result["samples"], 2400)
+                if whole:
+                    self.assertEqual(result["weights_digest"], whole["weights_digest"])
 
 
 class Deaths(ClusterTest):

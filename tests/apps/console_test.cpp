@@ -107,6 +107,14 @@ TEST(Why, WhatWaitsForEachOtherWaitsForTheLaneBetween) {
   }
 }
 
+TEST(Why, ALaneWithoutAConnectionIsTheCause) {
+  auto at = of_two(0, 0);
+  at.reports.nodes[0].links[0].away_s = 1.5;
+  for (const auto* from : {"shard 0", "worker 0"})
+    EXPECT_THAT(cause(why(at, from)),
+                HasSubstr("the lane from node a to node b: its connection broke 1.5 s ago, and is dialed again"));
+}
+
 TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
   auto busy = actor("compute 1", "computes", {}, 7.5);
   busy.stuck = true;

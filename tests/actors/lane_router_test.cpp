@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who may say what over a lane.
+#include "actors/roles/lane_router.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::actors {
+namespace {
+
+/// Node 0 has the lead, node 1 worker 0 and holder 1, node 2 worker 1.
+struct LaneRouter : testing::Test {
+  LaneRouter() {
+    job_places places;
+    places.workers = {{.index = 0, .node = 1}, {.index = 1, .node = 2}};
+    places.holders = {{.index = 0, .node = 0}, {.index = 1, .node = 1}};
+    router.take_only_from(places);
+  }
+  /// The nodes that may send it.
+  std::vector<std::uint32_t> senders_of(const wire::message& head) {
+    std::vector<std::uint32_t> may;
+    for (std::uint32_t node = 0; node < 4; ++node)
+      if (!router.fault_of(net::node_id{node}, head))
+        may.push_back(node);
+    return may;
+  }
+  lane_router router{node_control{}};
+};
+
+using senders = std::vector<std::uint32_t>;
+
+TEST_F(LaneRouter, AMessageIsTakenOnlyFromTheNodeThatHoldsTheRoleThatSendsIt) {
+  const protocols::push_id of_worker_1{{1}, {0}, {5}};
+  EXPECT_EQ(senders_of(wire::push_part{.id = of_worker_1}), senders{2});
+  EXPECT_EQ(senders_of(wire::push_end{.push = {.id = of_worker_1}}), senders{2});
+  EXPECT_EQ(senders_of(wire::params_part{.from = {1}}), senders{1});
+  EXPECT_EQ(senders_of(wire::partial_part{.from = {1}}), senders{1});
+  EXPECT_EQ(senders_of(wire::peer_part{.message = {.from = {{0}, {}}}}), senders{1});
+  EXPECT_EQ(senders_of(wire::addressed<protocols::arrival>{{0}, {.holder = {1}, .push = {.id = of_worker_1}}}), senders{1});
+  EXPECT_EQ(senders_of(wire::addressed<protocols::close>{{1}, {}}), senders{0});
+  EXPECT_EQ(senders_of(wire::addressed<protocols::send_order>{{1}, {}}), senders{0});
+  EXPECT_EQ(senders_of(wire::addressed<protocols::drop_order>{{1}, {}}), senders{0});
+}
+
+TEST_F(LaneRouter, NobodySpeaksForARoleThatIsNotInTheJob) {
+  EXPECT_EQ(senders_of(wire::push_part{.id = {{7}, {0}, {1}}}), senders{});
+  EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{.from = {9}}), "node 2 speaks for holder 9, which is not there");
+}
+
+TEST_F(LaneRouter, BeforeThePlacesAreKnownNothingIsRefused) {
+  lane_router early{node_control{}};
+  EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{.from = {9}}));
+}
+
+} // namespace
+} // namespace troupe::actors
