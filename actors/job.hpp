@@ -40,15 +40,6 @@ struct evaluate_spec {
   std::int64_t train_samples = 5000; ///< training samples used for train_loss
 };
 
-/// A field that is 0 does not apply; the first condition that is met ends the job.
-struct stop_spec {
-  double epochs = 0;
-  std::uint64_t steps = 0;
-  double seconds = 0;
-  std::uint64_t samples = 0;
-  double target_accuracy = 0;
-};
-
 /// `model.init`: every parameter starts at zero.
 inline constexpr const char* init_zeros = "zeros";
 
@@ -72,7 +63,7 @@ struct job {
   protocols::protocol_spec protocol;
   cluster_spec cluster;
   evaluate_spec evaluate;
-  stop_spec stop;
+  protocols::stop_spec stop;
   protocols::inject_spec inject;
 };
 

@@ -33,9 +33,7 @@ struct arguments {
   evaluate_options evaluate;
   node_options node;
   check_options check;
-  devices_options devices;
-  protocols_options protocols;
-  version_options version;
+  plain_options plain;
   bench_options bench;
   compare_options compare;
   simulate_options simulate;
@@ -223,9 +221,8 @@ void add_others(CLI::App& app, arguments& a) {
   check->add_flag("--keys", a.check.keys, "list the keys of a job file instead, with the values that they accept");
   add_json(check, a.check.json);
 
-  add_json(add_command(app, "devices", "List the devices that can compute", "troupe devices"), a.devices.json);
-  add_json(add_command(app, "protocols", "List the protocols and their parameters", "troupe protocols"), a.protocols.json);
-  add_json(add_command(app, "version", "Print the version and what it is built with", "troupe version --json"), a.version.json);
+  for (const plain_command& each : plain_commands)
+    add_json(add_command(app, each.name, each.meaning, each.example), a.plain.json);
 
   CLI::App* bench = add_command(app, "bench", "Measure lanes, kernels, training steps or actors, each beside its baseline",
                                 "troupe bench step --model mlp --batch 128");
@@ -349,10 +346,13 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.empty() && !a.check.keys)
     return refuse_usage("job is required", name);
+  if (const auto* plain = std::ranges::find(plain_commands, name, &plain_command::name); plain != std::end(plain_commands)) {
+    a.plain.carry_out = plain->carry_out;
+    return a.plain;
+  }
   const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},         {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate},
-      {"node", a.node},       {"check", a.check},     {"devices", a.devices},   {"protocols", a.protocols},
-      {"version", a.version}, {"bench", a.bench},     {"certs", a.certs},       {"console", a.console}};
+      {"run", a.run},     {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate}, {"node", a.node},
+      {"check", a.check}, {"bench", a.bench},     {"certs", a.certs},       {"console", a.console}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 
@@ -439,8 +439,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   app.set_version_flag("--version", fmt::format("troupe {}", TROUPE_VERSION));
   arguments a;
   a.node.added = added;
-  a.protocols.added = added.protocols;
-  a.version.added = names_of(added);
+  a.plain.added = added;
   add_run(app, a);
   add_compare(app, a);
   add_simulate(app, a);

@@ -61,17 +61,10 @@ struct check_options {
   bool json = false;
 };
 
-struct devices_options {
-  bool json = false;
-};
-
-struct protocols_options {
-  std::vector<protocols::protocol> added; ///< by this program
-  bool json = false;
-};
-
-struct version_options {
-  std::vector<std::string> added; ///< by this program: names_of
+/// Of a subcommand that takes no flag but --json.
+struct plain_options {
+  int (*carry_out)(const plain_options&) = nullptr;
+  actors::extensions added; ///< by this program
   bool json = false;
 };
 
@@ -120,22 +113,37 @@ struct console_options {
   bool json = false;
 };
 
-using command_options =
-    std::variant<run_options, evaluate_options, node_options, check_options, devices_options, protocols_options, version_options,
-                 bench_options, compare_options, simulate_options, certs_options, console_options>;
+using command_options = std::variant<run_options, evaluate_options, node_options, check_options, plain_options, bench_options,
+                                     compare_options, simulate_options, certs_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int execute(const run_options& options);
 int execute(const evaluate_options& options);
 int execute(const node_options& options);
 int execute(const check_options& options);
-int execute(const devices_options& options);
-int execute(const protocols_options& options);
-int execute(const version_options& options);
+inline int execute(const plain_options& options) {
+  return options.carry_out(options);
+}
 int execute(const bench_options& options);
 int execute(const compare_options& options);
 int execute(const simulate_options& options);
 int execute(const certs_options& options);
 int execute(const console_options& options);
+
+int print_devices(const plain_options& options);
+int print_protocols(const plain_options& options);
+int print_version(const plain_options& options);
+
+/// A subcommand that takes no flag but --json.
+struct plain_command {
+  const char *name, *meaning, *example;
+  int (*carry_out)(const plain_options&);
+};
+
+/// In the order of the help.
+inline constexpr plain_command plain_commands[]{
+    {"devices", "List the devices that can compute", "troupe devices", print_devices},
+    {"protocols", "List the protocols and their parameters", "troupe protocols", print_protocols},
+    {"version", "Print the version and what it is built with", "troupe version --json", print_version}};
 
 } // namespace troupe::apps

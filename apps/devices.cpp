@@ -31,7 +31,7 @@ std::vector<std::string> as_row(const kernels::device_info& d) {
 } // namespace
 
 /// A device that cannot be used is not a failure of the command; the reason follows the table.
-int execute(const devices_options& options) {
+int print_devices(const plain_options& options) {
   const auto devices = kernels::list_devices();
   if (options.json) {
     boost::json::array list;

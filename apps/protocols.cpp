@@ -39,8 +39,8 @@ void print(const protocols::protocol& entry) {
 
 } // namespace
 
-int execute(const protocols_options& options) {
-  const auto catalog = protocols::catalog(options.added);
+int print_protocols(const plain_options& options) {
+  const auto catalog = protocols::catalog(options.added.protocols);
   const auto announced = protocols::unimplemented_names();
   if (options.json) {
     boost::json::array entries;

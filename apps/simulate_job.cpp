@@ -56,7 +56,7 @@ void refuse_endless(const sim::options& how) {
   if (!steps_take_time && links_take_time && entry && entry->decentralized)
     throw std::runtime_error(fmt::format(
         "steps take no time and {} never waits, so it would make steps without end; set inject.step_ms=10", how.protocol.name));
-  if (!steps_take_time && !links_take_time && how.job.stop_steps == 0 && how.job.stop_samples == 0 && how.job.stop_epochs == 0)
+  if (!steps_take_time && !links_take_time && !how.job.stop.by_steps())
     throw std::runtime_error(
         "steps take no time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");
 }

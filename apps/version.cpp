@@ -9,15 +9,16 @@
 
 namespace troupe::apps {
 
-int execute(const version_options& options) {
+int print_version(const plain_options& options) {
+  const std::vector<std::string> added = names_of(options.added);
   if (options.json)
     print_json({{"version", TROUPE_VERSION},
                 {"build", TROUPE_BUILD_TYPE},
                 {"compiler", __VERSION__},
-                {"added", boost::json::value_from(options.added)}});
+                {"added", boost::json::value_from(added)}});
   else
-    fmt::print("troupe {} ({}, compiler {}){}{}\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, __VERSION__,
-               options.added.empty() ? "" : " with ", fmt::join(options.added, ", "));
+    fmt::print("troupe {} ({}, compiler {}){}{}\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, __VERSION__, added.empty() ? "" : " with ",
+               fmt::join(added, ", "));
   return exit_done;
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/activation.hpp"
 #include "kernels/random_key.hpp"
 
 namespace troupe::kernels {
@@ -16,11 +17,6 @@ namespace troupe::kernels {
 // `outputs` call each(pointer, elements) for every array that it reads and writes, null where one was not asked for. Where
 // nothing else is said, a result lies over an operand entirely or not at all.
 
-/// Activation functions that gemm and conv2d can apply to their result in the same pass.
-/// gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016, eq. 2).
-enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu };
-/// Elementwise functions of one argument.
-enum class unary_op : std::uint8_t { relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy };
 /// Elementwise functions of two arguments of the same length.
 enum class binary_op : std::uint8_t { add, subtract, multiply, divide };
 
@@ -56,7 +52,7 @@ enum optimizer_scalar : int {
 // -- dense algebra
 
 /// c(m,n) = act(alpha * op(a)(m,k) * op(b)(k,n) + beta * c + bias(n)). `bias` may be null. `pre`, when not null, receives what
-/// enters the activation (the backward of gelu needs it); it must not overlap c. c is not read when beta is 0.
+/// enters the activation (the backward of gelu, say, needs it); it must not overlap c. c is not read when beta is 0.
 ///
 /// For speed on the CPU, store the weight of a linear layer as (outputs, inputs): forward with transpose_b, the weight's
 /// gradient dy^T x and the input's gradient dy W are then each the fastest of their kind.
@@ -140,7 +136,7 @@ struct unary {
   void outputs(auto each) const { each(y, count); }
 };
 
-/// dx = dy * f'(x). relu, tanh and sigmoid take `y` (x may be null), the others `x` (y may be null).
+/// dx = dy * f'(x). Reads `y` where saves_result(op) (x may be null), else `x` (y may be null).
 struct unary_backward {
   static constexpr auto name = "unary_backward";
   unary_op op{};

@@ -64,6 +64,35 @@ void store(const std::vector<double>& from, Real* to) {
     std::transform(from.begin(), from.end(), to, [](double v) { return static_cast<Real>(v); });
 }
 
+/// f'(x), where y = f(x). The activations that save their result do not use x.
+double slope(unary_op op, double x, double y) {
+  switch (op) {
+  case unary_op::relu:
+    return y > 0 ? 1 : 0;
+  case unary_op::tanh:
+    return 1 - y * y;
+  case unary_op::sigmoid:
+    return y * (1 - y);
+  case unary_op::gelu: {
+    const double t = std::tanh(gelu_inner(x)), inner_slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope;
+  }
+  case unary_op::exp:
+    return y;
+  case unary_op::log:
+    return 1 / x;
+  case unary_op::sqrt:
+    return 0.5 / y;
+  case unary_op::square:
+    return 2 * x;
+  case unary_op::negate:
+    return -1;
+  case unary_op::copy:
+    return 1;
+  }
+  return 0;
+}
+
 std::size_t size(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
@@ -71,31 +100,19 @@ std::size_t size(std::int64_t count) {
 } // namespace
 
 double activate(activation act, double x) {
-  switch (act) {
-  case activation::none:
-    return x;
-  case activation::relu:
-    return std::max(x, 0.0);
-  case activation::tanh:
-    return std::tanh(x);
-  case activation::sigmoid:
-    return 1 / (1 + std::exp(-x));
-  case activation::gelu:
-    return 0.5 * x * (1 + std::tanh(gelu_inner(x)));
-  }
-  return x;
+  return unary(as_unary(act), x);
 }
 
 double unary(unary_op op, double x) {
   switch (op) {
   case unary_op::relu:
-    return activate(activation::relu, x);
+    return std::max(x, 0.0);
   case unary_op::tanh:
-    return activate(activation::tanh, x);
+    return std::tanh(x);
   case unary_op::sigmoid:
-    return activate(activation::sigmoid, x);
+    return 1 / (1 + std::exp(-x));
   case unary_op::gelu:
-    return activate(activation::gelu, x);
+    return 0.5 * x * (1 + std::tanh(gelu_inner(x)));
   case unary_op::exp:
     return std::exp(x);
   case unary_op::log:
@@ -113,32 +130,7 @@ double unary(unary_op op, double x) {
 }
 
 double unary_derivative(unary_op op, double x) {
-  const double y = unary(op, x);
-  switch (op) {
-  case unary_op::relu:
-    return x > 0 ? 1 : 0;
-  case unary_op::tanh:
-    return 1 - y * y;
-  case unary_op::sigmoid:
-    return y * (1 - y);
-  case unary_op::gelu: {
-    const double t = std::tanh(gelu_inner(x)), slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
-  }
-  case unary_op::exp:
-    return y;
-  case unary_op::log:
-    return 1 / x;
-  case unary_op::sqrt:
-    return 0.5 / y;
-  case unary_op::square:
-    return 2 * x;
-  case unary_op::negate:
-    return -1;
-  case unary_op::copy:
-    return 1;
-  }
-  return 0;
+  return slope(op, x, unary(op, x));
 }
 
 double binary(binary_op op, double a, double b) {
@@ -404,18 +396,8 @@ void compute(const kernels::unary& op) {
     op.y[i] = rounded(unary(op.op, op.x[i]));
 }
 
-/// f' from the result where that is what the operation has: relu, tanh and sigmoid.
 double derivative(const unary_backward& op, std::int64_t i) {
-  switch (op.op) {
-  case unary_op::relu:
-    return op.y[i] > 0 ? 1 : 0;
-  case unary_op::tanh:
-    return 1 - static_cast<double>(op.y[i]) * op.y[i];
-  case unary_op::sigmoid:
-    return static_cast<double>(op.y[i]) * (1 - static_cast<double>(op.y[i]));
-  default:
-    return unary_derivative(op.op, op.x[i]);
-  }
+  return saves_result(op.op) ? slope(op.op, NAN, op.y[i]) : unary_derivative(op.op, op.x[i]);
 }
 
 void compute(const unary_backward& op) {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "kernels/assert.hpp"
+#include "protocols/duration.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
@@ -118,7 +119,7 @@ coordinator_effects coordinator::on(const evaluated& msg) {
   const step_count more = unheard(msg.made);
   state_.held.value += more.steps;
   state_.samples += more.samples;
-  state_.target_reached = options_.target_accuracy > 0 && msg.test_accuracy >= options_.target_accuracy;
+  state_.target_reached = options_.stop.target_accuracy > 0 && msg.test_accuracy >= options_.stop.target_accuracy;
   if (state_.target_reached || at_the_end()) {
     state_.stopped = true;
     return {stop{.failed = false, .reason = end_reason()}};
@@ -219,8 +220,8 @@ coordinator_effects coordinator::start() {
   out.emplace_back(next_plan());
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(0));
-  if (options_.stop_ns > 0)
-    out.emplace_back(arm_timer{stop_timer_id, options_.stop_ns});
+  if (options_.stop.seconds > 0)
+    out.emplace_back(arm_timer{stop_timer_id, duration_of_s(options_.stop.seconds)});
   if (controls_ && controls_->interval() > 0)
     out.emplace_back(arm_timer{control_timer_id, controls_->interval()});
   return out;
@@ -278,7 +279,7 @@ hold coordinator::next_hold() const {
   const std::uint64_t evaluation = every == 0 ? 0 : (state_.samples / every + 1) * every;
   const std::uint64_t end = stop_samples();
   const bool end_is_nearer = end != 0 && (evaluation == 0 || end < evaluation);
-  return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop_steps}};
+  return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop.steps}};
 }
 
 /// At multiples of the interval: a late evaluation does not delay those after it.
@@ -289,28 +290,28 @@ arm_timer coordinator::evaluation_timer(nanoseconds now) const {
 std::uint64_t coordinator::stop_samples() const {
   constexpr double most = 1e18; // larger numbers do not fit into 64 bits
   const auto epochs =
-      static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop_epochs * static_cast<double>(options_.data_size))));
-  if (epochs == 0 || options_.stop_samples == 0)
-    return std::max(epochs, options_.stop_samples);
-  return std::min(epochs, options_.stop_samples);
+      static_cast<std::uint64_t>(std::min(most, std::ceil(options_.stop.epochs * static_cast<double>(options_.data_size))));
+  if (epochs == 0 || options_.stop.samples == 0)
+    return std::max(epochs, options_.stop.samples);
+  return std::min(epochs, options_.stop.samples);
 }
 
 bool coordinator::at_the_end() const {
   const std::uint64_t samples = stop_samples();
   return state_.time_is_up || (samples != 0 && state_.samples >= samples)
-         || (options_.stop_steps != 0 && state_.held.value >= options_.stop_steps);
+         || (options_.stop.steps != 0 && state_.held.value >= options_.stop.steps);
 }
 
 std::string coordinator::end_reason() const {
   if (state_.target_reached)
-    return fmt::format("reached an accuracy of {}", options_.target_accuracy);
-  if (options_.stop_steps != 0 && state_.held.value >= options_.stop_steps)
-    return fmt::format("made {} steps", options_.stop_steps);
+    return fmt::format("reached an accuracy of {}", options_.stop.target_accuracy);
+  if (options_.stop.steps != 0 && state_.held.value >= options_.stop.steps)
+    return fmt::format("made {} steps", options_.stop.steps);
   if (const std::uint64_t samples = stop_samples(); samples != 0 && state_.samples >= samples)
-    return samples == options_.stop_samples
+    return samples == options_.stop.samples
                ? fmt::format("used {} samples", samples)
-               : fmt::format("trained for {} {}", options_.stop_epochs, options_.stop_epochs == 1 ? "epoch" : "epochs");
-  return fmt::format("trained for {} s", static_cast<double>(options_.stop_ns) / 1e9);
+               : fmt::format("trained for {} {}", options_.stop.epochs, options_.stop.epochs == 1 ? "epoch" : "epochs");
+  return fmt::format("trained for {} s", options_.stop.seconds);
 }
 
 } // namespace troupe::protocols

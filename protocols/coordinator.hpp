@@ -13,7 +13,7 @@
 
 namespace troupe::protocols {
 
-/// `[stop]` and `[evaluate]` of a job, and the initial membership. A field that is 0 or empty does not apply.
+/// `[evaluate]` and `[stop]` of a job, and the initial membership. A field that is 0 or empty does not apply.
 struct coordinator_options {
   std::uint32_t workers = 1; ///< for which the first plan waits
   protocol_spec protocol{};
@@ -22,10 +22,7 @@ struct coordinator_options {
   double lr_scale = 1;                      ///< see plan
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
   nanoseconds evaluate_every_ns = 0;
-  double stop_epochs = 0;
-  std::uint64_t stop_steps = 0, stop_samples = 0;
-  nanoseconds stop_ns = 0;
-  double target_accuracy = 0;
+  stop_spec stop{};
   std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
   /// The job ends after this many rounds in a row without a usable gradient: its parameters can no longer change. A protocol
   /// that applies each push alone ends it after this many pushes per worker.

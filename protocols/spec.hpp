@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `[protocol]` of a job file: a name and its parameters.
+// `[protocol]` and `[stop]` of a job file.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,17 @@ struct protocol_spec {
   std::uint32_t fan_in = 0; ///< children of an aggregator; 0: no aggregators
   std::map<std::string, spec_value> parameters{};
   friend bool operator==(const protocol_spec&, const protocol_spec&) = default;
+};
+
+/// A field that is 0 does not apply; the first condition that is met ends the job. The coordinator judges them.
+struct stop_spec {
+  double epochs = 0; ///< of the training data
+  std::uint64_t steps = 0;
+  double seconds = 0; ///< of training
+  std::uint64_t samples = 0;
+  double target_accuracy = 0; ///< of an evaluation
+  /// Whether some number of steps ends the job, however long they take.
+  bool by_steps() const { return epochs > 0 || steps > 0 || samples > 0; }
 };
 
 } // namespace troupe::protocols

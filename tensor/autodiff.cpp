@@ -69,7 +69,7 @@ public:
     if (op.op == copy)
       accumulate(in_[0], dy_);
     else
-      accumulate(in_[0], make(ops::unary_backward{op.op}, {ops::saves_result(op.op) ? out_[0] : in_[0], dy_}));
+      accumulate(in_[0], make(ops::unary_backward{op.op}, {kernels::saves_result(op.op) ? out_[0] : in_[0], dy_}));
   }
 
   void operator()(const ops::binary& op) {

@@ -44,7 +44,7 @@ public:
     return kernels::binary{.op = op.op, .a = x(0), .b = x(1), .y = y(0), .count = count(out(0))};
   }
   result operator()(const ops::unary_backward& op) const {
-    const bool from_result = ops::saves_result(op.op);
+    const bool from_result = kernels::saves_result(op.op);
     return kernels::unary_backward{.op = op.op,
                                    .x = from_result ? nullptr : x(0),
                                    .y = from_result ? x(0) : nullptr,

@@ -2,6 +2,8 @@
 // What each layer adds to a graph: its parameters, how they start, its nodes.
 #include "tensor/layers.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernels/assert.hpp"
@@ -15,8 +17,8 @@ constexpr std::int64_t most_floats = std::int64_t{1} << 40;
 
 /// He et al. 2015 derive their variance for rectifiers, Glorot & Bengio 2010 theirs for symmetric activations.
 initializer weight_init(kernels::activation act, std::int64_t fan_in, std::int64_t fan_out) {
-  using enum kernels::activation;
-  const bool rectifier = act == relu || act == gelu;
+  const bool rectifier =
+      std::ranges::any_of(kernels::activations, [act](const auto& each) { return each.act == act && each.rectifier; });
   return {rectifier ? initializer::kind::he_normal : initializer::kind::xavier_uniform, fan_in, fan_out};
 }
 
@@ -26,23 +28,6 @@ bool too_large(const shape& dims) {
   for (auto extent : dims.extents())
     elements *= static_cast<double>(extent);
   return elements > static_cast<double>(most_floats);
-}
-
-kernels::unary_op as_unary(kernels::activation act) {
-  using enum kernels::activation;
-  switch (act) {
-  case relu:
-    return kernels::unary_op::relu;
-  case tanh:
-    return kernels::unary_op::tanh;
-  case sigmoid:
-    return kernels::unary_op::sigmoid;
-  case gelu:
-    return kernels::unary_op::gelu;
-  case none:
-    break;
-  }
-  return kernels::unary_op::copy;
 }
 
 } // namespace
@@ -109,7 +94,7 @@ struct layer_rules {
   result<value_id> activated(value_id y, kernels::activation act) const {
     if (act == kernels::activation::none)
       return y;
-    return g().apply(ops::unary{as_unary(act)}, {y});
+    return g().apply(ops::unary{kernels::as_unary(act)}, {y});
   }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the strings of a job file's layer list.
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -16,8 +16,13 @@ namespace {
 /// Larger extents than this are typing errors; the bound also keeps products of extents inside 64 bits.
 constexpr std::int64_t largest_extent = 1 << 24;
 
-constexpr std::string_view known_layers =
-    R"("linear N [act]", "conv K HxW [act] [stride S] [pad P]", "pool N", "avgpool N", "flatten", "layernorm", "dropout RATE", or relu | tanh | sigmoid | gelu)";
+std::string known_layers() {
+  std::string known =
+      R"("linear N [act]", "conv K HxW [act] [stride S] [pad P]", "pool N", "avgpool N", "flatten", "layernorm", "dropout RATE", or )";
+  for (const auto& each : kernels::activations)
+    known.append(&each == kernels::activations ? "" : " | ").append(each.name);
+  return known;
+}
 
 std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> words;
@@ -33,11 +38,8 @@ std::vector<std::string_view> split_words(std::string_view text) {
 }
 
 std::optional<kernels::activation> parse_activation(std::string_view word) {
-  using enum kernels::activation;
-  constexpr std::array<std::pair<std::string_view, kernels::activation>, 4> names{
-      {{"relu", relu}, {"tanh", tanh}, {"sigmoid", sigmoid}, {"gelu", gelu}}};
-  auto hit = std::ranges::find(names, word, [](const auto& entry) { return entry.first; });
-  return hit == names.end() ? std::nullopt : std::optional{hit->second};
+  const auto* hit = std::ranges::find(kernels::activations, word, &kernels::activation_facts::name);
+  return hit == std::end(kernels::activations) ? std::nullopt : std::optional{hit->act};
 }
 
 /// Takes one layer's words from left to right; the first that does not fit becomes the error.
@@ -47,11 +49,11 @@ public:
 
   result<any> layer() {
     if (words_.empty())
-      return wrong("names no layer", known_layers);
+      return wrong("names no layer", known_layers());
     const auto kind = take();
     auto parsed = read(kind);
     if (parsed && at_ < words_.size())
-      return wrong(fmt::format("has \"{}\" left over", words_[at_]), known_layers);
+      return wrong(fmt::format("has \"{}\" left over", words_[at_]), known_layers());
     return parsed;
   }
 
@@ -73,7 +75,7 @@ private:
       return read_dropout();
     if (auto act = parse_activation(kind))
       return activate{*act};
-    return wrong(fmt::format("begins with \"{}\", which is no layer", kind), known_layers);
+    return wrong(fmt::format("begins with \"{}\", which is no layer", kind), known_layers());
   }
 
   result<any> read_linear() {

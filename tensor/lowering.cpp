@@ -30,21 +30,6 @@ std::vector<bool> needed_nodes(const graph& g, const std::vector<value_id>& want
   return needed;
 }
 
-std::optional<kernels::activation> as_activation(kernels::unary_op function) {
-  switch (function) {
-  case kernels::unary_op::relu:
-    return kernels::activation::relu;
-  case kernels::unary_op::tanh:
-    return kernels::activation::tanh;
-  case kernels::unary_op::sigmoid:
-    return kernels::activation::sigmoid;
-  case kernels::unary_op::gelu:
-    return kernels::activation::gelu;
-  default:
-    return std::nullopt;
-  }
-}
-
 /// Takes followers into a node's epilogue; a follower that was taken is erased at the end.
 class fusion {
 public:
@@ -96,7 +81,7 @@ private:
     const bool argument_is_read = followers.size() > 1 || wanted_.contains(argument);
     for (auto i : followers) {
       const auto* unary = std::get_if<ops::unary>(&nodes_[i].op);
-      const auto found = unary ? as_activation(unary->op) : std::nullopt;
+      const auto found = unary ? kernels::as_activation(unary->op) : std::nullopt;
       if (!found || (!can_keep_argument && (argument_is_read || *found != kernels::activation::relu)))
         continue;
       act = *found;

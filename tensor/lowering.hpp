@@ -14,7 +14,7 @@ namespace troupe {
 std::vector<node> order_nodes(const graph& g, const std::vector<value_id>& wanted, const std::vector<value_id>& early);
 
 /// Merges matmul + add_bias + activation and conv2d + relu into the first of them, which a backend computes in one pass.
-/// Where another node reads the input of a matmul's activation (the backward of gelu does), that becomes the second result.
+/// Where another node reads the input of a matmul's activation (the backward of gelu, say), that becomes the second result.
 /// Values of `wanted` stay results.
 std::vector<node> fuse_epilogues(const graph& g, std::vector<node> ordered, const std::vector<value_id>& wanted);
 

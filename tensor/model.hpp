@@ -15,7 +15,7 @@
 namespace troupe {
 
 /// What a job file says of its model. Layers, one string each:
-///   "linear N [act]"          "conv K HxW [act] [stride S] [pad P]"     act = relu | tanh | sigmoid | gelu
+///   "linear N [act]"          "conv K HxW [act] [stride S] [pad P]"     act: a name of kernels/activation.hpp
 ///   "pool N" (max) | "avgpool N"   "flatten"   "layernorm"   "dropout RATE"   and the activations on their own
 struct model_spec {
   std::vector<std::string> layers;

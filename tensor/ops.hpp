@@ -100,10 +100,4 @@ using any = std::variant<input, parameter, matmul, add_bias, unary, binary, conv
                          dropout, cross_entropy, unary_backward, sum_rows, conv2d_backward, max_pool_backward, avg_pool_backward,
                          layernorm_backward>;
 
-/// Whether the backward of an elementwise function reads its result (relu, tanh, sigmoid) or its argument.
-constexpr bool saves_result(kernels::unary_op function) {
-  using enum kernels::unary_op;
-  return function == relu || function == tanh || function == sigmoid;
-}
-
 } // namespace troupe::ops

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -149,6 +150,19 @@ struct role_peers;
 /// The handles of a role's peers; the same list for every role of a node. Sent once, when all roles of the node are spawned.
 using peers_ptr = std::shared_ptr<const role_peers>;
 
+/// What the coordinator tells roles through their nodes. A node hands each of these messages to those of its roles whose
+/// interface has it.
+using role_orders = caf::typed_actor<caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
+                                     caf::result<void>(protocols::holder_down), caf::result<void>(pause_order),
+                                     caf::result<void>(protocols::resume_order)>;
+
+/// Whether an actor with this interface takes the message.
+template <class Interface, class Message>
+inline constexpr bool takes = false;
+template <class... Signatures, class Message>
+inline constexpr bool
+    takes<caf::typed_actor<Signatures...>, Message> = (std::is_same_v<Signatures, caf::result<void>(Message)> || ...);
+
 /// What a holder's own node tells it.
 using holder_control = holder_actor::extend<
     caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
@@ -216,6 +230,8 @@ struct role_peers {
   /// Whether this worker cannot be reached, or has a backlog: more messages would only queue. Thread-safe.
   std::function<bool(protocols::worker_id)> is_behind;
   coordinator_actor coordinator; ///< on the coordinator's node only
+  /// Writes to the node's log. Thread-safe.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 } // namespace troupe::actors

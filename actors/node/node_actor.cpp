@@ -28,6 +28,11 @@ node_state::node_state(measured_pointer<node_control> self, node_options where) 
 }
 
 node_control::behavior_type node_state::make_behavior() {
+  return behavior_with(static_cast<const role_orders*>(nullptr));
+}
+
+template <class... Orders>
+node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf::result<void>(Orders)...>*) {
   return {
       [this](const prepare_job& msg) { return prepare(msg); },
       [this](const job_places& msg) -> caf::result<void> {
@@ -37,19 +42,14 @@ node_control::behavior_type node_state::make_behavior() {
         if (job_)
           job_->on_back(msg);
       },
-      [this](const protocols::plan& msg) {
-        tell_all(msg);
+      [this](const Orders& msg) {
         if (job_)
-          job_->tell_evaluator(msg);
-      },
-      [this](const protocols::worker_down& msg) { tell_holders(msg); },
-      [this](const protocols::holder_down& msg) { tell_holders(msg); },
+          job_->tell_roles(msg);
+      }...,
       [this](const protocols::hold_order& msg) {
         if (job_)
           caf::anon_send(job_->lead(), msg);
       },
-      [this](pause_order msg) { tell_all(msg); },
-      [this](const protocols::resume_order& msg) { tell_all(msg); },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
       [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
         const auto lead = job_ ? job_->lead() : holder_control{};

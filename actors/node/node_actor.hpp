@@ -47,19 +47,9 @@ private:
   void gathered(caf::typed_response_promise<node_report> promise, std::vector<actor_report> all);
   actor_report report() const;
 
-  /// To those roles of the job that live here.
-  template <class Message>
-  void tell_holders(const Message& msg) {
-    if (job_)
-      job_->tell_holders(msg);
-  }
-  template <class Message>
-  void tell_all(const Message& msg) {
-    if (job_) {
-      job_->tell_holders(msg);
-      job_->tell_workers(msg);
-    }
-  }
+  /// Passes these orders on to the job's roles.
+  template <class... Orders>
+  node_control::behavior_type behavior_with(const caf::typed_actor<caf::result<void>(Orders)...>*);
 
   measured_pointer<node_control> self_;
   node_options where_;

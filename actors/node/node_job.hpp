@@ -77,6 +77,17 @@ public:
     if (roles_.evaluator)
       caf::anon_send(roles_.evaluator, msg);
   }
+  /// To those roles that take it.
+  template <class Message>
+  void tell_roles(const Message& msg) const {
+    static_assert(takes<holder_control, Message> || takes<worker_actor, Message> || takes<evaluator_actor, Message>);
+    if constexpr (takes<holder_control, Message>)
+      tell_holders(msg);
+    if constexpr (takes<worker_actor, Message>)
+      tell_workers(msg);
+    if constexpr (takes<evaluator_actor, Message>)
+      tell_evaluator(msg);
+  }
   /// The first shard if it is on this node; else null.
   holder_control lead() const;
   bool decentralized() const { return protocol_.decentralized; }

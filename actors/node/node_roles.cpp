@@ -276,10 +276,9 @@ void node_job::introduce() {
   peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;
+  peers->say = where_.say;
   peers_ptr shared = peers;
-  tell_holders(shared);
-  tell_workers(shared);
-  tell_evaluator(shared);
+  tell_roles(shared);
 }
 
 std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {

@@ -87,8 +87,13 @@ void check_data(job_draft& draft) {
 
 /// The layer that a text was likely meant for: each word is replaced by the nearest word of a layer. Empty: none.
 std::string likely_layer(const std::string& text) {
-  static const std::vector<std::string> words{"linear", "conv", "pool",    "avgpool", "flatten", "layernorm", "dropout",
-                                              "relu",   "tanh", "sigmoid", "gelu",    "stride",  "pad"};
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all{"linear", "conv", "pool", "avgpool", "flatten", "layernorm", "dropout"};
+    for (const auto& each : kernels::activations)
+      all.emplace_back(each.name);
+    all.insert(all.end(), {"stride", "pad"});
+    return all;
+  }();
   static const std::map<std::string, std::string> elsewhere{{"dense", "linear"},      {"fc", "linear"},     {"affine", "linear"},
                                                             {"maxpool", "pool"},      {"max_pool", "pool"}, {"maxpool2d", "pool"},
                                                             {"avgpool2d", "avgpool"}, {"conv2d", "conv"}};

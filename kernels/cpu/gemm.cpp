@@ -10,26 +10,6 @@
 
 namespace troupe::kernels {
 
-namespace {
-
-unary_op as_unary(activation act) {
-  switch (act) {
-  case activation::none:
-    return unary_op::copy;
-  case activation::relu:
-    return unary_op::relu;
-  case activation::tanh:
-    return unary_op::tanh;
-  case activation::sigmoid:
-    return unary_op::sigmoid;
-  case activation::gelu:
-    return unary_op::gelu;
-  }
-  return unary_op::copy;
-}
-
-} // namespace
-
 gemm_library best_gemm_library() {
   return best_instruction_set() == instruction_set::avx512 && has_onednn() ? gemm_library::onednn : gemm_library::openblas;
 }

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(256) planes_from_rows_kernel(const float* x, c
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
     const std::int64_t p = i % plane, k = i / plane % channels, image = i / plane / channels;
     const float value = x[(k * n + image) * plane + p];
-    y[i] = activate<Act>(bias ? value + bias[k] : value);
+    y[i] = apply<as_unary(Act)>(bias ? value + bias[k] : value);
   }
 }
 
@@ -64,7 +64,7 @@ template <activation Act>
 __global__ void __launch_bounds__(256)
     bias_planes_kernel(const float* bias, float* y, std::int64_t channels, std::int64_t plane, std::int64_t count) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads())
-    y[i] = activate<Act>(bias ? y[i] + bias[i / plane % channels] : y[i]);
+    y[i] = apply<as_unary(Act)>(bias ? y[i] + bias[i / plane % channels] : y[i]);
 }
 
 /// A block per channel.

@@ -62,7 +62,7 @@ __device__ inline float apply(float x) {
     return x;
 }
 
-/// dy * f'(x); `x` is y = f(x) for relu, tanh and sigmoid.
+/// dy * f'(x); `x` is f(x) if saves_result(Op).
 template <unary_op Op>
 __device__ inline float apply_backward(float x, float dy) {
   using enum unary_op;
@@ -86,20 +86,6 @@ __device__ inline float apply_backward(float x, float dy) {
     return -dy;
   else
     return dy;
-}
-
-template <activation Act>
-__device__ inline float activate(float x) {
-  if constexpr (Act == activation::relu)
-    return apply<unary_op::relu>(x);
-  else if constexpr (Act == activation::tanh)
-    return apply<unary_op::tanh>(x);
-  else if constexpr (Act == activation::sigmoid)
-    return apply<unary_op::sigmoid>(x);
-  else if constexpr (Act == activation::gelu)
-    return apply<unary_op::gelu>(x);
-  else
-    return x;
 }
 
 } // namespace troupe::kernels::cuda

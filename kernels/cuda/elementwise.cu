@@ -94,7 +94,7 @@ struct axpby_body {
   }
 };
 
-template <activation Act>
+template <unary_op Op>
 struct bias_activation_body {
   const float* x;
   const float* bias;
@@ -109,7 +109,7 @@ struct bias_activation_body {
     if (bias)
       column = narrow ? static_cast<std::uint32_t>(i) % static_cast<std::uint32_t>(columns) : i % columns;
     for (int e = 0; e < W; ++e) {
-      a.v[e] = activate<Act>(bias ? a.v[e] + bias[column] : a.v[e]);
+      a.v[e] = apply<Op>(bias ? a.v[e] + bias[column] : a.v[e]);
       column = column + 1 == columns ? 0 : column + 1;
     }
     store(y + i, a);
@@ -139,45 +139,18 @@ void enqueue(cudaStream_t stream, const fill& op) {
 }
 
 void enqueue(cudaStream_t stream, const unary& op) {
-#define TROUPE_CASE(name)                                                                                                        \
-  case unary_op::name:                                                                                                           \
-    return for_elements(stream, op.count, {op.x, op.y}, unary_body<unary_op::name>{op.x, op.y})
-  switch (op.op) {
-    TROUPE_CASE(relu);
-    TROUPE_CASE(tanh);
-    TROUPE_CASE(sigmoid);
-    TROUPE_CASE(gelu);
-    TROUPE_CASE(exp);
-    TROUPE_CASE(log);
-    TROUPE_CASE(sqrt);
-    TROUPE_CASE(square);
-    TROUPE_CASE(negate);
-    TROUPE_CASE(copy);
-  }
-#undef TROUPE_CASE
+  with_constant(op.op, [&]<unary_op Op>(constant<Op>) {
+    for_elements(stream, op.count, {op.x, op.y}, unary_body<Op>{op.x, op.y});
+  });
 }
 
 void enqueue(cudaStream_t stream, const unary_backward& op) {
-  using enum unary_op;
-  const float* operand = op.op == relu || op.op == tanh || op.op == sigmoid ? op.y : op.x;
-  if (op.op == negate || op.op == copy)
-    operand = nullptr; // not read: its alignment must not matter
-#define TROUPE_CASE(name)                                                                                                        \
-  case unary_op::name:                                                                                                           \
-    return for_elements(stream, op.count, {operand, op.dy, op.dx}, unary_backward_body<unary_op::name>{operand, op.dy, op.dx})
-  switch (op.op) {
-    TROUPE_CASE(relu);
-    TROUPE_CASE(tanh);
-    TROUPE_CASE(sigmoid);
-    TROUPE_CASE(gelu);
-    TROUPE_CASE(exp);
-    TROUPE_CASE(log);
-    TROUPE_CASE(sqrt);
-    TROUPE_CASE(square);
-    TROUPE_CASE(negate);
-    TROUPE_CASE(copy);
-  }
-#undef TROUPE_CASE
+  with_constant(op.op, [&]<unary_op Op>(constant<Op>) {
+    const float* operand = saves_result(Op) ? op.y : op.x;
+    if (Op == unary_op::negate || Op == unary_op::copy)
+      operand = nullptr; // not read: its alignment must not matter
+    for_elements(stream, op.count, {operand, op.dy, op.dx}, unary_backward_body<Op>{operand, op.dy, op.dx});
+  });
 }
 
 void enqueue(cudaStream_t stream, const binary& op) {
@@ -199,18 +172,9 @@ void enqueue(cudaStream_t stream, const axpby& op) {
 
 void enqueue(cudaStream_t stream, const bias_activation& op) {
   const std::int64_t count = op.rows * op.columns;
-#define TROUPE_CASE(name)                                                                                                        \
-  case activation::name:                                                                                                         \
-    return for_elements(stream, count, {op.x, op.y},                                                                             \
-                        bias_activation_body<activation::name>{op.x, op.bias, op.y, op.columns, count <= INT32_MAX})
-  switch (op.act) {
-    TROUPE_CASE(none);
-    TROUPE_CASE(relu);
-    TROUPE_CASE(tanh);
-    TROUPE_CASE(sigmoid);
-    TROUPE_CASE(gelu);
-  }
-#undef TROUPE_CASE
+  with_constant(op.act, [&]<unary_op Op>(constant<Op>) {
+    for_elements(stream, count, {op.x, op.y}, bias_activation_body<Op>{op.x, op.bias, op.y, op.columns, count <= INT32_MAX});
+  });
 }
 
 void enqueue(cudaStream_t stream, const soft_threshold& op) {

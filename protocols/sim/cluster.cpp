@@ -186,10 +186,6 @@ void cluster::schedule(nanoseconds at, std::function<void()> action) {
   queue_.push(std::max(at, now_), scheduled_event{std::move(action)});
 }
 
-bool cluster::ends_by_steps() const {
-  return options_.job.stop_epochs > 0 || options_.job.stop_steps > 0 || options_.job.stop_samples > 0;
-}
-
 /// Empty: it goes on.
 std::string cluster::why_stuck() const {
   const auto seconds = [](nanoseconds time) { return static_cast<double>(time) * 1e-9; };

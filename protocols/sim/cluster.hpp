@@ -59,7 +59,6 @@ private:
   // -- time (cluster.cpp)
   void step();
   void schedule(nanoseconds at, std::function<void()> action);
-  bool ends_by_steps() const;
   std::string why_stuck() const;
   std::string waited_for() const;
   aftermath clear_up();

@@ -135,7 +135,7 @@ void cluster::holder_role::decided(const lead_effects& effects) {
   for (const lead_effect& effect : effects)
     if (const auto* round = std::get_if<close>(&effect)) {
       in.last_progress_ = in.now_;
-      if (in.ends_by_steps())
+      if (in.options_.job.stop.by_steps())
         in.events_at_rest_ = 0;
       for (const contribution& part : round->contributions)
         in.parked_at_lead_.erase(part.id);

@@ -34,7 +34,7 @@ nanoseconds simulated(const arrangement& setup, const role_cluster& like) {
   job.job.shards = setup.shards;
   job.job.batch = role_cluster::batch;
   job.job.data_size = like.data_size();
-  job.job.stop_steps = setup.versions;
+  job.job.stop.steps = setup.versions;
   job.job.evaluate_every_samples = 1'000'000;
   job.inject = setup.inject;
   job.model_bytes = like.model_bytes();

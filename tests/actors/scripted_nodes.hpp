@@ -25,8 +25,10 @@
 namespace troupe::actors {
 
 using kind = protocols::report::kind;
-using control = std::variant<node_place, protocols::plan, protocols::worker_down, protocols::holder_down, protocols::hold_order,
-                             protocols::resume_order, protocols::fetch_order, stop_job>;
+template <class... Orders>
+std::variant<node_place, protocols::hold_order, protocols::fetch_order, stop_job, Orders...>
+control_with(const caf::typed_actor<caf::result<void>(Orders)...>*);
+using control = decltype(control_with(static_cast<const role_orders*>(nullptr)));
 
 /// What a scripted node does and what it has heard.
 struct script {
@@ -61,7 +63,11 @@ public:
   scripted_node_state(node_actor::stateful_pointer<scripted_node_state> self, std::shared_ptr<script> s)
       : self_(self), script_(std::move(s)) {}
 
-  node_actor::behavior_type make_behavior() {
+  node_actor::behavior_type make_behavior() { return behavior_with(static_cast<const role_orders*>(nullptr)); }
+
+private:
+  template <class... Orders>
+  node_actor::behavior_type behavior_with(const caf::typed_actor<caf::result<void>(Orders)...>*) {
     return {
         [this](const prepare_job& msg) -> caf::result<node_prepared> {
           script_->job = msg;
@@ -79,12 +85,8 @@ public:
           return caf::unit;
         },
         [this](const node_place& msg) { script_->heard.emplace_back(msg); },
-        [this](const protocols::plan& msg) { script_->heard.emplace_back(msg); },
-        [this](const protocols::worker_down& msg) { script_->heard.emplace_back(msg); },
-        [this](const protocols::holder_down& msg) { script_->heard.emplace_back(msg); },
+        [this](const Orders& msg) { script_->heard.emplace_back(msg); }...,
         [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
-        [](pause_order) {},
-        [this](const protocols::resume_order& msg) { script_->heard.emplace_back(msg); },
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
         [](waiting_query) { return std::vector<std::uint32_t>{}; },
         [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
@@ -115,7 +117,6 @@ public:
     };
   }
 
-private:
   void prepared() { promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + script_->job->self), 100, script_->files}); }
 
   node_actor::stateful_pointer<scripted_node_state> self_;

@@ -185,7 +185,7 @@ TEST(Calibration, TheSimulatorTakesTheTimesThatItReads) {
     job.job.workers = 2;
     job.job.batch = 10;
     job.job.data_size = 1000;
-    job.job.stop_steps = steps;
+    job.job.stop.steps = steps;
     job.protocol.name = "sync";
     job.inject.step_ms = 30; // measured times take its place
     job.measured = times_of(two_rounds());

@@ -77,7 +77,11 @@ public:
                      std::shared_ptr<relay> through)
       : self_(self), real_(std::move(real)), through_(std::move(through)) {}
 
-  actors::node_actor::behavior_type make_behavior() {
+  actors::node_actor::behavior_type make_behavior() { return behavior_with(static_cast<const actors::role_orders*>(nullptr)); }
+
+private:
+  template <class... Orders>
+  actors::node_actor::behavior_type behavior_with(const caf::typed_actor<caf::result<void>(Orders)...>*) {
     return {
         [this](const actors::prepare_job& msg) -> caf::result<actors::node_prepared> {
           auto promise = self_->make_response_promise<actors::node_prepared>();
@@ -93,12 +97,8 @@ public:
         },
         on<actors::job_places>(),
         on<actors::node_place>(),
-        on<protocols::plan>(),
-        on<protocols::worker_down>(),
-        on<protocols::holder_down>(),
+        on<Orders>()...,
         on<protocols::hold_order>(),
-        on<actors::pause_order>(),
-        on<protocols::resume_order>(),
         on<protocols::fetch_order>(),
         on<actors::waiting_query>(),
         on<actors::totals_query>(),
@@ -115,7 +115,6 @@ public:
     };
   }
 
-private:
   actors::node_actor::stateful_pointer<relayed_node_state> self_;
   actors::node_actor real_;
   std::shared_ptr<relay> through_;

@@ -7,7 +7,10 @@
 #include <fstream>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <unistd.h>
+
+#include "protocols/catalog.hpp"
 
 namespace troupe::config::testing {
 
@@ -15,13 +18,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// With the names of the catalog for {protocols}.
+std::string filled(std::string text) {
+  const std::string place = "{protocols}";
+  if (const auto at = text.find(place); at != std::string::npos) {
+    std::string names;
+    for (const auto& entry : protocols::catalog())
+      names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", entry.name);
+    text.replace(at, place.size(), names);
+  }
+  return text;
+}
+
 broken_file read_broken(const fs::path& path, const std::string& folder) {
   broken_file file{path.string(), folder + "/" + path.stem().string(), {}, {}};
   const std::string expect = "# expect ", set = "# set ";
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(expect))
-      file.expected.push_back(line.substr(expect.size()));
+      file.expected.push_back(filled(line.substr(expect.size())));
     else if (line.starts_with(set))
       file.sets.push_back(parse_setting(line.substr(set.size())).value());
   return file;

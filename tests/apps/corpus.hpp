@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Broken files that say themselves what is wrong with them: `# expect LINE:COLUMN: what; remedy`, `# set key=value`.
+// Broken files that say themselves what is wrong with them: `# expect LINE:COLUMN: what; remedy`, `# set key=value`. In what they
+// expect, {protocols} stands for the names of the catalog.
 #pragma once
 
 #include <string>

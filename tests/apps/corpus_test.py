@@ -6,8 +6,9 @@ usage: corpus_test.py TROUPE MOST_MS [--write] [unittest arguments]. A file that
 
 Broken files are bad_jobs/*.toml, bad_clusters/*.toml and the cases of corpus/*.cases. There a line `=== NAME` begins a case, and within
 it stand `\\xNN` for a byte, `\\r` for a carriage return and `{{5000*[}}` for a repetition (`{{3*#a}}`: of numbered lines, a1 = 1). Lines
-`# expect LINE:COLUMN: MESSAGE` are all that is wrong (of a good job: its notes), `# set KEY=VALUE` are settings of the command line. With --write the cases get the
-program's answers as their expectations, to be read in review.
+`# expect LINE:COLUMN: MESSAGE` are all that is wrong (of a good job: its notes), `# set KEY=VALUE` are settings of the command line. What
+they expect may have {protocols} and {layers} for a list that one case spells out (SPELT_OUT). With --write the cases get the program's
+answers as their expectations, to be read in review.
 """
 import concurrent.futures
 import os
@@ -22,6 +23,21 @@ TROUPE, MOST_MS, WRITE = "", 200, False
 HERE = Path(__file__).resolve().parent
 # A place, what is wrong, and what would be right: a clause of its own, or a bound or a list that the value is measured against.
 MESSAGE = re.compile(r"^(\d+:\d+|--set \S*): .+(; (?=\S)|\bmust be (?=\S)|\bis not one of (?=\S)).+$")
+
+# The case of corpus/bad_jobs.cases that spells a list out, and what stands before the list there.
+SPELT_OUT = {"{protocols}": ("choice: a protocol that is spelt wrongly", "It takes one of "),
+             "{layers}": ("model: a layer that there is not", "; write ")}
+
+
+def lists(expected):
+    """What each placeholder stands for, by the text of the cases that spell it out."""
+    return {place: expected[name].rpartition(before)[2] for place, (name, before) in SPELT_OUT.items() if name in expected}
+
+
+def filled(line, known):
+    for place, text in known.items():
+        line = line.replace(place, text)
+    return line
 
 
 def content(text):
@@ -86,6 +102,7 @@ class Corpus(unittest.TestCase):
 
     def refused(self, file, folder, command):
         named, single = cases(file), single_files(folder)
+        known = lists({case.name: case.expected[0] for case in named})
         results = self.run_all(named + single, command)
         if WRITE:
             return write(file, {case.name: text for case, _, text, _ in results[:len(named)]})
@@ -95,7 +112,7 @@ class Corpus(unittest.TestCase):
                 self.assertEqual(code, 2, text)
                 self.assertLess(took, MOST_MS)
                 lines = text.splitlines()
-                self.assertEqual(lines, case.expected)
+                self.assertEqual(lines, [filled(line, known) for line in case.expected])
                 for line in lines:
                     self.assertRegex(line, MESSAGE)
                     self.assertLess(len(line), 600)
@@ -131,10 +148,12 @@ class Corpus(unittest.TestCase):
 def write(file, answers):
     """Gives each case of a file the program's answer."""
     path = HERE / "corpus" / file
+    known = lists({name: text.strip() for name, text in answers.items()})
     out = ""
     for name, text in zip(*[iter(re.split(r"(?m)^=== (.*)\n", path.read_text(encoding="utf-8"))[1:])] * 2):
         body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# expect "))
-        out += f"=== {name}\n{body}" + "".join(f"# expect {line}\n" for line in answers[name].splitlines())
+        short = {text: place for place, text in known.items() if name != SPELT_OUT[place][0]}
+        out += f"=== {name}\n{body}" + "".join(f"# expect {filled(line, short)}\n" for line in answers[name].splitlines())
     path.write_text(out, encoding="utf-8")
 
 

@@ -37,6 +37,8 @@ GOOD = {
     "actors/worker.cpp": source('#include "actors/worker.hpp"', '#include "actors/version.hpp"', '#include "protocols/rule.hpp"',
                                 '#include "tensor/graph.hpp"', "#include <caf/all.hpp>"),
     "actors/net/lane.cpp": source("#include <boost/asio.hpp>"),
+    "apps/folding.cpp": source('return {{"slow", brief(each.slow)}, {"load", each.load}};'),
+    "apps/examples/custom.cpp": source('real_parameter("slow", 0.5),'),
     "apps/main.cpp": source('#include "tensor/graph.hpp"', "#include <CLI/CLI.hpp>"),
     "apps/config.cpp": source("#include <toml++/toml.h>"),
     "tests/tensor/helpers.hpp": source("#pragma once"),
@@ -105,6 +107,7 @@ BAD = {
         "protocols/either.cpp": source('return {.name = "either",', '.summary = "chooses", .slow = spec.name == "slow"};'),
         "actors/x.cpp": source('return std::set{"slow", "either"}.contains(name);'),
         "apps/x.hpp": source("#pragma once", 'if ("either" != name)'),
+        "apps/x.cpp": source('const std::map<std::string, int> waits{{"slow", most.waits}};'),
     },
     "headers_have_pragma_once": {"tensor/x.hpp": source("#ifndef X", "#define X", "#endif")},
     "code_starts_with_licence_and_purpose": {

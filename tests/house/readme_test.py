@@ -19,7 +19,8 @@ NUMBER = re.compile(r"(?:[0-9a-f]{16,}|\d+(?:[.,]\d+)*(?:e[+-]\d+)?)")
 IN_PASSING = re.compile(r"(?:`|^    )((?:\./dev|(?:build/release/)?troupe) [^`\n]+)", re.MULTILINE)
 BLOCK = re.compile(r"(?P<mark><!-- test: run -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^<!-- test: quoted from (?P<file>\S+) -->\n```\w*\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
-FIRST_PAGE = {"lines": 150, "words": 900}  # words of prose: five minutes, read aloud
+FIRST_PAGE = {"lines": 150, "words": 720}  # words of prose beside the table of protocols: with it five minutes, read aloud
+PROTOCOL_ROW = re.compile(r"^\| `[\w-]+` \|.*$", re.MULTILINE)  # one for each in the catalog
 
 
 class Quoted:
@@ -105,7 +106,7 @@ class Pages(unittest.TestCase):
     def test_the_first_page_is_read_in_five_minutes(self):
         text = self.pages["README.md"]
         self.assertLessEqual(len(text.splitlines()), FIRST_PAGE["lines"])
-        self.assertLessEqual(len(prose(text)), FIRST_PAGE["words"])
+        self.assertLessEqual(len(prose(PROTOCOL_ROW.sub("", text))), FIRST_PAGE["words"])
 
     def test_code_is_as_quoted(self):
         files = tree.project_files()

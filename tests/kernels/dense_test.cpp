@@ -101,8 +101,7 @@ TEST_P(Dense, GemmAgreesInEveryTransposition) {
 }
 
 TEST_P(Dense, GemmEpiloguesAgree) {
-  using enum activation;
-  for (activation act : {none, relu, tanh, sigmoid, gelu})
+  for (activation act : all_activations)
     for (bool bias : {false, true})
       for (bool pre : {false, true})
         check_gemm({.m = 13, .n = 37, .k = 19, .transpose_b = true, .act = act}, bias, pre);

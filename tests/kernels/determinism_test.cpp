@@ -16,8 +16,7 @@ protected:
   /// Every elementwise operation in one shape.
   std::vector<std::pair<std::string, operation>> elementwise() {
     std::vector<std::pair<std::string, operation>> all;
-    using enum unary_op;
-    for (unary_op op : {relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy}) {
+    for (unary_op op : all_unary) {
       all.emplace_back("unary " + std::to_string(static_cast<int>(op)), [this, op](auto a, auto, auto y, auto n) {
         queue.enqueue(unary{op, a, y, n});
       });

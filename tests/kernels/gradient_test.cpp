@@ -50,8 +50,7 @@ void expect_gradient(doubles& x, const doubles& gradient, const std::function<do
 }
 
 TEST(Gradient, OfUnary) {
-  for (unary_op op : {unary_op::relu, unary_op::tanh, unary_op::sigmoid, unary_op::gelu, unary_op::exp, unary_op::log,
-                      unary_op::sqrt, unary_op::square, unary_op::negate, unary_op::copy})
+  for (unary_op op : all_unary)
     for (double x : draw(50, 0.2, 2))
       for (double sign : {1.0, -1.0}) {
         if (sign < 0 && (op == unary_op::log || op == unary_op::sqrt))

@@ -16,6 +16,20 @@
 
 namespace troupe::kernels::testing {
 
+/// Every elementwise function of one argument, and every activation with none.
+inline const std::vector<unary_op> all_unary = [] {
+  std::vector<unary_op> all;
+  for (int op = 0; op <= static_cast<int>(unary_op::copy); ++op)
+    all.push_back(static_cast<unary_op>(op));
+  return all;
+}();
+inline const std::vector<activation> all_activations = [] {
+  std::vector<activation> all{activation::none};
+  for (const activation_facts& each : activations)
+    all.push_back(each.act);
+  return all;
+}();
+
 /// A way of computing that must agree with the reference.
 struct candidate {
   std::string name;

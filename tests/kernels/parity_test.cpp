@@ -28,6 +28,10 @@ public:
   T one_of(std::initializer_list<T> choices) {
     return choices.begin()[draw() % choices.size()];
   }
+  template <class T>
+  T one_of(const std::vector<T>& choices) {
+    return choices[draw() % choices.size()];
+  }
   bool coin() { return draw() % 2 == 0; }
 
   float* floats(std::int64_t count, float low = -1, float high = 1) {
@@ -112,16 +116,6 @@ window2d pooling(operands& m) {
   return w;
 }
 
-activation any_activation(operands& m) {
-  using enum activation;
-  return m.one_of({none, relu, tanh, sigmoid, gelu});
-}
-
-unary_op any_unary(operands& m) {
-  using enum unary_op;
-  return m.one_of({relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy});
-}
-
 std::int64_t length(operands& m) {
   return m.one_of<std::int64_t>({1, 17, 1025});
 }
@@ -136,7 +130,7 @@ gemm sample(operands& m, const gemm*) {
   op.transpose_b = m.coin();
   op.alpha = m.one_of({1.0F, 0.7F});
   op.bias = m.coin() ? m.floats(columns) : nullptr;
-  op.act = any_activation(m);
+  op.act = m.one_of(all_activations);
   op.pre = m.coin() ? m.result(rows * columns) : nullptr;
   return op;
 }
@@ -169,14 +163,13 @@ fill sample(operands& m, const fill*) {
 
 unary sample(operands& m, const unary*) {
   const auto n = length(m);
-  return {.op = any_unary(m), .x = m.floats(n, 0.01F, 4), .y = m.result(n), .count = n};
+  return {.op = m.one_of(all_unary), .x = m.floats(n, 0.01F, 4), .y = m.result(n), .count = n};
 }
 
 unary_backward sample(operands& m, const unary_backward*) {
   const auto n = length(m);
-  unary_backward op{.op = any_unary(m), .dy = m.floats(n), .dx = m.result(n), .count = n};
-  const bool from_result = op.op == unary_op::relu || op.op == unary_op::tanh || op.op == unary_op::sigmoid;
-  (from_result ? op.y : op.x) = m.floats(n, 0.01F, 0.9F);
+  unary_backward op{.op = m.one_of(all_unary), .dy = m.floats(n), .dx = m.result(n), .count = n};
+  (saves_result(op.op) ? op.y : op.x) = m.floats(n, 0.01F, 0.9F);
   return op;
 }
 
@@ -200,7 +193,7 @@ bias_activation sample(operands& m, const bias_activation*) {
   const auto rows = m.one_of<std::int64_t>({1, 7}), columns = length(m);
   return {.x = m.floats(rows * columns),
           .bias = m.coin() ? m.floats(columns) : nullptr,
-          .act = any_activation(m),
+          .act = m.one_of(all_activations),
           .y = m.result(rows * columns),
           .rows = rows,
           .columns = columns};

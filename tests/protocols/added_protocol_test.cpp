@@ -75,7 +75,7 @@ TEST(AddedProtocol, RunsInTheSimulatorWithItsPeriodAloneAndUnderAuto) {
     job.job.workers = 2;
     job.job.batch = 2;
     job.job.data_size = 1000;
-    job.job.stop_steps = 1;
+    job.job.stop.steps = 1;
     job.inject.step_ms = 10;
     sim::tally_numerics maths;
     const sim::result found = sim::simulate(job, maths);

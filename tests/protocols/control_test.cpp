@@ -38,7 +38,7 @@ private:
 
 /// Two workers of batch 10, an epoch of 100 samples.
 coordinator_options two_workers() {
-  return {.workers = 2, .batch = 10, .data_size = 100, .period = 20, .stop_epochs = 3};
+  return {.workers = 2, .batch = 10, .data_size = 100, .period = 20, .stop = {.epochs = 3}};
 }
 
 joined join(std::uint32_t worker) {
@@ -117,7 +117,7 @@ TEST(Control, TimersOfOthersAreNotTheControllers) {
   script does{.interval = 750};
   coordinator_options options = two_workers();
   options.evaluate_every_ns = 500;
-  options.stop_ns = 900;
+  options.stop.seconds = 900e-9;
   coordinator subject{options, std::make_unique<scripted>(does)};
   subject.on(join(0));
   const auto timers = all<arm_timer>(subject.on(join(1)));

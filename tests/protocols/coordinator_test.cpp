@@ -11,7 +11,7 @@ namespace {
 
 /// Two workers of batch 10, an epoch of 100 samples, an evaluation each epoch, 3 epochs.
 coordinator_options two_workers() {
-  return {.workers = 2, .batch = 10, .data_size = 100, .stop_epochs = 3};
+  return {.workers = 2, .batch = 10, .data_size = 100, .stop = {.epochs = 3}};
 }
 
 joined join(std::uint32_t worker, std::uint32_t incarnation = 0) {
@@ -204,7 +204,7 @@ TEST(Coordinator, WhereThereIsNoCentreTheLastEvaluationNeedsAWorker) {
 
 TEST(Coordinator, HeldMeansEvaluateThenTheNextLimitThenResume) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 9;
+  options.stop.epochs = 9;
   coordinator subject = started(options);
   EXPECT_EQ(round_trip(subject, 5, 100), (coordinator_effects{hold{{.at_samples = 200}}, resume{}}));
   // What overshoots does not move the points that follow.
@@ -248,7 +248,7 @@ TEST(Coordinator, JobEndsWithTheEvaluationAtItsLastEpoch) {
 
 TEST(Coordinator, StopBetweenTwoEvaluationsIsHeldForToo) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 1.25;
+  options.stop.epochs = 1.25;
   coordinator subject = started(options);
   EXPECT_EQ(only<hold>(round_trip(subject, 5, 100)).order.at_samples, 125u);
   EXPECT_EQ(only<stop>(round_trip(subject, 7, 140)).reason, "trained for 1.25 epochs");
@@ -256,14 +256,14 @@ TEST(Coordinator, StopBetweenTwoEvaluationsIsHeldForToo) {
 
 TEST(Coordinator, OneEpochIsSaidInTheSingular) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 1;
+  options.stop.epochs = 1;
   coordinator subject = started(options);
   EXPECT_EQ(only<stop>(round_trip(subject, 5, 100)).reason, "trained for 1 epoch");
 }
 
 TEST(Coordinator, PartOfASampleIsAWholeOne) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 0.101;
+  options.stop.epochs = 0.101;
   coordinator subject{options};
   subject.on(join(0));
   EXPECT_EQ(only<hold>(subject.on(join(1))).order.at_samples, 11u);
@@ -271,13 +271,13 @@ TEST(Coordinator, PartOfASampleIsAWholeOne) {
 
 TEST(Coordinator, FewestOfEpochsAndSamplesEndTheJob) {
   coordinator_options options = two_workers();
-  options.stop_samples = 50;
+  options.stop.samples = 50;
   coordinator subject{options};
   subject.on(join(0));
   EXPECT_EQ(only<hold>(subject.on(join(1))).order.at_samples, 50u);
   EXPECT_EQ(only<stop>(round_trip(subject, 3, 60)).reason, "used 50 samples");
 
-  options.stop_samples = 500;
+  options.stop.samples = 500;
   options.evaluate_every_samples = 1000;
   coordinator epochs{options};
   epochs.on(join(0));
@@ -286,8 +286,8 @@ TEST(Coordinator, FewestOfEpochsAndSamplesEndTheJob) {
 
 TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 0;
-  options.stop_steps = 7;
+  options.stop.epochs = 0;
+  options.stop.steps = 7;
   coordinator subject{options};
   subject.on(join(0));
   EXPECT_EQ(only<hold>(subject.on(join(1))).order, (hold_order{.at_samples = 100, .at_version = 7}));
@@ -297,7 +297,7 @@ TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
 
 TEST(Coordinator, TargetEndsTheJobWhenAnEvaluationReachesIt) {
   coordinator_options options = two_workers();
-  options.target_accuracy = 0.97;
+  options.stop.target_accuracy = 0.97;
   coordinator subject = started(options);
   EXPECT_EQ(count<resume>(round_trip(subject, 5, 100, 0.96)), 1u);
   EXPECT_EQ(round_trip(subject, 10, 200, 0.97), (coordinator_effects{stop{false, "reached an accuracy of 0.97"}}));
@@ -328,8 +328,8 @@ TEST(Coordinator, EvaluationBySamplesAndByTimeBothApply) {
 
 TEST(Coordinator, TimeIsUpHoldsNowAndEndsWithAnEvaluation) {
   coordinator_options options = two_workers();
-  options.stop_epochs = 0;
-  options.stop_ns = 9'000'000'000;
+  options.stop.epochs = 0;
+  options.stop.seconds = 9;
   coordinator subject{options};
   subject.on(join(0));
   const arm_timer timer = only<arm_timer>(subject.on(join(1)));
@@ -340,7 +340,7 @@ TEST(Coordinator, TimeIsUpHoldsNowAndEndsWithAnEvaluation) {
 
 TEST(Coordinator, TimeThatIsUpDuringAnEvaluationEndsTheJobWithIt) {
   coordinator_options options = two_workers();
-  options.stop_ns = 1000;
+  options.stop.seconds = 1e-6;
   coordinator subject{options};
   subject.on(join(0));
   const arm_timer timer = only<arm_timer>(subject.on(join(1)));

@@ -178,7 +178,7 @@ double distance_after(std::uint64_t exchanges, std::uint32_t workers, std::int64
   job.job.batch = 2;
   job.job.data_size = 1000;
   job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop_steps = exchanges;
+  job.job.stop.steps = exchanges;
   job.inject.step_ms = 10;
   sim::quadratic maths{{.curvature = {1}, .minimum = {1}, .noise = 0, .data_size = 1000, .lr = 0.25}};
   const sim::result out = sim::simulate(job, maths);
@@ -233,7 +233,7 @@ TEST(Easgd, ExchangeHidesBehindAStep) {
   job.job.batch = 2;
   job.job.data_size = 1000;
   job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop_steps = 3;
+  job.job.stop.steps = 3;
   job.inject.step_ms = 10;
   job.inject.link.latency_ms = 5;
   sim::null_numerics nothing;

@@ -36,7 +36,7 @@ options short_job(const std::string& protocol) {
   job.job.workers = 3;
   job.job.batch = 2;
   job.job.data_size = 100;
-  job.job.stop_steps = 3;
+  job.job.stop.steps = 3;
   job.inject.step_ms = 10;
   job.inject.link.latency_ms = 1;
   job.inject.stragglers = {{.worker = worker_id{1}, .factor = 2}};
@@ -55,7 +55,7 @@ TEST_P(Golden, ShortJob) {
   };
   if (GetParam() == "ssp") {
     with("bound", std::int64_t{1}, "bound 1");
-    job.job.stop_steps = 6;
+    job.job.stop.steps = 6;
   }
   if (GetParam() == "local" || GetParam() == "easgd" || GetParam() == "admm")
     with("steps", std::int64_t{2}, "2 local steps");
@@ -64,7 +64,7 @@ TEST_P(Golden, ShortJob) {
     with("interval_s", 0.06, "adapted every 60 ms");
   }
   if (GetParam() == "deadline" || GetParam() == "auto") {
-    job.job.stop_steps = 6;
+    job.job.stop.steps = 6;
     job.inject.stragglers.front().factor = 4;
     heading += "; worker 1 four times as long";
   }
@@ -89,7 +89,7 @@ TEST(GoldenSync, DeathAndHold) {
   job.job.shards = 2;
   job.job.data_size = 14;
   job.job.evaluate_every_samples = 12;
-  job.job.stop_steps = 4;
+  job.job.stop.steps = 4;
   job.inject.faults = {{.type = fault_spec::kind::crash, .worker = {2}, .at_s = 0.03, .back_after_s = 0.05}};
   expect_golden(
       "death_and_hold",
@@ -99,7 +99,7 @@ TEST(GoldenSync, DeathAndHold) {
 TEST(GoldenSync, Tree) {
   options job = short_job("sync");
   job.protocol.fan_in = 2;
-  job.job.stop_steps = 2;
+  job.job.stop.steps = 2;
   expect_golden("tree",
                 "sync with fan-in 2: holder 0 is the shard, holder 1 takes pushes of workers 0 and 1, holder 2 of worker 2", job);
 }

@@ -16,7 +16,7 @@ result run_for_1000_s(const protocol_spec& protocol) {
   job.protocol = protocol;
   job.job.workers = 8;
   job.job.data_size = 1'000'000'000;
-  job.job.stop_ns = 1'000'000'000'000;
+  job.job.stop.seconds = 1000;
   job.inject.step_ms = 100;
   job.inject.link.latency_ms = 10;
   job.inject.stragglers = {{.worker = worker_id{1}, .factor = 10}};

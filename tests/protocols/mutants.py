@@ -81,7 +81,7 @@ MUTANTS = [
     ("coordinator.cpp", "  state_.held.value += more.steps;\n", "", "steps under way to the lead are evaluated and do not count"),
     ("coordinator.cpp", "  state_.evaluating = false;\n", "", "evaluates once only"),
     ("coordinator.cpp", "    state_.time_is_up = true;", "    ;", "time does not end a job"),
-    ("coordinator.cpp", "msg.test_accuracy >= options_.target_accuracy", "msg.test_accuracy > options_.target_accuracy", "misses the target by a hair"),
+    ("coordinator.cpp", "msg.test_accuracy >= options_.stop.target_accuracy", "msg.test_accuracy > options_.stop.target_accuracy", "misses the target by a hair"),
     ("coordinator.cpp", "std::ceil(", "std::floor(", "part of a sample is none"),
     ("coordinator.cpp", "    state_.cut_off.insert(worker);\n", "", "a worker without an aggregator joins"),
     ("coordinator.cpp", "present->second > gone.incarnation", "present->second != gone.incarnation", "a worker that died twice is waited for"),

@@ -141,8 +141,8 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { next.tests.jitter = 0; });
   if (job.tests.tail_loss)
     variant([](options& next) { next.tests.tail_loss = false; });
-  if (job.job.stop_steps > 1)
-    variant([](options& next) { next.job.stop_steps /= 2; });
+  if (job.job.stop.steps > 1)
+    variant([](options& next) { next.job.stop.steps /= 2; });
   if (job.job.shards > 1)
     variant([](options& next) { next.job.shards = 1; });
   if (job.protocol.fan_in != 0)
@@ -176,7 +176,7 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
   out.job.batch = 1 + static_cast<std::int64_t>(draw.below(5));
   out.job.data_size = 1 + static_cast<std::int64_t>(draw.below(60));
   out.job.evaluate_every_samples = 1 + draw.below(60);
-  out.job.stop_steps = of.decentralized ? 60 : 14; // of all workers together, or of each
+  out.job.stop.steps = of.decentralized ? 60 : 14; // of all workers together, or of each
   out.model_bytes = 1000;
   if (of.takes_fan_in && draw.hit(0.4)) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
@@ -204,11 +204,11 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
 /// In a decentralized job, steps that end while the last report is under way count too: the replicas hold them.
 static bool as_many_as_wanted(const options& job, const result& found) {
   if (!find_protocol(job.protocol.name)->decentralized)
-    return found.steps == job.job.stop_steps;
+    return found.steps == job.job.stop.steps;
   std::uint64_t pushes = 0;
   for (const auto& [who, totals] : found.workers)
     pushes += totals.pushes;
-  return found.steps >= job.job.stop_steps && found.steps <= pushes;
+  return found.steps >= job.job.stop.steps && found.steps <= pushes;
 }
 
 verdict run_checked(const options& job, listener* also) {
@@ -259,7 +259,7 @@ std::string describe(const options& job) {
   const verdict found = run_checked(job, &trace);
   std::string out =
       fmt::format("{} with {} workers, {} shards, fan-in {}, batches of {} of {} samples, {} steps\n", job.protocol.name,
-                  job.job.workers, job.job.shards, job.protocol.fan_in, job.job.batch, job.job.data_size, job.job.stop_steps);
+                  job.job.workers, job.job.shards, job.protocol.fan_in, job.job.batch, job.job.data_size, job.job.stop.steps);
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);

@@ -25,7 +25,7 @@ sim::options job_of(const std::string& protocol, std::uint32_t workers) {
   job.job.batch = 64;
   job.job.data_size = 60'000;
   job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop_ns = 1'000'000'000'000;
+  job.job.stop.seconds = 1000;
   job.inject.step_ms = 30;
   job.inject.link = {.latency_ms = 1, .mbit = 10'000};
   job.inject.stragglers = {{.factor = 5, .prob = 0.125}};

@@ -23,7 +23,7 @@ options job_of(const std::string& protocol, std::uint32_t workers, std::uint64_t
   job.job.batch = 2;
   job.job.data_size = 100;
   job.job.evaluate_every_samples = 1'000'000;
-  job.job.stop_steps = steps;
+  job.job.stop.steps = steps;
   job.inject.step_ms = 10;
   job.inject.link.latency_ms = 1;
   job.stall_after = 10'000 * ms;
@@ -238,7 +238,7 @@ TEST(Simulate, StepsThatTheLeadHasNotHeardOfCountWithWhatTheyAreIn) {
 
 TEST(Simulate, JobThatEndsByTimeAloneIsGivenUpWhereStepsTakeNone) {
   options job = job_of("deadline", 2, 0);
-  job.job.stop_ns = 50 * ms;
+  job.job.stop.seconds = 0.05;
   job.inject.step_ms = 1e-9;
   job.inject.link = {};
   job.max_events_at_rest = 1'000;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -20,6 +21,16 @@ struct interpreter_inputs {
   kernels::random_key key = {}; ///< of dropout
   bool training = true;
 };
+
+/// Every activation after a linear layer and alone, and three results.
+inline std::vector<std::string> every_activation() {
+  std::vector<std::string> layers;
+  for (const auto& each : kernels::activations)
+    for (const char* before : {"linear 8 ", ""})
+      layers.push_back(before + std::string(each.name));
+  layers.push_back("linear 3");
+  return layers;
+}
 
 /// Every value of the graph, in the order of their numbers.
 std::vector<std::vector<double>> interpret(const graph& g, const interpreter_inputs& inputs);

@@ -314,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         model_case{"linear", {"linear 3"}, {20}}, //
         model_case{"mlp", {"flatten", "linear 33 relu", "linear 17 relu", "linear 3"}, {1, 6, 6}},
-        model_case{"activations", {"linear 12 gelu", "linear 9 tanh", "linear 8 sigmoid", "gelu", "linear 3"}, {20}},
+        model_case{"activations", testing::every_activation(), {20}},
         model_case{
             "norm_and_dropout", {"linear 12", "layernorm", "relu", "dropout 0.3", "linear 9", "dropout 0.5", "linear 3"}, {20}},
         model_case{"cnn", {"conv 4 3x3 relu", "conv 6 3x3 relu", "pool 2", "flatten", "linear 10 relu", "linear 3"}, {1, 12, 12}},

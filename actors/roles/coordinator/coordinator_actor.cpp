@@ -235,7 +235,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
   if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};
-  setup_.observer->on_evaluation(record_.evaluated(msg, heard, setup_.what.stop.target_accuracy, seconds()));
+  setup_.observer->on_evaluation(record_.evaluated(msg, heard, machine_->target_reached(), seconds()));
   if (record_.result.resident_bytes_first == 0)
     ask_totals(self_, nodes_that_live(),
                [this](const node_totals& all) { record_.result.resident_bytes_first = all.resident_bytes; });

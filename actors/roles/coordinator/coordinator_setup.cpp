@@ -27,11 +27,7 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.data_size = data_size;
   options.evaluate_every_samples = what.evaluate.every_samples;
   options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
-  options.stop_epochs = what.stop.epochs;
-  options.stop_steps = what.stop.steps;
-  options.stop_samples = what.stop.samples;
-  options.stop_ns = protocols::duration_of_s(what.stop.seconds);
-  options.target_accuracy = what.stop.target_accuracy;
+  options.stop = what.stop;
   return options;
 }
 

@@ -44,8 +44,8 @@ void job_record::held(const protocols::report& msg) {
   result.samples = msg.samples;
 }
 
-const evaluation_point& job_record::evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, double target,
-                                              double seconds) {
+const evaluation_point& job_record::evaluated(const evaluation& msg, std::optional<protocols::step_count> heard,
+                                              bool target_reached, double seconds) {
   result.parameters = msg.parameters;
   if (heard) {
     result.steps = heard->steps;
@@ -53,7 +53,7 @@ const evaluation_point& job_record::evaluated(const evaluation& msg, std::option
   }
   result.weights_step = heard ? result.steps : msg.ver.value;
   result.last = evaluation_point{*result.weights_step, result.samples, seconds, msg.train_loss, msg.test_loss, msg.test_accuracy};
-  if (target > 0 && msg.test_accuracy >= target && !result.target_reached) {
+  if (target_reached && !result.target_reached) {
     result.target_reached = true;
     result.time_to_target_s = seconds;
   }

@@ -26,7 +26,7 @@ public:
   bool left_out(const protocols::report& msg, const std::string& fault);
   void held(const protocols::report& msg);
   /// `heard`: steps and samples in the evaluated version, where the coordinator's machine knows better than the lead.
-  const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, double target,
+  const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, bool target_reached,
                                     double seconds);
   /// Parameters that were fetched without an evaluation; `unheard` is in them and in no report.
   void collected(const actors::collected& msg, protocols::step_count unheard);

@@ -10,57 +10,23 @@ void run(const fill& op) {
 
 void run(const unary& op) {
   const float* x = op.x;
-  const auto each = [&](auto f) { map(op.y, op.count, worth_streaming(op.count, op.x == op.y), f); };
-  switch (op.op) {
-  case unary_op::relu:
-    return each([=](std::int64_t i) { return relu(x[i]); });
-  case unary_op::tanh:
-    return each([=](std::int64_t i) { return tanh(x[i]); });
-  case unary_op::sigmoid:
-    return each([=](std::int64_t i) { return sigmoid(x[i]); });
-  case unary_op::gelu:
-    return each([=](std::int64_t i) { return gelu(x[i]); });
-  case unary_op::exp:
-    return each([=](std::int64_t i) { return exp(x[i]); });
-  case unary_op::log:
-    return each([=](std::int64_t i) { return log(x[i]); });
-  case unary_op::sqrt:
-    return each([=](std::int64_t i) { return __builtin_sqrtf(x[i]); });
-  case unary_op::square:
-    return each([=](std::int64_t i) { return x[i] * x[i]; });
-  case unary_op::negate:
-    return each([=](std::int64_t i) { return -x[i]; });
-  case unary_op::copy:
-    return each([=](std::int64_t i) { return x[i]; });
-  }
+  with_constant(op.op, [&]<unary_op Op>(constant<Op>) {
+    map(op.y, op.count, worth_streaming(op.count, op.x == op.y), [=](std::int64_t i) { return apply<Op>(x[i]); });
+  });
 }
 
 void run(const unary_backward& op) {
-  const float *x = op.x, *y = op.y, *dy = op.dy;
-  const bool in_place = op.dx == dy || op.dx == x || op.dx == y;
-  const auto each = [&](auto f) { map(op.dx, op.count, worth_streaming(op.count, in_place), f); };
-  switch (op.op) {
-  case unary_op::relu:
-    return each([=](std::int64_t i) { return y[i] > 0 ? dy[i] : 0.0F; });
-  case unary_op::tanh:
-    return each([=](std::int64_t i) { return dy[i] * mul_add(-y[i], y[i], 1.0F); });
-  case unary_op::sigmoid:
-    return each([=](std::int64_t i) { return dy[i] * y[i] * (1.0F - y[i]); });
-  case unary_op::gelu:
-    return each([=](std::int64_t i) { return dy[i] * gelu_derivative(x[i]); });
-  case unary_op::exp:
-    return each([=](std::int64_t i) { return dy[i] * exp(x[i]); });
-  case unary_op::log:
-    return each([=](std::int64_t i) { return dy[i] / x[i]; });
-  case unary_op::sqrt:
-    return each([=](std::int64_t i) { return 0.5F * dy[i] / __builtin_sqrtf(x[i]); });
-  case unary_op::square:
-    return each([=](std::int64_t i) { return 2.0F * x[i] * dy[i]; });
-  case unary_op::negate:
-    return each([=](std::int64_t i) { return -dy[i]; });
-  case unary_op::copy:
-    return each([=](std::int64_t i) { return dy[i]; });
-  }
+  const float* dy = op.dy;
+  const bool in_place = op.dx == dy || op.dx == op.x || op.dx == op.y;
+  with_constant(op.op, [&]<unary_op Op>(constant<Op>) {
+    const float* saved = saves_result(Op) ? op.y : op.x;
+    map(op.dx, op.count, worth_streaming(op.count, in_place), [=](std::int64_t i) {
+      if constexpr (Op == unary_op::negate || Op == unary_op::copy)
+        return apply_backward<Op>(0, dy[i]); // what they do not need may be null
+      else
+        return apply_backward<Op>(saved[i], dy[i]);
+    });
+  });
 }
 
 void run(const binary& op) {
@@ -96,17 +62,7 @@ inline void bias_rows(const float* x, const float* bias, float* y, std::int64_t 
 }
 
 void run(const bias_activation& op) {
-  const auto each = [&](auto f) { bias_rows(op.x, op.bias, op.y, op.rows, op.columns, f); };
-  switch (op.act) {
-  case activation::none:
-    return each([](float v) { return v; });
-  case activation::relu:
-    return each([](float v) { return relu(v); });
-  case activation::tanh:
-    return each([](float v) { return tanh(v); });
-  case activation::sigmoid:
-    return each([](float v) { return sigmoid(v); });
-  case activation::gelu:
-    return each([](float v) { return gelu(v); });
-  }
+  with_constant(op.act, [&]<unary_op Op>(constant<Op>) {
+    bias_rows(op.x, op.bias, op.y, op.rows, op.columns, [](float v) { return apply<Op>(v); });
+  });
 }

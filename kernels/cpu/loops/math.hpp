@@ -109,3 +109,52 @@ inline float gelu_derivative(float x) {
   const float s = sigmoid(2.0F * u);
   return mul_add(2.0F * x * s * (1.0F - s), slope, s);
 }
+
+template <unary_op Op>
+inline float apply(float x) {
+  if constexpr (Op == unary_op::relu)
+    return relu(x);
+  else if constexpr (Op == unary_op::tanh)
+    return tanh(x);
+  else if constexpr (Op == unary_op::sigmoid)
+    return sigmoid(x);
+  else if constexpr (Op == unary_op::gelu)
+    return gelu(x);
+  else if constexpr (Op == unary_op::exp)
+    return exp(x);
+  else if constexpr (Op == unary_op::log)
+    return log(x);
+  else if constexpr (Op == unary_op::sqrt)
+    return __builtin_sqrtf(x);
+  else if constexpr (Op == unary_op::square)
+    return x * x;
+  else if constexpr (Op == unary_op::negate)
+    return -x;
+  else
+    return x;
+}
+
+/// dy * f'(x), where `saved` is f(x) if saves_result(Op), else x.
+template <unary_op Op>
+inline float apply_backward(float saved, float dy) {
+  if constexpr (Op == unary_op::relu)
+    return saved > 0 ? dy : 0.0F;
+  else if constexpr (Op == unary_op::tanh)
+    return dy * mul_add(-saved, saved, 1.0F);
+  else if constexpr (Op == unary_op::sigmoid)
+    return dy * saved * (1.0F - saved);
+  else if constexpr (Op == unary_op::gelu)
+    return dy * gelu_derivative(saved);
+  else if constexpr (Op == unary_op::exp)
+    return dy * exp(saved);
+  else if constexpr (Op == unary_op::log)
+    return dy / saved;
+  else if constexpr (Op == unary_op::sqrt)
+    return 0.5F * dy / __builtin_sqrtf(saved);
+  else if constexpr (Op == unary_op::square)
+    return 2.0F * saved * dy;
+  else if constexpr (Op == unary_op::negate)
+    return -dy;
+  else
+    return dy;
+}
