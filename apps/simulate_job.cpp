@@ -45,17 +45,22 @@ sim::options simulator_options(const config::loaded_job& loaded, std::int64_t da
   return out;
 }
 
-/// Refuses a job that would never end because virtual time does not pass.
+/// Refuses a job that would never end because virtual time does not pass, or passes by far too little.
 void refuse_endless(const sim::options& how) {
-  const bool steps_take_time = how.inject.step_ms > 0 || !how.measured.compute.empty();
+  constexpr double most_steps_unheard = 1e5; // that a worker makes while the news of the first is under way
+  const auto step = protocols::duration_of_ms(how.inject.step_ms);
+  const bool steps_take_time = step > 0 || !how.measured.compute.empty();
   const bool at_one_place = how.colocated && how.nodes == 1; // no message crosses a link
-  const bool links_take_time = !at_one_place
-                               && (protocols::duration_of_ms(how.inject.link.latency_ms) > 0
-                                   || protocols::transmission(how.inject.link, how.model_bytes) > 0);
+  const auto transit = at_one_place ? 0.0
+                                    : static_cast<double>(protocols::duration_of_ms(how.inject.link.latency_ms))
+                                          + static_cast<double>(protocols::transmission(how.inject.link, how.model_bytes));
+  const bool links_take_time = transit > 0;
   const auto entry = protocols::find_protocol(how.protocol.name, how.added);
-  if (!steps_take_time && links_take_time && entry && entry->decentralized)
+  if (entry && entry->decentralized && links_take_time && how.measured.compute.empty()
+      && static_cast<double>(step) < transit / most_steps_unheard)
     throw std::runtime_error(fmt::format(
-        "steps take no time and {} never waits, so it would make steps without end; set inject.step_ms=10", how.protocol.name));
+        "steps take {} and {} never waits, so it would make steps without end before a message arrives; set inject.step_ms=10",
+        step == 0 ? "no time" : fmt::format("{} ns", step), how.protocol.name));
   if (!steps_take_time && !links_take_time && !how.job.stop.by_steps())
     throw std::runtime_error(
         "steps take no time, so stop.seconds never comes; set inject.step_ms=10, or give stop.steps or stop.epochs");

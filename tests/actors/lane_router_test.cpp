@@ -27,28 +27,36 @@ struct LaneRouter : testing::Test {
 };
 
 using senders = std::vector<std::uint32_t>;
+constexpr wire::range some{0, 16};
+constexpr protocols::push_id of(std::uint32_t worker) {
+  return {{worker}, {0}, {5}};
+}
 
 TEST_F(LaneRouter, AMessageIsTakenOnlyFromTheNodeThatHoldsTheRoleThatSendsIt) {
-  const protocols::push_id of_worker_1{{1}, {0}, {5}};
-  EXPECT_EQ(senders_of(wire::push_part{.id = of_worker_1}), senders{2});
-  EXPECT_EQ(senders_of(wire::push_end{.push = {.id = of_worker_1}}), senders{2});
-  EXPECT_EQ(senders_of(wire::params_part{.from = {1}}), senders{1});
-  EXPECT_EQ(senders_of(wire::partial_part{.from = {1}}), senders{1});
-  EXPECT_EQ(senders_of(wire::peer_part{.message = {.from = {{0}, {}}}}), senders{1});
-  EXPECT_EQ(senders_of(wire::addressed<protocols::arrival>{{0}, {.holder = {1}, .push = {.id = of_worker_1}}}), senders{1});
+  protocols::push pushed;
+  pushed.id = of(1);
+  protocols::peer_message between;
+  between.from = {{0}, {0}};
+  EXPECT_EQ(senders_of(wire::push_part{{0}, {0}, of(1), some}), senders{2});
+  EXPECT_EQ(senders_of(wire::push_end{{0}, pushed, 1}), senders{2});
+  EXPECT_EQ(senders_of(wire::params_part{{0}, {1}, {}, some}), senders{1});
+  EXPECT_EQ(senders_of(wire::partial_part{{0}, {1}, {0}, some}), senders{1});
+  EXPECT_EQ(senders_of(wire::peer_part{{1}, between, some}), senders{1});
+  EXPECT_EQ(senders_of(wire::addressed<protocols::arrival>{{0}, {{1}, pushed}}), senders{1});
   EXPECT_EQ(senders_of(wire::addressed<protocols::close>{{1}, {}}), senders{0});
   EXPECT_EQ(senders_of(wire::addressed<protocols::send_order>{{1}, {}}), senders{0});
   EXPECT_EQ(senders_of(wire::addressed<protocols::drop_order>{{1}, {}}), senders{0});
 }
 
 TEST_F(LaneRouter, NobodySpeaksForARoleThatIsNotInTheJob) {
-  EXPECT_EQ(senders_of(wire::push_part{.id = {{7}, {0}, {1}}}), senders{});
-  EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{.from = {9}}), "node 2 speaks for holder 9, which is not there");
+  EXPECT_EQ(senders_of(wire::push_part{{0}, {0}, of(7), some}), senders{});
+  EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{{0}, {9}, {}, some}),
+            "node 2 speaks for holder 9, which is not there");
 }
 
 TEST_F(LaneRouter, BeforeThePlacesAreKnownNothingIsRefused) {
   lane_router early{node_control{}};
-  EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{.from = {9}}));
+  EXPECT_FALSE(early.fault_of(net::node_id{3}, wire::params_part{{0}, {9}, {}, some}));
 }
 
 } // namespace
