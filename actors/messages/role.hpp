@@ -230,8 +230,6 @@ struct role_peers {
   /// Whether this worker cannot be reached, or has a backlog: more messages would only queue. Thread-safe.
   std::function<bool(protocols::worker_id)> is_behind;
   coordinator_actor coordinator; ///< on the coordinator's node only
-  /// Writes to the node's log. Thread-safe.
-  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 } // namespace troupe::actors

@@ -276,7 +276,6 @@ void node_job::introduce() {
   peers->is_behind = who_is_behind();
   if (number_ == 0)
     peers->coordinator = coordinator_;
-  peers->say = where_.say;
   peers_ptr shared = peers;
   tell_roles(shared);
 }
