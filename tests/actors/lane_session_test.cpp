@@ -91,8 +91,10 @@ TEST(LaneSession, WhatIsSentWithoutAConnectionWaitsForTheNext) {
     ASSERT_TRUE(zero.seen->wait_messages(i + 1));
     ASSERT_TRUE(one.seen->wait_messages(i + 1));
   }
-  EXPECT_TRUE(zero.seen->down.empty());
-  EXPECT_TRUE(one.seen->down.empty());
+  for (const auto* end : {&zero, &one}) {
+    const std::lock_guard lock(end->seen->mutex);
+    EXPECT_TRUE(end->seen->down.empty());
+  }
 }
 
 TEST(LaneSession, APeerThatOnlyListensLetsGoOfWhatItHas) {

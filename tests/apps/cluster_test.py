@@ -369,7 +369,7 @@ class Lanes(ClusterTest):
 
     def test_every_protocol_goes_on_as_if_nothing_had_been(self):
         # Steps of 20 ms, so that a job lasts while its lanes are reset; as many of them as the quiet run makes.
-        slow = ["--nodes", "3", "--straggler", "prob=1,delay_ms=20"]
+        slow = ["--nodes", "3", "--set", "inject.step_ms=20"]
         for protocol in ("sync", "local", "ssp", "gossip"):
             with self.subTest(protocol):
                 choice = [*slow, "--set", f"protocol.name={protocol}"]
@@ -387,9 +387,10 @@ class Lanes(ClusterTest):
                 self.assertGreater(resets, 3, err)
                 self.assertNotRegex(err, "lost|stall")
                 result = json.loads(out.splitlines()[-1])
-                self.assertEqual(result["samples"], 2400)
+                self.assertGreaterEqual(result["samples"], 2400)
                 if whole:
-                    self.assertEqual(result["weights_digest"], whole["weights_digest"])
+                    self.assertEqual([result[key] for key in ("samples", "steps", "weights_digest")],
+                                     [whole[key] for key in ("samples", "steps", "weights_digest")])
 
 
 class Deaths(ClusterTest):
