@@ -50,8 +50,9 @@ inline close small_close() {
 /// Written by hand once; the golden bytes are of these.
 inline std::vector<sample> ordinary() {
   return {
-      {"hello", hello{hello::role::accepts, 0x0123456789abcdef, 7, protocol_version}},
+      {"hello", hello{hello::role::accepts, 0x0123456789abcdef, 7, protocol_version, 3, 0xfedcba9876543210}},
       {"bye", bye{"no longer wanted", true}},
+      {"beat", beat{}},
       {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
       {"push_end", message{push_end{{1}, whole_push(), 9}}},
       {"params_part", message{params_part{{3}, {1}, {{2}, {41}, 43, 5248, 4, {}}, {16, 48}}}},
@@ -98,7 +99,7 @@ inline std::vector<sample> extreme() {
                          .position = u64,
                          .period = u32};
   return {
-      {"hello", hello{hello::role::dials, u64, u32, std::numeric_limits<std::uint16_t>::max()}},
+      {"hello", hello{hello::role::dials, u64, u32, std::numeric_limits<std::uint16_t>::max(), u32, u64}},
       {"bye", bye{std::string(max_reason_bytes, 'x'), false}},
       {"bye_without_words", bye{}},
       {"push_part", message{push_part{{u32}, {u32}, id, {last - 16, last}}}},
