@@ -263,7 +263,7 @@ void connection::write_up_to(std::size_t most_waiting) {
           [self = shared_from_this(), why = error_code(errno, boost::system::system_category())] { self->write_failed(why); });
     }
     bytes_sent_.fetch_add(static_cast<std::size_t>(written), std::memory_order_relaxed);
-    if (session_->wrote(*this, static_cast<std::size_t>(written)) > most_waiting)
+    if (session_->wrote(static_cast<std::size_t>(written)) > most_waiting)
       return write_later();
   }
 }

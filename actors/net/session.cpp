@@ -60,11 +60,10 @@ std::optional<std::span<const std::span<const std::byte>>> session::next_for(con
   return {};
 }
 
-std::size_t session::wrote(const connection& by, std::size_t bytes) {
+std::size_t session::wrote(std::size_t bytes) {
   std::vector<outgoing> done; // returned to its pool without the lock
   const std::lock_guard lock(mutex_);
-  if (carrier_.get() == &by) // otherwise all of it will be written again
-    done = queue_.consume(bytes);
+  done = queue_.consume(bytes);
   return queue_.bytes();
 }
 

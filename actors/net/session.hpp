@@ -39,8 +39,8 @@ public:
 
   /// What `by` may write now. Nothing: it has to stop, or has nothing to write; it is not the writer any more.
   std::optional<std::span<const std::span<const std::byte>>> next_for(const connection& by);
-  /// The writer wrote `bytes` of them. Returns the bytes that wait.
-  std::size_t wrote(const connection& by, std::size_t bytes);
+  /// The writer wrote `bytes` of them; what a lost connection did not bring is written again. Returns the bytes that wait.
+  std::size_t wrote(std::size_t bytes);
   /// `by` will not write again. Does nothing if it is not the writer.
   void stopped(const connection& by);
   /// Makes `by` the writer if nobody writes, for a last frame between two frames.

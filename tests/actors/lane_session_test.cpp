@@ -2,6 +2,8 @@
 // Lanes outlive their connections: nothing is lost, nothing comes twice, and nobody waits for ever.
 #include <map>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "protocols/wire/codec.hpp"
 #include "tests/actors/certificates.hpp"
@@ -94,6 +96,35 @@ TEST(LaneSession, WhatIsSentWithoutAConnectionWaitsForTheNext) {
   for (const auto* end : {&zero, &one}) {
     const std::lock_guard lock(end->seen->mutex);
     EXPECT_TRUE(end->seen->down.empty());
+  }
+}
+
+TEST(LaneSession, SendersOnOtherThreadsLoseNothingAndKeepTheirOrder) {
+  constexpr std::uint64_t threads = 3, each = 400;
+  node zero(0), one(1);
+  std::mt19937 random(11);
+  relay between([&] { return 500 + random() % 30'000; });
+  join_by(between, zero, one);
+  {
+    std::vector<std::jthread> senders;
+    for (std::uint64_t t = 0; t < threads; ++t)
+      senders.emplace_back([&, t] {
+        const auto payload = make_buffer(4096);
+        for (std::uint64_t i = 0; i < each; ++i)
+          if (i % 7 == 0)
+            zero.hub->send(node_id{1}, part(t * 10'000 + i, payload.bytes()), payload, static_cast<int>(t));
+          else
+            zero.hub->send(node_id{1}, order(t * 10'000 + i), {}, static_cast<int>(t));
+      });
+  }
+  ASSERT_TRUE(one.seen->wait_messages(threads * each));
+  const std::lock_guard lock(one.seen->mutex);
+  EXPECT_EQ(one.seen->messages.size(), threads * each);
+  EXPECT_TRUE(one.seen->down.empty());
+  std::vector<std::uint64_t> next(threads, 0);
+  for (const auto& got : one.seen->messages) {
+    const auto t = clock_of(got.msg) / 10'000;
+    EXPECT_EQ(clock_of(got.msg) % 10'000, next.at(t)++);
   }
 }
 
