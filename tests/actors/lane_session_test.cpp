@@ -153,6 +153,24 @@ TEST(LaneSession, AProcessThatHasEndedIsDownAtOnceForWhoDialsIt) {
   EXPECT_NE(zero.seen->down[0].second.find("nobody listens at 127.0.0.1:"), std::string::npos) << zero.seen->down[0].second;
 }
 
+TEST(LaneSession, ABadFrameCostsItsConnectionAlone) {
+  node zero(0), one(1);
+  relay between;
+  join_by(between, zero, one);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    between.spoil();
+    zero.hub->send(node_id{1}, order(i), {}, 0);
+    one.hub->send(node_id{0}, order(i), {}, 0);
+    ASSERT_TRUE(one.seen->wait_messages(i + 1));
+    ASSERT_TRUE(zero.seen->wait_messages(i + 1));
+  }
+  for (const auto* end : {&zero, &one}) {
+    const std::lock_guard lock(end->seen->mutex);
+    EXPECT_TRUE(end->seen->down.empty());
+  }
+  EXPECT_GE(zero.hub->stats().at(0).resumed, 5U);
+}
+
 TEST(LaneSession, WhoDoesNotDialAgainInTimeIsDown) {
   lane_options hasty;
   hasty.patience = 100ms;

@@ -64,6 +64,8 @@ public:
     held_[0] = held_[1] = false;
     wake();
   }
+  /// The next bytes that pass, in whatever direction, come spoiled.
+  void spoil() { spoils_ = true; }
   /// Breaks the connections that there are.
   void reset() {
     resets_ = true;
@@ -142,9 +144,11 @@ private:
   }
 
   /// Returns whether the connection lives on.
-  static bool pass(pair& joined, std::size_t from) {
+  bool pass(pair& joined, std::size_t from) {
     std::array<char, 16 << 10> bytes;
     const auto got = ::recv(joined.ends[from], bytes.data(), std::min<std::uint64_t>(bytes.size(), joined.left), 0);
+    if (got > 0 && spoils_.exchange(false))
+      std::fill_n(bytes.begin(), std::min<ssize_t>(got, 4), '\xff');
     if (got <= 0 || ::send(joined.ends[1 - from], bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) != got)
       return false;
     joined.left -= static_cast<std::uint64_t>(got);
@@ -156,7 +160,7 @@ private:
   std::uint16_t port_ = 0;
   std::atomic<std::uint16_t> target_{0};
   std::array<std::atomic<bool>, 2> held_{};
-  std::atomic<bool> ends_{false}, resets_{false};
+  std::atomic<bool> ends_{false}, resets_{false}, spoils_{false};
   std::thread thread_;
 };
 
