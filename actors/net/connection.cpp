@@ -168,18 +168,22 @@ std::string connection::where_it_ended() const {
 }
 
 kernels::buffer connection::place(const wire::message& head, std::size_t bytes) {
-  if (session_ && !hub_.handler().fault_of(session_->peer(), head)) // otherwise it is refused once it has come
-    if (kernels::buffer placed = hub_.handler().place(session_->peer(), head, bytes))
-      return placed;
+  if (kernels::buffer placed = hub_.handler().place(session_->peer(), head, bytes))
+    return placed;
   return options_.allocate ? options_.allocate(bytes) : heap_buffer(bytes);
 }
 
-void connection::heard(std::uint64_t received) {
-  if (state_ == state::greeting)
-    peer_received_ = received;
-  else if (state_ == state::open)
-    if (auto wrong = session_->acknowledged(received))
-      close({.reason = "bad frame: " + *wrong});
+bool connection::begins(const wire::decoded& head) {
+  if (state_ == state::greeting) {
+    peer_received_ = head.received;
+    return true;
+  }
+  auto wrong = session_->acknowledged(head.received);
+  if (const auto* message = std::get_if<wire::message>(&head.body); message != nullptr && !wrong)
+    wrong = hub_.handler().fault_of(session_->peer(), *message);
+  if (wrong)
+    close({.reason = "bad frame: " + *wrong});
+  return !wrong;
 }
 
 bool connection::accept(wire::content body, kernels::buffer payload) {
@@ -192,11 +196,7 @@ bool connection::accept(wire::content body, kernels::buffer payload) {
       close({.reason = "bad frame: a second hello"});
   } else if (state_ == state::greeting) {
     close({.reason = "bad frame: a message before hello"});
-  } else if (auto* message = std::get_if<wire::message>(&body); message != nullptr && state_ == state::open) {
-    if (const auto fault = hub_.handler().fault_of(session_->peer(), *message)) {
-      close({.reason = "bad frame: " + *fault});
-      return false;
-    }
+  } else if (auto* message = std::get_if<wire::message>(&body)) {
     session_->came(payload.bytes());
     hub_.handler().on_message(session_->peer(), std::move(*message), std::move(payload));
   }

@@ -94,7 +94,7 @@ private:
   bool take(std::size_t bytes);
   std::string where_it_ended() const;
   kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) override;
-  void heard(std::uint64_t received) override;
+  bool begins(const protocols::wire::decoded& head) override;
   bool accept(protocols::wire::content body, kernels::buffer payload) override;
   void greet(const protocols::wire::hello& from);
   bool say(const protocols::wire::hello& first, std::uint64_t received);

@@ -74,8 +74,9 @@ frame_reader::step frame_reader::parse_frame(sink& to) {
   auto decoded = wire::decode_head(head, layout.payload_bytes);
   if (!decoded)
     return fail(decoded.error().what);
+  if (!to.begins(*decoded))
+    return step::stop;
   auto& body = decoded->body;
-  to.heard(decoded->received);
   frame_bytes_ = layout.table_bytes + layout.head_bytes + layout.payload_bytes;
   begin_ += layout.table_bytes + layout.head_bytes;
   if (layout.payload_bytes == 0) {

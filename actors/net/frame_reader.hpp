@@ -24,8 +24,8 @@ public:
   class sink {
   public:
     virtual ~sink() = default;
-    /// A frame has begun; its sender has taken so many messages. Before `place` and `accept`.
-    virtual void heard(std::uint64_t received) = 0;
+    /// A frame has begun. Before `place` and `accept`; false ends the reading.
+    virtual bool begins(const protocols::wire::decoded& head) = 0;
     /// Memory of exactly `bytes` bytes for the payload of `head`.
     virtual kernels::buffer place(const protocols::wire::message& head, std::size_t bytes) = 0;
     /// A complete frame; false ends the reading.

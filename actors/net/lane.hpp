@@ -106,8 +106,6 @@ public:
   virtual void send(node_id peer, protocols::wire::message msg, kernels::buffer payload, int priority) = 0;
   /// Ends a lane (or the attempts to connect one); what is queued is dropped. The peer's on_down quotes `reason`.
   virtual void close(node_id peer, const std::string& reason) = 0;
-  /// Breaks the connection to a peer as a reset would, for tests and trials; the lane comes back.
-  virtual void cut(node_id peer) = 0;
   virtual std::vector<lane_stats> stats() const = 0;
 };
 

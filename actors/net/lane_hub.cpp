@@ -81,19 +81,11 @@ public:
     });
   }
 
-  void cut(node_id peer) override {
-    asio::post(io_, [=, this] {
-      if (const auto known = find(peer))
-        if (const auto by = known->carrier())
-          by->cut("cut");
-    });
-  }
-
   std::vector<lane_stats> stats() const override {
     const std::lock_guard lock(mutex_);
     std::vector<lane_stats> all;
     for (const auto& [peer, lane] : lanes_)
-      all.push_back(lane->stats());
+      all.push_back(lane.is->stats());
     return all;
   }
 
@@ -104,10 +96,11 @@ private:
     std::shared_ptr<dialer> how;
     std::shared_ptr<connection> attempt; // connected, and not greeted yet
   };
-  /// What the hub's thread knows of a lane beside its session.
   struct lane {
+    std::shared_ptr<session> is;
+    // The hub's thread only.
     std::optional<dialer::target> at; // where to dial it again; nothing: the peer dials
-    std::string lost_by;              // why it has no connection; empty: it has one
+    std::string lost_by;              // why it has no connection, while it has none
     std::unique_ptr<asio::steady_timer> patience;
   };
   /// A lane that is over. Its peer may not know, and come back in vain.
@@ -166,7 +159,7 @@ private:
   void could_not_dial(node_id peer, const std::string& reason) {
     const auto to = stop_dialing(peer);
     if (const auto known = find(peer))
-      end_lane(known, fmt::format("{}; {}", lanes_of_[peer].lost_by, reason));
+      end_lane(known, fmt::format("{}; {}", lanes_.at(peer).lost_by, reason));
     else
       handler_->on_down(peer, to->life, reason);
   }
@@ -255,12 +248,10 @@ private:
     const bool comes_back = carried != nullptr;
     if (!comes_back) {
       carried = std::make_shared<session>(peer, by.peer().session, by.peer().life);
-      lanes_of_[peer] = {at, {}, nullptr};
       const std::lock_guard lock(mutex_);
-      lanes_[peer] = carried;
+      lanes_[peer] = {carried, at, {}, nullptr};
     }
-    lanes_of_[peer].lost_by.clear();
-    lanes_of_[peer].patience = nullptr;
+    lanes_.at(peer).patience = nullptr;
     by.adopt(carried);
     if (auto wrong = carried->carry(self, by.peer_received()))
       return wrong;
@@ -296,7 +287,7 @@ private:
   /// Dials the peer again, or waits until it does.
   void wait_for(const session& lost, const std::string& reason) {
     const node_id peer = lost.peer();
-    auto& lane = lanes_of_[peer];
+    auto& lane = lanes_.at(peer);
     lane.lost_by = reason;
     if (lane.at) {
       auto to = *lane.at;
@@ -307,8 +298,8 @@ private:
     lane.patience = std::make_unique<asio::steady_timer>(io_, options_.patience);
     lane.patience->async_wait([this, peer, number = lost.number()](error_code stopped) {
       const auto known = find(peer);
-      if (!stopped && known && known->number() == number && !lanes_of_[peer].lost_by.empty())
-        end_lane(known, fmt::format("{}; it did not come back within {} ms", lanes_of_[peer].lost_by, options_.patience.count()));
+      if (!stopped && known && known->number() == number && !known->carrier())
+        end_lane(known, fmt::format("{}; it did not come back within {} ms", lanes_.at(peer).lost_by, options_.patience.count()));
     });
   }
 
@@ -319,7 +310,6 @@ private:
       const std::lock_guard lock(mutex_);
       lanes_.erase(peer);
     }
-    lanes_of_.erase(peer);
     ended_[peer] = {over->number(), over->life(), reason};
     stop_dialing(peer);
     if (const auto by = over->carrier()) {
@@ -345,14 +335,14 @@ private:
   std::shared_ptr<session> find(node_id peer) const {
     const std::lock_guard lock(mutex_);
     const auto found = lanes_.find(peer);
-    return found == lanes_.end() ? nullptr : found->second;
+    return found == lanes_.end() ? nullptr : found->second.is;
   }
 
   std::vector<std::shared_ptr<session>> lanes() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<session>> all;
     for (const auto& [peer, each] : lanes_)
-      all.push_back(each);
+      all.push_back(each.is);
     return all;
   }
 
@@ -385,12 +375,11 @@ private:
   // The hub's thread only.
   std::deque<std::shared_ptr<connection>> strangers_;
   std::map<node_id, dialing> dialing_;
-  std::map<node_id, lane> lanes_of_; // as lanes_
-  std::map<node_id, ended> ended_;   // the newest
+  std::map<node_id, ended> ended_; // the newest
   std::mt19937_64 random_{std::random_device{}()};
 
   mutable std::mutex mutex_;
-  std::map<node_id, std::shared_ptr<session>> lanes_; // changed on the hub's thread only
+  std::map<node_id, lane> lanes_; // changed on the hub's thread only
   std::thread thread_;
 };
 

@@ -157,15 +157,14 @@ std::set<std::uint32_t> node_job::lanes_needed() const {
 }
 
 bool node_job::lanes_ready() const {
-  auto needed = lanes_needed();
-  return std::includes(lanes_up_.begin(), lanes_up_.end(), needed.begin(), needed.end());
+  return std::ranges::all_of(lanes_needed(), [this](std::uint32_t peer) { return lanes_up_.contains(peer); });
 }
 
 void node_job::on_lane(const lane_event& msg) {
   if (msg.run != run_)
     return;
   if (msg.up)
-    lanes_up_.insert(msg.peer);
+    lanes_up_[msg.peer] = msg.life;
   else
     lanes_up_.erase(msg.peer);
   if (!msg.up)
@@ -191,7 +190,7 @@ void node_job::on_back(const node_place& msg) {
   if (!hub_ || msg.node >= places_.nodes.size() || msg.node == number_)
     return;
   places_.nodes[msg.node] = msg;
-  if (lanes_up_.contains(msg.node)) // the end of its old process has not been noticed here
+  if (const auto up = lanes_up_.find(msg.node); up != lanes_up_.end() && up->second < msg.incarnation) // not noticed here
     hub_->close(net::node_id{msg.node}, "its node was restarted");
   dial(msg.node);
 }

@@ -336,7 +336,6 @@ struct remembering_hub final : net::lane_hub {
     bytes += payload.bytes();
   }
   void close(net::node_id, const std::string&) override {}
-  void cut(net::node_id) override {}
   std::vector<net::lane_stats> stats() const override { return {}; }
 };
 

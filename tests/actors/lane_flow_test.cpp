@@ -114,24 +114,7 @@ TEST(LaneCrowd, EverySenderThreadKeepsItsOrder) {
   constexpr std::uint64_t threads = 4, each = 500;
   node zero(0), one(1);
   join(zero, one);
-  {
-    std::vector<std::jthread> senders;
-    for (std::uint64_t t = 0; t < threads; ++t)
-      senders.emplace_back([&, t] {
-        const auto payload = make_buffer(4096);
-        for (std::uint64_t i = 0; i < each; ++i)
-          if (i % 7 == 0)
-            zero.hub->send(node_id{1}, part(t * 10'000 + i, payload.bytes()), payload, static_cast<int>(t));
-          else
-            zero.hub->send(node_id{1}, order(t * 10'000 + i), {}, static_cast<int>(t));
-      });
-  }
-  ASSERT_TRUE(one.seen->wait_messages(threads * each));
-  std::vector<std::uint64_t> next(threads, 0);
-  for (const auto& got : one.seen->messages) {
-    const std::uint64_t t = clock_of(got.msg) / 10'000;
-    EXPECT_EQ(clock_of(got.msg) % 10'000, next.at(t)++);
-  }
+  test::expect_every_senders_order(zero, one, threads, each);
   const auto stats = one.hub->stats().at(0);
   EXPECT_EQ(stats.peer, node_id{0});
   EXPECT_EQ(one.seen->messages.size(), threads * each);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -136,6 +137,32 @@ inline void join(node& low, node& high, std::uint32_t high_id = 1) {
   low.hub->connect(node_id{high_id}, "127.0.0.1", high.hub->port(), patience);
   ASSERT_TRUE(low.seen->wait_up(before_low + 1));
   ASSERT_TRUE(high.seen->wait_up(before_high + 1));
+}
+
+/// Threads that send from one node to another at once, each at a priority of its own: everything comes once, each thread's in its
+/// order.
+inline void expect_every_senders_order(node& zero, node& one, std::uint64_t threads, std::uint64_t each) {
+  {
+    std::vector<std::jthread> senders;
+    for (std::uint64_t t = 0; t < threads; ++t)
+      senders.emplace_back([&, t] {
+        const auto payload = make_buffer(4096);
+        for (std::uint64_t i = 0; i < each; ++i)
+          if (i % 7 == 0)
+            zero.hub->send(node_id{1}, part(t * 10'000 + i, payload.bytes()), payload, static_cast<int>(t));
+          else
+            zero.hub->send(node_id{1}, order(t * 10'000 + i), {}, static_cast<int>(t));
+      });
+  }
+  ASSERT_TRUE(one.seen->wait_messages(threads * each));
+  const std::lock_guard lock(one.seen->mutex);
+  EXPECT_EQ(one.seen->messages.size(), threads * each);
+  EXPECT_TRUE(one.seen->down.empty());
+  std::vector<std::uint64_t> next(threads, 0);
+  for (const auto& got : one.seen->messages) {
+    const auto t = clock_of(got.msg) / 10'000;
+    EXPECT_EQ(clock_of(got.msg) % 10'000, next.at(t)++);
+  }
 }
 
 } // namespace troupe::actors::net::test

@@ -16,7 +16,7 @@ namespace wire = protocols::wire;
 
 class collector : public frame_reader::sink {
 public:
-  void heard(std::uint64_t) override {}
+  bool begins(const wire::decoded&) override { return true; }
   kernels::buffer place(const wire::message&, std::size_t bytes) override { return test::make_buffer(bytes, 0xdead); }
   bool accept(wire::content body, kernels::buffer payload) override {
     clocks.push_back(test::clock_of(std::get<wire::message>(body)));

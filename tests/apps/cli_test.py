@@ -284,6 +284,17 @@ class Simulate(Case):
         self.assertIn("--set inject.step_ms=10", troupe("simulate", self.job).stdout)
         self.assertNotIn("--set inject.step_ms", troupe("simulate", self.job, *self.TIMED).stdout)
 
+    def test_a_job_that_virtual_time_never_ends_is_refused(self):
+        gossip = ("--set", "protocol.name=gossip", "--link", "latency_ms=30", "--steps", "3")
+        for arguments, reason in ((("--set", "stop.epochs=", "--set", "stop.seconds=1"), "steps take no time, so stop.seconds never comes"),
+                                  (gossip, "steps take no time and gossip never waits"),
+                                  ((*gossip, "--set", "inject.step_ms=0.0001"), "steps take 100 ns and gossip never waits")):
+            done = troupe("simulate", self.job, *arguments)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(f"the job failed: {reason}", done.stderr)
+            self.assertIn("set inject.step_ms=10", done.stderr)
+        self.simulate(*gossip, "--set", "inject.step_ms=1")
+
     def test_compare_plays_protocols_in_virtual_time(self):
         done = troupe("compare", self.job, "--protocols", "sync,async", "--simulate", "--json", "--quiet", "--set",
                       "cluster.workers=4", *self.TIMED, "--straggler", "worker=1,factor=5")
