@@ -61,12 +61,13 @@ class EveryProtocol(DeviceTest):
         for turn, protocol in enumerate(protocols()):
             shard, nodes = arrangements[turn % len(arrangements)]
             with self.subTest(protocol, shard=shard, nodes=nodes):
-                named = (f"protocol.name={protocol}", "cluster.shards=2", "stop.epochs=8")
+                # Long enough for each to settle: after 8 epochs the accuracy of admm still spreads over 0.11 from run to run.
+                named = (f"protocol.name={protocol}", "cluster.shards=2", "stop.epochs=16")
                 cpu = self.train(*named, "compute.device=cpu", nodes=nodes)
                 gpu = self.train(*named, f"compute.shard_device={shard}", nodes=nodes)
                 # Whose step comes first differs from run to run where nobody waits; to be better is no fault.
                 self.assertGreater(gpu["test_accuracy"], cpu["test_accuracy"] - 0.06)
-                self.assertGreaterEqual(gpu["samples"], 8 * 640)
+                self.assertGreaterEqual(gpu["samples"], 16 * 640)
 
 
 class Repetition(DeviceTest):
