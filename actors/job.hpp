@@ -31,6 +31,7 @@ struct cluster_spec {
   std::uint32_t workers = 1;
   std::uint32_t shards = 1;
   placement where = placement::separate;
+  double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
 };
 
 /// A field that is 0 does not apply; if both are: once an epoch of the data.

@@ -57,6 +57,7 @@ struct link_report {
   double round_trip_s = 0;
   double away_s = 0;         ///< for how long it has had no connection; 0: it has one
   std::uint32_t resumed = 0; ///< how often another connection took over
+  double silent_s = 0;       ///< for how long nothing has come; a living peer speaks every 0.1 s
 };
 
 struct node_report {

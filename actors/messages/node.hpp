@@ -140,8 +140,8 @@ struct job_incarnation {
   friend bool operator==(const job_incarnation&, const job_incarnation&) = default;
 };
 
-/// What a node hears from itself: the data are loaded, a lane opened or closed. What is of another `run` than the node's is
-/// ignored: that one has been stopped.
+/// What a node hears from itself: the data are loaded, a lane opened, is silent or closed. What is of another `run` than the
+/// node's is ignored: that one has been stopped.
 struct data_loaded {
   job_incarnation run;
   data_pair data;
@@ -150,11 +150,12 @@ struct data_loaded {
 };
 
 struct lane_event {
+  enum class kind : std::uint8_t { up, silent, down };
   job_incarnation run;
   std::uint32_t peer = 0;
   std::uint32_t life = 0; ///< of the peer's process in the job
-  bool up = false;
-  std::string reason;
+  kind what{};
+  std::string reason{}; ///< why it is down, or how long it has been silent
 };
 
 /// An actor of this process that its node shows when the cluster is inspected; it need not be a role.

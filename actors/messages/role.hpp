@@ -34,6 +34,14 @@ struct stop_job {
   std::string reason;
 };
 
+/// A node hears nothing from another one, or their lane is over.
+struct peer_unreachable {
+  std::uint32_t node = 0, peer = 0;
+  std::uint32_t incarnation = 0; ///< of the peer's process, as the node knows it
+  bool silent = false;           ///< the lane is open: the peer may go on by itself
+  std::string reason{};
+};
+
 /// A role of a node died.
 struct role_lost {
   std::uint32_t node = 0;
@@ -208,7 +216,8 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
 using coordinator_actor =
     caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
-                     caf::result<void>(role_lost), caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
+                     caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(protocols::expired),
+                     caf::result<void>(stop_job)>;
 
 /// The same, as the cluster that it runs on sees it.
 using coordinator_control =
@@ -267,6 +276,7 @@ CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::stop_job))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::role_lost))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::peer_unreachable))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::waiting_query))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::pause_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::actor_order))

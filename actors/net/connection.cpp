@@ -157,6 +157,8 @@ void connection::read_secured() {
 /// `bytes` were read into the reader's room. Returns whether to continue.
 bool connection::take(std::size_t bytes) {
   bytes_received_.fetch_add(bytes, std::memory_order_relaxed);
+  if (session_)
+    session_->hear();
   if (auto fault = reader_.advance(bytes, *this))
     close({.reason = "bad frame: " + *fault, .retry = session_ && session_->forgive()});
   return state_ != state::closed;

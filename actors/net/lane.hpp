@@ -29,6 +29,11 @@ public:
   /// The lane to `peer` is over: one end closed it, or its connection broke and no other came in time. The reason has both
   /// causes.
   virtual void on_down(node_id peer, std::uint32_t life, const std::string& reason) = 0;
+  /// Nothing has come from `peer` for longer than its deadline (protocols/failure_detector.hpp), by this connection or another.
+  /// Said again, a deadline later each time, until something comes. The lane stays as it is: its owner decides.
+  virtual void on_silent(node_id peer, std::uint32_t life, std::chrono::nanoseconds silent) {
+    (void)peer, (void)life, (void)silent;
+  }
   /// Where to read the payload of `head`: memory of the receiver (a worker's next parameters), of exactly `bytes` bytes, or an
   /// empty buffer to let the hub allocate one.
   virtual kernels::buffer place(node_id from, const protocols::wire::message& head, std::size_t bytes) = 0;
@@ -75,6 +80,7 @@ struct lane_stats {
   std::uint64_t credit_bytes = 0;  ///< lane_options::credit_bytes
   double stalled_s = 0;            ///< for how long nothing of it was sent; 0: nothing waits
   double away_s = 0;               ///< for how long it has had no connection; 0: it has one
+  double silent_s = 0;             ///< for how long nothing has come; a living peer speaks every 0.1 s
   std::uint32_t resumed = 0;       ///< how often another connection took over
   double round_trip_s = 0;         ///< of the connection, as TCP measures it
 };

@@ -20,6 +20,7 @@
 #include "actors/net/lane.hpp"
 #include "actors/sockets/socket_options.hpp"
 #include "kernels/assert.hpp"
+#include "protocols/failure_detector.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -31,7 +32,12 @@ using boost::system::error_code;
 
 // Incoming connections that have not sent hello. Each costs a few KiB and a descriptor; a new one replaces the oldest.
 constexpr std::size_t most_strangers = 128;
-constexpr std::chrono::milliseconds pause_after_accept_error{50}, between_beats{100};
+constexpr std::chrono::milliseconds pause_after_accept_error{50};
+constexpr protocols::failure_detector_options detection{};
+
+protocols::nanoseconds ns(std::chrono::steady_clock::time_point at) {
+  return std::chrono::nanoseconds{at.time_since_epoch()}.count();
+}
 
 class hub final : public lane_hub, public connection::owner {
 public:
@@ -251,6 +257,9 @@ private:
       const std::lock_guard lock(mutex_);
       lanes_[peer] = {carried, at, {}, nullptr};
     }
+    carried->hear();
+    if (!comes_back)
+      silence_.watch(peer.value, ns(carried->heard_at()));
     lanes_.at(peer).patience = nullptr;
     by.adopt(carried);
     if (auto wrong = carried->carry(self, by.peer_received()))
@@ -310,6 +319,7 @@ private:
       const std::lock_guard lock(mutex_);
       lanes_.erase(peer);
     }
+    silence_.forget(peer.value);
     ended_[peer] = {over->number(), over->life(), reason};
     stop_dialing(peer);
     if (const auto by = over->carrier()) {
@@ -320,12 +330,16 @@ private:
   }
 
   void beat() {
-    beats_.expires_after(between_beats);
+    beats_.expires_after(std::chrono::nanoseconds{detection.interval});
     beats_.async_wait([this](error_code stopped) {
       if (stopped)
         return;
-      for (const auto& each : lanes())
+      for (const auto& each : lanes()) {
         each->beat();
+        silence_.heard(each->peer().value, ns(each->heard_at()));
+      }
+      for (const auto& [peer, silent] : silence_.tick(ns(std::chrono::steady_clock::now())))
+        handler_->on_silent(node_id{peer}, lanes_.at(node_id{peer}).is->life(), std::chrono::nanoseconds{silent});
       beat();
     });
   }
@@ -376,6 +390,7 @@ private:
   std::deque<std::shared_ptr<connection>> strangers_;
   std::map<node_id, dialing> dialing_;
   std::map<node_id, ended> ended_; // the newest
+  protocols::failure_detector silence_{detection};
   std::mt19937_64 random_{std::random_device{}()};
 
   mutable std::mutex mutex_;

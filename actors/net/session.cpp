@@ -169,6 +169,7 @@ lane_stats session::stats() const {
                  .bytes_received = received_before_,
                  .queued_bytes = queue_.bytes(),
                  .waiting_bytes = queue_.bytes(),
+                 .silent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - heard_at()).count(),
                  .resumed = resumed_};
   if (carrier_) {
     carrier_->describe(out);

@@ -50,6 +50,9 @@ public:
   std::optional<std::string> acknowledged(std::uint64_t count);
   /// Another message has come, with a payload of so many bytes. The hub's thread.
   void came(std::size_t bytes);
+  /// Some bytes have come. The hub's thread.
+  void hear() { heard_at_.store(std::chrono::steady_clock::now(), std::memory_order_relaxed); }
+  std::chrono::steady_clock::time_point heard_at() const { return heard_at_.load(std::memory_order_relaxed); }
   std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
   // -- for the hub, on its thread
@@ -83,6 +86,7 @@ private:
   std::chrono::steady_clock::time_point away_since_{};
 
   std::atomic<std::uint64_t> received_ = 0;
+  std::atomic<std::chrono::steady_clock::time_point> heard_at_ = std::chrono::steady_clock::now();
   std::atomic<std::size_t> unsaid_bytes_ = 0; // that have come since the last frame told the peer
 
   // The hub's thread only.

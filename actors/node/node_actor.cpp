@@ -85,12 +85,13 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
 }
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
-  stop(); // an earlier job
+  auto kept = job_ ? job_->keep_for(msg) : std::nullopt;
+  stop(); // an earlier job, or an earlier part in this one
   if (const auto missing = missing_names(msg.job, where_.added); !missing.empty())
     return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   self_->doing.enter("loads data");
   try {
-    return job_.emplace(self_, where_, msg).prepared();
+    return job_.emplace(self_, where_, msg, std::move(kept)).prepared();
   } catch (const std::exception& e) { // e.g. the port is taken: the job fails, the node does not
     stop();
     return failure(e.what());

@@ -39,15 +39,21 @@ protocols::protocol protocol_of(const job& job, const extensions& added) {
 
 } // namespace
 
-node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order)
+node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order,
+                   std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
       tree_(protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in)),
-      traces_devices_(order.trace), trace_(std::make_shared<tracer>(order.trace)) {
+      traces_devices_(order.trace), trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.nodes > 1)
     open_lanes();
   if (coordinator_)
     self_->monitor(coordinator_);
+  if (from) {
+    from->data.run = run_;
+    caf::anon_send(node_control{self_}, std::move(from->data));
+    return;
+  }
   // Loading the data takes seconds, so it runs on another thread.
   self_->spawn<caf::detached>([me = node_control{self_}, run = run_, job = job_, added = where_.added](caf::event_based_actor*) {
     caf::anon_send(me, load(run, job, added));
@@ -107,8 +113,9 @@ void node_job::on_data(const data_loaded& msg) {
     preparing_.deliver(failure(msg.error));
     return;
   }
-  data_ = msg.data;
-  auto built = build_model(job_, data_.train->sample(), data_.train->classes(), where_.added);
+  loaded_ = msg;
+  const data_pair& data = loaded_.data;
+  auto built = build_model(job_, data.train->sample(), data.train->classes(), where_.added);
   if (!built) {
     preparing_.deliver(to_caf(built.error()));
     return;
@@ -116,8 +123,8 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards));
   self_->doing.enter("is prepared");
-  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data_.train->size(), msg.files,
-                                   number_ == 0 ? data_.scaling : data_scaling{}});
+  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data.train->size(), msg.files,
+                                   number_ == 0 ? data.scaling : data_scaling{}});
 }
 
 caf::result<void> node_job::start(const job_places& places) {
@@ -146,12 +153,9 @@ void node_job::started() {
 }
 
 std::set<std::uint32_t> node_job::lanes_needed() const {
-  std::set<std::uint32_t> with_holders;
-  for (const auto& place : places_.holders)
-    with_holders.insert(place.node);
   std::set<std::uint32_t> needed;
   for (const auto& node : places_.nodes)
-    if (node.node != number_ && (decentralized() || with_holders.contains(node.node) || with_holders.contains(number_)))
+    if (node.node != number_ && (decentralized() || holds_parameters(node.node) || holds_parameters(number_)))
       needed.insert(node.node);
   return needed;
 }
@@ -163,27 +167,32 @@ bool node_job::lanes_ready() const {
 void node_job::on_lane(const lane_event& msg) {
   if (msg.run != run_)
     return;
-  if (msg.up)
+  using kind = lane_event::kind;
+  if (msg.what == kind::up) {
     lanes_up_[msg.peer] = msg.life;
-  else
-    lanes_up_.erase(msg.peer);
-  if (!msg.up)
-    self_->doing.failed(fmt::format("the lane to node {} closed: {}", name_of(msg.peer), msg.reason));
-  if (starting_.pending()) {
-    if (!msg.up)
-      starting_.deliver(failure(fmt::format("no lane to node {}: {}", msg.peer, msg.reason)));
-    else if (lanes_ready())
+    if (starting_.pending() && lanes_ready())
       started();
     return;
   }
-  if (!msg.up) { // the roles there are unreachable; without holders here, its workers were only peers and may continue
-    for (const auto& worker : places_.workers)
-      if (worker.node == msg.peer && !roles_.holders.empty())
-        self_->send(coordinator_, role_lost{msg.peer, true, worker.index, "its lane closed: " + msg.reason, msg.life});
-    for (const auto& holder : places_.holders)
-      if (holder.node == msg.peer)
-        self_->send(coordinator_, role_lost{msg.peer, false, holder.index, "its lane closed: " + msg.reason, msg.life});
+  if (msg.what == kind::down) {
+    lanes_up_.erase(msg.peer);
+    self_->doing.failed(fmt::format("the lane to node {} closed: {}", name_of(msg.peer), msg.reason));
+    if (starting_.pending())
+      return starting_.deliver(failure(fmt::format("no lane to node {}: {}", name_of(msg.peer), msg.reason)));
   }
+  // Without holders at either end, their workers were only peers, and may continue.
+  if (holds_parameters(number_) || holds_parameters(msg.peer))
+    self_->send(coordinator_, peer_unreachable{number_, msg.peer, msg.life, msg.what == kind::silent, msg.reason});
+}
+
+bool node_job::holds_parameters(std::uint32_t node) const {
+  return std::ranges::find(places_.holders, node, &role_place::node) != places_.holders.end();
+}
+
+std::optional<node_job::kept> node_job::keep_for(const prepare_job& next) const {
+  if (!net_ || next.job_key != run_.job_key)
+    return {};
+  return kept{loaded_, trace_};
 }
 
 void node_job::on_back(const node_place& msg) {
@@ -228,10 +237,11 @@ void node_job::note_end(const std::string& id, const std::string& why) {
 caf::result<void> node_job::carry_out(const role_order& msg) {
   const auto refuse = [&](const std::string& why) { return failure(fmt::format("{} {} {}", msg.role, msg.index, why)); };
   if (msg.verb == role_verb::restart) {
-    if (msg.role != "worker")
+    const bool evaluator = msg.role == "evaluator" && roles_.evaluator;
+    if (msg.role != "worker" && !evaluator)
       return refuse("cannot be restarted");
     try {
-      restart_worker(msg.index, msg.incarnation);
+      evaluator ? restart_evaluator() : restart_worker(msg.index, msg.incarnation);
     } catch (const std::exception& e) {
       return failure(e.what());
     }

@@ -42,8 +42,16 @@ struct node_options {
 /// the lanes. Used on its node's thread only.
 class node_job {
 public:
-  /// Opens the lanes, and loads the data on another thread. Throws std::runtime_error if the lanes' port is taken.
-  node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order);
+  /// What a node keeps that begins its part of a job anew.
+  struct kept {
+    data_loaded data;
+    tracer_ptr trace;
+  };
+
+  /// Opens the lanes, and loads the data on another thread unless they are kept. Throws std::runtime_error if the lanes' port is
+  /// taken.
+  node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order,
+           std::optional<kept> from = {});
   node_job(const node_job&) = delete;
   node_job& operator=(const node_job&) = delete;
   ~node_job();
@@ -60,6 +68,8 @@ public:
   void on_down(const caf::down_msg& msg);
   /// Carries out an operator's order to one role.
   caf::result<void> carry_out(const role_order& msg);
+  /// For another part in the same job; nothing if the data are not loaded yet, or the order is of another job.
+  std::optional<kept> keep_for(const prepare_job& next) const;
   bool is_led_by(const caf::actor_addr& who) const { return coordinator_ && coordinator_.address() == who; }
 
   template <class Message>
@@ -119,6 +129,7 @@ private:
   void dial(std::uint32_t peer);
   bool lanes_ready() const;
   std::set<std::uint32_t> lanes_needed() const;
+  bool holds_parameters(std::uint32_t node) const;
   /// Also for the actors that end with a worker, by its reason.
   void note_end(const std::string& id, const std::string& why);
 
@@ -129,6 +140,7 @@ private:
   void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
   void restart_worker(std::uint32_t index, std::uint32_t incarnation);
   void spawn_evaluator();
+  void restart_evaluator();
   void introduce();
   std::function<bool(protocols::worker_id)> who_is_behind() const;
   /// `role`: the device's role, as in a trace.
@@ -154,7 +166,7 @@ private:
   caf::typed_response_promise<node_prepared> preparing_;
 
   // With the data.
-  data_pair data_;
+  data_loaded loaded_;
   std::shared_ptr<const model> net_;
   std::vector<flat_range> shard_ranges_;
 

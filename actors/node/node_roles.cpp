@@ -101,7 +101,7 @@ void node_job::spawn_holders() {
                         .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
                         .queue = queue,
                         .optimizer = job_.optimizer,
-                        .data_size = data_.train->size(),
+                        .data_size = loaded_.data.train->size(),
                         .receive_buffers = receive_buffers,
                         .through = {},
                         .lead = nullptr,
@@ -153,7 +153,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.self = id;
   setup.seed = job_.seed;
   setup.batch = job_.data.batch;
-  setup.data_size = data_.train->size();
+  setup.data_size = loaded_.data.train->size();
   setup.assignment = assignment_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
   setup.net = net_;
   for (const auto& holder : tree_)
@@ -178,7 +178,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
     setup.device = queue;
     setup.device_compute = compute;
   }
-  auto loader = self_->spawn<loader_impl, caf::detached>(data_.train, job_.seed, allocate, setup.assignment, trace_, index);
+  auto loader =
+      self_->spawn<loader_impl, caf::detached>(loaded_.data.train, job_.seed, allocate, setup.assignment, trace_, index);
   setup.loader = loader;
   auto receive_buffers = setup.receive_buffers;
   auto from_peers = setup.from_peers;
@@ -221,7 +222,7 @@ void node_job::spawn_evaluator() {
     device = of_the_first(places_.holders, job_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
   evaluator_setup setup;
-  setup.data = data_;
+  setup.data = loaded_.data;
   setup.train_samples = job_.evaluate.train_samples;
   setup.net = net_;
   setup.queue = queue;
@@ -236,6 +237,14 @@ void node_job::spawn_evaluator() {
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, receive_buffers, from_workers);
+}
+
+void node_job::restart_evaluator() {
+  self_->demonitor(roles_.evaluator);
+  self_->send_exit(roles_.evaluator, caf::exit_reason::user_shutdown);
+  note_end("evaluator 0", "a restarted one takes its place");
+  spawn_evaluator();
+  introduce();
 }
 
 /// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.

@@ -60,13 +60,20 @@ lane_router::holder_role lane_router::find(protocols::holder_id id) const {
 void lane_router::on_up(net::node_id peer, std::uint32_t life) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{run_, peer.value, life, true, {}});
+    caf::anon_send(owner_, lane_event{run_, peer.value, life, lane_event::kind::up});
 }
 
 void lane_router::on_down(net::node_id peer, std::uint32_t life, const std::string& reason) {
   std::lock_guard guard{mutex_};
   if (owner_)
-    caf::anon_send(owner_, lane_event{run_, peer.value, life, false, reason});
+    caf::anon_send(owner_, lane_event{run_, peer.value, life, lane_event::kind::down, reason});
+}
+
+void lane_router::on_silent(net::node_id peer, std::uint32_t life, std::chrono::nanoseconds silent) {
+  std::lock_guard guard{mutex_};
+  if (owner_)
+    caf::anon_send(owner_, lane_event{run_, peer.value, life, lane_event::kind::silent,
+                                      fmt::format("silent for {:.1f} s", std::chrono::duration<double>(silent).count())});
 }
 
 void lane_router::take_only_from(const job_places& places) {

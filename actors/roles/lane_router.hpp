@@ -36,6 +36,7 @@ public:
 
   void on_up(net::node_id peer, std::uint32_t life) override;
   void on_down(net::node_id peer, std::uint32_t life, const std::string& reason) override;
+  void on_silent(net::node_id peer, std::uint32_t life, std::chrono::nanoseconds silent) override;
   std::optional<std::string> fault_of(net::node_id from, const wire::message& head) override;
   kernels::buffer place(net::node_id from, const wire::message& head, std::size_t bytes) override;
   void on_message(net::node_id from, wire::message msg, kernels::buffer payload) override;

@@ -37,6 +37,7 @@ public:
         [](const collected&) {},
         [](const evaluation&) {},
         [](const role_lost&) {},
+        [](const peer_unreachable&) {},
         [](const protocols::expired&) {},
         [](const stop_job&) {},
     };

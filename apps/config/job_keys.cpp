@@ -103,6 +103,10 @@ void add_cluster(key_list& keys) {
   TROUPE_KEY(s, "workers", (integer{1, 10'000}), job.cluster.workers, "default: one for each node that holds workers");
   TROUPE_KEY(s, "shards", (integer{1, 1024}), job.cluster.shards,
              "parts of the parameters; default: 1, colocated: one for each node");
+  TROUPE_KEY(s, "progress_s", (real{.least = 0, .open_least = true}), job.cluster.progress_s,
+             "seconds of a round or an evaluation after which whoever it waits for is given up; default: 20 times the median "
+             "round, at least 30; 10 times the longest evaluation, at least 60",
+             true);
   keys.push_back({s, "placement", text{{"separate", "colocated"}, {}},
                   "separate: the first node holds the shards, the others the workers; colocated: every node its share of both",
                   false,

@@ -223,7 +223,7 @@ std::vector<command> looking_commands() {
        from_two_looks(rates)},
       {"links", "every lane: throughput, queued bytes, credit, round trip", "links",
        "links: [{from to bytes_sent bytes_received sent_per_s received_per_s bytes_queued credit_bytes round_trip_s stalled_s "
-       "away_s resumed}]",
+       "away_s resumed silent_s}]",
        from_two_looks(links)},
       {"loss [JOB]", "training loss and accuracy against training time, drawn", "loss",
        "job name protocol state rounds: [{step samples seconds train_loss}] "

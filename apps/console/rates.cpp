@@ -133,6 +133,9 @@ answer rates(const snapshot& before, const snapshot& now) {
   return {text, {{"seconds", seconds}, {"actors", std::move(actors)}, {"jobs", std::move(jobs)}, {"lanes", std::move(lanes)}}};
 }
 
+/// A living peer speaks five times as often.
+constexpr double long_silence_s = 0.5;
+
 answer links(const snapshot& before, const snapshot& now) {
   std::vector<std::vector<std::string>> rows{
       {"from", "to", "sent/s", "received/s", "waiting", "credit", "round trip", "stalled for", "resumed"}};
@@ -144,9 +147,10 @@ answer links(const snapshot& before, const snapshot& now) {
       rows.push_back({node.node, link.peer, bytes_of(sent), bytes_of(received),
                       bytes_text(static_cast<double>(link.queued_bytes)), bytes_text(static_cast<double>(link.credit_bytes)),
                       fmt::format("{:.2f} ms", link.round_trip_s * 1e3),
-                      link.away_s > 0      ? fmt::format("{:.1f} s, no connection", link.away_s)
-                      : link.stalled_s > 0 ? fmt::format("{:.1f} s", link.stalled_s)
-                                           : "",
+                      link.away_s > 0                   ? fmt::format("{:.1f} s, no connection", link.away_s)
+                      : link.silent_s >= long_silence_s ? fmt::format("{:.1f} s, silent", link.silent_s)
+                      : link.stalled_s > 0              ? fmt::format("{:.1f} s", link.stalled_s)
+                                                        : "",
                       link.resumed > 0 ? std::to_string(link.resumed) : ""});
       list.push_back({{"from", node.node},
                       {"to", link.peer},
@@ -159,7 +163,8 @@ answer links(const snapshot& before, const snapshot& now) {
                       {"round_trip_s", link.round_trip_s},
                       {"stalled_s", link.stalled_s},
                       {"away_s", link.away_s},
-                      {"resumed", link.resumed}});
+                      {"resumed", link.resumed},
+                      {"silent_s", link.silent_s}});
     }
   return {rows.size() == 1 ? "no lanes\n" : table(rows), {{"links", std::move(list)}}};
 }

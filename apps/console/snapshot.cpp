@@ -250,6 +250,10 @@ private:
         if (link.away_s > 0)
           return fmt::format("the lane from node {} to node {}: its connection broke {} ago, and is dialed again", node.node,
                              link.peer, seconds_text(link.away_s));
+        if (link.silent_s >= stalled_s)
+          return fmt::format("the lane from node {} to node {}: nothing has come from there for {}; a node without parameters is "
+                             "put out when it has been silent for 1 to 5 s, and asked back",
+                             node.node, link.peer, seconds_text(link.silent_s));
         if (link.stalled_s >= stalled_s)
           return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node,
                              link.peer, bytes_text(static_cast<double>(link.queued_bytes)),

@@ -52,6 +52,7 @@ public:
             [](const collected&) {},
             [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
             [](const role_lost&) {},
+            [](const peer_unreachable&) {},
             [](const protocols::expired&) {},
             [](const stop_job&) {}};
   }

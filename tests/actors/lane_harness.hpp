@@ -64,6 +64,9 @@ public:
   void on_down(node_id peer, std::uint32_t, const std::string& reason) override {
     note([&] { down.emplace_back(peer, reason); });
   }
+  void on_silent(node_id peer, std::uint32_t, std::chrono::nanoseconds silence) override {
+    note([&] { silent.emplace_back(peer, silence); });
+  }
   std::optional<std::string> fault_of(node_id from, const wire::message& head) override {
     return objection ? objection(from, head) : std::nullopt;
   }
@@ -106,6 +109,7 @@ public:
   std::vector<node_id> up;
   std::vector<std::pair<node_id, std::string>> down;
   std::vector<std::string> refused;
+  std::vector<std::pair<node_id, std::chrono::nanoseconds>> silent;
   std::vector<received> messages;
 
 private:

@@ -156,6 +156,28 @@ TEST(LaneSession, WhoDoesNotDialAgainInTimeIsDown) {
   EXPECT_NE(one.seen->down[0].second.find("it did not come back within 100 ms"), std::string::npos) << one.seen->down[0].second;
 }
 
+TEST(LaneSession, ASilentPeerIsReportedByWhomItKeepsWaitingAndItsLaneStays) {
+  node zero(0), one(1);
+  relay between;
+  join_by(between, zero, one);
+  between.hold(true); // what node 0 says does not come
+  ASSERT_TRUE(one.seen->wait([&] { return one.seen->silent.size() >= 2; }));
+  EXPECT_GE(one.hub->stats().at(0).silent_s, 2);
+  zero.hub->send(node_id{1}, order(7), {}, 0);
+  between.release();
+  ASSERT_TRUE(one.seen->wait_messages(1));
+  EXPECT_LT(one.hub->stats().at(0).silent_s, 1);
+  {
+    const std::lock_guard lock(one.seen->mutex);
+    EXPECT_EQ(one.seen->silent[0].first, node_id{0});
+    EXPECT_GT(one.seen->silent[0].second, std::chrono::seconds{1});
+    EXPECT_GT(one.seen->silent[1].second, one.seen->silent[0].second + std::chrono::seconds{1});
+    EXPECT_TRUE(one.seen->down.empty());
+  }
+  const std::lock_guard lock(zero.seen->mutex);
+  EXPECT_TRUE(zero.seen->silent.empty()) << "it heard node 1 all the time";
+}
+
 TEST(LaneSession, WhatOneEndGaveUpTheOtherGivesUpToo) {
   lane_options hasty;
   hasty.patience = 100ms;

@@ -35,8 +35,8 @@ protected:
   std::uint16_t lane_port = 0;                       ///< of the last of them
   std::string no_worker;                             ///< why none can be made; empty: it can
   coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {}, [](const collected&) {},          [](const evaluation&) {},
-            [](const role_lost&) {},         [](const protocols::expired&) {}, [](const stop_job&) {}};
+    return {[](const protocols::report&) {}, [](const collected&) {},          [](const evaluation&) {}, [](const role_lost&) {},
+            [](const peer_unreachable&) {},  [](const protocols::expired&) {}, [](const stop_job&) {}};
   });
 
   Node() {
@@ -164,6 +164,21 @@ TEST_F(Node, LanesHaveTheNamesOfTheirJobsNodes) {
     return !links.empty();
   });
   EXPECT_EQ(links[0].peer, "there") << "it has not been started yet";
+}
+
+TEST_F(Node, ALifeThatBeginsAnewInTheSameJobHasItsDataStill) {
+  gates[20].set_value(); // once: a second load would wait for ever
+  start_job(20);
+  gates[20] = {};
+  prepared[20].clear();
+  prepare(job_of(20));
+  run_until([this] { return !prepared[20].empty(); });
+  EXPECT_EQ(prepared[20], "20 samples");
+  EXPECT_EQ(obey(job_places{.nodes = {{0, "here", "127.0.0.1", 0}}, .workers = {{0, 0}, {1, 0}}, .holders = {{0, 0}}}), "yes");
+  prepare(job_of(30)); // another job loads its own
+  run_until([this] { return !prepared[30].empty(); });
+  EXPECT_EQ(prepared[30], "30 samples");
+  gates[20].set_value();
 }
 
 TEST_F(Node, AWorkerThatCannotBeStartedAnewLeavesTheOthersToTheirLives) {

@@ -44,7 +44,9 @@ struct script {
   std::chrono::seconds chunk_takes{0};
   std::int64_t clock_ahead_ns = 0; ///< its host's
   std::vector<role_order> orders;
-  std::vector<bool> recordings; ///< begun
+  std::vector<bool> recordings;       ///< begun
+  std::vector<std::uint32_t> awaited; ///< whom the lead says that the round waits for
+  std::vector<actor_report> actors;   ///< what they say of themselves
 
   template <class Message>
   std::vector<Message> all() const {
@@ -88,9 +90,9 @@ private:
         [this](const Orders& msg) { script_->heard.emplace_back(msg); }...,
         [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
-        [](waiting_query) { return std::vector<std::uint32_t>{}; },
+        [this](waiting_query) { return script_->awaited; },
         [](totals_query) { return node_totals{.bytes_sent = 10, .bytes_received = 20, .resident_bytes = 30}; },
-        [](inspect_query) { return node_report{}; },
+        [this](inspect_query) { return node_report{.actors = script_->actors}; },
         [](shards_query) { return shards_view{}; },
         [](wall_clock_query) { return clock_reading{}; },
         [](const probe_query&) { return node_probe{}; },

@@ -434,11 +434,42 @@ class Deaths(ClusterTest):
         child = self.children(run)[1]
         os.kill(child, signal.SIGSTOP)
         try:
-            self.wait_for_line(run, r"waits for worker \d+ \(node-\d\)|is lost")
+            self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost: node node-\d is silent for")
         finally:
             os.kill(child, signal.SIGCONT)
         run.send_signal(signal.SIGINT)
         self.finish(run)
+
+
+class Silence(ClusterTest):
+    LOST = r"worker \d \(node-\d\) is lost: node node-\d is silent for \d\.\d s, says node node-0; the round closes without it"
+
+    def test_a_stopped_node_is_put_out_and_comes_back_as_often_as_it_is_stopped(self):
+        run = self.start("--nodes", "3", "--json", "--set", "inject.step_ms=20")
+        children = self.children(run)
+        for child in children * 2:
+            os.kill(child, signal.SIGSTOP)
+            self.wait_for_line(run, self.LOST)
+            self.wait_for_line(run, "^step ")
+            os.kill(child, signal.SIGCONT)
+            self.wait_for_line(run, r"node node-\d is back")
+        run.send_signal(signal.SIGINT)
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 130, err)
+        result = json.loads(out.splitlines()[-1])
+        self.assertEqual(result["restarts"], 4 * 2)  # of each node's two workers
+        self.assert_gone(children)
+
+    def test_a_stopped_coordinator_accuses_nobody_and_is_waited_for(self):
+        run = self.start("--nodes", "3", "--json", "--set", "inject.step_ms=20", "--set", "stop.steps=200", "--set", "stop.epochs=")
+        for _ in range(2):
+            os.kill(run.pid, signal.SIGSTOP)
+            time.sleep(2.5)  # longer than a deadline, and shorter than the control plane's
+            os.kill(run.pid, signal.SIGCONT)
+            self.wait_for_line(run, "^step ")
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["restarts"], 0, err)
 
 
 class Gossip(ClusterTest):
@@ -489,8 +520,10 @@ class Gossip(ClusterTest):
         try:
             for _ in range(3):
                 self.wait_for_line(run, r"^step ")
+            self.wait_for_line(run, Silence.LOST)
         finally:
             os.kill(child, signal.SIGCONT)
+        self.wait_for_line(run, r"node node-\d is back")
         run.send_signal(signal.SIGINT)
         _, err = self.finish(run)
         self.assertEqual(run.returncode, 130, err)

@@ -115,6 +115,13 @@ TEST(Why, ALaneWithoutAConnectionIsTheCause) {
                 HasSubstr("the lane from node a to node b: its connection broke 1.5 s ago, and is dialed again"));
 }
 
+TEST(Why, ASilentPeerIsTheCause) {
+  auto at = of_two(0, 0);
+  at.reports.nodes[0].links[0].silent_s = 0.7;
+  for (const auto* from : {"shard 0", "worker 0"})
+    EXPECT_THAT(cause(why(at, from)), HasSubstr("the lane from node a to node b: nothing has come from there for 0.7 s"));
+}
+
 TEST(Why, WhoeverHasEndedOrIsInAHandlerIsTheCause) {
   auto busy = actor("compute 1", "computes", {}, 7.5);
   busy.stuck = true;

@@ -16,10 +16,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a round may take before the run says whom it waits for.
-constexpr auto stall_after = 5s;
 /// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
 constexpr auto newest_deadline = 10s;
+/// Before a node that could not take part again is asked once more.
+constexpr auto pause_between_returns = 5s;
 
 } // namespace
 
@@ -45,9 +45,9 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
     }
   });
   self->set_down_handler([this](const caf::down_msg& msg) {
-    for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
+    for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
       if (setup_.nodes[i].actor.address() == msg.source)
-        on_node_lost(i, explain(msg.reason));
+        on_node_lost(i, fmt::format("its process is gone ({})", explain(msg.reason)));
   });
 }
 
@@ -61,6 +61,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const collected& msg) { on_collected(msg); },
       [this](const evaluation& msg) { on_evaluation(msg); },
       [this](const role_lost& msg) { on_role_lost(msg); },
+      [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](const inspect_query&) { return report(); },
@@ -86,12 +87,21 @@ void coordinator_state::could_not_start(std::uint32_t node, std::string_view ste
   if (finishing_)
     return;
   const auto& name = setup_.nodes[node].name;
-  if (machine_) {
-    returning_.erase(node);
-    return setup_.observer->on_event(fmt::format("node {} is back and could not {} the job: {}", name, step, explain(why)));
-  }
   const auto is = [&why](auto... codes) { return ((why == codes) || ...); };
-  if (is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable))
+  const bool gone = is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
+  if (machine_) {
+    if (gone || !returning_.contains(node))
+      return; // whoever watches it says so
+    setup_.observer->on_event(fmt::format("node {} is back and could not {} the job: {}", name, step, explain(why)));
+    if (step == "prepare" && why != caf::sec::request_timeout)
+      return void(returning_.erase(node));
+    self_->run_delayed(pause_between_returns, [this, node, process = setup_.nodes[node].actor] {
+      if (returning_.contains(node) && process == setup_.nodes[node].actor)
+        ask_back(node);
+    });
+    return;
+  }
+  if (gone)
     return lost_before_start(fmt::format("node {} was lost before the job started: {}", name, explain(why)));
   finish({true, fmt::format("node {} could not {} the job: {}", name, step, explain(why))});
 }
@@ -123,10 +133,9 @@ void coordinator_state::started() {
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started(start_.data_size());
   resume_clock();
-  last_progress_ = std::chrono::steady_clock::now();
   for (const auto& worker : places_.workers)
     perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
-  self_->run_delayed(1s, [this] { watch_for_stalls(); });
+  self_->run_delayed(1s, [this] { watch(); });
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
@@ -163,9 +172,16 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                effect);
 }
 
+/// Returns how long it took since the last time.
+std::chrono::steady_clock::duration coordinator_state::progressed() {
+  stall_said_ = false;
+  const auto now = std::chrono::steady_clock::now();
+  return now - std::exchange(last_progress_, now);
+}
+
 void coordinator_state::resume_clock() {
   activity_.enter("runs");
-  last_progress_ = std::chrono::steady_clock::now();
+  progressed();
   run(clock_, timers_, true);
 }
 
@@ -180,8 +196,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
   }
   switch (msg.event) {
   case kind::round_closed:
-    last_progress_ = std::chrono::steady_clock::now();
-    stall_said_ = false;
+    progress_.round_took(progressed(), machine_->current().period);
     round_closed(msg);
     perform(machine_->on(msg));
     break;
@@ -222,6 +237,7 @@ void coordinator_state::job_held(const protocols::report& msg) {
   clock_.pause();
   hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
   tell(pause_order{});
+  progressed();
   activity_.enter("evaluates");
   record_.held(msg);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
@@ -232,6 +248,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
     return;
   auto effects =
       machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
+  progress_.evaluation_took(progressed());
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
   if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};
@@ -257,19 +274,32 @@ void coordinator_state::on_role_lost(const role_lost& msg) {
     holder_lost(msg.index, msg.reason);
 }
 
-void coordinator_state::on_node_lost(std::size_t node, const std::string& reason) {
-  returning_.erase(node);
-  if (finishing_ || !lost_.insert(node).second)
+void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reason) {
+  const bool was_returning = returning_.erase(node) != 0;
+  if (finishing_)
     return;
-  auto why = fmt::format("its process is gone ({})", reason);
+  if (!lost_.insert(node).second) {
+    if (was_returning)
+      setup_.observer->on_event(fmt::format("node {} does not come back: {}", setup_.nodes[node].name, reason));
+    return;
+  }
   if (!machine_)
-    return lost_before_start(fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, why));
+    return lost_before_start(fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, reason));
   for (const auto& holder : places_.holders)
     if (holder.node == node)
-      holder_lost(holder.index, why);
+      holder_lost(holder.index, reason);
   for (const auto& worker : places_.workers)
     if (worker.node == node)
-      worker_lost(worker.index, why);
+      worker_lost(worker.index, reason);
+}
+
+bool coordinator_state::has_the_last_workers(std::uint32_t node) const {
+  return std::ranges::none_of(
+      places_.workers, [&](const role_place& worker) { return worker.node != node && !lost_workers_.contains(worker.index); });
+}
+
+bool coordinator_state::holds_parameters(std::uint32_t node) const {
+  return std::ranges::find(places_.holders, node, &role_place::node) != places_.holders.end();
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
@@ -316,29 +346,9 @@ actor_report coordinator_state::report() const {
       {"samples", std::to_string(record_.result.samples)},
       {"no_step_for_s",
        fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
+  for (const auto node : returning_)
+    out.fields["asked_back"] += (out.fields["asked_back"].empty() ? "" : ", ") + setup_.nodes[node].name;
   return out;
-}
-
-/// Says whom a round waits for when it takes long; the deadline itself is the connection's.
-void coordinator_state::watch_for_stalls() {
-  if (finishing_)
-    return;
-  self_->run_delayed(1s, [this] { watch_for_stalls(); });
-  auto waited = std::chrono::steady_clock::now() - last_progress_;
-  if (!clock_.running() || waited < stall_after || stall_said_)
-    return;
-  stall_said_ = true;
-  self_->request(setup_.nodes[0].actor, 1s, waiting_query{})
-      .then(
-          [this, waited](const std::vector<std::uint32_t>& workers) {
-            std::vector<std::string> names;
-            for (auto worker : workers)
-              names.push_back(describe(worker));
-            setup_.observer->on_event(fmt::format("no step for {} s: the round waits for {}",
-                                                  std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
-                                                  names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
-          },
-          [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
 }
 
 // A job that is cut short ends with its newest parameters.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "actors/roles/coordinator/job_record.hpp"
 #include "actors/roles/coordinator/job_start.hpp"
 #include "actors/roles/coordinator/node_questions.hpp"
+#include "actors/roles/coordinator/progress_deadlines.hpp"
 #include "actors/roles/coordinator/worker_incarnations.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "protocols/coordinator.hpp"
@@ -43,7 +45,12 @@ private:
   void on_report(const protocols::report& msg);
   void on_evaluation(const evaluation& msg);
   void on_role_lost(const role_lost& msg);
-  void on_node_lost(std::size_t node, const std::string& reason);
+  void on_peer_unreachable(const peer_unreachable& msg);
+  void on_node_lost(std::uint32_t node, const std::string& reason);
+  void put_out(std::uint32_t node, const std::string& reason);
+  void ask_back(std::uint32_t node);
+  bool holds_parameters(std::uint32_t node) const;
+  bool has_the_last_workers(std::uint32_t node) const;
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void takes_part_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life);
@@ -60,7 +67,13 @@ private:
   void interrupt(const std::string& reason);
   void on_collected(const collected& msg);
   void newest_are_overdue();
-  void watch_for_stalls();
+  std::chrono::steady_clock::duration progressed();
+  void watch();
+  void say_who_is_awaited();
+  void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(std::vector<actor_report>)> take);
+  void round_is_overdue();
+  void holders_are_overdue(const std::vector<actor_report>& all, double waited);
+  void evaluation_is_overdue();
   void resume_clock();
   void finish(const protocols::stop& how);
   std::vector<asked_node> nodes_that_live() const;
@@ -80,14 +93,17 @@ private:
   job_start start_;
   std::unique_ptr<protocols::coordinator> machine_; ///< from the start of training on
   bool decentralized_ = false;                      ///< the workers hold the parameters
-  std::set<std::size_t> lost_;                      ///< nodes
+  std::set<std::uint32_t> lost_;                    ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   worker_incarnations incarnations_;
-  std::set<std::size_t> returning_; ///< nodes that are back and not ready yet
+  std::set<std::uint32_t> returning_; ///< nodes that are back, or asked back, and not ready yet
   activity& activity_;
   training_clock clock_{steady_ns};
   training_timers timers_;
-  std::chrono::steady_clock::time_point last_progress_;
+  std::chrono::steady_clock::time_point last_progress_; ///< or the begin of an evaluation
+  progress_deadlines progress_{setup_.what.cluster.progress_s};
+  bool asks_why_ = false;           ///< somebody is overdue, and the others are asked what they do
+  bool evaluator_replaced_ = false; ///< once
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;

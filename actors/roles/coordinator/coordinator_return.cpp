@@ -9,6 +9,37 @@
 
 namespace troupe::actors {
 
+/// Of two nodes that cannot reach each other, the one without parameters goes. Where both have some, the end of their lane ends
+/// the job. A silent node with parameters, or with the last workers, is waited for: nobody can go on without it, and it may be
+/// alive.
+void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
+  const auto known = [this](std::uint32_t node) { return node < places_.nodes.size() && !lost_.contains(node); };
+  if (finishing_ || !known(msg.node) || !known(msg.peer) || msg.incarnation < places_.nodes[msg.peer].incarnation)
+    return; // one of them is out already, or the news is of a process that was replaced
+  const auto name = [this](std::uint32_t node) { return setup_.nodes[node].name; };
+  const auto why = msg.silent ? fmt::format("node {} is {}, says node {}", name(msg.peer), msg.reason, name(msg.node))
+                              : fmt::format("nodes {} and {} have no lane: {}", name(msg.node), name(msg.peer), msg.reason);
+  if (!machine_) {
+    if (!msg.silent)
+      lost_before_start(why);
+  } else if (msg.silent && (holds_parameters(msg.peer) || has_the_last_workers(msg.peer))) {
+    activity_.failed(why);
+  } else if (!holds_parameters(msg.peer)) {
+    put_out(msg.peer, why);
+  } else if (!holds_parameters(msg.node)) {
+    put_out(msg.node, why);
+  } else {
+    on_node_lost(msg.peer, why);
+  }
+}
+
+/// It may be alive all the same, so it is asked back. A job with a tree of aggregators takes no worker back.
+void coordinator_state::put_out(std::uint32_t node, const std::string& reason) {
+  on_node_lost(node, reason);
+  if (!finishing_ && setup_.what.protocol.fan_in == 0)
+    ask_back(node);
+}
+
 /// A node that was lost, or is about to be missed, prepares and starts as the others did; then its workers join the running job.
 void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor) {
   if (finishing_ || node >= setup_.nodes.size())
@@ -24,6 +55,11 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
   }
   self_->monitor(actor);
   at.actor = actor;
+  ask_back(node);
+}
+
+/// The answer comes when the node can give it: a process that was stopped has its data still, and begins at once.
+void coordinator_state::ask_back(std::uint32_t node) {
   places_.nodes[node].incarnation = incarnations_.next_of(places_, node);
   returning_.insert(node);
   std::vector<node_actor> here;
@@ -57,9 +93,7 @@ void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life) {
 bool coordinator_state::on_node_leaves(std::uint32_t node) {
   if (finishing_ || lost_.contains(node))
     return true;
-  auto holds = [node](const role_place& role) { return role.node == node; };
-  auto works_elsewhere = [&](const role_place& role) { return role.node != node && !lost_workers_.contains(role.index); };
-  if (!machine_ || std::ranges::any_of(places_.holders, holds) || std::ranges::none_of(places_.workers, works_elsewhere))
+  if (!machine_ || holds_parameters(node) || has_the_last_workers(node))
     return false;
   setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
   for (const auto& worker : places_.workers)

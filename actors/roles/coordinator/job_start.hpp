@@ -32,8 +32,9 @@ public:
 
   /// All nodes at once. `prepared`: all have loaded their data, and begin to start.
   void begin(std::function<void()> prepared, std::function<void()> started);
-  /// A new process of a node, as setup and places have it now; if another takes its place meanwhile, what this one answers is
-  /// ignored. The nodes that are `here` let go of their old lanes to it before it starts.
+  /// A node, as setup and places have it now: a new process, or the same with a higher incarnation. If another process takes its
+  /// place meanwhile, what this one answers is ignored. The nodes that are `here` let go of their old lanes to it before it
+  /// starts.
   void begin_again(std::uint32_t node, const std::vector<node_actor>& here, std::function<void()> started);
 
   /// Nodes that have not answered yet.

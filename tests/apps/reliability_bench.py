@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long a job stands when one of its processes is harmed: reliability_bench.py TROUPE [--json] [--times N] [FAULT...]
+
+A job of three processes on this machine makes steps of 20 ms, and is harmed N times (default 30), a random moment apart:
+
+  none    nothing: what this machine does by itself
+  stop    SIGSTOP to a worker's process, for 1.7 s
+  kill    kill -9 of a worker's process, which is started anew
+  reset   a reset of one of its lanes (root and iproute2)
+
+Printed are the N longest gaps between two versions, the evaluations left out: no fault made the job stand longer. And how long it
+took until the node was back.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import cluster_test
+
+JOB = cluster_test.JOB.replace("epochs = 2", "seconds = 1e6\n[evaluate]\nevery_s = 1e6\n[inject]\nstep_ms = 20")
+DEADLINE_S = 60
+
+
+class Run:
+    """A job that is being made, and what it has said so far."""
+
+    def __init__(self, troupe, folder):
+        self.trace = pathlib.Path(folder, "trace.json")
+        job = pathlib.Path(folder, "job.toml")
+        job.write_text(JOB, encoding="utf-8")
+        self.process = subprocess.Popen([troupe, "run", str(job), "--nodes", "3", "--trace", str(self.trace), "--json"],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.said, self.changed = [], threading.Condition()
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.wait_for("^step ", 0)
+
+    def listen(self):
+        for line in self.process.stderr:
+            with self.changed:
+                self.said.append((time.monotonic(), line))
+                self.changed.notify_all()
+
+    def wait_for(self, pattern, since):
+        """How long after `since` a line came that matches."""
+        found = []
+
+        def has_come():
+            found[:] = [at for at, line in self.said if at >= since and re.search(pattern, line)]
+            return bool(found)
+        with self.changed:
+            if not self.changed.wait_for(has_come, DEADLINE_S):
+                raise SystemExit(f"no line {pattern!r} within {DEADLINE_S} s:\n" + "".join(line for _, line in self.said[-20:]))
+        return found[0] - since
+
+    def end(self):
+        """The gaps between its versions, in seconds, the longest first; its result."""
+        self.process.send_signal(signal.SIGINT)
+        out, _ = self.process.communicate(timeout=DEADLINE_S)
+        events = json.loads(self.trace.read_text(encoding="utf-8"))["traceEvents"]
+        times = sorted(1e-6 * (event["ts"] + event["dur"]) for event in events if event["name"] == "apply")
+        return sorted((b - a for a, b in zip(times, times[1:])), reverse=True), json.loads(out.splitlines()[-1])
+
+
+def stop(run, child):
+    begin = time.monotonic()
+    os.kill(child, signal.SIGSTOP)
+    run.wait_for("is lost", begin)
+    time.sleep(max(0, begin + 1.7 - time.monotonic()))
+    begin = time.monotonic()
+    os.kill(child, signal.SIGCONT)
+    return run.wait_for("is back", begin)
+
+
+def kill(run, child):
+    begin = time.monotonic()
+    os.kill(child, signal.SIGKILL)
+    back = run.wait_for("is back", begin)
+    time.sleep(12)  # no more than five a minute are started anew
+    return back
+
+
+def reset(run, _):
+    cluster_test.Lanes.reset_one(cluster_test.Lanes, cluster_test.ClusterTest.children(run.process))
+
+
+FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset}
+
+
+def of(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else None
+
+
+def measure(troupe, fault, times):
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(troupe, folder)
+        returns = []
+        for _ in range(times):
+            time.sleep(random.uniform(0.3, 0.8))
+            returns.append(FAULTS[fault](run, random.choice(cluster_test.ClusterTest.children(run.process))))
+        gaps, result = run.end()
+    gaps, returns = gaps[:times], [each for each in returns if each is not None]
+    return {"fault": fault, "times": times, "gap_p50_s": of(gaps, 0.5), "gap_p99_s": of(gaps, 0.99), "back_p50_s": of(returns, 0.5),
+            "back_p99_s": of(returns, 0.99), "restarts": result["restarts"], "load": os.getloadavg()[0]}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("troupe")
+    parser.add_argument("faults", nargs="*", metavar="FAULT", default=list(FAULTS))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--times", type=int, default=30)
+    asked = parser.parse_args()
+    if unknown := set(asked.faults) - set(FAULTS):
+        parser.error(f"what is {', '.join(unknown)}? There are {', '.join(FAULTS)}")
+    rows = []
+    if not asked.json:
+        print(f"{'fault':<8}{'times':>6}{'gap p50':>10}{'gap p99':>10}{'back p50':>10}{'back p99':>10}{'restarts':>10}{'load':>7}")
+    for fault in asked.faults:
+        row = measure(asked.troupe, fault, asked.times)
+        rows.append(row)
+        seconds = ["" if row[key] is None else f"{row[key]:.3f} s" for key in ("gap_p50_s", "gap_p99_s", "back_p50_s", "back_p99_s")]
+        if not asked.json:
+            print(f"{fault:<8}{row['times']:>6}{seconds[0]:>10}{seconds[1]:>10}{seconds[2]:>10}{seconds[3]:>10}{row['restarts']:>10}{row['load']:>7.1f}",
+                  flush=True)
+    if asked.json:
+        print(json.dumps({"faults": rows}))
+
+
+if __name__ == "__main__":
+    main()
