@@ -87,7 +87,8 @@ void coordinator_state::could_not_start(std::uint32_t node, std::string_view ste
     return;
   const auto& name = setup_.nodes[node].name;
   if (machine_) {
-    returning_.erase(node);
+    if (returning_.erase(node) == 0)
+      return; // it was lost again meanwhile, and CAF says so only when it has not answered in time
     return setup_.observer->on_event(fmt::format("node {} is back and could not {} the job: {}", name, step, explain(why)));
   }
   const auto is = [&why](auto... codes) { return ((why == codes) || ...); };

@@ -72,12 +72,19 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
             }
             prepared();
           },
-          [this, node](const caf::error& e) { failed_(node, "prepare", e); });
+          [this, node, process = setup_.nodes[node].actor](const caf::error& e) {
+            if (process == setup_.nodes[node].actor)
+              failed_(node, "prepare", e);
+          });
 }
 
 void job_start::start(std::uint32_t node, std::function<void()> started) {
   self_->request(setup_.nodes[node].actor, start_deadline, places_)
-      .then([started = std::move(started)] { started(); }, [this, node](const caf::error& e) { failed_(node, "start", e); });
+      .then([started = std::move(started)] { started(); },
+            [this, node, process = setup_.nodes[node].actor](const caf::error& e) {
+              if (process == setup_.nodes[node].actor)
+                failed_(node, "start", e);
+            });
 }
 
 /// Between a node's data and the first node's; empty: none.
