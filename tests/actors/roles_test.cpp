@@ -199,6 +199,23 @@ TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsForgottenForTheNext) {
   EXPECT_THAT(seen->events, Each(Not(HasSubstr("could not"))));
 }
 
+TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsNotSaidToBeBack) {
+  begin();
+  kill(nodes[1]);
+  auto again = std::make_shared<script>();
+  again->silent = true;
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  const auto heard = seen->events;
+  caf::anon_send(caf::actor_cast<caf::actor>(coordinator),
+                 caf::down_msg{nodes.back().address(), caf::exit_reason::remote_link_unreachable});
+  run();
+  schedule.trigger_timeouts(); // between processes a request of the dead fails only so
+  run();
+  EXPECT_EQ(seen->events, heard);
+  EXPECT_EQ(seen->ends, 0);
+}
+
 TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {
   begin();
   auto again = std::make_shared<script>();
