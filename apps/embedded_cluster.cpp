@@ -19,8 +19,10 @@ namespace troupe::apps {
 
 namespace {
 
+constexpr std::string_view name_prefix = "node-";
+
 std::string node_name(std::uint32_t number) {
-  return fmt::format("node-{}", number);
+  return fmt::format("{}{}", name_prefix, number);
 }
 
 } // namespace
@@ -56,8 +58,7 @@ void embedded_cluster::start_children(const embedded_options& options) {
   if (missing || !mkdtemp(folder.data()))
     throw std::runtime_error("cannot make a temporary folder; set TMPDIR to one that can be written");
   folder_ = folder;
-  auto file = folder_ + "/cluster.toml";
-  std::ofstream out{file};
+  std::ofstream out{file()};
   config::cluster described{.name = options.name, .nodes = {}, .security = {}};
   for (std::uint32_t i = 0; i < options.nodes; ++i)
     described.nodes.push_back({.name = node_name(i),
@@ -69,19 +70,25 @@ void embedded_cluster::start_children(const embedded_options& options) {
   out << config::to_toml(described);
   out.close();
   if (!out)
-    throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", file));
+    throw std::runtime_error(fmt::format("cannot write {}; is the disk full?", file()));
   for (std::uint32_t i = 1; i < options.nodes; ++i)
-    children_.start(node_name(i), {"node", file, "--name", node_name(i), "--once"});
+    start_child(i);
+}
+
+void embedded_cluster::start_child(std::uint32_t node) {
+  children_.start(node_name(node), {"node", file(), "--name", node_name(node), "--once"});
 }
 
 embedded_cluster::~embedded_cluster() {
   shut_down();
 }
 
-std::vector<std::string> embedded_cluster::ended_children() {
-  std::vector<std::string> ended;
-  while (auto end = children_.reap())
-    ended.push_back(fmt::format("{} {}", end->name, end->how));
+std::vector<ended_child> embedded_cluster::ended_children() {
+  std::vector<ended_child> ended;
+  while (auto end = children_.reap()) {
+    const auto number = static_cast<std::uint32_t>(std::stoul(end->name.substr(name_prefix.size())));
+    ended.push_back({number, std::move(end->name), std::move(end->how)});
+  }
   return ended;
 }
 
@@ -89,7 +96,9 @@ void embedded_cluster::shut_down() {
   if (cluster_)
     caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown); // a published actor keeps the actor system alive
   cluster_ = nullptr;
-  // The children end on their own when the coordinator is gone. A second Ctrl-C or the end of patience kills them.
+  // Children that have joined would end without the coordinator, others would look for it. A second Ctrl-C or the end of patience
+  // kills them.
+  children_.interrupt_all();
   constexpr int patience_ms = 5000, tick_ms = 10;
   for (int waited = 0; !children_.empty() && waited < patience_ms; waited += tick_ms) {
     if (signals_.wait(tick_ms).interrupted)

@@ -28,6 +28,13 @@ struct embedded_options {
   actors::extensions added{}; ///< extensions of this program, and so of its children
 };
 
+/// A child that has ended.
+struct ended_child {
+  std::uint32_t node = 0;
+  std::string name; ///< the node's
+  std::string how;
+};
+
 /// A cluster like that of `troupe node`, whose other nodes are children of this process: they join on their own and end with it.
 class embedded_cluster {
 public:
@@ -38,14 +45,19 @@ public:
   const actors::cluster_actor& actor() const { return cluster_; }
   /// 0: nothing listens.
   std::uint16_t port() const { return port_; }
-  /// Children that ended since the last call, in words.
-  std::vector<std::string> ended_children();
-  /// Lets the children end on their own, then kills the rest.
+  /// Children that ended since the last call.
+  std::vector<ended_child> ended_children();
+  /// Whether no child lives.
+  bool alone() const { return children_.empty(); }
+  /// Starts the child of a node, again where it has ended: it joins as the first one did. Throws std::system_error.
+  void start_child(std::uint32_t node);
+  /// Has the children end in order, then kills the rest.
   void shut_down();
 
 private:
   void listen(std::uint16_t port);
   void start_children(const embedded_options& options);
+  std::string file() const { return folder_ + "/cluster.toml"; }
 
   caf::actor_system& system_;
   signal_waiter& signals_;

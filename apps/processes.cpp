@@ -37,6 +37,7 @@ std::string describe(int status) {
   setpgid(0, 0);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
+  close_range(3, ~0U, 0); // a connection that another process has open does not end with ours
   execv("/proc/self/exe", argv);
   _exit(127);
 }
@@ -73,6 +74,11 @@ std::optional<child_end> child_processes::reap() {
     return end;
   }
   return std::nullopt;
+}
+
+void child_processes::interrupt_all() const {
+  for (const auto& child : running_)
+    kill(child.pid, SIGTERM);
 }
 
 void child_processes::kill_all() {

@@ -27,10 +27,13 @@ public:
   ~child_processes();
 
   /// Runs this program with `arguments`; standard input is empty, output and error are ours. Throws std::system_error.
+  /// It inherits no other file.
   void start(const std::string& name, const std::vector<std::string>& arguments);
   /// A child that has ended since the last call, if any.
   std::optional<child_end> reap();
   bool empty() const { return running_.empty(); }
+  /// Asks them to end in order.
+  void interrupt_all() const;
   /// Kills and reaps the rest.
   void kill_all();
 

@@ -80,6 +80,7 @@ run_display::~run_display() {
 
 void run_display::on_started(std::int64_t data_size) {
   std::lock_guard guard{mutex_};
+  runs_ = true;
   data_size_ = std::max<std::int64_t>(data_size, 1);
   if (!quiet_ && !terminal_)
     say("job {}: {} worker(s), {} shard(s), {} node(s), protocol {}\n", job_.name, job_.cluster.workers, job_.cluster.shards,
@@ -133,9 +134,15 @@ void run_display::on_finished(actors::job_result result) {
     std::lock_guard guard{mutex_};
     if (terminal_ && !quiet_)
       draw();
+    runs_ = false;
     result_ = std::move(result);
   }
   signals_.announce();
+}
+
+bool run_display::job_runs() {
+  std::lock_guard guard{mutex_};
+  return runs_;
 }
 
 std::optional<actors::job_result> run_display::take_result() {

@@ -30,6 +30,8 @@ public:
   void on_event(const std::string& text) override;
   void on_finished(actors::job_result result) override;
 
+  /// Whether the job has begun and has not ended.
+  bool job_runs();
   /// The result, once there is one.
   std::optional<actors::job_result> take_result();
   /// Every evaluation so far.
@@ -55,6 +57,7 @@ private:
   signal_waiter& signals_;
   std::FILE* log_ = nullptr;
   std::mutex mutex_;
+  bool runs_ = false;
   std::optional<actors::job_result> result_;
   std::optional<actors::progress> progress_;
   std::optional<actors::evaluation_point> evaluation_;

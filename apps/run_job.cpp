@@ -6,17 +6,20 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <system_error>
 
 #include <boost/json.hpp>
 #include <caf/actor_system.hpp>
 #include <fmt/format.h>
 
+#include "actors/node/place_roles.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/system.hpp"
 #include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"
 #include "apps/report.hpp"
 #include "apps/run_display.hpp"
+#include "apps/start_limit.hpp"
 #include "apps/submitter.hpp"
 #include "protocols/catalog.hpp"
 #include "tensor/safetensors.hpp"
@@ -26,6 +29,36 @@ namespace troupe::apps {
 namespace {
 
 constexpr std::chrono::seconds join_timeout{30};
+constexpr std::size_t most_respawns = 5;
+constexpr std::chrono::minutes respawn_window{1};
+
+/// Whether the job ends with the processes that are gone: with a part of the parameters, or with the last workers.
+bool job_ends_without(std::uint32_t node, const actors::job& job, const embedded_cluster& cluster) {
+  const auto places = actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes));
+  const auto is_on = [](std::uint32_t where) { return [where](const actors::role_place& role) { return role.node == where; }; };
+  return std::ranges::any_of(places.holders, is_on(node)) || (cluster.alone() && std::ranges::none_of(places.workers, is_on(0)));
+}
+
+/// Starts the process of a node anew, which a running job has lost; the node comes back as one of `troupe node` does. Returns
+/// what to say; empty: nothing.
+std::string respawn(std::uint32_t node, const config::loaded_job& loaded, embedded_cluster& cluster, start_limit& limit) {
+  if (!loaded.respawn)
+    return {};
+  if (loaded.job.protocol.fan_in != 0)
+    return "is not started anew: a job with a tree of aggregators (protocol.fan_in) takes no node back";
+  if (job_ends_without(node, loaded.job, cluster))
+    return {};
+  if (!limit.take(start_limit::clock::now()))
+    return fmt::format("is not started anew: that was done {} times within a minute, which is the most; how its processes ended "
+                       "stands above",
+                       most_respawns);
+  try {
+    cluster.start_child(node);
+  } catch (const std::system_error& e) {
+    return fmt::format("is not started anew: {}", e.code().message());
+  }
+  return "is started anew";
+}
 
 } // namespace
 
@@ -45,11 +78,19 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
                                 .page = view.web,
                                 .floats = network.layout().floats(),
                                 .begins_within = join_timeout});
+  start_limit limit{most_respawns, respawn_window};
   auto result = await_result(
       *display, signals, [&] { caf::anon_send(client, actors::stop_job{}); },
       [&] {
-        for (const auto& text : cluster.ended_children())
-          caf::anon_send(client, actors::stop_job{true, text});
+        for (const auto& child : cluster.ended_children()) {
+          const bool wanted = display->job_runs() && !signals.interrupted();
+          const auto say = [&](const std::string& what) {
+            caf::anon_send(client, actors::stop_job{true, fmt::format("{} {}", child.name, what)});
+          };
+          say(child.how);
+          if (const auto text = wanted ? respawn(child.node, loaded, cluster, limit) : ""; !text.empty())
+            say(text);
+        }
       });
   client = nullptr;
   cluster.shut_down();

@@ -49,6 +49,7 @@ struct loaded_job {
   std::vector<std::int64_t> hidden;         ///< of kind = "mlp"
   std::vector<injected> stragglers, faults; ///< those of job.inject, in its order
   std::string numerics = "model";           ///< of `simulate`: "model" | "quadratic"
+  bool respawn = true;                      ///< of `run` without --cluster: a process of its own that dies is started anew
   /// `[protocol.NAME]` tables of protocols other than the job's own, for `compare`.
   std::map<std::string, protocols::protocol_spec> further_protocols;
   std::vector<resolved_value> values; ///< every key, in the order of the documentation

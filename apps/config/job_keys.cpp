@@ -117,6 +117,8 @@ void add_cluster(key_list& keys) {
                   [](const loaded_job& j) -> value {
                     return std::string(j.job.cluster.where == actors::placement::colocated ? "colocated" : "separate");
                   }});
+  TROUPE_KEY(s, "respawn", boolean{}, respawn,
+             "run without --cluster: a process that dies is started anew, at most 5 times a minute; its workers come back");
 }
 
 void add_ends(key_list& keys) {

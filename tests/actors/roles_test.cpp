@@ -5,8 +5,10 @@
 namespace troupe::actors {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST_F(Coordinator, AJobBeginsWhenEveryNodeIsReady) {
   scripts[2]->silent = true;
@@ -178,6 +180,40 @@ TEST_F(Coordinator, AnAnswerOfAProcessThatWasReplacedStartsNobody) {
   run();
   EXPECT_TRUE(processes[1]->places);
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsForgottenForTheNext) {
+  begin();
+  kill(nodes[1]);
+  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
+  for (const auto& process : processes) {
+    process->silent = true;
+    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
+    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  }
+  kill(nodes[3]); // its request fails, long after it was replaced
+  caf::anon_send(nodes[4], node_notice{});
+  run();
+  EXPECT_TRUE(processes[1]->places);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(seen->events, Each(Not(HasSubstr("could not"))));
+}
+
+TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsNotSaidToBeBack) {
+  begin();
+  kill(nodes[1]);
+  auto again = std::make_shared<script>();
+  again->silent = true;
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  const auto heard = seen->events;
+  caf::anon_send(caf::actor_cast<caf::actor>(coordinator),
+                 caf::down_msg{nodes.back().address(), caf::exit_reason::remote_link_unreachable});
+  run();
+  schedule.trigger_timeouts(); // between processes a request of the dead fails only so
+  run();
+  EXPECT_EQ(seen->events, heard);
+  EXPECT_EQ(seen->ends, 0);
 }
 
 TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {

@@ -395,7 +395,7 @@ class Lanes(ClusterTest):
 
 class Deaths(ClusterTest):
     def test_training_goes_on_without_a_killed_worker(self):
-        run = self.start("--nodes", "3", "--set", "stop.epochs=1e9")
+        run = self.start("--nodes", "3", "--set", "stop.epochs=1e9", "--set", "cluster.respawn=false")
         children = self.children(run)
         self.assertEqual(len(children), 2)
         os.kill(children[0], signal.SIGKILL)
@@ -408,7 +408,7 @@ class Deaths(ClusterTest):
         self.assert_gone(children)
 
     def test_all_workers_killed_ends_the_run_with_the_reason(self):
-        run = self.start("--nodes", "3")
+        run = self.start("--nodes", "3", "--set", "cluster.respawn=false")
         for child in self.children(run):
             os.kill(child, signal.SIGKILL)
         _, err = self.finish(run)
@@ -504,7 +504,7 @@ class Gossip(ClusterTest):
     def test_a_job_goes_on_and_ends_well_without_a_killed_worker(self):
         # One process has two workers of the four. At the lr of 0.05 the two that are left diverge where one runs ahead alone.
         job = self.JOB.replace("epochs = 30", "epochs = 400").replace("lr = 0.05", "lr = 0.02")
-        run = self.start("--nodes", "3", "--json", job=job)
+        run = self.start("--nodes", "3", "--json", "--set", "cluster.respawn=false", job=job)
         os.kill(self.children(run)[0], signal.SIGKILL)
         self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost")
         out, err = self.finish(run)

@@ -252,6 +252,11 @@ TEST(JobFile, WorkersAndShardsFollowTheNodes) {
   EXPECT_EQ(load_good(smallest, {"cluster.nodes=4", "cluster.placement=colocated", "cluster.shards=1"}).job.cluster.shards, 1U);
 }
 
+TEST(JobFile, ChildrenAreStartedAnewUnlessTold) {
+  EXPECT_TRUE(load_good(smallest).respawn);
+  EXPECT_FALSE(load_good(smallest, {"cluster.respawn=false"}).respawn);
+}
+
 TEST(JobFile, TheCosineEndsWithTheJobUnlessTold) {
   EXPECT_EQ(load_good(smallest, {"optimizer.schedule=cosine", "stop.epochs=3.5"}).job.optimizer.total_epochs, 3.5);
   EXPECT_EQ(load_good(smallest, {"optimizer.schedule=cosine", "optimizer.total_epochs=9"}).job.optimizer.total_epochs, 9);

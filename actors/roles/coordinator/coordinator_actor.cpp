@@ -91,7 +91,7 @@ void coordinator_state::could_not_start(std::uint32_t node, std::string_view ste
   const bool gone = is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
   if (machine_) {
     if (gone || !returning_.contains(node))
-      return; // whoever watches it says so
+      return; // whoever watches it has said so, perhaps long ago: CAF fails such a request when it is late
     setup_.observer->on_event(fmt::format("node {} is back and could not {} the job: {}", name, step, explain(why)));
     if (step == "prepare" && why != caf::sec::request_timeout)
       return void(returning_.erase(node));
