@@ -2,7 +2,9 @@
 // Messages to a node: from the coordinator of its job, from the cluster, and from itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,21 @@ struct job_places {
   std::vector<node_place> nodes;
   std::vector<role_place> workers;
   std::vector<role_place> holders; ///< shards first, then aggregators
+
+  /// "worker 3 (node-1)".
+  std::string describe(std::uint32_t worker) const {
+    const auto name = "worker " + std::to_string(worker);
+    return worker < workers.size() ? name + " (" + nodes[workers[worker].node].name + ")" : name;
+  }
+  /// The nodes to which this one has lanes: where parameters are at either end, or `all`.
+  std::set<std::uint32_t> peers_of(std::uint32_t self, bool all) const {
+    std::set<std::uint32_t> out;
+    for (const auto& other : nodes)
+      if (other.node != self && (all || holds_parameters(other.node) || holds_parameters(self)))
+        out.insert(other.node);
+    return out;
+  }
+  bool holds_parameters(std::uint32_t node) const { return std::ranges::find(holders, node, &role_place::node) != holders.end(); }
 };
 
 /// What a node answers to prepare_job.

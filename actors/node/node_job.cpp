@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
+#include "actors/node/job_data.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors {
@@ -17,19 +18,6 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds lane_deadline{20};
-
-/// Every failure is reported: the node waits for the answer.
-data_loaded load(job_incarnation run, const job& job, const extensions& added) {
-  try {
-    auto loaded = load_data(job, added);
-    if (!loaded)
-      return {run, {}, loaded.error().message};
-    const bool shared = job.cluster.nodes > 1 && job.own_data.name.empty(); // nodes of one job must read the same files
-    return {run, *loaded, {}, shared ? look_at_data(job.data) : std::vector<file_probe>{}};
-  } catch (const std::exception& e) {
-    return {run, {}, e.what()};
-  }
-}
 
 protocols::protocol protocol_of(const job& job, const extensions& added) {
   auto found = protocols::find_protocol(job.protocol.name, added.protocols);
@@ -56,7 +44,7 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
   }
   // Loading the data takes seconds, so it runs on another thread.
   self_->spawn<caf::detached>([me = node_control{self_}, run = run_, job = job_, added = where_.added](caf::event_based_actor*) {
-    caf::anon_send(me, load(run, job, added));
+    caf::anon_send(me, load_job_data(run, job, added));
   });
 }
 
@@ -131,6 +119,7 @@ caf::result<void> node_job::start(const job_places& places) {
   if (!net_)
     return failure("a job must be prepared before it is started");
   places_ = places;
+  lanes_needed_ = places_.peers_of(number_, decentralized());
   if (router_)
     router_->take_only_from(places_);
   try {
@@ -142,26 +131,16 @@ caf::result<void> node_job::start(const job_places& places) {
     dial(node.node);
   starting_ = self_->make_response_promise<void>();
   self_->doing.enter("opens lanes");
-  if (lanes_ready())
-    started();
+  start_if_ready();
   return starting_;
 }
 
-void node_job::started() {
+void node_job::start_if_ready() {
+  const auto is_up = [this](std::uint32_t peer) { return lanes_up_.contains(peer); };
+  if (!starting_.pending() || !std::ranges::all_of(lanes_needed_, is_up))
+    return;
   self_->doing.enter("runs");
   starting_.deliver();
-}
-
-std::set<std::uint32_t> node_job::lanes_needed() const {
-  std::set<std::uint32_t> needed;
-  for (const auto& node : places_.nodes)
-    if (node.node != number_ && (decentralized() || holds_parameters(node.node) || holds_parameters(number_)))
-      needed.insert(node.node);
-  return needed;
-}
-
-bool node_job::lanes_ready() const {
-  return std::ranges::all_of(lanes_needed(), [this](std::uint32_t peer) { return lanes_up_.contains(peer); });
 }
 
 void node_job::on_lane(const lane_event& msg) {
@@ -170,9 +149,7 @@ void node_job::on_lane(const lane_event& msg) {
   using kind = lane_event::kind;
   if (msg.what == kind::up) {
     lanes_up_[msg.peer] = msg.life;
-    if (starting_.pending() && lanes_ready())
-      started();
-    return;
+    return start_if_ready();
   }
   if (msg.what == kind::down) {
     lanes_up_.erase(msg.peer);
@@ -181,18 +158,12 @@ void node_job::on_lane(const lane_event& msg) {
       return starting_.deliver(failure(fmt::format("no lane to node {}: {}", name_of(msg.peer), msg.reason)));
   }
   // Without holders at either end, their workers were only peers, and may continue.
-  if (holds_parameters(number_) || holds_parameters(msg.peer))
+  if (places_.holds_parameters(number_) || places_.holds_parameters(msg.peer))
     self_->send(coordinator_, peer_unreachable{number_, msg.peer, msg.life, msg.what == kind::silent, msg.reason});
 }
 
-bool node_job::holds_parameters(std::uint32_t node) const {
-  return std::ranges::find(places_.holders, node, &role_place::node) != places_.holders.end();
-}
-
 std::optional<node_job::kept> node_job::keep_for(const prepare_job& next) const {
-  if (!net_ || next.job_key != run_.job_key)
-    return {};
-  return kept{loaded_, trace_};
+  return net_ && next.job_key == run_.job_key ? std::optional{kept{loaded_, trace_}} : std::nullopt;
 }
 
 void node_job::on_back(const node_place& msg) {
@@ -207,7 +178,7 @@ void node_job::on_back(const node_place& msg) {
 /// Of two nodes the one with the lower number connects.
 void node_job::dial(std::uint32_t peer) {
   const auto& to = places_.nodes[peer];
-  if (number_ < peer && lanes_needed().contains(peer))
+  if (number_ < peer && lanes_needed_.contains(peer))
     hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline, to.incarnation);
 }
 
@@ -276,7 +247,7 @@ std::string node_job::name_of(std::uint32_t node) const {
 void node_job::describe(actor_report& out) const {
   out.watched_by = "coordinator 0";
   if (starting_.pending()) {
-    for (auto peer : lanes_needed())
+    for (auto peer : lanes_needed_)
       if (!lanes_up_.contains(peer))
         out.waits_for.push_back("node " + name_of(peer));
     out.waits_on = "a lane";

@@ -125,11 +125,8 @@ private:
   };
 
   void open_lanes();
-  void started();
   void dial(std::uint32_t peer);
-  bool lanes_ready() const;
-  std::set<std::uint32_t> lanes_needed() const;
-  bool holds_parameters(std::uint32_t node) const;
+  void start_if_ready();
   /// Also for the actors that end with a worker, by its reason.
   void note_end(const std::string& id, const std::string& why);
 
@@ -172,6 +169,7 @@ private:
 
   // With the start.
   job_places places_;
+  std::set<std::uint32_t> lanes_needed_; ///< peers
   roles roles_;
   std::vector<shown_actor> shown_; ///< roles and their helpers, in the order of spawning
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> receive_buffers_; ///< of this node's workers

@@ -518,9 +518,9 @@ class Gossip(ClusterTest):
         child = self.children(run)[0]
         os.kill(child, signal.SIGSTOP)
         try:
+            self.wait_for_line(run, Silence.LOST)
             for _ in range(3):
                 self.wait_for_line(run, r"^step ")
-            self.wait_for_line(run, Silence.LOST)
         finally:
             os.kill(child, signal.SIGCONT)
         self.wait_for_line(run, r"node node-\d is back")

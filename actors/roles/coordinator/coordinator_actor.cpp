@@ -29,9 +29,11 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
           [this](std::uint32_t node, const std::string& text) { data_differ(node, text); }),
-      activity_(self->doing), timers_(clock_, [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-      }) {
+      activity_(self->doing), timers_(clock_,
+                                      [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                                        self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+                                      }),
+      progress_(self, setup_, places_, *this) {
   activity_.enter("prepares");
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
@@ -135,7 +137,7 @@ void coordinator_state::started() {
   resume_clock();
   for (const auto& worker : places_.workers)
     perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
-  self_->run_delayed(1s, [this] { watch(); });
+  progress_.begin(!decentralized_);
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
@@ -153,10 +155,8 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    [this](const protocols::send_holder_down& e) { tell(e.notice); },
                    [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.order); },
                    [this](const protocols::evaluate& e) {
-                     if (decentralized_)
-                       tell(protocols::fetch_order{e.ver});
-                     else
-                       self_->send(setup_.nodes[0].actor, protocols::fetch_order{e.ver});
+                     const protocols::fetch_order order{e.ver};
+                     decentralized_ ? tell(order) : self_->send(setup_.nodes[0].actor, order);
                    },
                    [this](const protocols::resume&) {
                      if (says_all_)
@@ -172,16 +172,9 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                effect);
 }
 
-/// Returns how long it took since the last time.
-std::chrono::steady_clock::duration coordinator_state::progressed() {
-  stall_said_ = false;
-  const auto now = std::chrono::steady_clock::now();
-  return now - std::exchange(last_progress_, now);
-}
-
 void coordinator_state::resume_clock() {
   activity_.enter("runs");
-  progressed();
+  progress_.goes_on();
   run(clock_, timers_, true);
 }
 
@@ -196,19 +189,19 @@ void coordinator_state::on_report(const protocols::report& msg) {
   }
   switch (msg.event) {
   case kind::round_closed:
-    progress_.round_took(progressed(), machine_->current().period);
-    round_closed(msg);
+    progress_.round_closed();
+    setup_.observer->on_progress(record_.round_closed(msg, seconds()));
     perform(machine_->on(msg));
     break;
   case kind::push_discarded:
     record_.discarded();
     break;
   case kind::push_refused:
-    leave_out(msg, fmt::format("a push of {} was refused: {}", describe(msg.worker.value), msg.text),
+    leave_out(msg, fmt::format("a push of {} was refused: {}", places_.describe(msg.worker.value), msg.text),
               "pushes were refused: " + msg.text);
     break;
   case kind::push_not_finite:
-    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", describe(msg.worker.value)),
+    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", places_.describe(msg.worker.value)),
               "gradients were not finite");
     perform(machine_->on(msg));
     break;
@@ -227,17 +220,13 @@ void coordinator_state::leave_out(const protocols::report& msg, const std::strin
     setup_.observer->on_event(fmt::format("step {}: {}", msg.ver.value, one));
 }
 
-void coordinator_state::round_closed(const protocols::report& msg) {
-  setup_.observer->on_progress(record_.round_closed(msg, seconds()));
-}
-
 void coordinator_state::job_held(const protocols::report& msg) {
   if (says_all_)
     setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
   clock_.pause();
   hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
   tell(pause_order{});
-  progressed();
+  progress_.goes_on();
   activity_.enter("evaluates");
   record_.held(msg);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
@@ -248,7 +237,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
     return;
   auto effects =
       machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
-  progress_.evaluation_took(progressed());
+  progress_.evaluated();
   std::optional<protocols::step_count> heard; // steps of which the lead has not heard are in it
   if (decentralized_)
     heard = {machine_->held_version().value, machine_->held_samples()};
@@ -259,19 +248,10 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
   perform(effects);
 }
 
-std::string coordinator_state::describe(std::uint32_t worker) const {
-  if (worker >= places_.workers.size())
-    return fmt::format("worker {}", worker);
-  return fmt::format("worker {} ({})", worker, setup_.nodes[places_.workers[worker].node].name);
-}
-
 void coordinator_state::on_role_lost(const role_lost& msg) {
   if (msg.node < places_.nodes.size() && msg.incarnation < places_.nodes[msg.node].incarnation)
     return; // of a process that has been replaced
-  if (msg.is_worker)
-    worker_lost(msg.index, msg.reason);
-  else
-    holder_lost(msg.index, msg.reason);
+  msg.is_worker ? worker_lost(msg.index, msg.reason) : holder_lost(msg.index, msg.reason);
 }
 
 void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reason) {
@@ -298,19 +278,15 @@ bool coordinator_state::has_the_last_workers(std::uint32_t node) const {
       places_.workers, [&](const role_place& worker) { return worker.node != node && !lost_workers_.contains(worker.index); });
 }
 
-bool coordinator_state::holds_parameters(std::uint32_t node) const {
-  return std::ranges::find(places_.holders, node, &role_place::node) != places_.holders.end();
-}
-
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
   if (finishing_ || !lost_workers_.insert(worker).second)
     return;
   if (!machine_)
-    return lost_before_start(fmt::format("{} was lost before the job started: {}", describe(worker), reason));
+    return lost_before_start(fmt::format("{} was lost before the job started: {}", places_.describe(worker), reason));
   if (interrupt_ && !decentralized_)
     return; // what is fetched needs no worker any more
-  activity_.failed(fmt::format("{} is lost: {}", describe(worker), reason));
-  setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", describe(worker), reason));
+  activity_.failed(fmt::format("{} is lost: {}", places_.describe(worker), reason));
+  setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", places_.describe(worker), reason));
   perform(machine_->on(
       protocols::down{{protocols::worker_id{worker}, protocols::incarnation{incarnations_.current(worker)}}, reason}));
 }
@@ -340,12 +316,10 @@ actor_report coordinator_state::report() const {
   else if (!finishing_ && !machine_)
     for (auto node : start_.awaited())
       waits("node " + setup_.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
-  out.fields = {
-      {"protocol", setup_.what.protocol.name},
-      {"step", std::to_string(record_.result.steps)},
-      {"samples", std::to_string(record_.result.samples)},
-      {"no_step_for_s",
-       fmt::format("{:.1f}", std::chrono::duration<double>(std::chrono::steady_clock::now() - last_progress_).count())}};
+  out.fields = {{"protocol", setup_.what.protocol.name},
+                {"step", std::to_string(record_.result.steps)},
+                {"samples", std::to_string(record_.result.samples)},
+                {"no_step_for_s", fmt::format("{:.1f}", progress_.waited_s())}};
   for (const auto node : returning_)
     out.fields["asked_back"] += (out.fields["asked_back"].empty() ? "" : ", ") + setup_.nodes[node].name;
   return out;
@@ -379,7 +353,7 @@ void coordinator_state::on_collected(const collected& msg) {
     return;
   for (const auto& late : std::exchange(late_, {}))
     if (!decentralized_ && late.ver <= msg.ver)
-      round_closed(late);
+      setup_.observer->on_progress(record_.round_closed(late, seconds()));
   // Replicas say themselves which steps are in them.
   record_.collected(msg, decentralized_ ? machine_->unheard(msg.made) : protocols::step_count{});
   finish({true, *interrupt_});

@@ -17,10 +17,10 @@
 
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/job_record.hpp"
-#include "actors/roles/coordinator/job_start.hpp"
-#include "actors/roles/coordinator/node_questions.hpp"
-#include "actors/roles/coordinator/progress_deadlines.hpp"
-#include "actors/roles/coordinator/worker_incarnations.hpp"
+#include "actors/roles/coordinator/nodes/job_start.hpp"
+#include "actors/roles/coordinator/nodes/node_questions.hpp"
+#include "actors/roles/coordinator/nodes/progress_watch.hpp"
+#include "actors/roles/coordinator/nodes/worker_incarnations.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "protocols/coordinator.hpp"
 
@@ -28,7 +28,7 @@ namespace troupe::actors {
 
 /// Prepares and starts the job on every node, then lets the protocol's coordinator decide. Ends by telling every node and
 /// the observer. Whoever it waits for has a name and a deadline.
-class coordinator_state {
+class coordinator_state : private progress_watch::owner {
 public:
   static inline const char* name = "troupe.coordinator";
 
@@ -36,6 +36,14 @@ public:
   coordinator_control::behavior_type make_behavior();
 
 private:
+  course now() const override {
+    return finishing_ || interrupt_ ? course::ends : clock_.running() ? course::trains : course::evaluates;
+  }
+  std::uint64_t step() const override { return record_.result.steps; }
+  std::uint32_t period() const override { return machine_->current().period; }
+  void does_not_progress(std::uint32_t worker, const std::string& reason) override { worker_lost(worker, reason); }
+  void evaluate_again() override { perform({protocols::evaluate{{step()}}}); }
+  void fail(const std::string& reason) override { finish({true, reason}); }
   actor_report report() const;
   void started();
   void could_not_start(std::uint32_t node, std::string_view step, const caf::error& why);
@@ -49,7 +57,6 @@ private:
   void on_node_lost(std::uint32_t node, const std::string& reason);
   void put_out(std::uint32_t node, const std::string& reason);
   void ask_back(std::uint32_t node);
-  bool holds_parameters(std::uint32_t node) const;
   bool has_the_last_workers(std::uint32_t node) const;
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void takes_part_again(std::uint32_t node);
@@ -62,24 +69,15 @@ private:
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
   void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
-  void round_closed(const protocols::report& msg);
   void job_held(const protocols::report& msg);
   void interrupt(const std::string& reason);
   void on_collected(const collected& msg);
   void newest_are_overdue();
-  std::chrono::steady_clock::duration progressed();
-  void watch();
-  void say_who_is_awaited();
-  void ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(std::vector<actor_report>)> take);
-  void round_is_overdue();
-  void holders_are_overdue(const std::vector<actor_report>& all, double waited);
-  void evaluation_is_overdue();
   void resume_clock();
   void finish(const protocols::stop& how);
   std::vector<asked_node> nodes_that_live() const;
   void deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
-  std::string describe(std::uint32_t worker) const;
   template <class Message>
   void tell(const Message& msg) {
     for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
@@ -100,18 +98,14 @@ private:
   activity& activity_;
   training_clock clock_{steady_ns};
   training_timers timers_;
-  std::chrono::steady_clock::time_point last_progress_; ///< or the begin of an evaluation
-  progress_deadlines progress_{setup_.what.cluster.progress_s};
-  bool asks_why_ = false;           ///< somebody is overdue, and the others are asked what they do
-  bool evaluator_replaced_ = false; ///< once
+  progress_watch progress_;
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;
   std::optional<std::string> interrupt_; ///< why it ends once its newest parameters are here
   std::optional<collected> collected_;   ///< the newest parameters that have come
   std::vector<protocols::report> late_;  ///< of what was decided since the interrupt
-  bool stall_said_ = false;
-  bool says_all_ = false; ///< log.level
+  bool says_all_ = false;                ///< log.level
   job_record record_;
 };
 

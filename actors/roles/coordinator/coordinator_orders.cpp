@@ -5,8 +5,8 @@
 
 #include "actors/errors.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "actors/roles/coordinator/order_target.hpp"
 #include "actors/roles/coordinator/requested_change.hpp"
-#include "tensor/parse_number.hpp"
 
 namespace troupe::actors {
 
@@ -15,43 +15,6 @@ namespace {
 constexpr std::chrono::seconds order_deadline{20};
 /// Whoever asked for a trace waits longer (cluster_actor.cpp, the console).
 constexpr std::chrono::seconds recording_deadline{20};
-
-/// What came of it, for whoever asked and for those who watch.
-std::string_view done(role_verb what) {
-  switch (what) {
-  case role_verb::pause:
-    return "stands still";
-  case role_verb::resume:
-    return "goes on";
-  case role_verb::kill:
-    return "is killed";
-  case role_verb::restart:
-    break;
-  }
-  return "is restarted";
-}
-
-struct order_target {
-  std::string role;
-  std::uint32_t index = 0, node = 0;
-};
-
-/// Where the actor is that an order names, as "worker 3".
-caf::expected<order_target> target_of(const std::string& actor, const job_places& places, std::uint32_t shards) {
-  const auto blank = actor.find(' ');
-  const auto role = actor.substr(0, blank);
-  const auto index = parse_number<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
-  if (index && role == "evaluator" && *index == 0)
-    return order_target{role, 0, 0};
-  const bool worker = role == "worker", shard = role == "shard", aggregator = role == "aggregator";
-  if (!index || (role != "evaluator" && !worker && !shard && !aggregator))
-    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", actor));
-  const auto& roles = worker ? places.workers : places.holders;
-  if (role == "evaluator" || *index >= roles.size() || (!worker && shard != (*index < shards)))
-    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", actor,
-                               places.workers.size(), shards, places.holders.size() - shards));
-  return order_target{role, *index, roles[*index].node};
-}
 
 } // namespace
 
@@ -95,7 +58,7 @@ caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
           [this, promise, worker, node, life]() mutable {
             if (finishing_ || life <= incarnations_.current(worker))
               return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
-            setup_.observer->on_event(fmt::format("{} is restarted, by operator request", describe(worker)));
+            setup_.observer->on_event(fmt::format("{} is restarted, by operator request", places_.describe(worker)));
             if (!clock_.running())
               self_->send(setup_.nodes[node].actor, pause_order{});
             take_back(worker, life);

@@ -16,17 +16,17 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   const auto known = [this](std::uint32_t node) { return node < places_.nodes.size() && !lost_.contains(node); };
   if (finishing_ || !known(msg.node) || !known(msg.peer) || msg.incarnation < places_.nodes[msg.peer].incarnation)
     return; // one of them is out already, or the news is of a process that was replaced
-  const auto name = [this](std::uint32_t node) { return setup_.nodes[node].name; };
-  const auto why = msg.silent ? fmt::format("node {} is {}, says node {}", name(msg.peer), msg.reason, name(msg.node))
-                              : fmt::format("nodes {} and {} have no lane: {}", name(msg.node), name(msg.peer), msg.reason);
+  const auto &node = setup_.nodes[msg.node].name, &peer = setup_.nodes[msg.peer].name;
+  const auto why = msg.silent ? fmt::format("node {} is {}, says node {}", peer, msg.reason, node)
+                              : fmt::format("nodes {} and {} have no lane: {}", node, peer, msg.reason);
   if (!machine_) {
     if (!msg.silent)
       lost_before_start(why);
-  } else if (msg.silent && (holds_parameters(msg.peer) || has_the_last_workers(msg.peer))) {
+  } else if (msg.silent && (places_.holds_parameters(msg.peer) || has_the_last_workers(msg.peer))) {
     activity_.failed(why);
-  } else if (!holds_parameters(msg.peer)) {
+  } else if (!places_.holds_parameters(msg.peer)) {
     put_out(msg.peer, why);
-  } else if (!holds_parameters(msg.node)) {
+  } else if (!places_.holds_parameters(msg.node)) {
     put_out(msg.node, why);
   } else {
     on_node_lost(msg.peer, why);
@@ -93,7 +93,7 @@ void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life) {
 bool coordinator_state::on_node_leaves(std::uint32_t node) {
   if (finishing_ || lost_.contains(node))
     return true;
-  if (!machine_ || holds_parameters(node) || has_the_last_workers(node))
+  if (!machine_ || places_.holds_parameters(node) || has_the_last_workers(node))
     return false;
   setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
   for (const auto& worker : places_.workers)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requests that start a job on its nodes.
-#include "actors/roles/coordinator/job_start.hpp"
+#include "actors/roles/coordinator/nodes/job_start.hpp"
 
 #include <utility>
 

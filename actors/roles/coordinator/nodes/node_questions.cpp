@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requests to all nodes of a job.
-#include "actors/roles/coordinator/node_questions.hpp"
+#include "actors/roles/coordinator/nodes/node_questions.hpp"
 
 #include <algorithm>
 #include <chrono>

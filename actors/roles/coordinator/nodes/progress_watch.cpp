@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Looks, questions, verdicts.
+#include "actors/roles/coordinator/nodes/progress_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/errors.hpp"
+#include "actors/roles/join_counter.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+using namespace std::chrono_literals;
+using reports = std::vector<actor_report>;
+
+/// How long a round may take before the run says whom it waits for.
+constexpr auto stall_after = 5s;
+constexpr auto answer_deadline = 2s;
+
+std::string what_it_does(const reports& all, const std::string& id) {
+  const auto found = std::ranges::find(all, id, &actor_report::id);
+  if (found == all.end() || found->stuck)
+    return fmt::format("{} does not answer", id);
+  return fmt::format("{}: {} for {:.0f} s", id, found->state, found->since_s);
+}
+
+bool is_paused(const reports& all, std::string_view id) {
+  const auto found = std::ranges::find(all, id, &actor_report::id);
+  return found != all.end() && found->paused;
+}
+
+} // namespace
+
+progress_watch::progress_watch(measured_pointer<coordinator_control> self, const coordinator_setup& setup,
+                               const job_places& places, owner& by)
+    : self_(self), setup_(setup), places_(places), by_(by), deadlines_(setup.what.cluster.progress_s) {}
+
+void progress_watch::begin(bool rounds) {
+  rounds_ = rounds;
+  since_last();
+  self_->run_delayed(1s, [this] { look(); });
+}
+
+void progress_watch::round_closed() {
+  deadlines_.round_took(since_last(), by_.period());
+}
+
+void progress_watch::evaluated() {
+  deadlines_.evaluation_took(since_last());
+}
+
+double progress_watch::waited_s() const {
+  return std::chrono::duration<double>(clock::now() - last_).count();
+}
+
+progress_watch::clock::duration progress_watch::since_last() {
+  said_ = false;
+  const auto now = clock::now();
+  return now - std::exchange(last_, now);
+}
+
+void progress_watch::look() {
+  const auto course = by_.now();
+  if (course == owner::course::ends)
+    return;
+  self_->run_delayed(1s, [this] { look(); });
+  const std::chrono::duration<double> waited{waited_s()};
+  if (course == owner::course::evaluates && waited > deadlines_.of_evaluation() && !std::exchange(asks_, true))
+    return evaluation_is_overdue();
+  if (course != owner::course::trains)
+    return;
+  const auto deadline = rounds_ ? deadlines_.of_round(by_.period()) : std::nullopt;
+  if (deadline && waited > *deadline && !std::exchange(asks_, true))
+    round_is_overdue();
+  else if (waited > stall_after && !std::exchange(said_, true))
+    say_who_is_awaited();
+}
+
+void progress_watch::say_who_is_awaited() {
+  self_->request(setup_.nodes[0].actor, 1s, waiting_query{})
+      .then(
+          [this, waited = waited_s()](const std::vector<std::uint32_t>& workers) {
+            std::vector<std::string> names;
+            for (auto worker : workers)
+              names.push_back(places_.describe(worker));
+            setup_.observer->on_event(fmt::format("no step for {:.0f} s: the round waits for {}", std::floor(waited),
+                                                  names.empty() ? "the shards" : fmt::format("{}", fmt::join(names, ", "))));
+          },
+          [this](const caf::error&) { setup_.observer->on_event("no step for a while, and the lead shard does not answer"); });
+}
+
+/// What the actors of these nodes do, as far as they answer.
+void progress_watch::ask_what_they_do(const std::set<std::uint32_t>& nodes, std::function<void(reports)> take) {
+  const join_counter<reports> all(std::move(take));
+  for (const auto node : nodes) {
+    all.one_more();
+    self_->request(setup_.nodes[node].actor, answer_deadline, inspect_query{})
+        .then(
+            [all](const node_report& said) {
+              all->insert(all->end(), said.actors.begin(), said.actors.end());
+              all.one_less();
+            },
+            [all](const caf::error&) { all.one_less(); });
+  }
+  all.one_less();
+}
+
+void progress_watch::round_is_overdue() {
+  const auto judge = [this, step = by_.step()](const std::vector<std::uint32_t>& workers) {
+    std::set<std::uint32_t> nodes;
+    for (const auto worker : workers)
+      nodes.insert(places_.workers[worker].node);
+    if (workers.empty())
+      for (const auto& holder : places_.holders)
+        nodes.insert(holder.node);
+    ask_what_they_do(nodes, [this, step, workers](const reports& all) {
+      asks_ = false;
+      if (by_.now() != owner::course::trains || by_.step() != step)
+        return;
+      if (workers.empty())
+        return holders_are_overdue(all);
+      for (const auto worker : workers)
+        if (const auto id = fmt::format("worker {}", worker); !is_paused(all, id))
+          by_.does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id)));
+    });
+  };
+  self_->request(setup_.nodes[0].actor, answer_deadline, waiting_query{}).then(judge, [judge](const caf::error&) { judge({}); });
+}
+
+void progress_watch::holders_are_overdue(const reports& all) {
+  constexpr std::size_t most_shown = 3;
+  std::vector<std::string> doing;
+  for (const auto& holder : places_.holders) {
+    const auto id = fmt::format("{} {}", holder.index < setup_.what.cluster.shards ? "shard" : "aggregator", holder.index);
+    if (is_paused(all, id))
+      return;
+    if (doing.size() < most_shown)
+      doing.push_back(what_it_does(all, id));
+  }
+  by_.fail(fmt::format("no step for {:.0f} s, and the round waits for no worker; {}; cluster.progress_s sets the deadline",
+                       waited_s(), fmt::join(doing, ", ")));
+}
+
+void progress_watch::evaluation_is_overdue() {
+  ask_what_they_do({0}, [this, step = by_.step()](const reports& all) {
+    const std::string id = "evaluator 0";
+    asks_ = false;
+    if (by_.now() != owner::course::evaluates || by_.step() != step || is_paused(all, id))
+      return;
+    const auto text = fmt::format("the evaluation of step {} has taken {:.0f} s; {}", step, waited_s(), what_it_does(all, id));
+    if (std::exchange(replaced_, true))
+      return by_.fail(fmt::format("{}, the second one; cluster.progress_s sets the deadline", text));
+    setup_.observer->on_event(fmt::format("{}; a new one takes its place", text));
+    since_last();
+    self_->request(setup_.nodes[0].actor, answer_deadline, role_order{role_verb::restart, "evaluator", 0, 0})
+        .then([this] { by_.evaluate_again(); },
+              [this](const caf::error& e) { by_.fail("the evaluator could not be replaced: " + explain(e)); });
+  });
+}
+
+} // namespace troupe::actors

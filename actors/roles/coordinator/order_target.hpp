@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom an operator's order means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <caf/expected.hpp>
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/messages/node.hpp"
+#include "tensor/parse_number.hpp"
+
+namespace troupe::actors {
+
+/// What came of it, for whoever asked and for those who watch.
+inline std::string_view done(role_verb what) {
+  switch (what) {
+  case role_verb::pause:
+    return "stands still";
+  case role_verb::resume:
+    return "goes on";
+  case role_verb::kill:
+    return "is killed";
+  case role_verb::restart:
+    break;
+  }
+  return "is restarted";
+}
+
+struct order_target {
+  std::string role;
+  std::uint32_t index = 0, node = 0;
+};
+
+/// Where the actor is that an order names, as "worker 3".
+inline caf::expected<order_target> target_of(const std::string& actor, const job_places& places, std::uint32_t shards) {
+  const auto blank = actor.find(' ');
+  const auto role = actor.substr(0, blank);
+  const auto index = parse_number<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
+  if (index && role == "evaluator" && *index == 0)
+    return order_target{role, 0, 0};
+  const bool worker = role == "worker", shard = role == "shard", aggregator = role == "aggregator";
+  if (!index || (role != "evaluator" && !worker && !shard && !aggregator))
+    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", actor));
+  const auto& roles = worker ? places.workers : places.holders;
+  if (role == "evaluator" || *index >= roles.size() || (!worker && shard != (*index < shards)))
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", actor,
+                               places.workers.size(), shards, places.holders.size() - shards));
+  return order_target{role, *index, roles[*index].node};
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Nodes and roles that are lost, silent, late or back, as the coordinator sees them.
+#include "tests/actors/scripted_nodes.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
+  begin();
+  kill(nodes[1]);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  auto again = std::make_shared<script>();
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  ASSERT_TRUE(again->job && again->places);
+  EXPECT_EQ(again->job->self, 1U);
+  EXPECT_EQ(again->job->incarnation, 1U);
+  EXPECT_THAT(told<node_place>(), ElementsAre(1, 0, 1)) << "the others let go of the old lane before the new process dials";
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[1].incarnation.value, 1U);
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[2].incarnation.value, 0U);
+
+  say(role_lost{1, true, 0, "it died", 0});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3)) << "news of the process that was replaced";
+  say(role_lost{1, true, 0, "it died", 1});
+  EXPECT_THAT(planned_workers(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Coordinator, AnAnswerOfAProcessThatWasReplacedStartsNobody) {
+  begin();
+  kill(nodes[1]);
+  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
+  for (const auto& process : processes) {
+    process->silent = true;
+    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
+    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  }
+  caf::anon_send(nodes[3], node_notice{});
+  run();
+  EXPECT_FALSE(processes[0]->places);
+  EXPECT_FALSE(processes[1]->places) << "it has not prepared the job";
+  caf::anon_send(nodes[4], node_notice{});
+  run();
+  EXPECT_TRUE(processes[1]->places);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsForgottenForTheNext) {
+  begin();
+  kill(nodes[1]);
+  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
+  for (const auto& process : processes) {
+    process->silent = true;
+    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
+    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  }
+  kill(nodes[3]); // its request fails, long after it was replaced
+  caf::anon_send(nodes[4], node_notice{});
+  run();
+  EXPECT_TRUE(processes[1]->places);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(seen->events, Each(Not(HasSubstr("could not"))));
+}
+
+TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsNotSaidToBeBack) {
+  begin();
+  kill(nodes[1]);
+  auto again = std::make_shared<script>();
+  again->silent = true;
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  auto heard = seen->events;
+  heard.emplace_back("node node-1 does not come back: its process is gone (connection lost)");
+  caf::anon_send(caf::actor_cast<caf::actor>(coordinator),
+                 caf::down_msg{nodes.back().address(), caf::exit_reason::remote_link_unreachable});
+  run();
+  schedule.trigger_timeouts(); // between processes a request of the dead fails only so
+  run();
+  EXPECT_EQ(seen->events, heard);
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {
+  begin();
+  auto again = std::make_shared<script>();
+  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+  say(node_back{2, caf::actor_cast<caf::actor>(nodes.back())});
+  EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(2, 2, 0));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Coordinator, ASilentNodeIsPutOutAndTakesPartAgainWhenItAnswers) {
+  begin();
+  scripts[1]->silent = true;
+  say(peer_unreachable{.node = 0, .peer = 1, .silent = true, .reason = "silent for 1.1 s"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  ASSERT_EQ(seen->events.size(), 2U);
+  EXPECT_EQ(seen->events[0],
+            "worker 0 (node-1) is lost: node node-1 is silent for 1.1 s, says node node-0; the round closes without it");
+  ASSERT_EQ(scripts[1]->job->incarnation, 1U) << "it is asked back at once, and answers when it can";
+  EXPECT_THAT(told<node_place>(), ElementsAre(0, 0, 0));
+  say(peer_unreachable{.node = 0, .peer = 1, .silent = true, .reason = "silent for 2.2 s"});
+  EXPECT_EQ(seen->events.size(), 2U) << "it is out already";
+  EXPECT_EQ(scripts[1]->job->incarnation, 1U);
+
+  caf::anon_send(nodes[1], node_notice{}); // it goes on
+  run();
+  EXPECT_THAT(told<node_place>(), ElementsAre(1, 0, 1)) << "the others let go of the old lane before it dials";
+  EXPECT_EQ(scripts[1]->places->nodes[1].incarnation, 1U);
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[0].incarnation.value, 1U);
+  EXPECT_EQ(seen->events.back(), "node node-1 is back");
+
+  say(peer_unreachable{.node = 0, .peer = 1, .incarnation = 0, .reason = "its old lane closed"});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3)) << "news of the life that was replaced";
+  say(peer_unreachable{.node = 0, .peer = 1, .incarnation = 1, .silent = true, .reason = "silent for 1.1 s"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  kill(nodes[1]);
+  EXPECT_THAT(seen->events.back(), HasSubstr("node node-1 does not come back: its process is gone"));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+class Lane : public Coordinator, public testing::WithParamInterface<bool> {};
+
+TEST_P(Lane, OfTwoNodesWithoutOneThatWithoutParametersGoes) {
+  begin();
+  scripts[2]->silent = true;
+  const std::uint32_t by = GetParam() ? 2 : 0;
+  say(peer_unreachable{.node = by, .peer = 2 - by, .reason = "reset"});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1));
+  EXPECT_THAT(seen->events[0], HasSubstr(fmt::format("nodes node-{} and node-{} have no lane: reset", by, 2 - by)));
+  EXPECT_EQ(scripts[2]->job->incarnation, 1U);
+  EXPECT_EQ(seen->ends, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Coordinator, Lane, testing::Bool(),
+                         [](const auto& each) { return each.param ? "AsTheWorkersSay" : "AsTheHoldersSay"; });
+
+TEST_F(Coordinator, ASilentNodeWithParametersIsWaitedFor) {
+  begin();
+  say(peer_unreachable{.node = 1, .peer = 0, .silent = true, .reason = "silent for 1.1 s"});
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(seen->ends, 0);
+  EXPECT_TRUE(seen->events.empty());
+}
+
+TEST_F(Coordinator, ASilentNodeWithTheLastWorkersIsWaitedFor) {
+  begin();
+  scripts[1]->silent = true;
+  say(peer_unreachable{.node = 0, .peer = 1, .silent = true, .reason = "silent for 1.1 s"});
+  say(peer_unreachable{.node = 0, .peer = 2, .silent = true, .reason = "silent for 1.1 s"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_EQ(seen->ends, 0);
+  say(peer_unreachable{.node = 0, .peer = 2, .reason = "reset"});
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("no workers are left"));
+}
+
+TEST_F(Coordinator, TwoNodesWithParametersAndNoLaneEndTheJob) {
+  job.cluster.shards = 3;
+  job.cluster.where = placement::colocated;
+  begin();
+  say(peer_unreachable{.node = 0, .peer = 1, .silent = true, .reason = "silent for 1.1 s"});
+  EXPECT_EQ(seen->ends, 0) << "it may go on";
+  say(peer_unreachable{.node = 0, .peer = 1, .reason = "reset"});
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("shard 1 was lost"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("nodes node-0 and node-1 have no lane: reset"));
+}
+
+TEST_F(Coordinator, WhatANodeThatIsOutSaysCountsForNothing) {
+  begin();
+  kill(nodes[1]);
+  say(peer_unreachable{.node = 1, .peer = 0, .reason = "reset"});
+  say(peer_unreachable{.node = 7, .peer = 2, .reason = "reset"});
+  say(peer_unreachable{.node = 0, .peer = 7, .reason = "reset"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ANodeThatCannotTakePartAgainIsAskedOnceMore) {
+  begin();
+  scripts[1]->cannot_start = "no lane to node node-0: refused";
+  say(peer_unreachable{.node = 0, .peer = 1, .reason = "reset"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_EQ(seen->events.back(), "node node-1 is back and could not start the job: no lane to node node-0: refused");
+  scripts[1]->cannot_start.clear();
+  schedule.advance_time(std::chrono::seconds{5});
+  run();
+  EXPECT_EQ(scripts[1]->job->incarnation, 2U) << "no life begins twice";
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Coordinator, ANodeThatCannotPrepareAgainIsLeftAlone) {
+  begin();
+  scripts[1]->cannot_prepare = "its program has no protocol \"mine\"";
+  say(peer_unreachable{.node = 0, .peer = 1, .reason = "reset"});
+  scripts[1]->cannot_prepare.clear();
+  schedule.advance_time(std::chrono::seconds{5});
+  run();
+  EXPECT_EQ(scripts[1]->job->incarnation, 1U);
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+}
+
+/// A deadline that has always passed at the next look.
+class Progress : public Coordinator {
+protected:
+  Progress() { job.cluster.progress_s = 1e-9; }
+  void look() {
+    schedule.advance_time(std::chrono::seconds{1});
+    run();
+  }
+};
+
+TEST_F(Progress, AWorkerThatDoesNotProgressLeavesTheJob) {
+  begin();
+  scripts[0]->awaited = {1, 2};
+  scripts[1]->actors = {{.id = "worker 1", .state = "computes step 40", .since_s = 61}};
+  look();
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 3));
+  EXPECT_THAT(seen->events,
+              ElementsAre("worker 1 (node-1) is lost: no step for 0 s; worker 1: computes step 40 for 61 s; the round "
+                          "closes without it",
+                          "worker 2 (node-2) is lost: no step for 0 s; worker 2 does not answer; the round closes "
+                          "without it"));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, WhomTheOperatorHasPausedIsWaitedFor) {
+  job.evaluate.every_samples = 40;
+  begin();
+  scripts[0]->awaited = {1};
+  scripts[1]->actors = {{.id = "worker 1", .paused = true}};
+  scripts[0]->actors = {{.id = "shard 0", .paused = true}, {.id = "evaluator 0", .paused = true}};
+  look();
+  scripts[0]->awaited = {};
+  look();
+  close_round(1, 40);
+  hold(1, 40);
+  look();
+  look();
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_TRUE(scripts[0]->orders.empty());
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Progress, HoldersThatDoNotProgressEndTheJobByName) {
+  begin();
+  scripts[0]->actors = {{.id = "shard 0", .state = "steps", .since_s = 31}};
+  look();
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_EQ(seen->result.reason,
+            "no step for 0 s, and the round waits for no worker; shard 0: steps for 31 s; cluster.progress_s "
+            "sets the deadline");
+}
+
+TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
+  job.evaluate.every_samples = 40;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  scripts[0]->actors = {{.id = "evaluator 0", .state = "evaluates", .since_s = 61}};
+  look();
+  EXPECT_EQ(seen->events.back(),
+            "the evaluation of step 1 has taken 0 s; evaluator 0: evaluates for 61 s; a new one takes its place");
+  ASSERT_EQ(scripts[0]->orders.size(), 1U);
+  EXPECT_EQ(scripts[0]->orders[0].role, "evaluator");
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(2, 0, 0));
+  evaluate(1);
+  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1)) << "the job goes on";
+  close_round(2, 80);
+  hold(2, 80);
+  look();
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason,
+              HasSubstr("the evaluation of step 2 has taken 0 s; evaluator 0: evaluates for 61 s, the second"));
+}
+
+TEST(ProgressDeadlines, FollowWhatWasSeen) {
+  using seconds = progress_deadlines::seconds;
+  progress_deadlines seen(0);
+  EXPECT_EQ(seen.of_evaluation(), seconds{300});
+  seen.evaluation_took(seconds{2});
+  EXPECT_EQ(seen.of_evaluation(), seconds{60});
+  seen.evaluation_took(seconds{20});
+  seen.evaluation_took(seconds{1});
+  EXPECT_EQ(seen.of_evaluation(), seconds{200});
+  for (const double time : {8.0, 2.0}) {
+    seen.round_took(seconds{time}, 1);
+    EXPECT_FALSE(seen.of_round(1)) << "nobody knows yet";
+  }
+  seen.round_took(seconds{12}, 4); // of four steps each
+  EXPECT_EQ(seen.of_round(1), seconds{60});
+  EXPECT_EQ(seen.of_round(10), seconds{600}) << "a longer period";
+  for (int i = 0; i < 64; ++i)
+    seen.round_took(seconds{0.1}, 1);
+  EXPECT_EQ(seen.of_round(1), seconds{30});
+  progress_deadlines set(5);
+  EXPECT_EQ(set.of_evaluation(), seconds{5});
+  EXPECT_EQ(set.of_round(100), seconds{5});
+}
+
+TEST_F(Coordinator, ANodeThatLeavesTakesItsWorkersOutOfTheJob) {
+  begin();
+  bool gone = false;
+  caf::scoped_actor asker{system};
+  auto leave = [&](std::uint32_t node) {
+    auto answer = asker->request(coordinator, caf::infinite, node_leaves{node});
+    run();
+    answer.receive([&](bool done) { gone = done; }, [](const caf::error&) { FAIL(); });
+  };
+  leave(1);
+  EXPECT_TRUE(gone && planned_workers() == std::vector<std::uint32_t>({2, 3}));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(0, 1, 0));
+  leave(2);
+  EXPECT_FALSE(gone) << "they are the last workers";
+  leave(0);
+  EXPECT_FALSE(gone) << "it has the parameters";
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ALostWorkerIsSaidAndPlannedAround) {
+  begin();
+  say(role_lost{1, true, 1, "its compute actor failed"});
+  ASSERT_EQ(seen->events.size(), 1U);
+  EXPECT_THAT(seen->events[0], HasSubstr("worker 1 (node-1) is lost: its compute actor failed"));
+  EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(scripts[0]->all<protocols::worker_down>()[0].worker.value, 1U);
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 2, 3));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, AWorkerIsLostOnceHoweverManySayIt) {
+  begin();
+  say(role_lost{1, true, 1, "its device failed"});
+  say(role_lost{1, true, 1, "it died"});
+  EXPECT_EQ(seen->events.size(), 1U);
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+}
+
+TEST_F(Coordinator, ALostNodeTakesItsWorkersWithIt) {
+  begin();
+  kill(nodes[1]);
+  EXPECT_THAT(seen->events, ElementsAre(HasSubstr("worker 0 (node-1) is lost"), HasSubstr("worker 1 (node-1) is lost")));
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(3, 1, 3)) << "a plan for each, and none to the dead";
+}
+
+TEST_F(Coordinator, ARunWithoutWorkersFailsAndSaysWhy) {
+  begin();
+  kill(nodes[1]);
+  kill(nodes[2]);
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_FALSE(seen->result.interrupted);
+  EXPECT_THAT(seen->result.reason, HasSubstr("no workers are left"));
+  EXPECT_THAT(told<stop_job>(), ElementsAre(1, 0, 0));
+}
+
+TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
+  begin();
+  say(role_lost{0, false, 0, "out of memory"});
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_THAT(seen->result.reason, HasSubstr("shard 0"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("out of memory"));
+}
+
+TEST_F(Coordinator, ALostAggregatorTakesTheWorkersBelowIt) {
+  job.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
+  begin();
+  say(role_lost{1, false, 1, "it died"});
+  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
+  EXPECT_THAT(told<protocols::holder_down>(), ElementsAre(1, 1, 1));
+  EXPECT_EQ(seen->ends, 0);
+}
+
+TEST_F(Coordinator, ALossBeforeTheStartFailsTheRun) {
+  scripts[2]->silent = true;
+  begin();
+  say(role_lost{1, true, 0, "no memory"});
+  EXPECT_EQ(seen->ends, 1);
+  EXPECT_THAT(seen->result.reason, HasSubstr("worker 0 (node-1)"));
+}
+
+} // namespace
+} // namespace troupe::actors
