@@ -133,6 +133,42 @@ class Dev(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("no preset 'fast'", refused.stderr)
 
+    def nightly(self, code=0, **environment):
+        """What a run of two parts prints, the second of which ends with the code, and which of them ran."""
+        (self.root / "code").write_text(str(code))
+        (self.root / "ran").write_text("")
+        done = self.dev("nightly", "mutants", "distributions", **environment)
+        self.assertEqual(done.returncode, min(code, 1), done.stderr)
+        return [line.split() for line in done.stdout.splitlines()], (self.root / "ran").read_text().split()
+
+    def test_nightly_goes_on_where_it_was_cut_off(self):
+        self.prefix().mkdir(parents=True)
+        for folder in "protocols", "distributions":
+            (self.root / "tests" / folder).mkdir(parents=True)
+        (self.root / "tests/protocols/mutants.py").write_text("open('ran', 'a').write('mutants ')\n")
+        part = self.root / "tests/distributions/run.sh"
+        part.write_text("#!/bin/sh\necho distributions >> ran\nexit $(cat code)\n")
+        part.chmod(0o755)
+        (self.root / ".gitignore").write_text("bin\nbuild\ncache\ncode\nran\n")
+        commit = ["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message=m"]
+        for command in ["git", "init", "--quiet"], ["git", "add", "."], commit:
+            subprocess.run(command, cwd=self.root, check=True)
+
+        (head, mutants, distributions), ran = self.nightly(code=3)
+        self.assertEqual((mutants[1], distributions[1], ran), ("passed,", "FAILED,", ["mutants", "distributions"]))
+        (same, mutants, distributions), ran = self.nightly()
+        self.assertEqual((same, mutants[-1], distributions[1], ran), (head, "(before)", "passed,", ["distributions"]))
+        self.assertEqual(self.nightly()[1], [])
+        other = str(int(head[-1]) + 1)
+        self.assertEqual(self.nightly(TROUPE_NIGHTLY_SEED=other)[1], ["mutants", "distributions"])
+
+        part.write_text(part.read_text() + "# changed\n")
+        for _ in range(2):
+            self.assertEqual(self.nightly()[1], ["mutants", "distributions"])
+        subprocess.run([*commit, "--all"], cwd=self.root, check=True)
+        self.assertEqual(self.nightly()[1], ["mutants", "distributions"])
+        self.assertEqual(self.nightly()[1], [])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
