@@ -28,8 +28,12 @@ class Dev(unittest.TestCase):
         self.all_installed()
 
     def program(self, name, text):
-        (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
-        (self.bin / name).chmod(0o755)
+        """A script in the place of a program: of one on the path, or of the file if the name has a folder."""
+        path = self.root / name if "/" in name else self.bin / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return path
 
     def all_installed(self):
         listed = subprocess.run(["bash", "-c", "source <(sed -n '/^packages()/,/^}/p' dev); packages"], cwd=self.root, check=True,
@@ -143,12 +147,9 @@ class Dev(unittest.TestCase):
 
     def test_nightly_goes_on_where_it_was_cut_off(self):
         self.prefix().mkdir(parents=True)
-        for folder in "protocols", "distributions":
-            (self.root / "tests" / folder).mkdir(parents=True)
+        (self.root / "tests/protocols").mkdir(parents=True)
         (self.root / "tests/protocols/mutants.py").write_text("open('ran', 'a').write('mutants ')\n")
-        part = self.root / "tests/distributions/run.sh"
-        part.write_text("#!/bin/sh\necho distributions >> ran\nexit $(cat code)\n")
-        part.chmod(0o755)
+        part = self.program("tests/distributions/run.sh", "echo distributions >> ran\nexit $(cat code)")
         (self.root / ".gitignore").write_text("bin\nbuild\ncache\ncode\nran\n")
         commit = ["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message=m"]
         for command in ["git", "init", "--quiet"], ["git", "add", "."], commit:
@@ -168,6 +169,20 @@ class Dev(unittest.TestCase):
         subprocess.run([*commit, "--all"], cwd=self.root, check=True)
         self.assertEqual(self.nightly()[1], ["mutants", "distributions"])
         self.assertEqual(self.nightly()[1], [])
+
+    def test_nightly_has_hostile_frames_and_operands_of_each_seed(self):
+        self.prefix().mkdir(parents=True)
+        shutil.copy(tree.ROOT / "CMakePresets.json", self.root)
+        self.program("cmake", "")
+        for program in "protocols_test", "kernels_test":
+            self.program(f"build/asan/{program}", f'echo "$TROUPE_TEST_SEED" >> {program}.seeds; [ "$TROUPE_TEST_SEED" != "$BAD" ]')
+        seeds = [str(seed) for seed in range(7, 507)]
+        self.assertEqual(self.dev("nightly", "hostile", TROUPE_NIGHTLY_SEED="7").returncode, 0)
+        for program in "protocols_test", "kernels_test":
+            self.assertEqual(sorted((self.root / f"{program}.seeds").read_text().split(), key=int), seeds)
+        failed = self.dev("nightly", "hostile", TROUPE_NIGHTLY_SEED="7", BAD="9")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("TROUPE_TEST_SEED=9 build/asan", failed.stderr)
 
 
 if __name__ == "__main__":
