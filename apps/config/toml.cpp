@@ -49,18 +49,25 @@ std::string key_text(std::string_view key) {
   return key.empty() ? "\"\"" : shortened(printable(key));
 }
 
-toml_value convert(const toml::node& node);
+/// As many as toml++ follows into brackets. It follows the dots of a key without end, and what walks the tables would run out of
+/// stack.
+constexpr int deepest = TOML_MAX_NESTED_VALUES;
 
-toml_table convert_table(const toml::table& table) {
+toml_value convert(const toml::node& node, int depth);
+
+toml_table convert_table(const toml::table& table, int depth) {
   toml_table entries;
-  for (const auto& [key, node] : table)
-    entries.push_back({key_text(key.str()), begin_of(key.source()), convert(node)});
+  for (const auto& [key, node] : table) {
+    if (depth > deepest)
+      throw toml_error{begin_of(key.source()), fmt::format("tables are nested more than {} deep", deepest)};
+    entries.push_back({key_text(key.str()), begin_of(key.source()), convert(node, depth + 1)});
+  }
   // toml++ keeps its tables sorted by name; people read files from the top.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.key_at < b.key_at; });
   return entries;
 }
 
-toml_value convert(const toml::node& node) {
+toml_value convert(const toml::node& node, int depth) {
   const position at = begin_of(node.source());
   if (const auto* b = node.as_boolean())
     return {b->get(), at};
@@ -71,11 +78,11 @@ toml_value convert(const toml::node& node) {
   if (const auto* s = node.as_string())
     return {s->get(), at};
   if (const auto* table = node.as_table())
-    return {convert_table(*table), at};
+    return {convert_table(*table, depth), at};
   if (const auto* array = node.as_array()) {
     toml_array items;
     for (const toml::node& item : *array)
-      items.push_back(convert(item));
+      items.push_back(convert(item, depth + 1));
     return {std::move(items), at};
   }
   return {toml_date{}, at};
@@ -89,7 +96,9 @@ void throw_exception_from_error(const toml_error& e, const boost::source_locatio
 
 boost::system::result<toml_table, toml_error> parse_toml(std::string_view document) {
   try {
-    return convert_table(toml::parse(document));
+    return convert_table(toml::parse(document), 0);
+  } catch (const toml_error& e) {
+    return e;
   } catch (const toml::parse_error& e) {
     return toml_error{begin_of(e.source()), std::string(e.description())};
   }

@@ -4,6 +4,7 @@
 
 usage: bootstrap_test.py TROUPE [unittest arguments]
 """
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -195,8 +196,11 @@ class Nodes(BootstrapTest):
 
     @staticmethod
     def sockets_of(run):
-        links = pathlib.Path(f"/proc/{run.pid}/fd")
-        return sum(os.path.lexists(link) and "socket" in os.readlink(link) for link in links.iterdir())
+        count = 0
+        for link in pathlib.Path(f"/proc/{run.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # one that was closed meanwhile
+                count += "socket" in os.readlink(link)
+        return count
 
     def until(self, there, event):
         deadline = time.monotonic() + DEADLINE_S

@@ -473,13 +473,13 @@ class Silence(ClusterTest):
 
 
 class Gossip(ClusterTest):
-    JOB = JOB.replace("epochs = 2", "epochs = 30").replace("[stop]", '[protocol]\nname = "gossip"\n[stop]')
+    JOB = JOB.replace("epochs = 2", "epochs = 15").replace("[stop]", '[protocol]\nname = "gossip"\n[stop]')
 
     def test_replicas_learn_from_each_other_in_one_process_and_in_several(self):
         # Each worker sees a few of the labels only: the average is good because the replicas have met, or not at all.
         few_labels = ["--set", "data.partition=by-worker", "--set", "data.sorted_fraction=1", "--set", "inject.step_ms=4"]
         for nodes in ("1", "3"):
-            result = self.run_job("--nodes", nodes, *few_labels, job=self.JOB)
+            result = self.run_job("--nodes", nodes, *few_labels, job=self.JOB.replace("epochs = 15", "epochs = 30"))
             self.assertLess(result["train_loss"], 0.1)
             self.assertGreater(result["test_accuracy"], 0.8)
             self.assertGreaterEqual(result["samples"], 30 * 1200)
@@ -502,19 +502,20 @@ class Gossip(ClusterTest):
         self.assertEqual(evaluated["test_accuracy"], trained["test_accuracy"])
 
     def test_a_job_goes_on_and_ends_well_without_a_killed_worker(self):
-        # One process has two workers of the four. At the lr of 0.05 the two that are left diverge where one runs ahead alone.
-        job = self.JOB.replace("epochs = 30", "epochs = 400").replace("lr = 0.05", "lr = 0.02")
-        run = self.start("--nodes", "3", "--json", "--set", "cluster.respawn=false", job=job)
+        # One process has two workers of the four. At the lr of 0.05 the two that are left diverge where one runs ahead alone. The
+        # pace gives the kill its time: without it the steps would have to be as many as the fastest machine makes meanwhile.
+        job = self.JOB.replace("epochs = 15", "epochs = 60").replace("lr = 0.05", "lr = 0.02")
+        run = self.start("--nodes", "3", "--json", "--set", "inject.step_ms=4", "--set", "cluster.respawn=false", job=job)
         os.kill(self.children(run)[0], signal.SIGKILL)
         self.wait_for_line(run, r"worker \d+ \(node-\d\) is lost")
         out, err = self.finish(run)
         self.assertEqual(run.returncode, 0, err)
         result = json.loads(out.splitlines()[-1])
-        self.assertGreaterEqual(result["samples"], 400 * 1200)
+        self.assertGreaterEqual(result["samples"], 60 * 1200)
         self.assertLess(result["train_loss"], 0.1)
 
     def test_nobody_waits_for_a_stopped_worker(self):
-        run = self.start("--nodes", "3", job=self.JOB.replace("epochs = 30", "seconds = 1e6\n[evaluate]\nevery_s = 3600.0"))
+        run = self.start("--nodes", "3", job=self.JOB.replace("epochs = 15", "seconds = 1e6\n[evaluate]\nevery_s = 3600.0"))
         child = self.children(run)[0]
         os.kill(child, signal.SIGSTOP)
         try:

@@ -28,8 +28,12 @@ class Dev(unittest.TestCase):
         self.all_installed()
 
     def program(self, name, text):
-        (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
-        (self.bin / name).chmod(0o755)
+        """A script in the place of a program: of one on the path, or of the file if the name has a folder."""
+        path = self.root / name if "/" in name else self.bin / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return path
 
     def all_installed(self):
         listed = subprocess.run(["bash", "-c", "source <(sed -n '/^packages()/,/^}/p' dev); packages"], cwd=self.root, check=True,
@@ -132,6 +136,53 @@ class Dev(unittest.TestCase):
         refused = self.dev("build", "fast")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("no preset 'fast'", refused.stderr)
+
+    def nightly(self, code=0, **environment):
+        """What a run of two parts prints, the second of which ends with the code, and which of them ran."""
+        (self.root / "code").write_text(str(code))
+        (self.root / "ran").write_text("")
+        done = self.dev("nightly", "mutants", "distributions", **environment)
+        self.assertEqual(done.returncode, min(code, 1), done.stderr)
+        return [line.split() for line in done.stdout.splitlines()], (self.root / "ran").read_text().split()
+
+    def test_nightly_goes_on_where_it_was_cut_off(self):
+        self.prefix().mkdir(parents=True)
+        (self.root / "tests/protocols").mkdir(parents=True)
+        (self.root / "tests/protocols/mutants.py").write_text("open('ran', 'a').write('mutants ')\n")
+        part = self.program("tests/distributions/run.sh", "echo distributions >> ran\nexit $(cat code)")
+        (self.root / ".gitignore").write_text("bin\nbuild\ncache\ncode\nran\n")
+        commit = ["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message=m"]
+        for command in ["git", "init", "--quiet"], ["git", "add", "."], commit:
+            subprocess.run(command, cwd=self.root, check=True)
+
+        (head, mutants, distributions), ran = self.nightly(code=3)
+        self.assertEqual((mutants[1], distributions[1], ran), ("passed,", "FAILED,", ["mutants", "distributions"]))
+        (same, mutants, distributions), ran = self.nightly()
+        self.assertEqual((same, mutants[-1], distributions[1], ran), (head, "(before)", "passed,", ["distributions"]))
+        self.assertEqual(self.nightly()[1], [])
+        other = str(int(head[-1]) + 1)
+        self.assertEqual(self.nightly(TROUPE_NIGHTLY_SEED=other)[1], ["mutants", "distributions"])
+
+        part.write_text(part.read_text() + "# changed\n")
+        for _ in range(2):
+            self.assertEqual(self.nightly()[1], ["mutants", "distributions"])
+        subprocess.run([*commit, "--all"], cwd=self.root, check=True)
+        self.assertEqual(self.nightly()[1], ["mutants", "distributions"])
+        self.assertEqual(self.nightly()[1], [])
+
+    def test_nightly_has_hostile_frames_and_operands_of_each_seed(self):
+        self.prefix().mkdir(parents=True)
+        shutil.copy(tree.ROOT / "CMakePresets.json", self.root)
+        self.program("cmake", "")
+        for program in "protocols_test", "kernels_test":
+            self.program(f"build/asan/{program}", f'echo "$TROUPE_TEST_SEED" >> {program}.seeds; [ "$TROUPE_TEST_SEED" != "$BAD" ]')
+        seeds = [str(seed) for seed in range(7, 507)]
+        self.assertEqual(self.dev("nightly", "hostile", TROUPE_NIGHTLY_SEED="7").returncode, 0)
+        for program in "protocols_test", "kernels_test":
+            self.assertEqual(sorted((self.root / f"{program}.seeds").read_text().split(), key=int), seeds)
+        failed = self.dev("nightly", "hostile", TROUPE_NIGHTLY_SEED="7", BAD="9")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("TROUPE_TEST_SEED=9 build/asan", failed.stderr)
 
 
 if __name__ == "__main__":
