@@ -250,10 +250,6 @@ private:
         if (link.away_s > 0)
           return fmt::format("the lane from node {} to node {}: its connection broke {} ago, and is dialed again", node.node,
                              link.peer, seconds_text(link.away_s));
-        if (link.silent_s >= stalled_s)
-          return fmt::format("the lane from node {} to node {}: nothing has come from there for {}; a node without parameters is "
-                             "put out when it has been silent for 1 to 5 s, and asked back",
-                             node.node, link.peer, seconds_text(link.silent_s));
         if (link.stalled_s >= stalled_s)
           return fmt::format("the lane from node {} to node {}: {} wait in it{}, and nothing has gone for {}", node.node,
                              link.peer, bytes_text(static_cast<double>(link.queued_bytes)),
@@ -265,10 +261,23 @@ private:
     return {};
   }
 
+  /// Describes a lane of the job on which nothing comes. It says less than data that wait, or an actor that works.
+  std::string silent(std::uint64_t job) const {
+    for (const auto& node : seen_.reports.nodes)
+      for (const auto& link : node.links)
+        if (node.job == job && link.silent_s >= stalled_s)
+          return fmt::format("the lane from node {} to node {}: nothing has come from there for {}; a node without parameters is "
+                             "put out when it has been silent for 1 to 5 s, and asked back",
+                             node.node, link.peer, seconds_text(link.silent_s));
+    return {};
+  }
+
   /// They wait in a circle for something between them, which perhaps only a shard other than the lead misses.
   void look_around(std::uint64_t job) {
     if (const auto lane = stalled(job, "", ""); !lane.empty())
       causes_.push_back(lane);
+    else if (const auto quiet = silent(job); !quiet.empty())
+      causes_.push_back(quiet);
     for (const auto& actor : all_)
       if (actor.job == job && actor.waits_for.empty() && !actor.waits_on.empty())
         causes_.push_back(cause_of(actor));
