@@ -35,8 +35,8 @@ constexpr std::chrono::minutes respawn_window{1};
 /// Whether the job ends with the processes that are gone: with a part of the parameters, or with the last workers.
 bool job_ends_without(std::uint32_t node, const actors::job& job, const embedded_cluster& cluster) {
   const auto places = actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes));
-  const auto is_on = [](std::uint32_t where) { return [where](const actors::role_place& role) { return role.node == where; }; };
-  return std::ranges::any_of(places.holders, is_on(node)) || (cluster.alone() && std::ranges::none_of(places.workers, is_on(0)));
+  const bool works_here = std::ranges::find(places.workers, 0U, &actors::role_place::node) != places.workers.end();
+  return places.holds_parameters(node) || (cluster.alone() && !works_here);
 }
 
 /// Starts the process of a node anew, which a running job has lost; the node comes back as one of `troupe node` does. Returns

@@ -10,6 +10,7 @@
 #include "kernels/assert.hpp"
 #include "protocols/memory.hpp"
 #include "protocols/protocol.hpp"
+#include "protocols/spread.hpp"
 
 namespace troupe::protocols {
 
@@ -39,10 +40,8 @@ public:
         arrivals.insert(arrivals.end(), own->second.begin(), own->second.end());
     if (arrivals.size() < round.live.size()) // nothing is known yet
       return std::nullopt;
-    const nanoseconds middle = median(arrivals);
-    for (nanoseconds& each : arrivals)
-      each = std::max(each - middle, middle - each);
-    const double spread = mad_factor_ * static_cast<double>(median(arrivals));
+    const auto [middle, mad] = spread_of(arrivals);
+    const double spread = mad_factor_ * static_cast<double>(mad);
     return middle + static_cast<nanoseconds>(std::max(spread, 0.1 * static_cast<double>(middle)));
   }
 
@@ -82,13 +81,6 @@ public:
   }
 
 private:
-  static nanoseconds median(std::vector<nanoseconds>& values) {
-    TROUPE_ASSERT(!values.empty());
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    return *middle;
-  }
-
   double mad_factor_;
   std::uint32_t max_misses_;
   std::map<worker_id, std::deque<nanoseconds>> past_;

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <span>
 
+#include "protocols/spread.hpp"
+
 namespace troupe::protocols {
 
 namespace {
 
 constexpr nanoseconds deviations = 8;
-
-/// The upper one of two. Reorders them.
-nanoseconds median(std::span<nanoseconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 } // namespace
 
@@ -63,10 +58,8 @@ nanoseconds failure_detector::deadline_of(const watched& peer) const {
     return options_.shortest;
   auto gaps = peer.gaps;
   const std::span known{gaps.data(), std::min(peer.seen, most_gaps)};
-  const nanoseconds middle = median(known);
-  for (nanoseconds& gap : known)
-    gap = gap > middle ? gap - middle : middle - gap;
-  return std::clamp(middle + deviations * median(known), options_.shortest, options_.longest);
+  const auto [middle, mad] = spread_of(known);
+  return std::clamp(middle + deviations * mad, options_.shortest, options_.longest);
 }
 
 } // namespace troupe::protocols

@@ -14,9 +14,7 @@ TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
   begin();
   kill(nodes[1]);
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
-  auto again = std::make_shared<script>();
-  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
-  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  const auto again = comes_back(1);
   ASSERT_TRUE(again->job && again->places);
   EXPECT_EQ(again->job->self, 1U);
   EXPECT_EQ(again->job->incarnation, 1U);
@@ -34,12 +32,7 @@ TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
 TEST_F(Coordinator, AnAnswerOfAProcessThatWasReplacedStartsNobody) {
   begin();
   kill(nodes[1]);
-  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
-  for (const auto& process : processes) {
-    process->silent = true;
-    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
-    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
-  }
+  const std::vector processes{comes_back(1, true), comes_back(1, true)};
   caf::anon_send(nodes[3], node_notice{});
   run();
   EXPECT_FALSE(processes[0]->places);
@@ -53,12 +46,7 @@ TEST_F(Coordinator, AnAnswerOfAProcessThatWasReplacedStartsNobody) {
 TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsForgottenForTheNext) {
   begin();
   kill(nodes[1]);
-  const std::vector processes{std::make_shared<script>(), std::make_shared<script>()};
-  for (const auto& process : processes) {
-    process->silent = true;
-    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(process));
-    say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
-  }
+  const std::vector processes{comes_back(1, true), comes_back(1, true)};
   kill(nodes[3]); // its request fails, long after it was replaced
   caf::anon_send(nodes[4], node_notice{});
   run();
@@ -70,10 +58,7 @@ TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsForgottenForTheNext) {
 TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsNotSaidToBeBack) {
   begin();
   kill(nodes[1]);
-  auto again = std::make_shared<script>();
-  again->silent = true;
-  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
-  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  comes_back(1, true);
   auto heard = seen->events;
   heard.emplace_back("node node-1 does not come back: its process is gone (connection lost)");
   caf::anon_send(caf::actor_cast<caf::actor>(coordinator),
@@ -87,9 +72,7 @@ TEST_F(Coordinator, ANodeThatDiesAgainWhileItPreparesIsNotSaidToBeBack) {
 
 TEST_F(Coordinator, ANodeThatIsBackBeforeItWasMissedReplacesItself) {
   begin();
-  auto again = std::make_shared<script>();
-  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
-  say(node_back{2, caf::actor_cast<caf::actor>(nodes.back())});
+  const auto again = comes_back(2);
   EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(2, 2, 0));
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
 }

@@ -99,10 +99,7 @@ TEST_F(Coordinator, ANodeThatIsBackWithOtherDataIsTurnedAwayAndTheJobGoesOn) {
     each->files = {table_of("00112233aa")};
   begin();
   kill(nodes[1]);
-  auto again = std::make_shared<script>();
-  again->files = {table_of("99112233aa")};
-  nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
-  say(node_back{1, caf::actor_cast<caf::actor>(nodes.back())});
+  const auto again = comes_back(1, false, {table_of("99112233aa")});
   EXPECT_FALSE(again->places);
   EXPECT_EQ(again->all<stop_job>().size(), 1U);
   EXPECT_THAT(planned_workers(), ElementsAre(2, 3));

@@ -209,6 +209,15 @@ protected:
     caf::anon_send(coordinator, std::move(msg));
     run();
   }
+  /// Another process of a node is back, the last of `nodes`; returns its script.
+  std::shared_ptr<script> comes_back(std::uint32_t node, bool silent = false, std::vector<file_probe> files = {}) {
+    const auto again = std::make_shared<script>();
+    again->silent = silent;
+    again->files = std::move(files);
+    nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(again));
+    say(node_back{node, caf::actor_cast<caf::actor>(nodes.back())});
+    return again;
+  }
   /// What the user is told.
   template <class Result = std::string, class Order>
   Result ask(Order order) {

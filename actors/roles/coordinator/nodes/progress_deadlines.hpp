@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+
+#include "protocols/spread.hpp"
 
 namespace troupe::actors {
 
@@ -33,10 +36,8 @@ public:
     if (rounds_ < rounds_to_know)
       return {};
     auto steps = steps_;
-    const auto end = steps.begin() + static_cast<std::ptrdiff_t>(std::min(rounds_, steps.size()));
-    const auto middle = steps.begin() + (end - steps.begin()) / 2;
-    std::nth_element(steps.begin(), middle, end);
-    return std::max(seconds{30}, 20 * std::max(period, 1U) * *middle);
+    const auto step = protocols::median(std::span{steps.data(), std::min(rounds_, steps.size())});
+    return std::max(seconds{30}, 20 * std::max(period, 1U) * step);
   }
   seconds of_evaluation() const {
     if (set_.count() > 0)
