@@ -22,11 +22,32 @@
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <vector>
+
+/// A message that nobody finishes reading before `open`.
+struct held_message {
+  template <class Inspector>
+  friend bool inspect(Inspector& f, held_message& msg) {
+    if constexpr (Inspector::is_loading) {
+      reached.release();
+      open.acquire();
+    }
+    return f.object(msg).fields();
+  }
+  static inline std::binary_semaphore reached{0}, open{0};
+};
+
+CAF_BEGIN_TYPE_ID_BLOCK(caf_patch, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(caf_patch, (held_message))
+CAF_END_TYPE_ID_BLOCK(caf_patch)
 
 namespace troupe::tests {
 namespace {
@@ -47,12 +68,17 @@ public:
 
   /// Connects to the actor behind a port.
   testing::AssertionResult join(std::uint16_t port) {
+    const auto reached = reach(port);
+    return reached ? answers() : reached;
+  }
+
+  testing::AssertionResult reach(std::uint16_t port) {
     auto actor = config_.tls ? caf::openssl::remote_actor(system_, "127.0.0.1", port)
                              : system_.middleman().remote_actor("127.0.0.1", port);
     if (!actor)
       return testing::AssertionFailure() << caf::to_string(actor.error());
     remote_ = *actor;
-    return answers();
+    return testing::AssertionSuccess();
   }
 
   /// Whether the actor that this node joined still answers.
@@ -68,6 +94,18 @@ public:
             [&](const caf::error& why) { result = testing::AssertionFailure() << caf::to_string(why); });
     return result;
   }
+
+  /// Whether a connection to that node stands.
+  bool knows(const node& other) {
+    bool known = false;
+    caf::scoped_actor self{system_};
+    self->request(system_.middleman().actor_handle(), caf::infinite, caf::get_atom_v, other.system_.node())
+        .receive([&](const caf::node_id&, const std::string&, std::uint16_t port) { known = port != 0; },
+                 [](const caf::error& why) { FAIL() << caf::to_string(why); });
+    return known;
+  }
+
+  caf::actor_id published() const { return published_.id(); }
 
   ~node() { caf::anon_send_exit(published_, caf::exit_reason::user_shutdown); }
 
@@ -105,15 +143,23 @@ void forget_peak() {
   std::ofstream{"/proc/self/clear_refs"} << "5";
 }
 
-std::vector<std::byte> header_claiming(std::uint32_t payload_bytes, caf::io::basp::message_type operation) {
-  const bool handshake = operation == caf::io::basp::message_type::client_handshake;
-  caf::io::basp::header head{operation, 0, payload_bytes, 0, 0, handshake ? 0U : 1U};
+template <class... Ts>
+std::vector<std::byte> serialized(Ts... values) {
   caf::byte_buffer bytes;
   caf::binary_serializer sink{nullptr, bytes};
-  EXPECT_TRUE(sink.apply(head));
+  EXPECT_TRUE((sink.apply(values) && ...));
   std::vector<std::byte> result(bytes.size());
   std::memcpy(result.data(), bytes.data(), bytes.size());
   return result;
+}
+
+std::vector<std::byte> header_claiming(std::uint32_t payload_bytes, caf::io::basp::message_type operation) {
+  const bool handshake = operation == caf::io::basp::message_type::client_handshake;
+  return serialized(caf::io::basp::header{operation, 0, payload_bytes, 0, 0, handshake ? 0U : 1U});
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
 }
 
 TEST(CafPatch, AClaimOfFourGigabytesCostsLessThanOne) {
@@ -213,11 +259,39 @@ TEST(CafPatch, StrangersThatHoldEveryDescriptorFailNoProcess) {
   EXPECT_TRUE(good.join(port));
 }
 
+TEST(CafPatch, AConnectionThatTakesAnEndedOnesDescriptorIsAnswered) {
+  using caf::io::basp::header, caf::io::basp::message_type;
+  node server, next;
+  const auto port = server.publish_successor();
+  ASSERT_NE(port, 0);
+  const auto before = open_descriptors();
+  {
+    client_socket stranger{port};
+    const auto name = serialized(caf::make_node_id(1, std::string(40, 'a')));
+    const auto letter = serialized(std::vector<caf::strong_actor_ptr>{}, caf::make_message(held_message{}));
+    ASSERT_TRUE(
+        stranger.send(serialized(header{message_type::client_handshake, 0, static_cast<std::uint32_t>(name.size()), 0, 0, 0})));
+    ASSERT_TRUE(stranger.send(name));
+    ASSERT_TRUE(stranger.send(serialized(
+        header{message_type::direct_message, 0, static_cast<std::uint32_t>(letter.size()), 0, 1, server.published()})));
+    ASSERT_TRUE(stranger.send(letter));
+    held_message::reached.acquire();
+  }
+  while (open_descriptors() > before)
+    std::this_thread::yield(); // the server has not closed the connection yet; it cannot forget it before the message is read
+  ASSERT_TRUE(next.reach(port));
+  while (!server.knows(next))
+    std::this_thread::yield();
+  held_message::open.release();
+  EXPECT_TRUE(next.answers());
+}
+
 } // namespace
 } // namespace troupe::tests
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  caf::init_global_meta_objects<caf::id_block::caf_patch>();
   caf::core::init_global_meta_objects();
   caf::io::middleman::init_global_meta_objects();
   return RUN_ALL_TESTS();
