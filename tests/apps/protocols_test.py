@@ -133,9 +133,10 @@ class Times(ProtocolTest):
     def test_a_straggler_costs_sync_its_factor_and_backup_nothing(self):
         slow = ["--straggler", "worker=1,factor=5", "--nodes", "2"]
         sync = self.run_protocol("sync", *slow, job=TIMED)
-        backup = self.run_protocol("backup", *slow, job=TIMED)
-        self.assertGreater(backup["steps"] / backup["seconds"], 2.5 * sync["steps"] / sync["seconds"])
-        self.assertGreater(backup["discarded"], 5)
+        # Of three, because a moment without a processor is a good part of such a short run.
+        backup = sorted((self.run_protocol("backup", *slow, job=TIMED) for _ in range(3)), key=lambda run: run["seconds"])[1]
+        self.assertGreater(backup["steps"] / backup["seconds"], 2.5 * sync["steps"] / sync["seconds"], (backup, sync))
+        self.assertGreater(backup["discarded"], 5, backup)
 
     def test_auto_says_why_it_leaves_sync(self):
         log = self.path("log.jsonl")
