@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/lead_of.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
 #include "actors/roles/holder/evaluator_actor.hpp"
@@ -62,10 +63,15 @@ void node_job::spawn_roles() {
   introduce();
 }
 
-/// The first parameters, the same on every node: drawn from the seed, or read from the file that the job names.
-kernels::buffer node_job::first_parameters(kernels::backend& queue) const {
+/// The first parameters, the same on every node: those of a checkpoint, drawn from the seed, or read from the file that the job
+/// names.
+kernels::buffer node_job::first_parameters(kernels::backend& queue, const checkpoint_manifest& manifest) const {
   auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
   std::memset(flat.data(), 0, flat.bytes());
+  if (!job_.checkpoint.resume.empty()) {
+    read_block(job_.checkpoint.resume, manifest, "parameters", {0, net_->layout().floats()}, flat.as<float>());
+    return flat;
+  }
   if (job_.init == init_zeros)
     return flat;
   if (job_.init.empty())
@@ -79,6 +85,8 @@ void node_job::spawn_holders() {
   auto floats = net_->layout().floats();
   const auto here = own_id();
   kernels::buffer first;
+  const auto& resume = job_.checkpoint.resume;
+  const auto manifest = resume.empty() ? checkpoint_manifest{} : read_manifest(resume);
   for (const auto& where : places_.holders) {
     if (where.node != number_)
       continue;
@@ -93,7 +101,7 @@ void node_job::spawn_holders() {
     holder_control actor;
     if (place.is_shard) {
       if (!first)
-        first = first_parameters(*queue);
+        first = first_parameters(*queue, manifest);
       shard_setup setup{.place = place,
                         .range = range,
                         .alone = job_.cluster.shards == 1,
@@ -106,15 +114,19 @@ void node_job::spawn_holders() {
                         .through = {},
                         .lead = nullptr,
                         .per_push = protocol_.per_push,
+                        .start = resume.empty() ? shard_start{} : start_of(resume, manifest, range, allocate),
+                        .checkpoints = job_.checkpoint.dir,
+                        .saved = [to = coordinator_](const shard_saved& msg) { caf::anon_send(to, msg); },
                         .link = job_.inject.link,
                         .trace = trace_};
       for (auto child : place.children)
         for (auto worker : protocols::workers_below(tree_, child))
           setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
-        setup.lead = std::make_shared<protocols::lead>(
-            protocol_.make_rule(job_.protocol, job_.seed),
-            protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards, protocol_.per_push);
+        setup.lead =
+            std::make_shared<protocols::lead>(protocol_.make_rule(job_.protocol, job_.seed),
+                                              protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
+                                              protocol_.per_push, resume.empty() ? protocols::lead_state{} : lead_of(manifest));
       const shard_control shard =
           for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
@@ -122,6 +134,7 @@ void node_job::spawn_holders() {
     } else {
       aggregator_setup setup{.place = place,
                              .floats = floats,
+                             .start = manifest.ver,
                              .partitions = {},
                              .queue = queue,
                              .receive_buffers = receive_buffers,

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/lead_of.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/overloaded.hpp"
 #include "protocols/catalog.hpp"
@@ -18,6 +19,8 @@ using namespace std::chrono_literals;
 
 /// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
 constexpr auto newest_deadline = 10s;
+/// How long shards may write when the job has ended.
+constexpr auto save_deadline = 60s;
 /// Before a node that could not take part again is asked once more.
 constexpr auto pause_between_returns = 5s;
 
@@ -33,7 +36,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
                                       }),
-      progress_(self, setup_, places_, *this) {
+      progress_(self, setup_, places_, *this), checkpoints_(self, setup_) {
   activity_.enter("prepares");
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
@@ -64,6 +67,12 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const evaluation& msg) { on_evaluation(msg); },
       [this](const role_lost& msg) { on_role_lost(msg); },
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
+      [this](const shard_saved& msg) { checkpoints_.on(msg); },
+      [this](const manifest_written& msg) {
+        checkpoints_.on(msg);
+        if (delivers_)
+          deliver_once_saved();
+      },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](const inspect_query&) { return report(); },
@@ -129,7 +138,15 @@ void coordinator_state::started() {
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, start_.data_size(), setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
-  record_.start(start_.data_size(), decentralized_);
+  if (const auto& resume = setup_.what.checkpoint.resume; !resume.empty()) {
+    const auto from = read_manifest(resume);
+    const auto lead = lead_of(from);
+    options.from = {from.ver, lead.samples_applied, from.training_ns};
+    options.lr_scale = lead.plan.lr_scale;
+    clock_ = training_clock{steady_ns, from.training_ns};
+    setup_.observer->on_event(fmt::format("the job goes on from {}", resume));
+  }
+  record_.start(start_.data_size(), decentralized_, options.from);
   record_.result.scaling = start_.scaling();
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
@@ -138,6 +155,7 @@ void coordinator_state::started() {
   for (const auto& worker : places_.workers)
     perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
+  checkpoints_.begin(options.from.ver, clock_.now());
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
@@ -153,7 +171,10 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { tell(e.notice); },
-                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.order); },
+                   [this](const protocols::hold& e) {
+                     hold_order_ = e.order;
+                     self_->send(setup_.nodes[0].actor, e.order);
+                   },
                    [this](const protocols::evaluate& e) {
                      const protocols::fetch_order order{e.ver};
                      decentralized_ ? tell(order) : self_->send(setup_.nodes[0].actor, order);
@@ -191,6 +212,7 @@ void coordinator_state::on_report(const protocols::report& msg) {
   case kind::round_closed:
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
+    checkpoints_.round_closed(msg.ver, clock_.now());
     perform(machine_->on(msg));
     break;
   case kind::push_discarded:
@@ -229,6 +251,10 @@ void coordinator_state::job_held(const protocols::report& msg) {
   progress_.goes_on();
   activity_.enter("evaluates");
   record_.held(msg);
+  using saves = protocols::hold_order::saves;
+  if (hold_order_.checkpoint == saves::always
+      || (hold_order_.checkpoint == saves::at_version && hold_order_.at_version != 0 && msg.ver.value >= hold_order_.at_version))
+    checkpoints_.expect(msg.ver);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
 }
 
@@ -335,6 +361,8 @@ void coordinator_state::interrupt(const std::string& reason) {
   if (record_.result.steps == 0 || record_.is_evaluated())
     return finish({true, reason});
   interrupt_ = reason;
+  if (clock_.running())
+    checkpoints_.order_now();
   if (collected_ && collected_->ver.value == record_.result.steps)
     return on_collected(*std::exchange(collected_, std::nullopt));
   self_->run_delayed(newest_deadline, [this] { newest_are_overdue(); });
@@ -382,12 +410,12 @@ void coordinator_state::finish(const protocols::stop& how) {
   ask_totals(self_, nodes_that_live(), [this](const node_totals& all) {
     record_.add(all);
     if (!setup_.trace)
-      return deliver();
+      return deliver_once_saved();
     std::exchange(hold_, {}).end();
     collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, caf::actor_clock::time_point::max(),
                    [this](std::vector<node_trace> traces) {
                      record_.result.trace = std::move(traces);
-                     deliver();
+                     deliver_once_saved();
                    });
   });
 }
@@ -397,6 +425,19 @@ std::vector<asked_node> coordinator_state::nodes_that_live() const {
   for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
     nodes.push_back({setup_.nodes[i].name, lost_.contains(i) ? node_actor{} : setup_.nodes[i].actor});
   return nodes;
+}
+
+/// A checkpoint that the end has asked for is waited for. A failed job's may never come.
+void coordinator_state::deliver_once_saved() {
+  if (record_.result.failed || !checkpoints_.awaits({record_.result.steps}))
+    return deliver();
+  if (std::exchange(delivers_, true))
+    return;
+  activity_.enter("writes a checkpoint");
+  self_->run_delayed(save_deadline, [this] {
+    checkpoints_.give_up(fmt::format("{} has not written it after {} s", checkpoints_.awaited(), save_deadline.count()));
+    deliver();
+  });
 }
 
 void coordinator_state::deliver() {

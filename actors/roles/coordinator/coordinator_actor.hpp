@@ -15,6 +15,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/roles/coordinator/checkpoints.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/job_record.hpp"
 #include "actors/roles/coordinator/nodes/job_start.hpp"
@@ -77,6 +78,7 @@ private:
   void finish(const protocols::stop& how);
   std::vector<asked_node> nodes_that_live() const;
   void deliver();
+  void deliver_once_saved();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   template <class Message>
   void tell(const Message& msg) {
@@ -99,6 +101,9 @@ private:
   training_clock clock_{steady_ns};
   training_timers timers_;
   progress_watch progress_;
+  checkpoints checkpoints_;
+  protocols::hold_order hold_order_; ///< the newest
+  bool delivers_ = false;            ///< once the last checkpoint is written
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;

@@ -28,6 +28,7 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.evaluate_every_samples = what.evaluate.every_samples;
   options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
   options.stop = what.stop;
+  options.checkpoint_at_end = what.checkpoint.enabled();
   return options;
 }
 

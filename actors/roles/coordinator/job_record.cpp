@@ -8,7 +8,9 @@
 
 namespace troupe::actors {
 
-void job_record::start(std::int64_t data_size, bool decentralized) {
+void job_record::start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from) {
+  result.steps = reported_steps_ = from.ver.value;
+  result.samples = from.samples;
   data_size_ = data_size;
   decentralized_ = decentralized;
 }

@@ -10,6 +10,7 @@
 
 #include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
+#include "protocols/coordinator.hpp"
 
 namespace troupe::actors {
 
@@ -17,7 +18,7 @@ namespace troupe::actors {
 class job_record {
 public:
   /// `data_size`: training samples. `decentralized`: the workers hold the parameters, so the lead hears of steps late.
-  void start(std::int64_t data_size, bool decentralized);
+  void start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from);
 
   /// A round, as the observer is told. `seconds` of training so far.
   progress round_closed(const protocols::report& msg, double seconds);
