@@ -90,6 +90,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       },
       [this](const actor_order& msg) { return pass_on(msg); },
       [this](const change_order& msg) { return pass_on(msg); },
+      [this](const save_order& msg) { return pass_on(msg); },
       [this](const record_order& msg) { return record(msg); },
       [this](const weights_query& msg) { return weights_of(msg); },
       [this](const node_trace_query& msg) { return trace_of(msg); },

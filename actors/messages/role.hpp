@@ -105,6 +105,11 @@ struct change_order {
   std::string key, value; ///< "optimizer.lr", "protocol.steps" or "log.level"
 };
 
+/// Write a checkpoint of the next version; answered with its folder once that is on the disk.
+struct save_order {
+  std::uint64_t number = 0; ///< of the job
+};
+
 /// Begin or end recording what every role does.
 struct record_order {
   std::uint64_t number = 0;
@@ -245,7 +250,7 @@ using coordinator_actor =
 using coordinator_control =
     coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves),
                               caf::result<actor_report>(inspect_query), caf::result<std::string>(actor_order),
-                              caf::result<std::string>(change_order),
+                              caf::result<std::string>(change_order), caf::result<std::string>(save_order),
                               caf::result<traces_ptr>(record_order)>; ///< null where it begins
 
 /// Local actors and proxies of remote ones alike.
@@ -307,6 +312,7 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::pause_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::actor_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::change_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::record_order))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::save_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::coordinator_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_query))

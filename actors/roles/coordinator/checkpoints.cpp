@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/checkpoint/job_facts.hpp"
+#include "actors/errors.hpp"
 #include "protocols/duration.hpp"
 
 namespace troupe::actors {
@@ -45,6 +46,14 @@ void checkpoints::order_now() {
     return;
   at_once_ = true;
   order({1});
+}
+
+caf::result<std::string> checkpoints::asked() {
+  if (!spec_.enabled())
+    return failure("this job writes no checkpoints; its file needs [checkpoint] dir = \"...\"");
+  order_now();
+  requests_.push_back({step_, self_->make_response_promise<std::string>()});
+  return requests_.back().promise;
 }
 
 void checkpoints::order(protocols::version at) {
@@ -119,6 +128,13 @@ void checkpoints::on(const manifest_written& msg) {
     setup_.observer->on_event(fmt::format("no checkpoint of step {}: {}{}", msg.ver.value, msg.error,
                                           newest_ ? fmt::format("; the newest is that of step {}", newest_->value) : ""));
   }
+  std::erase_if(requests_, [&](request& asked) {
+    if (msg.ver <= asked.since)
+      return false;
+    msg.error.empty() ? asked.promise.deliver(spec_.dir + "/" + checkpoint_name(msg.ver))
+                      : asked.promise.deliver(failure(msg.error));
+    return true;
+  });
   const auto due = spec_.every_steps == 0 ? 0 : step_.value / spec_.every_steps * spec_.every_steps;
   if (due > msg.ver.value && !ordered_)
     setup_.observer->on_event(fmt::format("no checkpoint of step {}: that of step {} took too long", due, msg.ver.value));

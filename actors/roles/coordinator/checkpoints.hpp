@@ -7,6 +7,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <caf/typed_response_promise.hpp>
 
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 
@@ -27,6 +30,8 @@ public:
   void round_closed(protocols::version ver, protocols::nanoseconds now);
   /// The next version, whatever the interval.
   void order_now();
+  /// Likewise; answered once it is written, or cannot be.
+  caf::result<std::string> asked();
   /// The lead has marked the version at which it holds.
   void expect(protocols::version ver) { open_.try_emplace(ver); }
   void on(const shard_saved& msg);
@@ -50,7 +55,12 @@ private:
   std::optional<protocols::version> ordered_;                               ///< has not begun to be written
   bool at_once_ = false;                                                    ///< that is one for the next version
   std::optional<protocols::version> newest_;                                ///< with a manifest
-  std::deque<protocols::version> kept_;                                     ///< of this run, the oldest first
+  struct request {
+    protocols::version since; ///< the newest when it came
+    caf::typed_response_promise<std::string> promise;
+  };
+  std::vector<request> requests_;
+  std::deque<protocols::version> kept_; ///< of this run, the oldest first
   protocols::version step_{};
   protocols::nanoseconds now_ = 0, last_ = 0; ///< training time: now, and of the last order
 };

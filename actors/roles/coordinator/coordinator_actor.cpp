@@ -78,6 +78,9 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const inspect_query&) { return report(); },
       [this](const actor_order& msg) { return carry_out(msg); },
       [this](const change_order& msg) { return change(msg); },
+      [this](const save_order&) -> caf::result<std::string> {
+        return finishing_ || !machine_ ? failure("the job does not run yet, or is about to end") : checkpoints_.asked();
+      },
       [this](const record_order& msg) { return record(msg); },
       [this](const protocols::expired& msg) {
         if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
