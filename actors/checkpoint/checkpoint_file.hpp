@@ -66,6 +66,15 @@ private:
   std::unique_ptr<mapped> mapped_;
 };
 
+/// Where a parameter is in the flat ones: what `troupe checkpoint export` needs of the model's layout.
+struct tensor_place {
+  std::string name{}; ///< "linear1.weight"
+  shape dims{};
+  std::int64_t offset = 0; ///< in floats
+  friend bool operator==(const tensor_place&, const tensor_place&) = default;
+};
+std::vector<tensor_place> places_of(const parameter_layout& layout);
+
 /// What the manifest tells: the job, where it was, and which files belong to it.
 struct checkpoint_manifest {
   std::string job{};                          ///< its name
@@ -77,6 +86,7 @@ struct checkpoint_manifest {
   std::vector<std::uint64_t> lead{};        ///< wire::encode_state of the lead's
   std::vector<std::uint64_t> coordinator{}; ///< likewise
   std::vector<written_file> files{};
+  std::vector<tensor_place> tensors{}; ///< of the model's layout, in its order
   friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;
 };
 
@@ -94,8 +104,10 @@ std::optional<protocols::version> checkpoint_version(const std::string& name);
 std::vector<protocols::version> checkpoints_in(const std::string& dir);
 /// Removes one, its manifest first. What is not a checkpoint's file stays, and the folder with it.
 void remove_checkpoint(const std::string& dir, protocols::version ver);
-/// Whether manifest and files are whole, every CRC read; else why not.
+/// Whether manifest and files are whole, every CRC read, and have every one of the flat parameters; else why not.
 std::optional<std::string> fault_of(const std::string& folder);
+/// The same, with all that is wrong: one a file.
+std::vector<std::string> faults_of(const std::string& folder);
 /// Elements of a block over all shards' files, for any other division into shards. `to` has part.size() floats. False: no file
 /// has this block. Throws as shard_file does.
 bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part, float* to);
