@@ -63,7 +63,10 @@ struct node_prepared {
   std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
-  data_scaling scaling = {};          ///< of the coordinator's node
+  // Of the coordinator's node:
+  data_scaling scaling = {};
+  std::int64_t floats = 0; ///< of the flat parameters
+  stays_here<std::vector<tensor_place>> tensors = {};
 };
 
 /// What a node is asked about the job it runs: traffic and memory.

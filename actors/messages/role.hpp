@@ -244,13 +244,14 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 using coordinator_actor =
     caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
                      caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(shard_saved),
-                     caf::result<void>(manifest_written), caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
+                     caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 
 /// The same, as the cluster that it runs on sees it.
 using coordinator_control =
     coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves),
                               caf::result<actor_report>(inspect_query), caf::result<std::string>(actor_order),
                               caf::result<std::string>(change_order), caf::result<std::string>(save_order),
+                              caf::result<void>(manifest_written),
                               caf::result<traces_ptr>(record_order)>; ///< null where it begins
 
 /// Local actors and proxies of remote ones alike.

@@ -16,7 +16,9 @@
 
 namespace troupe::actors {
 
-void checkpoints::begin(protocols::version ver, protocols::nanoseconds now) {
+void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
+  floats_ = static_cast<std::uint64_t>(loaded.floats);
+  tensors_ = loaded.tensors;
   step_ = ver;
   now_ = last_ = now;
   order_next();
@@ -76,7 +78,8 @@ void checkpoints::on(const shard_saved& msg) {
 
 /// Syncing a disk may take long.
 void checkpoints::write_manifest_of(protocols::version ver) {
-  checkpoint_manifest what{.job = setup_.what.name, .facts = checkpoint_facts(setup_.what), .ver = ver};
+  checkpoint_manifest what{
+      .job = setup_.what.name, .facts = checkpoint_facts(setup_.what), .ver = ver, .floats = floats_, .tensors = tensors_};
   std::string error;
   for (auto& [shard, saved] : open_[ver]) {
     if (!saved.error.empty())

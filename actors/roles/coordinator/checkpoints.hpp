@@ -25,8 +25,8 @@ public:
   checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup)
       : self_(self), setup_(setup), spec_(setup.what.checkpoint) {}
 
-  /// `ver`, `now`: the version and the training time with which the job begins. `floats`: of its flat parameters.
-  void begin(protocols::version ver, protocols::nanoseconds now);
+  /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
+  void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
   void round_closed(protocols::version ver, protocols::nanoseconds now);
   /// The next version, whatever the interval.
   void order_now();
@@ -51,6 +51,8 @@ private:
   measured_pointer<coordinator_control> self_;
   const coordinator_setup& setup_;
   const checkpoint_spec& spec_;
+  std::uint64_t floats_ = 0;
+  std::vector<tensor_place> tensors_;
   std::map<protocols::version, std::map<std::uint32_t, shard_saved>> open_; ///< by shard: its file
   std::optional<protocols::version> ordered_;                               ///< has not begun to be written
   bool at_once_ = false;                                                    ///< that is one for the next version

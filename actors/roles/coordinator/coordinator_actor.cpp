@@ -139,7 +139,7 @@ void coordinator_state::started() {
   if (finishing_)
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, start_.data_size(), setup_.added);
+  auto options = coordinator_options_of(setup_.what, start_.first().data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
   if (const auto& resume = setup_.what.checkpoint.resume; !resume.empty()) {
     const auto from = read_manifest(resume);
@@ -149,16 +149,16 @@ void coordinator_state::started() {
     clock_ = training_clock{steady_ns, from.training_ns};
     setup_.observer->on_event(fmt::format("the job goes on from {}", resume));
   }
-  record_.start(start_.data_size(), decentralized_, options.from);
-  record_.result.scaling = start_.scaling();
+  record_.start(start_.first().data_size, decentralized_, options.from);
+  record_.result.scaling = start_.first().scaling;
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
-  setup_.observer->on_started(start_.data_size());
+  setup_.observer->on_started(start_.first().data_size);
   resume_clock();
   for (const auto& worker : places_.workers)
     perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
-  checkpoints_.begin(options.from.ver, clock_.now());
+  checkpoints_.begin(options.from.ver, clock_.now(), start_.first());
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
