@@ -105,6 +105,10 @@ void add_run(CLI::App& app, arguments& a) {
                              "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
                    ->type_name("FILE.safetensors")
                    ->check(a_name());
+  c->add_option("--resume", a.run.resume,
+                "go on from this checkpoint of the same job, or from the newest good one of a folder (checkpoint.dir)")
+      ->type_name("DIR[/step-N]")
+      ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
   auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
                   ->type_name("FILE.jsonl")
                   ->check(a_name());
@@ -296,6 +300,8 @@ config::checked<job_options> job_of(const arguments& a) {
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
   if (!a.workers.empty())
     job.sets.push_back({"cluster.workers", a.workers, "--workers"});
+  if (!a.run.resume.empty())
+    job.sets.push_back({"model.init", "", "--resume"});
   if (!a.seed.empty())
     job.sets.push_back({"seed", a.seed, "--seed"});
   for (const auto& [name, specs] : {std::pair{"straggler", &a.stragglers}, {"link", &a.links}, {"fault", &a.faults}})

@@ -29,6 +29,7 @@ struct job_options {
 struct run_options {
   job_options job;
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
+  std::string resume;           ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
   std::string save, log, trace; ///< files to write; empty: none
   bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
   std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
