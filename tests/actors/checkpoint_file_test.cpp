@@ -2,7 +2,10 @@
 // Checkpoints on a disk: what was written is read again, and what is damaged is never believed.
 #include "actors/checkpoint/checkpoint_file.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,11 +17,16 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "actors/checkpoint/crc32c.hpp"
+#include "kernels/assert.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -244,6 +252,17 @@ TEST_F(Checkpoint, DamageIsToldByBlockAndByte) {
   mapped.read("velocity", {262'144, 524'288}, to.data());
   EXPECT_EQ(refusal_of([&] { mapped.read("velocity", {262'143, 262'144}, to.data()); }), fault);
   EXPECT_EQ(refusal_of([&] { mapped.verify(); }), fault);
+  EXPECT_EQ(refusal_of([&] { mapped.read("velocity", {0, 524'288}, to.data()); }), fault);
+}
+
+TEST_F(Checkpoint, DamageInTheLastPieceThatIsReadIsNoticed) {
+  const auto written = write({{0, 524'288}});
+  std::string bad = contents(folder + "/shard-0.ckpt");
+  bad[4096 + (2 << 20) - 1] ^= 1;
+  overwrite(folder + "/shard-0.ckpt", bad);
+  const shard_file mapped(folder, written.files[0]);
+  std::vector<float> to(524'288);
+  EXPECT_THAT(refusal_of([&] { mapped.read("parameters", {0, 524'288}, to.data()); }), HasSubstr("bytes 1052672 to 2101248"));
 }
 
 TEST_F(Checkpoint, HasOneFaultAFile) {
@@ -368,36 +387,73 @@ TEST_F(Checkpoint, WrittenAgainLeavesWhoReadsTheOldOneAlone) {
   EXPECT_EQ(to, counting(range, -1));
 }
 
-TEST_F(Checkpoint, ThatDoesNotFitOnTheDiskLeavesNoFile) {
+/// What `action`, with the limits that `prepare` sets, throws in a process of its own; "cannot prepare" where these cannot be
+/// set.
+std::string refusal_in_child(const auto& prepare, const auto& action) {
+  int ends[2];
+  TROUPE_ASSERT(::pipe(ends) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit small{1 << 20, 1 << 20};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-    const auto why = refusal_of([&] { write_shard(0, {0, 200'000}); });
-    ::_exit(why == folder + "/shard-0.ckpt: cannot write it: File too large" ? 0 : 1);
+    const std::string why = prepare() ? refusal_of(action) : "cannot prepare";
+    ::_exit(::write(ends[1], why.data(), why.size()) == static_cast<ssize_t>(why.size()) ? 0 : 1);
   }
+  ::close(ends[1]);
+  std::string why(1'000, '\0');
+  why.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(ends[0], why.data(), why.size()))));
+  ::close(ends[0]);
   int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  return why;
+}
+
+/// No file grows beyond this: a full disk.
+auto limit_files(rlim_t bytes) {
+  return [bytes] {
+    const rlimit small{bytes, bytes};
+    return std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && ::setrlimit(RLIMIT_FSIZE, &small) == 0;
+  };
+}
+
+/// This system call fails with EIO: a broken disk.
+auto break_call(unsigned number) {
+  return [number] {
+    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{std::size(steps), steps};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  };
+}
+
+TEST_F(Checkpoint, ThatDoesNotFitOnTheDiskLeavesNoFile) {
+  EXPECT_EQ(refusal_in_child(limit_files(1 << 20),
+                             [&] {
+                               write_shard(0, {0, 200'000});
+                             }),
+            folder + "/shard-0.ckpt: cannot write it: File too large");
   EXPECT_TRUE(fs::is_empty(folder));
 }
 
-TEST_F(Checkpoint, AManifestThatDoesNotFitLeavesTheOldOne) {
-  auto what = write({{0, 16}});
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit small{4096, 4096};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-    auto larger = what;
-    larger.lead.resize(1'000);
-    ::_exit(refusal_of([&] { write_manifest(folder, larger); }) == folder + "/manifest.new: cannot write it: File too large" ? 0
-                                                                                                                             : 1);
+TEST_F(Checkpoint, OnABrokenDiskLeavesNoFile) {
+  fs::create_directory(folder);
+  for (const unsigned call : {SYS_fsync, SYS_sync_file_range}) {
+    const auto why = refusal_in_child(break_call(call), [&] { write_shard(0, {0, 5'000'000}); });
+    if (why == "cannot prepare")
+      GTEST_SKIP() << "no process may have a filter of system calls here";
+    EXPECT_EQ(why, folder + "/shard-0.ckpt: cannot write it to the disk: Input/output error") << call;
+    EXPECT_TRUE(fs::is_empty(folder));
   }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Checkpoint, AManifestThatCannotBeWrittenLeavesTheOldOne) {
+  const auto what = write({{0, 16}});
+  auto larger = what;
+  larger.lead.resize(1'000);
+  EXPECT_EQ(refusal_in_child(limit_files(4096), [&] { write_manifest(folder, larger); }),
+            folder + "/manifest.new: cannot write it: File too large");
+  const auto why = refusal_in_child(break_call(SYS_fsync), [&] { write_manifest(folder, larger); });
+  EXPECT_THAT(why, testing::AnyOf(folder + "/manifest.new: cannot write it to the disk: Input/output error", "cannot prepare"));
   EXPECT_EQ(read_manifest(folder), what);
   EXPECT_FALSE(fs::exists(folder + "/manifest.new"));
 }
