@@ -104,4 +104,19 @@ config::problems cannot_resume(const config::loaded_job& loaded, const resume_po
   return reached_limits(loaded, from, train_samples);
 }
 
+config::problems other_checkpoints(const config::loaded_job& loaded) {
+  namespace fs = std::filesystem;
+  const auto& [dir, every_steps, every_s, keep, resume] = loaded.job.checkpoint;
+  const auto from = actors::checkpoint_version(fs::path(resume).filename());
+  for (const auto ver : dir.empty() ? std::vector<protocols::version>{} : actors::checkpoints_in(dir)) {
+    const auto folder = fs::path(dir) / actors::checkpoint_name(ver);
+    if ((from && ver <= *from) || actors::fault_of(folder))
+      continue;
+    return {{where_of(loaded, "checkpoint.dir"),
+             fmt::format("{0} has {1} of another run; go on from it with {2} {0}, or give another folder, or remove it", dir,
+                         actors::checkpoint_name(ver), flag)}};
+  }
+  return {};
+}
+
 } // namespace troupe::apps

@@ -25,4 +25,8 @@ config::checked<resume_point> find_checkpoint(const std::string& given);
 config::problems cannot_resume(const config::loaded_job& loaded, const resume_point& from, std::uint64_t floats,
                                std::int64_t train_samples);
 
+/// Why the job should not write its checkpoints where it says: a whole one there is newer than the one with which the job begins,
+/// so that the newest would be another run's. Empty: it may.
+config::problems other_checkpoints(const config::loaded_job& loaded);
+
 } // namespace troupe::apps

@@ -63,8 +63,10 @@ config::problems unwritable_files(const run_options& options) {
 
 /// Sets where the job goes on, and says it. Whoever attaches to a job does not begin it.
 config::problems go_on(const run_options& options, prepared_job& prepared) {
-  if (options.resume.empty() || options.attach != 0)
+  if (options.attach != 0)
     return {};
+  if (options.resume.empty())
+    return other_checkpoints(prepared.config);
   const auto from = find_checkpoint(options.resume);
   if (!from)
     return from.error().all;
@@ -75,6 +77,8 @@ config::problems go_on(const run_options& options, prepared_job& prepared) {
   if (auto wrong = cannot_resume(loaded, *from, floats, samples); !wrong.empty())
     return wrong;
   loaded.job.checkpoint.resume = from->folder;
+  if (auto wrong = other_checkpoints(loaded); !wrong.empty())
+    return wrong;
   if (!options.quiet)
     fmt::print(stderr, "troupe: goes on from {}, after {} samples\n", from->folder, from->manifest.samples);
   return {};

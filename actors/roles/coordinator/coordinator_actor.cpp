@@ -432,7 +432,7 @@ std::vector<asked_node> coordinator_state::nodes_that_live() const {
 
 /// A checkpoint that the end has asked for is waited for. A failed job's may never come.
 void coordinator_state::deliver_once_saved() {
-  if (record_.result.failed || !checkpoints_.awaits({record_.result.steps}))
+  if ((record_.result.failed && !record_.result.interrupted) || !checkpoints_.awaits({record_.result.steps}))
     return deliver();
   if (std::exchange(delivers_, true))
     return;
