@@ -70,7 +70,7 @@ std::vector<protocols::version> checkpoints_in(const std::string& dir) {
     const auto ver = checkpoint_version(name);
     if (!ver || !fs::is_directory(fs::path(dir) / name))
       continue;
-    const auto names = names_in(dir + "/" + name);
+    const auto names = names_in(fmt::format("{}/{}", dir, name));
     if (std::ranges::any_of(names, [](const std::string& each) { return each == manifest_name || is_shard_name(each); }))
       found.push_back(*ver);
   }
@@ -87,7 +87,7 @@ void remove_checkpoint(const std::string& dir, protocols::version ver) {
   }
   for (const std::string& each : names)
     if (each == unfinished_manifest || is_shard_name(each))
-      remove_file(folder + "/" + each);
+      remove_file(fmt::format("{}/{}", folder, each));
   if (::rmdir(folder.c_str()) == 0)
     sync_folder(dir);
   else if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
