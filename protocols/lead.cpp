@@ -183,7 +183,7 @@ lead_effects lead::translate(rule_effects decided) {
             close round = as_close(e);
             if (!state_.held && limit_reached(e.ver)) {
               state_.held = true;
-              if (saves_at_limit(e.ver))
+              if (state_.limit.saves_at(e.ver))
                 state_.checkpoint_at = std::min(state_.checkpoint_at, e.ver);
               state_.limit = {};
               holds = report{.event = report::kind::held, .ver = e.ver, .samples = state_.samples_applied};
@@ -264,13 +264,6 @@ void lead::send(lead_effects& out, const send_params& sending) {
 bool lead::limit_reached(version made) const {
   return state_.limit.now || (state_.limit.at_samples != 0 && state_.samples_applied >= state_.limit.at_samples)
          || (state_.limit.at_version != 0 && made.value >= state_.limit.at_version);
-}
-
-bool lead::saves_at_limit(version made) const {
-  using saves = hold_order::saves;
-  return state_.limit.checkpoint == saves::always
-         || (state_.limit.checkpoint == saves::at_version && state_.limit.at_version != 0
-             && made.value >= state_.limit.at_version);
 }
 
 void lead::forget(ticket known_as) {

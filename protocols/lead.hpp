@@ -92,7 +92,6 @@ private:
   close as_close(const apply& step);
   void send(lead_effects& out, const send_params& sending);
   bool limit_reached(version made) const;
-  bool saves_at_limit(version made) const;
   void forget(ticket known_as);
   std::uint64_t key_of(const send_params& sending) { return per_push_ ? sending.answers.value : ++state_.sends; }
 

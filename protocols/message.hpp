@@ -225,6 +225,10 @@ struct hold_order {
   bool now = false;
   /// Whether the version at which it holds is for a checkpoint; at_version: only if it holds because of that.
   enum class saves : std::uint8_t { never, at_version, always } checkpoint = saves::never;
+  /// Of the version at which it holds.
+  bool saves_at(version made) const {
+    return checkpoint == saves::always || (checkpoint == saves::at_version && at_version != 0 && made.value >= at_version);
+  }
   friend bool operator==(const hold_order&, const hold_order&) = default;
 };
 /// Coordinator to lead: the first version from `at` on is for a checkpoint.

@@ -19,6 +19,8 @@ namespace troupe::actors {
 void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   tensors_ = loaded.tensors;
+  if (!spec_.resume.empty())
+    setup_.observer->on_event(fmt::format("the job goes on from {}", spec_.resume));
   step_ = ver;
   now_ = last_ = now;
   order_next();
@@ -141,6 +143,8 @@ void checkpoints::on(const manifest_written& msg) {
   const auto due = spec_.every_steps == 0 ? 0 : step_.value / spec_.every_steps * spec_.every_steps;
   if (due > msg.ver.value && !ordered_)
     setup_.observer->on_event(fmt::format("no checkpoint of step {}: that of step {} took too long", due, msg.ver.value));
+  if (then_ && !awaits(last_step_))
+    return std::exchange(then_, {})();
   order_next();
 }
 
@@ -157,10 +161,21 @@ std::string checkpoints::awaited() const {
   return names.empty() ? "the coordinator" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-void checkpoints::give_up(const std::string& why) {
-  setup_.observer->on_event(fmt::format("no checkpoint at the end: {}", why));
-  at_once_ = false;
-  open_.clear();
+void checkpoints::held(protocols::version ver) {
+  if (hold_.saves_at(ver))
+    open_.try_emplace(ver);
+}
+
+void checkpoints::when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then) {
+  if (!awaits(ver))
+    return then();
+  last_step_ = ver;
+  then_ = std::move(then);
+  self_->run_delayed(patience, [this, patience] {
+    setup_.observer->on_event(
+        fmt::format("no checkpoint at the end: {} has not written it after {} s", awaited(), patience.count()));
+    std::exchange(then_, {})();
+  });
 }
 
 } // namespace troupe::actors

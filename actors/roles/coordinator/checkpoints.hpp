@@ -2,8 +2,10 @@
 // A job's checkpoints: when the next one is due, which files have come, the manifest that proves them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,18 +34,19 @@ public:
   void order_now();
   /// Likewise; answered once it is written, or cannot be.
   caf::result<std::string> asked();
-  /// The lead has marked the version at which it holds.
-  void expect(protocols::version ver) { open_.try_emplace(ver); }
+  /// The lead marks the version at which it holds where its newest order says so.
+  void hold_ordered(const protocols::hold_order& order) { hold_ = order; }
+  void held(protocols::version ver);
   void on(const shard_saved& msg);
   void on(const manifest_written& msg);
 
-  /// Whether one of this version, or of a later one, is on its way to the disk.
+  /// Calls `then` once none of this version, or of a later one, is on its way to the disk any more; or when that takes too long.
+  void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);
+
+private:
   bool awaits(protocols::version ver) const;
   /// The shards that have not written theirs yet.
   std::string awaited() const;
-  void give_up(const std::string& why);
-
-private:
   void order(protocols::version at);
   void order_next();
   void write_manifest_of(protocols::version ver);
@@ -63,6 +66,9 @@ private:
   };
   std::vector<request> requests_;
   std::deque<protocols::version> kept_; ///< of this run, the oldest first
+  protocols::hold_order hold_;          ///< the newest
+  protocols::version last_step_{};
+  std::function<void()> then_; ///< when that is saved
   protocols::version step_{};
   protocols::nanoseconds now_ = 0, last_ = 0; ///< training time: now, and of the last order
 };

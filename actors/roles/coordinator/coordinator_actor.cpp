@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/lead_of.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/overloaded.hpp"
 #include "protocols/catalog.hpp"
@@ -19,10 +18,17 @@ using namespace std::chrono_literals;
 
 /// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
 constexpr auto newest_deadline = 10s;
-/// How long shards may write when the job has ended.
+/// Shards may write the last checkpoint.
 constexpr auto save_deadline = 60s;
 /// Before a node that could not take part again is asked once more.
 constexpr auto pause_between_returns = 5s;
+
+/// What a job that is cut short leaves instead of its newest parameters.
+std::string overdue(const job_result& result, const char* whose) {
+  return fmt::format("the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(), whose,
+                     result.last ? fmt::format("the run leaves those of step {}, its last evaluation", result.last->step)
+                                 : "no others were evaluated");
+}
 
 } // namespace
 
@@ -68,11 +74,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const role_lost& msg) { on_role_lost(msg); },
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
       [this](const shard_saved& msg) { checkpoints_.on(msg); },
-      [this](const manifest_written& msg) {
-        checkpoints_.on(msg);
-        if (delivers_)
-          deliver_once_saved();
-      },
+      [this](const manifest_written& msg) { checkpoints_.on(msg); },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](const inspect_query&) { return report(); },
@@ -141,14 +143,7 @@ void coordinator_state::started() {
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   auto options = coordinator_options_of(setup_.what, start_.first().data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
-  if (const auto& resume = setup_.what.checkpoint.resume; !resume.empty()) {
-    const auto from = read_manifest(resume);
-    const auto lead = lead_of(from);
-    options.from = {from.ver, lead.samples_applied, from.training_ns};
-    options.lr_scale = lead.plan.lr_scale;
-    clock_ = training_clock{steady_ns, from.training_ns};
-    setup_.observer->on_event(fmt::format("the job goes on from {}", resume));
-  }
+  clock_ = training_clock{steady_ns, options.from.trained};
   record_.start(start_.first().data_size, decentralized_, options.from);
   record_.result.scaling = start_.first().scaling;
   machine_ = std::make_unique<protocols::coordinator>(
@@ -175,7 +170,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { tell(e.notice); },
                    [this](const protocols::hold& e) {
-                     hold_order_ = e.order;
+                     checkpoints_.hold_ordered(e.order);
                      self_->send(setup_.nodes[0].actor, e.order);
                    },
                    [this](const protocols::evaluate& e) {
@@ -222,12 +217,9 @@ void coordinator_state::on_report(const protocols::report& msg) {
     record_.discarded();
     break;
   case kind::push_refused:
-    leave_out(msg, fmt::format("a push of {} was refused: {}", places_.describe(msg.worker.value), msg.text),
-              "pushes were refused: " + msg.text);
-    break;
   case kind::push_not_finite:
-    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", places_.describe(msg.worker.value)),
-              "gradients were not finite");
+    if (const auto first = record_.left_out(msg, places_.describe(msg.worker.value)))
+      setup_.observer->on_event(*first);
     perform(machine_->on(msg));
     break;
   case kind::held:
@@ -239,12 +231,6 @@ void coordinator_state::on_report(const protocols::report& msg) {
   }
 }
 
-/// The first of a kind is said at once, `all` of them at the end.
-void coordinator_state::leave_out(const protocols::report& msg, const std::string& one, const std::string& all) {
-  if (record_.left_out(msg, all))
-    setup_.observer->on_event(fmt::format("step {}: {}", msg.ver.value, one));
-}
-
 void coordinator_state::job_held(const protocols::report& msg) {
   if (says_all_)
     setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
@@ -254,10 +240,7 @@ void coordinator_state::job_held(const protocols::report& msg) {
   progress_.goes_on();
   activity_.enter("evaluates");
   record_.held(msg);
-  using saves = protocols::hold_order::saves;
-  if (hold_order_.checkpoint == saves::always
-      || (hold_order_.checkpoint == saves::at_version && hold_order_.at_version != 0 && msg.ver.value >= hold_order_.at_version))
-    checkpoints_.expect(msg.ver);
+  checkpoints_.held(msg.ver);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
 }
 
@@ -272,7 +255,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
     heard = {machine_->held_version().value, machine_->held_samples()};
   setup_.observer->on_evaluation(record_.evaluated(msg, heard, machine_->target_reached(), seconds()));
   if (record_.result.resident_bytes_first == 0)
-    ask_totals(self_, nodes_that_live(),
+    ask_totals(self_, asked_nodes(setup_.nodes, lost_),
                [this](const node_totals& all) { record_.result.resident_bytes_first = all.resident_bytes; });
   perform(effects);
 }
@@ -300,11 +283,6 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   for (const auto& worker : places_.workers)
     if (worker.node == node)
       worker_lost(worker.index, reason);
-}
-
-bool coordinator_state::has_the_last_workers(std::uint32_t node) const {
-  return std::ranges::none_of(
-      places_.workers, [&](const role_place& worker) { return worker.node != node && !lost_workers_.contains(worker.index); });
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
@@ -393,11 +371,7 @@ void coordinator_state::on_collected(const collected& msg) {
 void coordinator_state::newest_are_overdue() {
   if (finishing_)
     return;
-  setup_.observer->on_event(fmt::format(
-      "the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(),
-      decentralized_ ? "worker" : "shard",
-      record_.result.last ? fmt::format("the run leaves those of step {}, its last evaluation", record_.result.last->step)
-                          : "no others were evaluated"));
+  setup_.observer->on_event(overdue(record_.result, decentralized_ ? "worker" : "shard"));
   finish({true, *interrupt_});
 }
 
@@ -410,37 +384,25 @@ void coordinator_state::finish(const protocols::stop& how) {
     setup_.observer->on_event(text);
   clock_.pause();
   record_.ended({how.failed, interrupt_.value_or(how.reason)}, seconds());
-  ask_totals(self_, nodes_that_live(), [this](const node_totals& all) {
+  ask_totals(self_, asked_nodes(setup_.nodes, lost_), [this](const node_totals& all) {
     record_.add(all);
     if (!setup_.trace)
-      return deliver_once_saved();
+      return save_and_deliver();
     std::exchange(hold_, {}).end();
-    collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, caf::actor_clock::time_point::max(),
-                   [this](std::vector<node_trace> traces) {
+    collect_traces(self_, asked_nodes(setup_.nodes, lost_), trace_->take_all(), setup_.observer,
+                   caf::actor_clock::time_point::max(), [this](std::vector<node_trace> traces) {
                      record_.result.trace = std::move(traces);
-                     deliver_once_saved();
+                     save_and_deliver();
                    });
   });
 }
 
-std::vector<asked_node> coordinator_state::nodes_that_live() const {
-  std::vector<asked_node> nodes;
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    nodes.push_back({setup_.nodes[i].name, lost_.contains(i) ? node_actor{} : setup_.nodes[i].actor});
-  return nodes;
-}
-
-/// A checkpoint that the end has asked for is waited for. A failed job's may never come.
-void coordinator_state::deliver_once_saved() {
-  if ((record_.result.failed && !record_.result.interrupted) || !checkpoints_.awaits({record_.result.steps}))
-    return deliver();
-  if (std::exchange(delivers_, true))
-    return;
+void coordinator_state::save_and_deliver() {
+  if (record_.result.failed && !record_.result.interrupted)
+    return deliver(); // some shard's may never come
   activity_.enter("writes a checkpoint");
-  self_->run_delayed(save_deadline, [this] {
-    checkpoints_.give_up(fmt::format("{} has not written it after {} s", checkpoints_.awaited(), save_deadline.count()));
-    deliver();
-  });
+  checkpoints_.when_saved({record_.result.steps}, record_.result.interrupted ? newest_deadline : save_deadline,
+                          [this] { deliver(); });
 }
 
 void coordinator_state::deliver() {

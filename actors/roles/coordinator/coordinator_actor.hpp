@@ -58,7 +58,6 @@ private:
   void on_node_lost(std::uint32_t node, const std::string& reason);
   void put_out(std::uint32_t node, const std::string& reason);
   void ask_back(std::uint32_t node);
-  bool has_the_last_workers(std::uint32_t node) const;
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void takes_part_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life);
@@ -69,16 +68,14 @@ private:
   caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
-  void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
   void job_held(const protocols::report& msg);
   void interrupt(const std::string& reason);
   void on_collected(const collected& msg);
   void newest_are_overdue();
   void resume_clock();
   void finish(const protocols::stop& how);
-  std::vector<asked_node> nodes_that_live() const;
   void deliver();
-  void deliver_once_saved();
+  void save_and_deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   template <class Message>
   void tell(const Message& msg) {
@@ -102,8 +99,6 @@ private:
   training_timers timers_;
   progress_watch progress_;
   checkpoints checkpoints_;
-  protocols::hold_order hold_order_; ///< the newest
-  bool delivers_ = false;            ///< once the last checkpoint is written
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;

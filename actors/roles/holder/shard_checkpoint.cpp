@@ -8,16 +8,6 @@
 
 namespace troupe::actors {
 
-namespace {
-
-constexpr const char* optimizer_steps = "optimizer.steps";
-
-std::size_t bytes_of(flat_range range) {
-  return static_cast<std::size_t>(range.size()) * sizeof(float);
-}
-
-} // namespace
-
 void restore(const shard_start& from, kernels::backend& queue, optimizer& to) {
   for (const auto& [name, buffer] : to.buffers())
     for (const auto& [kept, values] : from.blocks)
@@ -26,24 +16,12 @@ void restore(const shard_start& from, kernels::backend& queue, optimizer& to) {
   to.resume_after(from.optimizer_steps);
 }
 
-shard_start start_of(const std::string& folder, const checkpoint_manifest& manifest, flat_range range,
-                     const std::function<kernels::buffer(std::size_t)>& allocate) {
-  shard_start out{.ver = manifest.ver,
-                  .optimizer_steps = static_cast<std::int64_t>(read_number(folder, manifest, optimizer_steps))};
-  for (const char* name : {"velocity", "second"}) {
-    auto values = allocate(bytes_of(range));
-    if (read_block(folder, manifest, name, range, values.as<float>()))
-      out.blocks.emplace_back(name, std::move(values));
-  }
-  return out;
-}
-
 shard_snapshot::shard_snapshot(protocols::version ver, flat_range range, std::uint32_t shard, kernels::backend& queue,
                                const kernels::buffer& parameters, const optimizer& state)
     : head_{.shard = shard,
             .ver = ver,
             .range = range,
-            .numbers = {{optimizer_steps, static_cast<std::uint64_t>(state.steps())}}},
+            .numbers = {{"optimizer.steps", static_cast<std::uint64_t>(state.steps())}}},
       answer_{.shard = shard, .ver = ver} {
   const auto copied = [&queue](const kernels::buffer& from) {
     auto to = queue.allocate_host(from.bytes());

@@ -10,7 +10,7 @@
 
 #include <caf/event_based_actor.hpp>
 
-#include "actors/checkpoint/checkpoint_file.hpp"
+#include "actors/checkpoint/first_parameters.hpp"
 #include "actors/messages/role.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/lead.hpp"
@@ -18,18 +18,8 @@
 
 namespace troupe::actors {
 
-/// Where a shard begins that goes on from a checkpoint: its range of every block but the parameters, in host memory.
-struct shard_start {
-  protocols::version ver{};
-  std::int64_t optimizer_steps = 0;
-  std::vector<std::pair<std::string, kernels::buffer>> blocks{};
-};
-
 /// Enqueues the copies to the optimizer's buffers; one that the checkpoint lacks stays at zero.
 void restore(const shard_start& from, kernels::backend& queue, optimizer& to);
-/// The start of a range, from a checkpoint's folder. `allocate` gives host memory. Throws std::runtime_error that names the file.
-shard_start start_of(const std::string& folder, const checkpoint_manifest& manifest, flat_range range,
-                     const std::function<kernels::buffer(std::size_t)>& allocate);
 
 /// A version as it will be on the disk. Its blocks are in host memory once the queue has run what was enqueued at its making.
 class shard_snapshot {
