@@ -41,6 +41,16 @@ struct evaluate_spec {
   std::int64_t train_samples = 5000; ///< training samples used for train_loss
 };
 
+/// `[checkpoint]`, and where `run --resume` begins. Of the intervals one may be set; neither: at the end only.
+struct checkpoint_spec {
+  std::string dir{}; ///< absolute; every node that holds shards writes there; empty: no checkpoints
+  std::uint64_t every_steps = 0;
+  double every_s = 0;
+  std::uint32_t keep = 3; ///< newest ones of this run
+  std::string resume{};   ///< absolute, "DIR/step-N"; empty: the job begins at step 0
+  bool enabled() const { return !dir.empty(); }
+};
+
 /// `model.init`: every parameter starts at zero.
 inline constexpr const char* init_zeros = "zeros";
 
@@ -65,6 +75,7 @@ struct job {
   cluster_spec cluster;
   evaluate_spec evaluate;
   protocols::stop_spec stop;
+  checkpoint_spec checkpoint;
   protocols::inject_spec inject;
 };
 

@@ -3,6 +3,7 @@
 #include "actors/job_check.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "protocols/catalog.hpp"
 #include "protocols/wire/codec.hpp"
@@ -17,6 +18,20 @@ std::string key_of(const std::string& section, const std::string& sentence) {
   return section + "." + sentence.substr(0, sentence.find(' '));
 }
 
+/// Why the job's protocol cannot have the checkpoints that it asks for; empty: it can, or asks for none.
+std::string no_checkpoints(const job& job, const extensions& added) {
+  const auto entry = protocols::find_protocol(job.protocol.name, added.protocols);
+  if (!job.checkpoint.enabled() || !entry || entry->resumable)
+    return "";
+  std::vector<std::string> can;
+  for (const auto& each : protocols::catalog(added.protocols))
+    if (each.resumable)
+      can.push_back(each.name);
+  return fmt::format("checkpoint.dir does not go with protocol.name = \"{}\", which keeps state that no checkpoint holds; leave "
+                     "[checkpoint] out, or name one of {}",
+                     entry->name, fmt::join(can, ", "));
+}
+
 } // namespace
 
 std::vector<job_problem> check_job(const job& job, const extensions& added) {
@@ -29,6 +44,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
   else
     wrong.push_back({"protocol.name", fmt::format("protocol.name = \"{}\" is not known here; `troupe protocols` lists what is",
                                                   job.protocol.name)});
+  if (const std::string why = no_checkpoints(job, added); !why.empty())
+    wrong.push_back({"checkpoint.dir", why});
   return wrong;
 }
 

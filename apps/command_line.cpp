@@ -38,6 +38,7 @@ struct arguments {
   compare_options compare;
   simulate_options simulate;
   certs_options certs;
+  checkpoint_options checkpoint;
   std::string workers;
   console_options console;
   CLI::Option* web = nullptr;
@@ -105,6 +106,10 @@ void add_run(CLI::App& app, arguments& a) {
                              "write the final parameters; if interrupted the newest, if failed those of the last evaluation")
                    ->type_name("FILE.safetensors")
                    ->check(a_name());
+  c->add_option("--resume", a.run.resume,
+                "go on from this checkpoint of the same job, or from the newest good one of a folder (checkpoint.dir)")
+      ->type_name("DIR[/step-N]")
+      ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
   auto* log = c->add_option("--log", a.run.log, "write a JSON object for each progress line and each evaluation")
                   ->type_name("FILE.jsonl")
                   ->check(a_name());
@@ -279,6 +284,34 @@ void add_certs(CLI::App& app, arguments& a) {
   issue->callback([&a] { a.certs.issue = true; });
 }
 
+void add_checkpoint(CLI::App& app, arguments& a) {
+  CLI::App* checkpoint = add_command(app, "checkpoint", "List, check and export the checkpoints of a job",
+                                     "troupe checkpoint list CHECKPOINTS\n  troupe checkpoint verify CHECKPOINTS/step-400\n"
+                                     "  troupe checkpoint export CHECKPOINTS --to digits.safetensors");
+  checkpoint->require_subcommand(1);
+  using verb = checkpoint_options::verb;
+  const auto add = [&](const std::string& name, verb what, const std::string& meaning, const std::string& example) {
+    CLI::App* c = add_command(*checkpoint, name, meaning, "troupe checkpoint " + example);
+    c->add_option("folder", a.checkpoint.folder,
+                  what == verb::list ? "folder of checkpoints" : "folder of checkpoints, or one of its step-N")
+        ->type_name("FOLDER")
+        ->required()
+        ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
+    add_json(c, a.checkpoint.json);
+    c->callback([&a, what] { a.checkpoint.what = what; });
+    return c;
+  };
+  add("list", verb::list, "List them, newest last, and read all of each to tell whether it is good", "list CHECKPOINTS");
+  add("inspect", verb::inspect, "Show what is in one; of a folder, in the newest good one", "inspect CHECKPOINTS/step-400");
+  add("verify", verb::verify, "Read every checksum; exit code 1 and a line for each file that is damaged", "verify CHECKPOINTS");
+  add("export", verb::export_parameters, "Write the parameters of one as safetensors; of a folder, of the newest good one",
+      "export CHECKPOINTS --to digits.safetensors")
+      ->add_option("--to", a.checkpoint.to, "file to write")
+      ->type_name("FILE.safetensors")
+      ->required()
+      ->check(a_name());
+}
+
 /// The flags that change the job, as settings. Flags with their own name come after --set and win over it.
 config::checked<job_options> job_of(const arguments& a) {
   job_options job{a.job, {}, a.node.added};
@@ -296,6 +329,8 @@ config::checked<job_options> job_of(const arguments& a) {
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
   if (!a.workers.empty())
     job.sets.push_back({"cluster.workers", a.workers, "--workers"});
+  if (!a.run.resume.empty())
+    job.sets.push_back({"model.init", "", "--resume"});
   if (!a.seed.empty())
     job.sets.push_back({"seed", a.seed, "--seed"});
   for (const auto& [name, specs] : {std::pair{"straggler", &a.stragglers}, {"link", &a.links}, {"fault", &a.faults}})
@@ -351,8 +386,9 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.plain;
   }
   const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},     {"compare", a.compare}, {"simulate", a.simulate}, {"evaluate", a.evaluate}, {"node", a.node},
-      {"check", a.check}, {"bench", a.bench},     {"certs", a.certs},       {"console", a.console}};
+      {"run", a.run},         {"compare", a.compare},      {"simulate", a.simulate}, {"evaluate", a.evaluate},
+      {"node", a.node},       {"check", a.check},          {"bench", a.bench},       {"certs", a.certs},
+      {"console", a.console}, {"checkpoint", a.checkpoint}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 
@@ -445,6 +481,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_simulate(app, a);
   add_others(app, a);
   add_certs(app, a);
+  add_checkpoint(app, a);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") { // as many programs take it
     words.erase(words.begin());

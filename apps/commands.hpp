@@ -29,6 +29,7 @@ struct job_options {
 struct run_options {
   job_options job;
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
+  std::string resume;           ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
   std::string save, log, trace; ///< files to write; empty: none
   bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
   std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
@@ -106,6 +107,14 @@ struct certs_options {
   bool json = false;
 };
 
+/// Looks at checkpoints, and exports the parameters of one.
+struct checkpoint_options {
+  enum class verb : std::uint8_t { list, inspect, verify, export_parameters } what = verb::list;
+  std::string folder; ///< of checkpoints, or of one
+  std::string to;     ///< export: safetensors file to write
+  bool json = false;
+};
+
 struct console_options {
   std::string address;               ///< HOST:PORT of a coordinator, instead of a cluster file
   std::string cluster;               ///< cluster file
@@ -114,7 +123,7 @@ struct console_options {
 };
 
 using command_options = std::variant<run_options, evaluate_options, node_options, check_options, plain_options, bench_options,
-                                     compare_options, simulate_options, certs_options, console_options>;
+                                     compare_options, simulate_options, certs_options, checkpoint_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int execute(const run_options& options);
@@ -128,6 +137,7 @@ int execute(const bench_options& options);
 int execute(const compare_options& options);
 int execute(const simulate_options& options);
 int execute(const certs_options& options);
+int execute(const checkpoint_options& options);
 int execute(const console_options& options);
 
 int print_devices(const plain_options& options);

@@ -93,7 +93,9 @@ config::checked<std::vector<contestant>> contestants_of(const compare_options& o
   const auto labels = labels_of(options.protocols);
   if (!labels)
     return labels.error();
-  const auto own = config::load_job(options.job.file, options.job.sets, {}, options.job.added);
+  auto sets = options.job.sets;
+  sets.push_back({"checkpoint.dir", "", "compare"}); // one run would go over another's
+  const auto own = config::load_job(options.job.file, sets, {}, options.job.added);
   if (!own)
     return own.error(); // once, and not again for each protocol
   print_notes(own->left_out);
@@ -102,7 +104,7 @@ config::checked<std::vector<contestant>> contestants_of(const compare_options& o
   std::vector<contestant> all;
   config::refusal wrong;
   for (const std::string& label : *labels)
-    if (auto loaded = config::load_job(options.job.file, options.job.sets, label, options.job.added)) {
+    if (auto loaded = config::load_job(options.job.file, sets, label, options.job.added)) {
       all.push_back({label, std::move(*loaded)});
     } else {
       const config::refusal why = loaded.error();

@@ -13,6 +13,7 @@
 #include "actors/monitoring/trace_file.hpp"
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
+#include "apps/resume.hpp"
 #include "apps/run_cluster.hpp"
 #include "apps/run_job.hpp"
 #include "apps/web/feed.hpp"
@@ -58,6 +59,29 @@ config::problems unwritable_files(const run_options& options) {
   if (auto why = options.log.empty() ? "" : cannot_append(options.log); !why.empty())
     wrong.push_back({"--log", why});
   return wrong;
+}
+
+/// Sets where the job goes on, and says it. Whoever attaches to a job does not begin it.
+config::problems go_on(const run_options& options, prepared_job& prepared) {
+  if (options.attach != 0)
+    return {};
+  if (options.resume.empty())
+    return other_checkpoints(prepared.config);
+  const auto from = find_checkpoint(options.resume);
+  if (!from)
+    return from.error().all;
+  print_notes(from->passed_over);
+  config::loaded_job& loaded = prepared.config;
+  const auto samples = prepared.data.train ? prepared.data.train->size() : known_facts(loaded.job.data).size;
+  const auto floats = static_cast<std::uint64_t>(prepared.network.layout().floats());
+  if (auto wrong = cannot_resume(loaded, *from, floats, samples); !wrong.empty())
+    return wrong;
+  loaded.job.checkpoint.resume = from->folder;
+  if (auto wrong = other_checkpoints(loaded); !wrong.empty())
+    return wrong;
+  if (!options.quiet)
+    fmt::print(stderr, "troupe: goes on from {}, after {} samples\n", from->folder, from->manifest.samples);
+  return {};
 }
 
 /// Returns what went wrong. After a failed run it prints which step the weights are from.
@@ -140,6 +164,8 @@ int execute(const run_options& options) {
       return refuse(facts.error());
     roles = estimate_memory(prepared->config.job, *facts, prepared->config.added.protocols);
   }
+  if (auto wrong = go_on(options, *prepared); !wrong.empty())
+    return refuse({std::move(wrong)});
   prepared->data = {}; // each node reads its own
   if (options.detach)
     return leave_alone(options, submit_detached(*prepared->cluster, prepared->config, roles), prepared->config.job.name);

@@ -104,7 +104,9 @@ private:
     self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
-              if (caf::deep_to_string(its.job) == caf::deep_to_string(setup_.request.job))
+              auto& asked = setup_.request.job;
+              asked.checkpoint.resume = its.job.checkpoint.resume; // of its folder, the newest then
+              if (caf::deep_to_string(its.job) == caf::deep_to_string(asked))
                 return;
               result_ = {}; // the result of another job
               fail(fmt::format("job {} was submitted from another file, or with other flags; give those", number_));

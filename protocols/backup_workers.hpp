@@ -43,6 +43,7 @@ inline protocol backup_protocol() {
        .recipients = "those that wait; a late one at its late push",
        .pays_when = "one worker is slow, and a few samples may be lost",
        .takes_fan_in = true,
+       .resumable = true,
        .parameters = {quorum},
        .validate = [k_of](const protocol_spec& spec, std::uint32_t workers) -> std::string {
          const std::size_t k = k_of(spec);

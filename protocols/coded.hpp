@@ -157,6 +157,7 @@ inline protocol coded_protocol() {
        .pays_when = "a worker is more than s + 1 times slower, and no sample may be lost",
        .takes_fan_in = true,
        .decodes = true,
+       .resumable = true,
        .parameters = {stragglers, scheme},
        .validate =
            [options_of](const protocol_spec& spec, std::uint32_t workers) {

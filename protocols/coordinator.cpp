@@ -26,7 +26,11 @@ constexpr timer_id control_timer_id{3};
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls)
     : coordinator(options, std::move(controls),
-                  {.protocol = options.protocol, .period = options.period, .lr_scale = options.lr_scale}) {}
+                  {.protocol = options.protocol,
+                   .period = options.period,
+                   .lr_scale = options.lr_scale,
+                   .held = options.from.ver,
+                   .samples = options.from.samples}) {}
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
     : options_(options), controls_(std::move(controls)), state_(std::move(from)) {
@@ -160,6 +164,8 @@ coordinator_effects coordinator::on(const expired& msg) {
     return {};
   hold out = next_hold();
   out.order.now = true;
+  if (state_.time_is_up && options_.checkpoint_at_end)
+    out.order.checkpoint = hold_order::saves::always;
   return {out};
 }
 
@@ -219,9 +225,10 @@ coordinator_effects coordinator::start() {
   out.emplace_back(next_hold());
   out.emplace_back(next_plan());
   if (options_.evaluate_every_ns > 0)
-    out.emplace_back(evaluation_timer(0));
+    out.emplace_back(evaluation_timer(options_.from.trained));
   if (options_.stop.seconds > 0)
-    out.emplace_back(arm_timer{stop_timer_id, duration_of_s(options_.stop.seconds)});
+    out.emplace_back(
+        arm_timer{stop_timer_id, std::max<nanoseconds>(duration_of_s(options_.stop.seconds) - options_.from.trained, 0)});
   if (controls_ && controls_->interval() > 0)
     out.emplace_back(arm_timer{control_timer_id, controls_->interval()});
   return out;
@@ -279,7 +286,14 @@ hold coordinator::next_hold() const {
   const std::uint64_t evaluation = every == 0 ? 0 : (state_.samples / every + 1) * every;
   const std::uint64_t end = stop_samples();
   const bool end_is_nearer = end != 0 && (evaluation == 0 || end < evaluation);
-  return {{.at_samples = end_is_nearer ? end : evaluation, .at_version = options_.stop.steps}};
+  using saves = hold_order::saves;
+  // Whether an accuracy ends the job is known too late to keep what it had made.
+  const bool may_end_here = (end != 0 && (evaluation == 0 || end <= evaluation)) || options_.stop.target_accuracy > 0;
+  return {{.at_samples = end_is_nearer ? end : evaluation,
+           .at_version = options_.stop.steps,
+           .checkpoint = !options_.checkpoint_at_end ? saves::never
+                         : may_end_here              ? saves::always
+                                                     : saves::at_version}};
 }
 
 /// At multiples of the interval: a late evaluation does not delay those after it.

@@ -23,6 +23,13 @@ struct coordinator_options {
   std::uint64_t evaluate_every_samples = 0; ///< 0 with evaluate_every_ns 0: once an epoch of the data
   nanoseconds evaluate_every_ns = 0;
   stop_spec stop{};
+  /// A job that goes on from a checkpoint: its version, the samples in it, and how long that took.
+  struct start_point {
+    version ver{};
+    std::uint64_t samples = 0;
+    nanoseconds trained = 0;
+  } from{};
+  bool checkpoint_at_end = false;
   std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
   /// The job ends after this many rounds in a row without a usable gradient: its parameters can no longer change. A protocol
   /// that applies each push alone ends it after this many pushes per worker.

@@ -97,6 +97,7 @@ inline protocol deadline_protocol() {
        .round_is_full = "all have pushed, or median + max(k MAD, 10 %) of past arrivals has gone by; weighted by samples",
        .recipients = "those that wait; a late one at its late push",
        .pays_when = "now and then another worker is slow, and a few samples may be lost",
+       .resumable = true,
        .parameters = {mad_factor, max_misses},
        .policy = [mad_factor, max_misses](const protocol_spec& spec, std::uint64_t) {
          return std::make_unique<deadline>(mad_factor.of(spec), static_cast<std::uint32_t>(max_misses.of(spec)));

@@ -21,6 +21,17 @@ push_id last_push_of(const worker_down& msg) {
 
 } // namespace
 
+lead_state at_rest(lead_state state) {
+  rule_state rule;
+  if (const auto* rounds = std::get_if<round_rule_state>(&state.rule))
+    rule = round_rule_state{.round = {.plan = rounds->round.plan, .base = rounds->round.base, .position = rounds->round.position},
+                            .memory = rounds->memory};
+  protocols::plan last = std::move(state.plan);
+  last.epoch = {};
+  last.workers.clear();
+  return {.plan = std::move(last), .samples_applied = state.samples_applied, .made = state.made, .rule = std::move(rule)};
+}
+
 lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push, lead_state from)
     : rule_(std::move(decides)), holders_per_push_(holders_per_push), per_push_(per_push), state_(std::move(from)) {
   for (const auto& [id, entry] : state_.open)
@@ -122,6 +133,11 @@ lead_effects lead::on(const fetch_order&) {
   return {send_order{.epoch = state_.plan.epoch, .ver = current(), .key = ++state_.sends, .to = {evaluator}}};
 }
 
+lead_effects lead::on(const checkpoint_order& msg) {
+  state_.checkpoint_at = msg.at;
+  return {};
+}
+
 version lead::current() const {
   return state_.made;
 }
@@ -159,16 +175,24 @@ lead_effects lead::translate(rule_effects decided) {
   }
   lead_effects out;
   std::optional<report> holds;
+  bool marks = false;
   for (rule_effect& effect : decided)
     std::visit(
         [&]<class Effect>(Effect& e) {
           if constexpr (std::is_same_v<Effect, apply>) {
-            out.emplace_back(as_close(e));
+            close round = as_close(e);
             if (!state_.held && limit_reached(e.ver)) {
               state_.held = true;
+              if (state_.limit.saves_at(e.ver))
+                state_.checkpoint_at = std::min(state_.checkpoint_at, e.ver);
               state_.limit = {};
               holds = report{.event = report::kind::held, .ver = e.ver, .samples = state_.samples_applied};
             }
+            // A rule that decided during a hold may be further than this version.
+            round.checkpoint = marks = e.ver >= state_.checkpoint_at && rule_->current() == e.ver;
+            if (marks)
+              state_.checkpoint_at = no_checkpoint;
+            out.emplace_back(std::move(round));
           } else if constexpr (std::is_same_v<Effect, send_params>) {
             send(out, e);
           } else if constexpr (std::is_same_v<Effect, discard>) {
@@ -183,6 +207,8 @@ lead_effects lead::translate(rule_effects decided) {
           }
         },
         effect);
+  if (marks)
+    marked_ = at_rest(state());
   // Last, so that the coordinator hears of the round before it hears of the hold.
   if (holds)
     out.emplace_back(*std::move(holds));

@@ -3,6 +3,7 @@
 // holder.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +18,8 @@ struct open_push {
   ticket known_as{};
   friend bool operator==(const open_push&, const open_push&) = default;
 };
+
+inline constexpr version no_checkpoint{std::numeric_limits<version::rep>::max()};
 
 /// All that a lead and its rule remember between messages.
 struct lead_state {
@@ -34,8 +37,13 @@ struct lead_state {
   std::vector<rule_effects> deferred{}; ///< while held: from the first that makes a version on
   version made{};                       ///< the last
   rule_state rule{};
+  version checkpoint_at = no_checkpoint; ///< the first version from this one on is for one
   friend bool operator==(const lead_state&, const lead_state&) = default;
 };
+
+/// What a lead goes on from in another job with the same parameters, without this one's workers, pushes and times: the version,
+/// the place in the data, what the protocol remembers. Only rules with rounds can.
+lead_state at_rest(lead_state state);
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///
@@ -64,12 +72,16 @@ public:
   lead_effects on(const hold_order& msg);
   lead_effects on(const resume_order& msg);
   lead_effects on(const fetch_order& msg);
+  /// Marks a close. A version that is made because workers died during a hold may be passed over for the one after it.
+  lead_effects on(const checkpoint_order& msg);
 
   version current() const;
   std::uint64_t samples_applied() const { return state_.samples_applied; }
   bool held() const { return state_.held; }
   std::size_t open() const { return state_.open.size(); } ///< pushes reported by some holder and not decided yet
   lead_state state() const;
+  /// At rest, as it was when the last marked close was made; `made` is the version of that.
+  const lead_state& marked() const { return marked_; }
   /// Ends the process if an invariant of its state, or of its rule's, is broken. To be called between messages.
   void check() const;
   /// The workers that the open round waits for; none while held.
@@ -86,7 +98,8 @@ private:
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
   bool per_push_;
-  lead_state state_;                ///< without the rule's
+  lead_state state_; ///< without the rule's
+  lead_state marked_;
   std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows: follows from `state_`
 };
 

@@ -184,6 +184,7 @@ struct close {
   std::uint64_t position = 0;       ///< travels with the parameters
   std::uint32_t period = 1;
   delay_compensation compensate{}; ///< per-push rules, whose lead is local: it does not travel
+  bool checkpoint = false;         ///< shards write the new version to a disk
   friend bool operator==(const close&, const close&) = default;
 };
 
@@ -222,7 +223,18 @@ struct hold_order {
   std::uint64_t at_samples = 0;
   std::uint64_t at_version = 0;
   bool now = false;
+  /// Whether the version at which it holds is for a checkpoint; at_version: only if it holds because of that.
+  enum class saves : std::uint8_t { never, at_version, always } checkpoint = saves::never;
+  /// Of the version at which it holds.
+  bool saves_at(version made) const {
+    return checkpoint == saves::always || (checkpoint == saves::at_version && at_version != 0 && made.value >= at_version);
+  }
   friend bool operator==(const hold_order&, const hold_order&) = default;
+};
+/// Coordinator to lead: the first version from `at` on is for a checkpoint.
+struct checkpoint_order {
+  version at{};
+  friend bool operator==(const checkpoint_order&, const checkpoint_order&) = default;
 };
 /// Coordinator to lead: send what was held.
 struct resume_order {

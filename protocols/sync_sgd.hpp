@@ -22,6 +22,7 @@ inline protocol sync_protocol() {
        .recipients = "everyone, at each new version",
        .pays_when = "all are equally fast",
        .takes_fan_in = true,
+       .resumable = true,
        .cost = [](const protocol_spec&, const plan&, round_times times) { return cost_of_first(times, times.size()); },
        .policy = [](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }});
 }

@@ -116,6 +116,15 @@ void optimizer::reset() {
   steps_ = 0;
 }
 
+std::vector<std::pair<std::string, kernels::buffer>> optimizer::buffers() const {
+  std::vector<std::pair<std::string, kernels::buffer>> out;
+  if (velocity_)
+    out.emplace_back("velocity", velocity_);
+  if (second_)
+    out.emplace_back("second", second_);
+  return out;
+}
+
 float* optimizer::next_slot() {
   const auto slot = staged_ % slots_per_block;
   if (slot == 0) {

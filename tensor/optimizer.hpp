@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -55,6 +56,10 @@ public:
   /// State back to zero.
   void reset();
   std::int64_t steps() const { return steps_; }
+  /// Its buffers of `count` floats by name: "velocity" (or the first moment), "second". Steps that are enqueued write them.
+  std::vector<std::pair<std::string, kernels::buffer>> buffers() const;
+  /// It goes on after so many steps; the caller fills its buffers, and enqueues that before the next step.
+  void resume_after(std::int64_t steps) { steps_ = steps; }
 
 private:
   /// The device reads the scalars when the copy runs, not when it is enqueued: each step has a slot of its own, and a block of

@@ -53,6 +53,10 @@ caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<clust
   return promise;
 }
 
+bool is_client_of(const cluster_job* job, const caf::strong_actor_ptr& who) {
+  return job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == who;
+}
+
 std::int64_t wall_ms() {
   return wall_clock_ns() / 1'000'000;
 }
@@ -84,12 +88,11 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
       [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
       [this](const cancel_job& msg) {
-        const auto* job = find(msg.number);
-        const bool own = job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == self_->current_sender();
-        cancel(msg.number, own ? "interrupted" : "stopped at the console");
+        cancel(msg.number, is_client_of(find(msg.number), self_->current_sender()) ? "interrupted" : "stopped at the console");
       },
       [this](const actor_order& msg) { return pass_on(msg); },
       [this](const change_order& msg) { return pass_on(msg); },
+      [this](const save_order& msg) { return pass_on(msg); },
       [this](const record_order& msg) { return record(msg); },
       [this](const weights_query& msg) { return weights_of(msg); },
       [this](const node_trace_query& msg) { return trace_of(msg); },

@@ -143,16 +143,15 @@ struct undrain_node {
 };
 
 /// A cluster, at its coordinator's node: where nodes join and clients submit.
-using cluster_actor =
-    caf::typed_actor<caf::result<std::uint32_t>(node_hello, node_actor), ///< your number in the cluster
-                     caf::result<void>(leave_cluster), caf::result<void>(undrain_node),
-                     caf::result<std::uint64_t>(submit_job, client_actor), caf::result<submit_job>(attach_job, client_actor),
-                     caf::result<void>(cancel_job), caf::result<std::string>(actor_order), caf::result<std::string>(change_order),
-                     caf::result<recording>(record_order), ///< once ended, the trace is fetched like that of a job that is over
-                     caf::result<weights_piece>(weights_query), caf::result<node_trace_piece>(node_trace_query),
-                     caf::result<void>(release_job), caf::result<cluster_view>(cluster_query),
-                     caf::result<cluster_report>(inspect_query), caf::result<shards_view>(shards_query),
-                     caf::result<history>(history_query), caf::result<cluster_probe>(probe_query)>;
+using cluster_actor = caf::typed_actor<
+    caf::result<std::uint32_t>(node_hello, node_actor), ///< your number in the cluster
+    caf::result<void>(leave_cluster), caf::result<void>(undrain_node), caf::result<std::uint64_t>(submit_job, client_actor),
+    caf::result<submit_job>(attach_job, client_actor), caf::result<void>(cancel_job), caf::result<std::string>(actor_order),
+    caf::result<std::string>(change_order), caf::result<std::string>(save_order),
+    caf::result<recording>(record_order), ///< once ended, the trace is fetched like that of a job that is over
+    caf::result<weights_piece>(weights_query), caf::result<node_trace_piece>(node_trace_query), caf::result<void>(release_job),
+    caf::result<cluster_view>(cluster_query), caf::result<cluster_report>(inspect_query), caf::result<shards_view>(shards_query),
+    caf::result<history>(history_query), caf::result<cluster_probe>(probe_query)>;
 
 /// To itself, from a job's coordinator: it is over.
 struct job_finished {

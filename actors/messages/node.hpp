@@ -63,7 +63,10 @@ struct node_prepared {
   std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
-  data_scaling scaling = {};          ///< of the coordinator's node
+  // Of the coordinator's node:
+  data_scaling scaling = {};
+  std::int64_t floats = 0; ///< of the flat parameters
+  stays_here<std::vector<tensor_place>> tensors = {};
 };
 
 /// What a node is asked about the job it runs: traffic and memory.
@@ -142,10 +145,11 @@ using node_actor =
     caf::typed_actor<caf::result<node_prepared>(prepare_job),
                      caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
                      caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
-                     caf::result<void>(protocols::hold_order), caf::result<void>(protocols::fetch_order),
-                     caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<node_totals>(totals_query),
-                     caf::result<node_report>(inspect_query), caf::result<void>(role_order), caf::result<void>(record_order),
-                     caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
+                     caf::result<void>(protocols::hold_order), caf::result<void>(protocols::checkpoint_order),
+                     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+                     caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query),
+                     caf::result<void>(role_order), caf::result<void>(record_order), caf::result<std::int64_t>(clock_query),
+                     caf::result<shards_view>(shards_query),
                      caf::result<trace_chunk>(trace_query), ///< ask again until the last
                      caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query),
                      caf::result<void>(node_notice), caf::result<void>(stop_job)>::extend_with<role_orders>;

@@ -15,6 +15,7 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
+#include "actors/checkpoint/checkpoint_file.hpp"
 #include "actors/messages/compute.hpp"
 #include "actors/messages/fields.hpp"
 #include "actors/messages/inspection.hpp"
@@ -104,11 +105,35 @@ struct change_order {
   std::string key, value; ///< "optimizer.lr", "protocol.steps" or "log.level"
 };
 
+/// Write a checkpoint of the next version; answered with its folder once that is on the disk.
+struct save_order {
+  std::uint64_t number = 0; ///< of the job
+};
+
 /// Begin or end recording what every role does.
 struct record_order {
   std::uint64_t number = 0;
   bool on = true;
   std::string file; ///< where the trace will be written by the console that ends the recording
+};
+
+/// Shard's node to coordinator: a file of a checkpoint is on the disk, or cannot be.
+struct shard_saved {
+  std::uint32_t shard = 0;
+  protocols::version ver;
+  written_file file{};
+  std::string error{}; ///< empty: none
+  // Of the lead's shard:
+  std::vector<std::uint64_t> lead{}; ///< wire::encode_state of its state at rest
+  std::uint64_t samples = 0;         ///< applied
+  protocols::nanoseconds trained = 0;
+};
+
+/// The coordinator to itself: a checkpoint has its manifest; `error`: has none.
+struct manifest_written {
+  protocols::version ver;
+  std::string error{};
+  std::string left{}; ///< why an older one was not removed; empty: none was to be
 };
 
 /// Evaluator to coordinator: a version's parameters are complete in host memory and will be evaluated next (never sent across
@@ -172,15 +197,17 @@ inline constexpr bool
     takes<caf::typed_actor<Signatures...>, Message> = (std::is_same_v<Signatures, caf::result<void>(Message)> || ...);
 
 /// What a holder's own node tells it.
-using holder_control = holder_actor::extend<
-    caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
-    caf::result<void>(protocols::holder_down), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
-    caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
-    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
-    caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
-    caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
-    caf::result<void>(device_check),       ///< to itself
-    caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
+using holder_control =
+    holder_actor::extend<caf::result<void>(peers_ptr), caf::result<void>(protocols::plan),
+                         caf::result<void>(protocols::worker_down), caf::result<void>(protocols::holder_down),
+                         caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+                         caf::result<void>(protocols::hold_order), ///< this and the next three: the lead only
+                         caf::result<void>(protocols::checkpoint_order), caf::result<void>(protocols::fetch_order),
+                         caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<actor_report>(inspect_query),
+                         caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
+                         caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
+                         caf::result<void>(device_check),       ///< to itself
+                         caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
 
 /// A shard as actors of other programs see it.
 using parameters_actor = caf::typed_actor<caf::result<parameters_piece>(parameters_query)>;
@@ -216,14 +243,15 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
 using coordinator_actor =
     caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
-                     caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(protocols::expired),
-                     caf::result<void>(stop_job)>;
+                     caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(shard_saved),
+                     caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 
 /// The same, as the cluster that it runs on sees it.
 using coordinator_control =
     coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves),
                               caf::result<actor_report>(inspect_query), caf::result<std::string>(actor_order),
-                              caf::result<std::string>(change_order),
+                              caf::result<std::string>(change_order), caf::result<std::string>(save_order),
+                              caf::result<void>(manifest_written),
                               caf::result<traces_ptr>(record_order)>; ///< null where it begins
 
 /// Local actors and proxies of remote ones alike.
@@ -270,6 +298,7 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::plan))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::worker_down))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::holder_down))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::hold_order))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::checkpoint_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::resume_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::fetch_order))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
@@ -277,11 +306,14 @@ CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::stop_job))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::role_lost))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::peer_unreachable))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::shard_saved))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::manifest_written))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::waiting_query))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::pause_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::actor_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::change_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::record_order))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::save_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::coordinator_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_query))

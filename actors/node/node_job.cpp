@@ -111,8 +111,13 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards));
   self_->doing.enter("is prepared");
-  preparing_.deliver(node_prepared{hub_ ? hub_->port() : std::uint16_t{0}, data.train->size(), msg.files,
-                                   number_ == 0 ? data.scaling : data_scaling{}});
+  node_prepared ready{.lane_port = hub_ ? hub_->port() : std::uint16_t{0}, .data_size = data.train->size(), .files = msg.files};
+  if (number_ == 0) {
+    ready.scaling = data.scaling;
+    ready.floats = net_->layout().floats();
+    ready.tensors = places_of(net_->layout());
+  }
+  preparing_.deliver(std::move(ready));
 }
 
 caf::result<void> node_job::start(const job_places& places) {

@@ -132,7 +132,6 @@ private:
 
   // node_roles.cpp
   void spawn_roles();
-  kernels::buffer first_parameters(kernels::backend& queue) const;
   void spawn_holders();
   void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
   void restart_worker(std::uint32_t index, std::uint32_t incarnation);

@@ -3,20 +3,19 @@
 #include "actors/node/node_job.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/first_parameters.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
 #include "actors/roles/holder/evaluator_actor.hpp"
 #include "actors/roles/holder/shard_actor.hpp"
 #include "actors/roles/worker/compute_actor.hpp"
 #include "actors/roles/worker/loader_actor.hpp"
-#include "tensor/safetensors.hpp"
 
 namespace troupe::actors {
 
@@ -62,23 +61,11 @@ void node_job::spawn_roles() {
   introduce();
 }
 
-/// The first parameters, the same on every node: drawn from the seed, or read from the file that the job names.
-kernels::buffer node_job::first_parameters(kernels::backend& queue) const {
-  auto flat = queue.allocate_host(to_bytes(net_->layout().floats()));
-  std::memset(flat.data(), 0, flat.bytes());
-  if (job_.init == init_zeros)
-    return flat;
-  if (job_.init.empty())
-    initialize_parameters(net_->layout(), job_.seed, flat.as<float>());
-  else if (auto read = load_safetensors(job_.init, net_->layout(), flat.as<float>()); !read)
-    throw std::runtime_error(read.error().message);
-  return flat;
-}
-
 void node_job::spawn_holders() {
   auto floats = net_->layout().floats();
   const auto here = own_id();
   kernels::buffer first;
+  const first_parameters source(job_, net_->layout());
   for (const auto& where : places_.holders) {
     if (where.node != number_)
       continue;
@@ -93,7 +80,7 @@ void node_job::spawn_holders() {
     holder_control actor;
     if (place.is_shard) {
       if (!first)
-        first = first_parameters(*queue);
+        first = source.flat(allocate);
       shard_setup setup{.place = place,
                         .range = range,
                         .alone = job_.cluster.shards == 1,
@@ -106,15 +93,19 @@ void node_job::spawn_holders() {
                         .through = {},
                         .lead = nullptr,
                         .per_push = protocol_.per_push,
+                        .start = source.of_shard(range, allocate),
+                        .checkpoints = job_.checkpoint.dir,
+                        .saved = [to = coordinator_](const shard_saved& msg) { caf::anon_send(to, msg); },
                         .link = job_.inject.link,
                         .trace = trace_};
       for (auto child : place.children)
         for (auto worker : protocols::workers_below(tree_, child))
           setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
-        setup.lead = std::make_shared<protocols::lead>(
-            protocol_.make_rule(job_.protocol, job_.seed),
-            protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards, protocol_.per_push);
+        setup.lead =
+            std::make_shared<protocols::lead>(protocol_.make_rule(job_.protocol, job_.seed),
+                                              protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
+                                              protocol_.per_push, source.lead());
       const shard_control shard =
           for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);
@@ -122,6 +113,7 @@ void node_job::spawn_holders() {
     } else {
       aggregator_setup setup{.place = place,
                              .floats = floats,
+                             .start = source.ver(),
                              .partitions = {},
                              .queue = queue,
                              .receive_buffers = receive_buffers,

@@ -38,6 +38,7 @@ public:
         [](const evaluation&) {},
         [](const role_lost&) {},
         [](const peer_unreachable&) {},
+        [](const shard_saved&) {},
         [](const protocols::expired&) {},
         [](const stop_job&) {},
     };

@@ -38,12 +38,13 @@ struct job_draft {
 
   loaded_job out;
   problem_list problems;
-  std::map<std::string, place> sections;   ///< those that the file has
-  std::map<std::string, place> given;      ///< keys with an accepted value: where the value stands
-  std::set<std::string> refused;           ///< keys with a value that was refused
-  std::set<std::string> suggested;         ///< keys and sections that a misspelt one was likely meant for
-  std::map<std::string, std::string> from; ///< keys whose value was derived, and their source
-  std::set<std::string> idle;              ///< keys that do not apply to this job
+  std::map<std::string, place> sections;    ///< those that the file has
+  std::map<std::string, place> given;       ///< keys with an accepted value: where the value stands
+  std::set<std::string> refused;            ///< keys with a value that was refused
+  std::set<std::string> suggested;          ///< keys and sections that a misspelt one was likely meant for
+  std::map<std::string, std::string> from;  ///< keys whose value was derived, and their source
+  std::map<std::string, std::string> unset; ///< keys that the command line unsets, and the flag that does
+  std::set<std::string> idle;               ///< keys that do not apply to this job
   /// Parameters of protocols by name, those beside `protocol.name` under "".
   std::map<std::string, std::vector<assignment>> parameters;
   std::vector<assignment> injected; ///< inject.straggler, inject.link, inject.fault: each a table, a SPEC or a list of them

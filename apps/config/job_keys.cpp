@@ -137,6 +137,20 @@ void add_ends(key_list& keys) {
              "of an evaluation", true);
 }
 
+std::string wrong_folder(const std::string& path) {
+  return path.empty() ? "is empty; it takes the path of a folder" : "";
+}
+
+void add_checkpoint(key_list& keys) {
+  const std::string s = "checkpoint";
+  TROUPE_KEY(s, "dir", (text{{}, {}, wrong_folder}), job.checkpoint.dir,
+             "folder for checkpoints, the same path on every node that holds shards; `run --resume` goes on from one", true);
+  TROUPE_KEY(s, "every_s", (real{.least = 0, .open_least = true}), job.checkpoint.every_s,
+             "training seconds between checkpoints; default, without every_steps: one at the end", true);
+  TROUPE_KEY(s, "every_steps", (integer{1}), job.checkpoint.every_steps, "steps between checkpoints", true);
+  TROUPE_KEY(s, "keep", (integer{1, 1'000'000}), job.checkpoint.keep, "how many of this run's checkpoints stay: the newest");
+}
+
 } // namespace
 
 std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
@@ -150,7 +164,7 @@ std::vector<key_info<loaded_job>> job_keys(const actors::extensions& added) {
   add_protocol(keys, added);
   add_cluster(keys);
   add_ends(keys);
-  keys.push_back(later_key<loaded_job>("checkpoint", "", "every_s, dir, keep"));
+  add_checkpoint(keys);
   add_inject_keys(keys);
   TROUPE_KEY("simulate", "numerics", (text{{"model", "quadratic"}, {}}), numerics,
              "model: real gradients; quadratic: a closed-form quadratic loss, for clusters too large for real gradients");

@@ -103,9 +103,7 @@ void take_file(job_draft& draft, const key_list& keys, assignment_list& list, co
   for (const toml_entry& entry : document) {
     const place at = in_file(entry.key_at);
     const bool table = std::holds_alternative<toml_table>(entry.value.held);
-    if (find_key(keys, entry.key, "") != nullptr) {
-      draft.problems.add(at, fmt::format("[{}] is not implemented yet; leave it out", entry.key));
-    } else if (table && is_section(keys, entry.key)) {
+    if (table && is_section(keys, entry.key)) {
       take_section(draft, list, entry.key, entry);
     } else if (table) {
       refuse_section(draft, keys, entry.key, at);
@@ -125,15 +123,20 @@ void take_settings(job_draft& draft, const key_list& keys, assignment_list& list
     const std::string section = dot == std::string::npos ? "" : set.key.substr(0, dot);
     const std::string name = dot == std::string::npos ? set.key : set.key.substr(dot + 1);
     const std::string root = section.substr(0, section.find('.'));
-    if (find_key(keys, dot == std::string::npos ? name : section, "") != nullptr)
-      draft.problems.add(at, fmt::format("[{}] is not implemented yet; leave it out", section.empty() ? name : section));
-    else if (!section.empty() && !is_section(keys, root))
+    if (!section.empty() && !is_section(keys, root))
       refuse_section(draft, keys, section, at);
     else if (section == "inject" && name.starts_with(link_prefix))
       list.add({section, "link", {toml_table{{name.substr(link_prefix.size()), {}, parse_toml_value(set.value)}}, {}}, at, at},
                true);
-    else
-      list.add({section, name, parse_toml_value(set.value), at, at, set.value.empty() && !set.adds}, set.adds);
+    else {
+      const bool unset = set.value.empty() && !set.adds;
+      // what `--set KEY=` unsets needs no note
+      if (const assignment* was = list.find(section, name);
+          unset && !at.flag.starts_with("--set ") && was != nullptr && !was->unset)
+        draft.out.left_out.push_back({draft.problems.where(was->key_at), fmt::format("{} = {} is left out: {} does without it",
+                                                                                     set.key, to_text(was->given), at.flag)});
+      list.add({section, name, parse_toml_value(set.value), at, at, unset}, set.adds);
+    }
   }
 }
 
@@ -172,8 +175,10 @@ void refuse_key(job_draft& draft, const key_list& keys, const assignment& a) {
 namespace {
 
 void apply(job_draft& draft, const key_info<loaded_job>& key, const assignment& a) {
-  if (a.unset)
+  if (a.unset) {
+    draft.unset.emplace(a.full_name(), a.key_at.flag);
     return;
+  }
   if (std::holds_alternative<not_implemented>(key.accepts)) {
     draft.problems.add(a.key_at, fmt::format("{} is not implemented yet; leave it out", a.full_name()));
     return;
@@ -219,10 +224,10 @@ void leave_out_replaced(job_draft& draft) {
     std::string choice;
     std::vector<std::string> instead_of;
   };
-  std::vector<replacement> all{{"model.layers", {"model.kind", "model.hidden"}},
-                               {"model.kind", {"model.layers"}},
-                               {"evaluate.every_s", {"evaluate.every_samples"}},
-                               {"evaluate.every_samples", {"evaluate.every_s"}}};
+  std::vector<replacement> all{
+      {"model.layers", {"model.kind", "model.hidden"}},   {"model.kind", {"model.layers"}},
+      {"evaluate.every_s", {"evaluate.every_samples"}},   {"evaluate.every_samples", {"evaluate.every_s"}},
+      {"checkpoint.every_s", {"checkpoint.every_steps"}}, {"checkpoint.every_steps", {"checkpoint.every_s"}}};
   if (draft.out.model_kind != "mlp")
     all.push_back({"model.kind", {"model.hidden"}});
   for (const auto& [choice, instead_of] : all)

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/job_facts.hpp"
 #include "apps/config/suggest.hpp"
 #include "protocols/catalog.hpp"
 #include "tensor/layers.hpp"
@@ -235,6 +236,24 @@ void check_ends(job_draft& draft) {
         "nothing ends this job; write [stop] with epochs, steps, seconds, samples or target_accuracy, such as epochs = 5");
 }
 
+/// Nodes and later runs find the folder from wherever they are: its path becomes absolute.
+void check_checkpoint(job_draft& draft) {
+  if (draft.has("checkpoint.every_steps") && draft.has("checkpoint.every_s"))
+    draft.refuse("checkpoint.every_s", "checkpoint.every_steps and checkpoint.every_s are both given; keep one of them");
+  if (std::string& dir = draft.out.job.checkpoint.dir; draft.has("checkpoint.dir"))
+    dir = actors::absolute_folder(dir);
+  if (draft.has("checkpoint.dir") || draft.unclear("checkpoint.dir"))
+    return;
+  const auto unset = draft.unset.find("checkpoint.dir");
+  for (const std::string key : {"checkpoint.every_s", "checkpoint.every_steps", "checkpoint.keep"})
+    if (draft.has(key) && draft.given.at(key).flag.empty() && unset != draft.unset.end())
+      draft.leave_out(key, fmt::format("{} unsets checkpoint.dir", unset->second));
+    else if (draft.has(key))
+      draft.refuse(key, fmt::format("{} has no checkpoint.dir, the folder for checkpoints; give one, such as dir = "
+                                    "\"checkpoints\", or leave {} out",
+                                    key, key));
+}
+
 /// Why the workers of a protocol cannot have their own samples; empty: they can.
 std::string shares_samples(const protocols::protocol& runs) {
   if (runs.decodes)
@@ -266,6 +285,7 @@ void apply_rules(job_draft& draft) {
   check_cluster(draft);
   check_precision(draft);
   check_ends(draft);
+  check_checkpoint(draft);
 }
 
 } // namespace troupe::config

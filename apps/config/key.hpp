@@ -48,7 +48,7 @@ struct table_key;
 struct tables {
   std::vector<table_key> keys;
 };
-/// A key, or with an empty name a whole section, that is planned and not implemented yet.
+/// A key that is planned and not implemented yet.
 struct not_implemented {};
 
 using domain = std::variant<integer, real, text, device, boolean, text_list, device_list, integer_list, tables, not_implemented>;
@@ -83,7 +83,7 @@ struct key_info {
   std::function<void(Target&, const value&)> set;
   std::function<value(const Target&)> get;
 
-  std::string full_name() const { return section.empty() ? name : name.empty() ? section : section + "." + name; }
+  std::string full_name() const { return section.empty() ? name : section + "." + name; }
 };
 
 /// The key of that name in that section, or null.
@@ -137,7 +137,7 @@ key_info<Target> key_of(std::string section, std::string name, domain accepts, A
     return target.path;                                                                                                          \
   }
 
-/// A key or section that is not implemented yet.
+/// A key that is not implemented yet.
 template <class Target>
 key_info<Target> later_key(std::string section, std::string name, std::string meaning) {
   return {std::move(section), std::move(name), not_implemented{}, std::move(meaning), true, {}, {}};

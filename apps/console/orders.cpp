@@ -69,6 +69,14 @@ command order_command(role_verb verb, const std::string& word, const std::string
           .changes = true};
 }
 
+answer checkpoint(session& client, const std::string& named) {
+  return for_job(client, named, [&](std::uint64_t job) {
+    const auto folder = client.ask<std::string>(actors::save_order{job}, patience);
+    return folder ? answer{fmt::format("checkpoint {}\n", *folder), {{"done", true}, {"folder", *folder}}}
+                  : wrong(actors::explain(folder.error()));
+  });
+}
+
 answer set(session& client, const std::string& line) {
   std::istringstream words{line};
   std::string key, value, job;
@@ -158,6 +166,13 @@ std::vector<command> order_commands() {
            [](session&) {
              return words{"optimizer.lr", "protocol.steps", "log.level"};
            },
+       .changes = true},
+      {.usage = "checkpoint [JOB]",
+       .meaning = "write a checkpoint of the next step, where the job has [checkpoint] dir",
+       .example = "checkpoint",
+       .json = "done folder",
+       .carry_out = checkpoint,
+       .offers = job_numbers,
        .changes = true},
       {.usage = "trace on FILE|off [JOB]",
        .meaning = "record for a while what every actor does, as `run --trace` does",

@@ -91,6 +91,7 @@ public:
   }
   void on(const hold_order& msg) { ask_lead(msg); }
   void on(const fetch_order& msg) { ask_lead(msg); }
+  void on(const checkpoint_order& msg) { ask_lead(msg); }
   void on(const expired& msg) { ask_lead(msg); }
   /// Orders for parameters that were held back count as sent with the close.
   void on(const resume_order& msg) {

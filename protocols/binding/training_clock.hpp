@@ -17,10 +17,11 @@ namespace troupe::protocols {
 /// Where a training clock reads wall time, or a simulation's, which never goes back.
 using wall_clock = std::function<nanoseconds()>;
 
-/// Nanoseconds of training since the first `resume`. Starts paused.
+/// Nanoseconds of training, from the first `resume` on. Starts paused.
 class training_clock {
 public:
-  explicit training_clock(wall_clock wall) : wall_(std::move(wall)) {}
+  /// `passed`: training that a checkpoint has seen.
+  explicit training_clock(wall_clock wall, nanoseconds passed = 0) : wall_(std::move(wall)), passed_(passed) {}
 
   nanoseconds now() const { return passed_ + (running_ ? wall_() - started_ : 0); }
   nanoseconds wall() const { return wall_(); }
@@ -38,7 +39,8 @@ public:
 private:
   wall_clock wall_;
   bool running_ = false;
-  nanoseconds passed_ = 0, started_ = 0;
+  nanoseconds passed_;
+  nanoseconds started_ = 0;
 };
 
 /// A machine's timers in training time. `schedule` sends `expired{timer}` to the owner after a wall-clock delay; when it comes,

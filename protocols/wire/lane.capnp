@@ -220,6 +220,7 @@ struct Close {
   momentum @16 :Float64;
   parameterWeight @17 :Float64 = 1;
   threshold @18 :Float64;
+  checkpoint @19 :Bool;                 # shards write the new version to a disk
 }
 
 struct SendOrder {

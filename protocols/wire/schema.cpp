@@ -210,6 +210,7 @@ void put(schema::Close::Builder to, const addressed<close>& m) {
   to.setPosition(c.position);
   to.setPeriod(c.period);
   to.setKey(c.key);
+  to.setCheckpoint(c.checkpoint);
 }
 addressed<close> get(schema::Close::Reader from) {
   close c{.epoch = {from.getEpoch()},
@@ -224,6 +225,7 @@ addressed<close> get(schema::Close::Reader from) {
           .key = from.getKey(),
           .position = from.getPosition(),
           .period = from.getPeriod()};
+  c.checkpoint = from.getCheckpoint();
   const auto parts = from.getContributions();
   c.contributions.resize(std::min<std::size_t>(parts.size(), max_listed_workers + 1));
   for (unsigned i = 0; i < c.contributions.size(); ++i)

@@ -32,6 +32,7 @@ struct LeadState {
   deferred @10 :List(List(RuleEffect));
   made @11 :UInt64;
   rule @12 :RuleState;
+  checkpointAt @13 :UInt64;
 
   struct Arrival {
     holder @0 :UInt32;
@@ -355,6 +356,7 @@ struct HoldOrder {
   atSamples @0 :UInt64;
   atVersion @1 :UInt64;
   now @2 :Bool;
+  checkpoint @3 :UInt8;
 }
 
 struct Contribution {
@@ -376,6 +378,7 @@ struct Close {
   position @10 :UInt64;
   period @11 :UInt32;
   compensate @12 :DelayCompensation;
+  checkpoint @13 :Bool;
 }
 
 struct SendOrder {

@@ -53,6 +53,7 @@ public:
             [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
             [](const role_lost&) {},
             [](const peer_unreachable&) {},
+            [](const shard_saved&) {},
             [](const protocols::expired&) {},
             [](const stop_job&) {}};
   }

@@ -73,6 +73,7 @@ public:
             [](const evaluation&) {},
             [](const role_lost&) {},
             [](const peer_unreachable&) {},
+            [](const shard_saved&) {},
             [](const protocols::expired&) {},
             [](const stop_job&) {}};
   }

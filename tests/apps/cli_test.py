@@ -13,7 +13,7 @@ import unittest
 import xml.etree.ElementTree
 
 TROUPE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-COMMANDS = ["run", "evaluate", "node", "console", "check", "simulate", "compare", "bench", "certs", "devices", "protocols", "version"]
+COMMANDS = ["run", "evaluate", "node", "console", "check", "simulate", "compare", "bench", "certs", "checkpoint", "devices", "protocols", "version"]
 
 SMALL = """
 [data]
@@ -200,6 +200,34 @@ class Usage(Case):
 
     def test_what_comes_later_says_so(self):
         self.assertIn("needs HOST:PORT", self.refused("console", "-c", "ps"))
+
+
+class Resume(Case):
+    def test_a_checkpoint_that_is_not_there_is_refused(self):
+        nowhere = self.folder / "nowhere"
+        self.assertEqual(self.refused("run", self.job, "--resume", nowhere),
+                         f"--resume: there is no folder {nowhere}; name a checkpoint, or the checkpoint.dir of a run\n")
+        self.assertEqual(self.refused("run", self.job, "--resume", self.folder),
+                         f"--resume: {self.folder} has no checkpoint, such as {self.folder}/step-100\n")
+        nowhere.with_name("step-4").mkdir()
+        self.assertRegex(self.refused("run", self.job, "--resume", self.folder / "step-4"), rf"^--resume: {self.folder}/step-4 cannot be used: .+\n$")
+
+    def test_it_has_the_parameters_that_the_job_would_begin_with(self):
+        job = self.write("zeros.toml", SMALL.replace("[stop]", 'init = "absent.safetensors"\n[stop]'))
+        said = self.refused("run", job, "--resume", self.folder)
+        self.assertIn(f'{job}:7:1: note: model.init = "absent.safetensors" is left out: --resume does without it\n', said)
+
+    def test_it_is_for_runs_alone_and_takes_a_name(self):
+        self.assertIn("not expected: --resume", self.refused("simulate", self.job, "--resume", self.folder))
+        self.assertIn('"" is not a name of a folder', self.refused("run", self.job, "--resume", ""))
+
+    def test_compare_writes_no_checkpoints(self):
+        kept = self.folder / "kept"
+        job = self.write("kept.toml", f'[checkpoint]\ndir = "{kept}"\nevery_steps = 1\n{SMALL}')
+        done = troupe("compare", job, "--protocols", "sync,async", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f'{job}:2:1: note: checkpoint.dir = "{kept}" is left out: compare does without it\n', done.stderr)
+        self.assertFalse(kept.exists())
 
 
 class Inject(Case):

@@ -95,8 +95,11 @@ class ClusterTest(unittest.TestCase):
     def children(run):
         pids = []
         for task in os.listdir(f"/proc/{run.pid}/task"):
-            with open(f"/proc/{run.pid}/task/{task}/children", encoding="utf-8") as listed:
-                pids += [int(pid) for pid in listed.read().split()]
+            try:
+                with open(f"/proc/{run.pid}/task/{task}/children", encoding="utf-8") as listed:
+                    pids += [int(pid) for pid in listed.read().split()]
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # this thread has just ended
         return sorted(pids)
 
     def finish(self, run):

@@ -431,7 +431,7 @@ class Console(BootstrapTest):
         self.assertTrue(all(len(line) <= 60 for line in drawn.splitlines()[1:]), drawn)
 
     def test_every_command_answers_what_its_help_promises(self):
-        self.running()
+        self.running(job=f'{ENDLESS}[checkpoint]\ndir = "{self.path("checkpoints")}"\n')
         listed = self.ask("help")[0]["commands"]
         for command in listed:
             name = command["usage"].split()[0]

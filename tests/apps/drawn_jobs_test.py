@@ -44,8 +44,9 @@ LAYERS = [["flatten", "linear 10"], ["flatten", "linear 3 relu", "layernorm", "l
           ["flatten", "linear 10 sigmoid"]]
 # What makes a step or a fault of a real run last; in virtual time anything goes.
 REAL = {"inject.step_ms": 3, "inject.straggler.factor": 5, "inject.straggler.spread": 2, "inject.link.latency_ms": 4, "inject.fault.at_s": 0.2,
-        "protocol.interval_s": 0.1, "evaluate.every_s": 0.1}
-REAL_LEAST = {"inject.link.mbit": 50, "inject.straggler.alpha": 0.5, "protocol.interval_s": 0.01, "evaluate.every_s": 0.01}
+        "protocol.interval_s": 0.1, "evaluate.every_s": 0.1, "checkpoint.every_s": 0.1}
+REAL_LEAST = {"inject.link.mbit": 50, "inject.straggler.alpha": 0.5, "protocol.interval_s": 0.01, "evaluate.every_s": 0.01,
+              "checkpoint.every_s": 0.01}
 # One of these makes a SPEC; what else it wants.
 SPECS = {"inject.straggler": [["factor"], ["factor", "prob"], ["factor", "worker"], ["dist"], ["dist", "spread"], ["dist", "alpha"], ["dist", "worker"]],
          "inject.link": [["latency_ms"], ["mbit"], ["latency_ms", "mbit"]],
@@ -106,8 +107,8 @@ class Keys:
 class Draw:
     """One job: settings, one a key."""
 
-    def __init__(self, keys, seed):
-        self.random = random.Random(seed)
+    def __init__(self, keys, seed, folder):
+        self.random, self.folder = random.Random(seed), f"{folder}/{seed}"
         self.real = seed % RUN_EVERY == 0
         protocol = self.random.choice(list(keys.protocols))
         self.settings = [f"protocol.name={protocol}"]
@@ -158,6 +159,8 @@ class Draw:
 
     def value(self, name, key):
         kind, random_of = key["type"], self.random
+        if name == "checkpoint.dir":
+            return json.dumps(self.folder)
         if name in TEXTS or kind == "text":
             choices = TEXTS.get(name, key.get("choices", ["worker:0", "worker:1", "worker:2"]))
             return json.dumps(random_of.choice(choices), ensure_ascii=False) if choices else None
@@ -235,11 +238,11 @@ def shortest(command, settings):
 
 class DrawnJobs(unittest.TestCase):
     def test_what_check_accepts_ends_well(self):
-        keys = Keys()
+        keys, folder = Keys(), self.enterContext(tempfile.TemporaryDirectory())
         print(f"\n{COUNT} jobs from TROUPE_FIRST_DRAW={FIRST} on", file=sys.stderr)
 
         def try_one(seed):
-            draw = Draw(keys, seed)
+            draw = Draw(keys, seed, folder)
             settings, how = accepted(draw.settings)
             if settings is None:
                 return "refused", ""

@@ -168,6 +168,10 @@ placement = "colocated"
 [evaluate]
 every_s = 1.5
 train_samples = 100
+[checkpoint]
+dir = "here/./saved/"
+every_steps = 11
+keep = 12
 [stop]
 epochs = 6
 steps = 7
@@ -217,6 +221,10 @@ target_accuracy = 0.5
   EXPECT_EQ(job.stop.seconds, 8.5);
   EXPECT_EQ(job.stop.samples, 9U);
   EXPECT_EQ(job.stop.target_accuracy, 0.5);
+  EXPECT_EQ(job.checkpoint.dir, std::filesystem::current_path() / "here/saved");
+  EXPECT_EQ(job.checkpoint.every_steps, 11U);
+  EXPECT_EQ(job.checkpoint.every_s, 0);
+  EXPECT_EQ(job.checkpoint.keep, 12U);
 }
 
 TEST(JobFile, KeysOfAdamwAndCosineArriveInTheirFields) {
@@ -250,6 +258,16 @@ TEST(JobFile, WorkersAndShardsFollowTheNodes) {
   EXPECT_EQ(colocated.workers, 4U);
   EXPECT_EQ(colocated.shards, 4U);
   EXPECT_EQ(load_good(smallest, {"cluster.nodes=4", "cluster.placement=colocated", "cluster.shards=1"}).job.cluster.shards, 1U);
+}
+
+TEST(JobFile, WhatAFlagDoesWithoutIsLeftOutWithANote) {
+  const temporary_file file("[checkpoint]\ndir = \"here\"\nevery_s = 2\n" + smallest);
+  const auto loaded = load_job(file.path(), {{"checkpoint.dir", "", "compare"}, {"model.init", "", "--resume"}});
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  EXPECT_FALSE(loaded->job.checkpoint.enabled());
+  EXPECT_EQ(loaded->left_out,
+            (problems{{file.path() + ":2:1", "checkpoint.dir = \"here\" is left out: compare does without it"},
+                      {file.path() + ":3:11", "checkpoint.every_s = 2 is left out: compare unsets checkpoint.dir"}}));
 }
 
 TEST(JobFile, ChildrenAreStartedAnewUnlessTold) {
@@ -390,7 +408,7 @@ TEST(Values, BecomeAnObjectPerSectionWithNullForWhatDoesNotApply) {
   EXPECT_TRUE(config.at("stop").at("steps").is_null());
   EXPECT_EQ(config.at("stop").at("epochs").as_double(), 1);
   EXPECT_EQ(config.at("protocol").at("name").as_string(), "sync");
-  EXPECT_FALSE(config.contains("checkpoint"));
+  EXPECT_TRUE(config.at("checkpoint").at("dir").is_null());
 }
 
 TEST(Values, ListEveryKeyOfTheDocumentation) {

@@ -44,6 +44,36 @@ TEST(Submitter, CtrlCBeforeTheJobHasANumberCancelsItOnceItHas) {
   schedule.run();
 }
 
+/// Why nobody can attach to a job that is `its`, who asks with `asked`; empty: they can.
+std::string refusal_to_attach(const actors::job& its, const actors::job& asked) {
+  signal_waiter signals;
+  tests::testing_config config;
+  caf::actor_system system{config};
+  auto& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  const auto cluster = system.spawn([&](caf::event_based_actor*) {
+    return caf::behavior{[&](const actors::attach_job&, const actors::client_actor&) { return actors::submit_job{.job = its}; }};
+  });
+  const auto display = std::make_shared<run_display>(asked, true, "", signals);
+  const auto client = submit(
+      system,
+      {.cluster = caf::actor_cast<actors::cluster_actor>(cluster), .request = {.job = asked}, .display = display, .attach = 5});
+  schedule.run();
+  const auto refused = display->take_result();
+  caf::anon_send_exit(client, caf::exit_reason::kill);
+  caf::anon_send_exit(cluster, caf::exit_reason::kill);
+  schedule.run();
+  return refused ? refused->reason : "";
+}
+
+TEST(Submitter, AttachesToAResumedJobWhereverItBegan) {
+  actors::job its, asked;
+  its.checkpoint = asked.checkpoint = {.dir = "/all", .every_steps = 10};
+  its.checkpoint.resume = "/all/step-40";
+  EXPECT_EQ(refusal_to_attach(its, asked), "");
+  asked.checkpoint.keep = 1;
+  EXPECT_EQ(refusal_to_attach(its, asked), "job 5 was submitted from another file, or with other flags; give those");
+}
+
 } // namespace
 } // namespace troupe::apps
 

@@ -295,6 +295,40 @@ TEST(Coordinator, StepsEndTheJobAtTheirVersion) {
   EXPECT_EQ(round_trip(subject, 7, 140), (coordinator_effects{stop{false, "made 7 steps"}}));
 }
 
+TEST(Coordinator, WhereTheJobMayEndTheVersionIsForACheckpoint) {
+  using saves = hold_order::saves;
+  const auto first_hold = [](auto change) {
+    coordinator_options options = two_workers(); // evaluated each 100 samples, ends at 300
+    options.checkpoint_at_end = true;
+    change(options);
+    coordinator subject{options};
+    subject.on(join(0));
+    return only<hold>(subject.on(join(1))).order;
+  };
+  EXPECT_EQ(first_hold([](auto&) {}).checkpoint, saves::at_version) << "no steps are set: never";
+  EXPECT_EQ(first_hold([](auto& options) { options.evaluate_every_samples = 300; }).checkpoint, saves::always);
+  EXPECT_EQ(first_hold([](auto& options) { options.evaluate_every_samples = 400; }).checkpoint, saves::always);
+  EXPECT_EQ(first_hold([](auto& options) { options.stop.target_accuracy = 0.9; }).checkpoint, saves::always);
+  EXPECT_EQ(first_hold([](auto& options) { options.checkpoint_at_end = false; }).checkpoint, saves::never);
+}
+
+TEST(Coordinator, GoesOnFromACheckpointAsIfItHadBeenThere) {
+  coordinator_options options = two_workers();
+  options.stop.seconds = 2e-6;
+  options.evaluate_every_ns = 600;
+  options.from = {.ver = v(12), .samples = 250, .trained = 1500};
+  coordinator subject{options};
+  EXPECT_EQ(subject.held_version(), v(12));
+  subject.on(join(0));
+  const coordinator_effects out = subject.on(join(1));
+  EXPECT_EQ(only<hold>(out).order.at_samples, 300u);
+  std::map<timer_id, nanoseconds> timers;
+  for (const auto& effect : out)
+    if (const auto* timer = std::get_if<arm_timer>(&effect))
+      timers[timer->timer] = timer->delay;
+  EXPECT_EQ(timers, (std::map<timer_id, nanoseconds>{{timer_id{1}, 300}, {timer_id{2}, 500}}));
+}
+
 TEST(Coordinator, TargetEndsTheJobWhenAnEvaluationReachesIt) {
   coordinator_options options = two_workers();
   options.stop.target_accuracy = 0.97;

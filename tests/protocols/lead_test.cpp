@@ -185,6 +185,59 @@ TEST(Lead, HoldsAtTheCloseThatReachesTheSamples) {
   EXPECT_EQ(subject.on(resume_order{}), lead_effects{});
 }
 
+TEST(Lead, MarksTheFirstVersionFromTheOrderedOneOn) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0}));
+  EXPECT_EQ(subject.on(checkpoint_order{v(2)}), lead_effects{});
+  EXPECT_FALSE(only<close>(subject.on(arrived(0, 0, 1))).checkpoint);
+  EXPECT_TRUE(only<close>(subject.on(arrived(0, 0, 2))).checkpoint);
+  EXPECT_EQ(subject.marked().made, v(2));
+  EXPECT_FALSE(only<close>(subject.on(arrived(0, 0, 3))).checkpoint) << "an order is for one";
+  EXPECT_EQ(subject.marked().made, v(2));
+  subject.on(checkpoint_order{v(1)});
+  EXPECT_TRUE(only<close>(subject.on(arrived(0, 0, 4))).checkpoint);
+}
+
+TEST(Lead, MarksTheVersionAtWhichItHoldsWhereTheOrderSaysSo) {
+  using saves = hold_order::saves;
+  const auto marks = [](hold_order order) {
+    lead subject = sync_lead(1);
+    subject.on(order);
+    subject.on(plan_of(1, {0}));
+    subject.on(arrived(0, 0, 1));
+    const lead_effects out = subject.on(arrived(0, 0, 2));
+    EXPECT_TRUE(subject.held());
+    return only<close>(out).checkpoint;
+  };
+  EXPECT_FALSE(marks({.at_samples = 20, .at_version = 2}));
+  EXPECT_TRUE(marks({.at_samples = 20, .checkpoint = saves::always}));
+  EXPECT_FALSE(marks({.at_samples = 20, .at_version = 3, .checkpoint = saves::at_version}));
+  EXPECT_TRUE(marks({.at_samples = 30, .at_version = 2, .checkpoint = saves::at_version}));
+}
+
+TEST(Lead, GoesOnFromAMarkedVersionWithOtherWorkers) {
+  lead first = sync_lead(1);
+  first.on(checkpoint_order{v(2)});
+  first.on(plan_of(1, {0, 1}));
+  for (const std::uint64_t clock : {1, 2}) {
+    first.on(arrived(0, 0, clock));
+    first.on(arrived(1, 0, clock));
+  }
+  first.on(arrived(1, 0, 3)); // of the round that follows: nothing of it is kept
+
+  lead second{std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), 1,
+              false, first.marked()};
+  EXPECT_EQ(second.current(), v(2));
+  EXPECT_EQ(second.samples_applied(), 40u);
+  EXPECT_EQ(second.on(plan_of(1, {4})),
+            (lead_effects{send_order{.epoch = e(1), .ver = v(2), .key = 1, .to = {w(4)}, .position = 40, .period = 1}}));
+  second.check();
+  const close next = only<close>(second.on(arrived(4, 0, 3)));
+  EXPECT_EQ(next.ver, v(3));
+  EXPECT_EQ(next.samples_before, 40u);
+  EXPECT_EQ(next.contributions, (std::vector<contribution>{{{w(4), {}, {3}}, 1}}));
+}
+
 TEST(Lead, HoldsAtAVersion) {
   lead subject = sync_lead(1);
   subject.on(hold_order{.at_version = 2});

@@ -18,8 +18,17 @@ using namespace std::chrono_literals;
 
 /// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
 constexpr auto newest_deadline = 10s;
+/// Shards may write the last checkpoint.
+constexpr auto save_deadline = 60s;
 /// Before a node that could not take part again is asked once more.
 constexpr auto pause_between_returns = 5s;
+
+/// What a job that is cut short leaves instead of its newest parameters.
+std::string overdue(const job_result& result, const char* whose) {
+  return fmt::format("the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(), whose,
+                     result.last ? fmt::format("the run leaves those of step {}, its last evaluation", result.last->step)
+                                 : "no others were evaluated");
+}
 
 } // namespace
 
@@ -33,7 +42,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
                                       }),
-      progress_(self, setup_, places_, *this) {
+      progress_(self, setup_, places_, *this), checkpoints_(self, setup_) {
   activity_.enter("prepares");
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
@@ -64,11 +73,16 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const evaluation& msg) { on_evaluation(msg); },
       [this](const role_lost& msg) { on_role_lost(msg); },
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
+      [this](const shard_saved& msg) { checkpoints_.on(msg); },
+      [this](const manifest_written& msg) { checkpoints_.on(msg); },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](const inspect_query&) { return report(); },
       [this](const actor_order& msg) { return carry_out(msg); },
       [this](const change_order& msg) { return change(msg); },
+      [this](const save_order&) -> caf::result<std::string> {
+        return finishing_ || !machine_ ? failure("the job does not run yet, or is about to end") : checkpoints_.asked();
+      },
       [this](const record_order& msg) { return record(msg); },
       [this](const protocols::expired& msg) {
         if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
@@ -127,17 +141,19 @@ void coordinator_state::started() {
   if (finishing_)
     return;
   auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, start_.data_size(), setup_.added);
+  auto options = coordinator_options_of(setup_.what, start_.first().data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
-  record_.start(start_.data_size(), decentralized_);
-  record_.result.scaling = start_.scaling();
+  clock_ = training_clock{steady_ns, options.from.trained};
+  record_.start(start_.first().data_size, decentralized_, options.from);
+  record_.result.scaling = start_.first().scaling;
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
-  setup_.observer->on_started(start_.data_size());
+  setup_.observer->on_started(start_.first().data_size);
   resume_clock();
   for (const auto& worker : places_.workers)
     perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
+  checkpoints_.begin(options.from.ver, clock_.now(), start_.first());
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
@@ -153,7 +169,10 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { tell(e.notice); },
-                   [this](const protocols::hold& e) { self_->send(setup_.nodes[0].actor, e.order); },
+                   [this](const protocols::hold& e) {
+                     checkpoints_.hold_ordered(e.order);
+                     self_->send(setup_.nodes[0].actor, e.order);
+                   },
                    [this](const protocols::evaluate& e) {
                      const protocols::fetch_order order{e.ver};
                      decentralized_ ? tell(order) : self_->send(setup_.nodes[0].actor, order);
@@ -191,18 +210,16 @@ void coordinator_state::on_report(const protocols::report& msg) {
   case kind::round_closed:
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
+    checkpoints_.round_closed(msg.ver, clock_.now());
     perform(machine_->on(msg));
     break;
   case kind::push_discarded:
     record_.discarded();
     break;
   case kind::push_refused:
-    leave_out(msg, fmt::format("a push of {} was refused: {}", places_.describe(msg.worker.value), msg.text),
-              "pushes were refused: " + msg.text);
-    break;
   case kind::push_not_finite:
-    leave_out(msg, fmt::format("the gradient of {} is not finite; it was left out", places_.describe(msg.worker.value)),
-              "gradients were not finite");
+    if (const auto first = record_.left_out(msg, places_.describe(msg.worker.value)))
+      setup_.observer->on_event(*first);
     perform(machine_->on(msg));
     break;
   case kind::held:
@@ -214,12 +231,6 @@ void coordinator_state::on_report(const protocols::report& msg) {
   }
 }
 
-/// The first of a kind is said at once, `all` of them at the end.
-void coordinator_state::leave_out(const protocols::report& msg, const std::string& one, const std::string& all) {
-  if (record_.left_out(msg, all))
-    setup_.observer->on_event(fmt::format("step {}: {}", msg.ver.value, one));
-}
-
 void coordinator_state::job_held(const protocols::report& msg) {
   if (says_all_)
     setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
@@ -229,6 +240,7 @@ void coordinator_state::job_held(const protocols::report& msg) {
   progress_.goes_on();
   activity_.enter("evaluates");
   record_.held(msg);
+  checkpoints_.held(msg.ver);
   perform(machine_->on(protocols::held{msg.ver, msg.samples, clock_.now()}));
 }
 
@@ -243,7 +255,7 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
     heard = {machine_->held_version().value, machine_->held_samples()};
   setup_.observer->on_evaluation(record_.evaluated(msg, heard, machine_->target_reached(), seconds()));
   if (record_.result.resident_bytes_first == 0)
-    ask_totals(self_, nodes_that_live(),
+    ask_totals(self_, asked_nodes(setup_.nodes, lost_),
                [this](const node_totals& all) { record_.result.resident_bytes_first = all.resident_bytes; });
   perform(effects);
 }
@@ -271,11 +283,6 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   for (const auto& worker : places_.workers)
     if (worker.node == node)
       worker_lost(worker.index, reason);
-}
-
-bool coordinator_state::has_the_last_workers(std::uint32_t node) const {
-  return std::ranges::none_of(
-      places_.workers, [&](const role_place& worker) { return worker.node != node && !lost_workers_.contains(worker.index); });
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
@@ -335,6 +342,8 @@ void coordinator_state::interrupt(const std::string& reason) {
   if (record_.result.steps == 0 || record_.is_evaluated())
     return finish({true, reason});
   interrupt_ = reason;
+  if (clock_.running())
+    checkpoints_.order_now();
   if (collected_ && collected_->ver.value == record_.result.steps)
     return on_collected(*std::exchange(collected_, std::nullopt));
   self_->run_delayed(newest_deadline, [this] { newest_are_overdue(); });
@@ -362,11 +371,7 @@ void coordinator_state::on_collected(const collected& msg) {
 void coordinator_state::newest_are_overdue() {
   if (finishing_)
     return;
-  setup_.observer->on_event(fmt::format(
-      "the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(),
-      decentralized_ ? "worker" : "shard",
-      record_.result.last ? fmt::format("the run leaves those of step {}, its last evaluation", record_.result.last->step)
-                          : "no others were evaluated"));
+  setup_.observer->on_event(overdue(record_.result, decentralized_ ? "worker" : "shard"));
   finish({true, *interrupt_});
 }
 
@@ -379,24 +384,25 @@ void coordinator_state::finish(const protocols::stop& how) {
     setup_.observer->on_event(text);
   clock_.pause();
   record_.ended({how.failed, interrupt_.value_or(how.reason)}, seconds());
-  ask_totals(self_, nodes_that_live(), [this](const node_totals& all) {
+  ask_totals(self_, asked_nodes(setup_.nodes, lost_), [this](const node_totals& all) {
     record_.add(all);
     if (!setup_.trace)
-      return deliver();
+      return save_and_deliver();
     std::exchange(hold_, {}).end();
-    collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, caf::actor_clock::time_point::max(),
-                   [this](std::vector<node_trace> traces) {
+    collect_traces(self_, asked_nodes(setup_.nodes, lost_), trace_->take_all(), setup_.observer,
+                   caf::actor_clock::time_point::max(), [this](std::vector<node_trace> traces) {
                      record_.result.trace = std::move(traces);
-                     deliver();
+                     save_and_deliver();
                    });
   });
 }
 
-std::vector<asked_node> coordinator_state::nodes_that_live() const {
-  std::vector<asked_node> nodes;
-  for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
-    nodes.push_back({setup_.nodes[i].name, lost_.contains(i) ? node_actor{} : setup_.nodes[i].actor});
-  return nodes;
+void coordinator_state::save_and_deliver() {
+  if (record_.result.failed && !record_.result.interrupted)
+    return deliver(); // some shard's may never come
+  activity_.enter("writes a checkpoint");
+  checkpoints_.when_saved({record_.result.steps}, record_.result.interrupted ? newest_deadline : save_deadline,
+                          [this] { deliver(); });
 }
 
 void coordinator_state::deliver() {

@@ -15,6 +15,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/roles/coordinator/checkpoints.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/job_record.hpp"
 #include "actors/roles/coordinator/nodes/job_start.hpp"
@@ -57,7 +58,6 @@ private:
   void on_node_lost(std::uint32_t node, const std::string& reason);
   void put_out(std::uint32_t node, const std::string& reason);
   void ask_back(std::uint32_t node);
-  bool has_the_last_workers(std::uint32_t node) const;
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void takes_part_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life);
@@ -68,15 +68,14 @@ private:
   caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
-  void leave_out(const protocols::report& msg, const std::string& one, const std::string& all);
   void job_held(const protocols::report& msg);
   void interrupt(const std::string& reason);
   void on_collected(const collected& msg);
   void newest_are_overdue();
   void resume_clock();
   void finish(const protocols::stop& how);
-  std::vector<asked_node> nodes_that_live() const;
   void deliver();
+  void save_and_deliver();
   double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
   template <class Message>
   void tell(const Message& msg) {
@@ -99,6 +98,7 @@ private:
   training_clock clock_{steady_ns};
   training_timers timers_;
   progress_watch progress_;
+  checkpoints checkpoints_;
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;

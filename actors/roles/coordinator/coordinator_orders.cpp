@@ -103,8 +103,8 @@ caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
     return traces_ptr{};
   }
   auto promise = self_->make_response_promise<traces_ptr>();
-  collect_traces(self_, nodes_that_live(), trace_->take_all(), setup_.observer, self_->clock().now() + recording_deadline,
-                 [promise](std::vector<node_trace> all) mutable {
+  collect_traces(self_, asked_nodes(setup_.nodes, lost_), trace_->take_all(), setup_.observer,
+                 self_->clock().now() + recording_deadline, [promise](std::vector<node_trace> all) mutable {
                    promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
                  });
   return promise;

@@ -9,6 +9,15 @@
 
 namespace troupe::actors {
 
+namespace {
+
+bool has_the_last_workers(const job_places& places, std::uint32_t node, const std::set<std::uint32_t>& lost) {
+  return std::ranges::none_of(places.workers,
+                              [&](const role_place& worker) { return worker.node != node && !lost.contains(worker.index); });
+}
+
+} // namespace
+
 /// Of two nodes that cannot reach each other, the one without parameters goes. Where both have some, the end of their lane ends
 /// the job. A silent node with parameters, or with the last workers, is waited for: nobody can go on without it, and it may be
 /// alive.
@@ -22,7 +31,7 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   if (!machine_) {
     if (!msg.silent)
       lost_before_start(why);
-  } else if (msg.silent && (places_.holds_parameters(msg.peer) || has_the_last_workers(msg.peer))) {
+  } else if (msg.silent && (places_.holds_parameters(msg.peer) || has_the_last_workers(places_, msg.peer, lost_workers_))) {
     activity_.failed(why);
   } else if (!places_.holds_parameters(msg.peer)) {
     put_out(msg.peer, why);
@@ -93,7 +102,7 @@ void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life) {
 bool coordinator_state::on_node_leaves(std::uint32_t node) {
   if (finishing_ || lost_.contains(node))
     return true;
-  if (!machine_ || places_.holds_parameters(node) || has_the_last_workers(node))
+  if (!machine_ || places_.holds_parameters(node) || has_the_last_workers(places_, node, lost_workers_))
     return false;
   setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
   for (const auto& worker : places_.workers)

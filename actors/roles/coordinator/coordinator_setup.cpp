@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "actors/checkpoint/first_parameters.hpp"
 #include "protocols/duration.hpp"
 
 namespace troupe::actors {
@@ -28,6 +29,13 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   options.evaluate_every_samples = what.evaluate.every_samples;
   options.evaluate_every_ns = protocols::duration_of_s(what.evaluate.every_s);
   options.stop = what.stop;
+  options.checkpoint_at_end = what.checkpoint.enabled();
+  if (!what.checkpoint.resume.empty()) {
+    const auto from = read_manifest(what.checkpoint.resume);
+    const auto lead = lead_of(from);
+    options.from = {from.ver, lead.samples_applied, from.training_ns};
+    options.lr_scale = lead.plan.lr_scale;
+  }
   return options;
 }
 

@@ -27,7 +27,8 @@ struct coordinator_setup {
 /// Names a job's lanes among all others, so that nodes of two runs cannot mix.
 std::uint64_t random_job_key();
 
-/// What a job says to the protocol's coordinator. `data_size`: training samples.
+/// What a job says to the protocol's coordinator. `data_size`: training samples. Throws std::runtime_error where the checkpoint
+/// with which it begins cannot be read.
 protocols::coordinator_options coordinator_options_of(const job& what, std::int64_t data_size,
                                                       std::span<const protocols::protocol> added);
 

@@ -8,7 +8,9 @@
 
 namespace troupe::actors {
 
-void job_record::start(std::int64_t data_size, bool decentralized) {
+void job_record::start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from) {
+  result.steps = reported_steps_ = from.ver.value;
+  result.samples = from.samples;
   data_size_ = data_size;
   decentralized_ = decentralized;
 }
@@ -32,11 +34,17 @@ void job_record::discarded() {
   ++result.discarded;
 }
 
-bool job_record::left_out(const protocols::report& msg, const std::string& fault) {
+std::optional<std::string> job_record::left_out(const protocols::report& msg, const std::string& whom) {
   discarded();
+  const bool refused = msg.event == protocols::report::kind::push_refused;
+  const auto fault = refused ? "pushes were refused: " + msg.text : "gradients were not finite";
   auto& [count, last_step] = left_out_[fault];
   last_step = msg.ver.value;
-  return ++count == 1;
+  if (++count > 1)
+    return {};
+  return fmt::format("step {}: {}", msg.ver.value,
+                     refused ? fmt::format("a push of {} was refused: {}", whom, msg.text)
+                             : fmt::format("the gradient of {} is not finite; it was left out", whom));
 }
 
 void job_record::held(const protocols::report& msg) {

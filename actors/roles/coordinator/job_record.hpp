@@ -10,6 +10,7 @@
 
 #include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
+#include "protocols/coordinator.hpp"
 
 namespace troupe::actors {
 
@@ -17,13 +18,14 @@ namespace troupe::actors {
 class job_record {
 public:
   /// `data_size`: training samples. `decentralized`: the workers hold the parameters, so the lead hears of steps late.
-  void start(std::int64_t data_size, bool decentralized);
+  void start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from);
 
   /// A round, as the observer is told. `seconds` of training so far.
   progress round_closed(const protocols::report& msg, double seconds);
   void discarded();
-  /// A push that cannot be used is counted by what was wrong with it. True: it is the first of them.
-  bool left_out(const protocols::report& msg, const std::string& fault);
+  /// A push of `whom` that was refused, or is not finite, is counted by what was wrong with it. A sentence about the first of
+  /// each.
+  std::optional<std::string> left_out(const protocols::report& msg, const std::string& whom);
   void held(const protocols::report& msg);
   /// `heard`: steps and samples in the evaluated version, where the coordinator's machine knows better than the lead.
   const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, bool target_reached,

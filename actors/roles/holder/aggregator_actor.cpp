@@ -17,6 +17,7 @@ aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggreg
                                    }),
       incoming_(setup_.link, clock_, timers_) {
   end_with_reason(*self, std::string{setup_.queue->name()});
+  bound_.replace(protocols::holder_state{.current = setup_.start, .ordered = setup_.start});
   self->doing.enter("collects");
 }
 
@@ -42,7 +43,8 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [this](const protocols::holder_down& msg) { bound_.on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](const protocols::resume_order&) { run(clock_, timers_, true); },
-      [](const protocols::hold_order&) {}, // this and the next two: not an aggregator's
+      [](const protocols::hold_order&) {}, // this and the next three: not an aggregator's
+      [](const protocols::checkpoint_order&) {},
       [](const protocols::fetch_order&) {},
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
       [this](const inspect_query&) { return report(); },

@@ -23,7 +23,8 @@ namespace troupe::actors {
 
 struct aggregator_setup {
   protocols::holder_place place;
-  std::int64_t floats = 0; ///< of the whole flat array
+  std::int64_t floats = 0;       ///< of the whole flat array
+  protocols::version start = {}; ///< made before
   /// The partitions that each parent takes, in the order of `place.parents`.
   std::vector<std::vector<flat_range>> partitions;
   std::shared_ptr<kernels::backend> queue;

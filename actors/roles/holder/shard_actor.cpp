@@ -35,15 +35,21 @@ shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup
 
 /// Copies the first version to the queue's memory; on a device it is not sent before the copy has run.
 void shard_state::begin() {
+  ready_version_ = setup_.start.ver;
+  bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_});
+  restore(setup_.start, *setup_.queue, step_.job_optimizer());
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
   if (setup_.queue->on_host()) {
     ready_ = newest_;
   } else {
     core_.held.keep(setup_.initial);
-    enqueue_done({.ver = {}, .parameters = newest_, .terms = {}, .then_send = {}}, {});
+    for (const auto& [name, values] : setup_.start.blocks)
+      core_.held.keep(values);
+    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshot = {}}, {});
   }
   setup_.initial = {};
+  setup_.start = {};
 }
 
 /// Notifies this actor of the version when it has run.
@@ -105,6 +111,10 @@ shard_control::behavior_type shard_state::make_behavior() {
           bound_.on(msg);
       },
       [this](const protocols::fetch_order& msg) {
+        if (bound_.leads_job())
+          bound_.on(msg);
+      },
+      [this](const protocols::checkpoint_order& msg) {
         if (bound_.leads_job())
           bound_.on(msg);
       },
@@ -249,6 +259,8 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   }
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
+  if (round.checkpoint)
+    next.snapshot = snapshot_of(round, next.parameters);
   newest_ = next.parameters;
   enqueue_done(std::move(next), std::move(span));
 }
@@ -280,6 +292,16 @@ void shard_state::applied(protocols::version ver) {
   activity_.again("collects");
   for (const auto& order : done.then_send)
     send_all(order);
+  if (done.snapshot)
+    write_behind(self_->home_system(), std::move(done.snapshot), setup_.checkpoints, setup_.saved);
+}
+
+std::shared_ptr<shard_snapshot> shard_state::snapshot_of(const protocols::close& round, const kernels::buffer& parameters) {
+  auto out = std::make_shared<shard_snapshot>(round.ver, setup_.range, setup_.place.self.value, *setup_.queue, parameters,
+                                              step_.job_optimizer());
+  if (const auto* lead = bound_.decides(); lead && lead->marked().made == round.ver)
+    out->add(lead->marked(), clock_.now());
+  return out;
 }
 
 /// In a tree, it comes in an aggregator's sum.

@@ -24,6 +24,8 @@ public:
   /// once. `p_out` may be `p`.
   void apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out,
              flat_range part);
+  /// The job's optimizer.
+  optimizer& job_optimizer() { return optimizer_; }
   /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
   kernels::buffer compensated(const float* gradient, const float* p, const float* backup,
                               const protocols::delay_compensation& how);

@@ -66,10 +66,8 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
               return;
             places_.nodes[node].lane_port = ready.lane_port;
             files_[node] = ready.files;
-            if (node == 0) {
-              data_size_ = ready.data_size;
-              scaling_ = ready.scaling;
-            }
+            if (node == 0)
+              first_ = ready;
             prepared();
           },
           [this, node, process = setup_.nodes[node].actor](const caf::error& e) {

@@ -39,9 +39,8 @@ public:
 
   /// Nodes that have not answered yet.
   const std::set<std::uint32_t>& awaited() const { return awaited_; }
-  /// Of the first node, once it has prepared: training samples, and how they are scaled.
-  std::int64_t data_size() const { return data_size_; }
-  const data_scaling& scaling() const { return scaling_; }
+  /// What the coordinator's node has loaded, once it has prepared.
+  const node_prepared& first() const { return first_; }
 
 private:
   void prepare(std::uint32_t node, std::function<void()> prepared);
@@ -57,8 +56,7 @@ private:
   differs_fn differs_;
   std::set<std::uint32_t> awaited_;
   std::vector<std::vector<file_probe>> files_; ///< by node: what its data were read from
-  std::int64_t data_size_ = 1;
-  data_scaling scaling_;
+  node_prepared first_;
 };
 
 } // namespace troupe::actors

@@ -81,6 +81,13 @@ struct trace_request {
 
 } // namespace
 
+std::vector<asked_node> asked_nodes(const std::vector<member_node>& nodes, const std::set<std::uint32_t>& lost) {
+  std::vector<asked_node> out;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    out.push_back({nodes[i].name, lost.contains(i) ? node_actor{} : nodes[i].actor});
+  return out;
+}
+
 void ask_totals(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes,
                 std::function<void(node_totals)> take) {
   const join_counter<node_totals> all(std::move(take));

@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <caf/actor_clock.hpp>
 
 #include "actors/messages/node.hpp"
+#include "actors/node/place_roles.hpp"
 #include "actors/roles/activity.hpp"
 #include "actors/run_observer.hpp"
 
@@ -19,6 +21,9 @@ struct asked_node {
   std::string name;
   node_actor actor; ///< null: its process is gone
 };
+
+/// All but the actors of those that are `lost`.
+std::vector<asked_node> asked_nodes(const std::vector<member_node>& nodes, const std::set<std::uint32_t>& lost);
 
 /// Sums of what the nodes have counted, and the memory of the largest process, of those that answer. On the thread of `self`.
 void ask_totals(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes,

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checkpoints as wholes: which there are, whether one is whole, what is in all of its files.
+#include "actors/checkpoint/checkpoint_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "actors/checkpoint/durable_file.hpp"
+#include "actors/checkpoint/names.hpp"
+
+namespace troupe::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The names in a folder; none where there is no such folder.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code wrong;
+  for (fs::directory_iterator each(folder, wrong), end; !wrong && each != end; each.increment(wrong))
+    names.push_back(each->path().filename().string());
+  if (wrong && wrong != std::errc::no_such_file_or_directory)
+    throw_io(folder, "list the folder", wrong.value());
+  return names;
+}
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    throw_io(path, "remove it", errno);
+}
+
+std::vector<std::unique_ptr<shard_file>> open_all(const std::string& folder, const checkpoint_manifest& what) {
+  std::vector<std::unique_ptr<shard_file>> files;
+  for (const written_file& each : what.files)
+    files.push_back(std::make_unique<shard_file>(folder, each));
+  std::ranges::sort(files, {}, [](const auto& each) { return each->head().range; });
+  return files;
+}
+
+/// Throws where the ranges of `files`, which are in order, leave something of `part` out.
+void require_all(const std::string& folder, const std::vector<std::unique_ptr<shard_file>>& files, flat_range part,
+                 const std::string& of) {
+  std::int64_t covered = part.begin;
+  for (const auto& each : files)
+    if (each->head().range.begin <= covered)
+      covered = std::max(covered, each->head().range.end);
+  if (covered < part.end)
+    throw std::runtime_error(fmt::format("{}: no file has element {} of {}", folder, covered, of));
+}
+
+} // namespace
+
+std::string checkpoint_name(protocols::version ver) {
+  return fmt::format("step-{}", ver.value);
+}
+
+std::optional<protocols::version> checkpoint_version(const std::string& name) {
+  const auto number = number_in<std::uint64_t>(name, "step-");
+  return number ? std::optional(protocols::version{*number}) : std::nullopt;
+}
+
+std::vector<protocols::version> checkpoints_in(const std::string& dir) {
+  std::vector<protocols::version> found;
+  for (const std::string& name : names_in(dir)) {
+    const auto ver = checkpoint_version(name);
+    if (!ver || !fs::is_directory(fs::path(dir) / name))
+      continue;
+    const auto names = names_in(fmt::format("{}/{}", dir, name));
+    if (std::ranges::any_of(names, [](const std::string& each) { return each == manifest_name || is_shard_name(each); }))
+      found.push_back(*ver);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+void remove_checkpoint(const std::string& dir, protocols::version ver) {
+  const std::string folder = dir + "/" + checkpoint_name(ver);
+  const auto names = names_in(folder);
+  if (std::ranges::find(names, manifest_name) != names.end()) {
+    remove_file(folder + "/" + manifest_name);
+    sync_folder(folder); // else a crash could leave a manifest without its files
+  }
+  for (const std::string& each : names)
+    if (each == unfinished_manifest || is_shard_name(each))
+      remove_file(fmt::format("{}/{}", folder, each));
+  if (::rmdir(folder.c_str()) == 0)
+    sync_folder(dir);
+  else if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
+    throw_io(folder, "remove the folder", errno);
+}
+
+std::vector<std::string> faults_of(const std::string& folder) {
+  std::vector<std::string> faults;
+  try {
+    const auto manifest = read_manifest(folder);
+    for (const written_file& each : manifest.files)
+      try {
+        shard_file(folder, each).verify();
+      } catch (const std::runtime_error& wrong) {
+        faults.emplace_back(wrong.what());
+      }
+    if (faults.empty())
+      require_all(folder, open_all(folder, manifest), {0, static_cast<std::int64_t>(manifest.floats)}, "the parameters");
+  } catch (const std::runtime_error& wrong) {
+    faults.emplace_back(wrong.what());
+  }
+  return faults;
+}
+
+std::optional<std::string> fault_of(const std::string& folder) {
+  const auto faults = faults_of(folder);
+  return faults.empty() ? std::nullopt : std::optional(faults.front());
+}
+
+bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part,
+                float* to) {
+  auto files = open_all(folder, what);
+  std::erase_if(files, [&](const auto& each) { return !each->has(block); });
+  if (files.empty())
+    return false;
+  require_all(folder, files, part, fmt::format("block \"{}\"", block));
+  for (const auto& each : files) {
+    const flat_range& has = each->head().range;
+    const flat_range both{std::max(has.begin, part.begin), std::min(has.end, part.end)};
+    if (both.begin < both.end)
+      each->read(block, both, to + (both.begin - part.begin));
+  }
+  return true;
+}
+
+std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name) {
+  std::optional<std::uint64_t> seen;
+  for (const auto& each : open_all(folder, what)) {
+    const auto& numbers = each->head().numbers;
+    const auto found = numbers.find(name);
+    const std::uint64_t number = found == numbers.end() ? 0 : found->second;
+    if (seen.value_or(number) != number)
+      throw std::runtime_error(
+          fmt::format("{}: {} is {} for shard {}, and {} for others", folder, name, number, each->head().shard, *seen));
+    seen = number;
+  }
+  return seen.value_or(0);
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The beginning of a job.
+#include "actors/checkpoint/first_parameters.hpp"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "protocols/wire/state.hpp"
+#include "tensor/safetensors.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+} // namespace
+
+protocols::lead_state lead_of(const checkpoint_manifest& manifest) {
+  auto state = protocols::wire::decode_state<protocols::lead_state>(manifest.lead);
+  if (!state || state->made != manifest.ver)
+    throw std::runtime_error("the checkpoint's manifest does not tell how the job goes on; it is of another program");
+  return *std::move(state);
+}
+
+first_parameters::first_parameters(const job& what, const parameter_layout& layout)
+    : job_(what), layout_(layout), from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}) {}
+
+kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::size_t)>& allocate) const {
+  auto out = allocate(bytes_of(layout_.floats()));
+  std::memset(out.data(), 0, out.bytes());
+  if (resumes()) {
+    read_block(job_.checkpoint.resume, from_, "parameters", {0, layout_.floats()}, out.as<float>());
+    return out;
+  }
+  if (job_.init == init_zeros)
+    return out;
+  if (job_.init.empty())
+    initialize_parameters(layout_, job_.seed, out.as<float>());
+  else if (auto read = load_safetensors(job_.init, layout_, out.as<float>()); !read)
+    throw std::runtime_error(read.error().message);
+  return out;
+}
+
+shard_start first_parameters::of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const {
+  if (!resumes())
+    return {};
+  const auto& folder = job_.checkpoint.resume;
+  shard_start out{.ver = from_.ver, .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps"))};
+  for (const char* name : {"velocity", "second"}) {
+    auto values = allocate(bytes_of(range.size()));
+    if (read_block(folder, from_, name, range, values.as<float>()))
+      out.blocks.emplace_back(name, std::move(values));
+  }
+  return out;
+}
+
+} // namespace troupe::actors

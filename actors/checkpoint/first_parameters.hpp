@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// With what a job begins: drawn parameters, those of a file, or a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/checkpoint/checkpoint_file.hpp"
+#include "actors/job.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/lead.hpp"
+#include "tensor/layout.hpp"
+
+namespace troupe::actors {
+
+/// Where a lead goes on, at rest. Throws std::runtime_error where the manifest does not tell it.
+protocols::lead_state lead_of(const checkpoint_manifest& manifest);
+
+/// Of a shard: all blocks of its range but the parameters, in host memory.
+struct shard_start {
+  protocols::version ver{};
+  std::int64_t optimizer_steps = 0;
+  std::vector<std::pair<std::string, kernels::buffer>> blocks{};
+};
+
+/// The same on every node. What it reads is checked as it is read: its functions throw std::runtime_error that names the file.
+class first_parameters {
+public:
+  first_parameters(const job& what, const parameter_layout& layout);
+
+  protocols::version ver() const { return from_.ver; }
+  /// All of them, flat. `allocate` gives host memory.
+  kernels::buffer flat(const std::function<kernels::buffer(std::size_t)>& allocate) const;
+  shard_start of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const;
+  protocols::lead_state lead() const { return resumes() ? lead_of(from_) : protocols::lead_state{}; }
+
+private:
+  bool resumes() const { return !job_.checkpoint.resume.empty(); }
+
+  const job& job_;
+  const parameter_layout& layout_;
+  checkpoint_manifest from_; ///< of version 0: none
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What of a job a checkpoint must agree with.
+#include "actors/checkpoint/job_facts.hpp"
+
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace troupe::actors {
+
+namespace {
+
+std::string text_of(const protocols::spec_value& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::vector<std::string>>)
+          return fmt::format("{}", fmt::join(held, ", "));
+        else
+          return fmt::format("{}", held);
+      },
+      value);
+}
+
+/// "linear 10" of " linear  10".
+std::string single_spaced(const std::string& layer) {
+  std::istringstream in(layer);
+  std::string out;
+  for (std::string word; in >> word;)
+    out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+} // namespace
+
+std::map<std::string, std::string> checkpoint_facts(const job& job) {
+  std::map<std::string, std::string> facts{{"protocol.name", job.protocol.name}, {"seed", fmt::format("{}", job.seed)}};
+  const auto own = [&facts](const std::string& section, const std::string& key, const own_spec& spec) {
+    facts[section + "." + key] = spec.name;
+    for (const auto& [name, value] : spec.parameters)
+      facts[section + "." + name] = text_of(value);
+  };
+  if (!job.own_model.name.empty()) {
+    own("model", "kind", job.own_model);
+  } else {
+    std::vector<std::string> layers;
+    for (const std::string& layer : job.model.layers)
+      layers.push_back(single_spaced(layer));
+    facts["model.layers"] = fmt::format("{}", fmt::join(layers, ", "));
+  }
+  if (!job.own_data.name.empty()) {
+    own("data", "source", job.own_data);
+  } else {
+    facts["data.source"] = job.data.source;
+    facts["data.scale"] = job.data.scale;
+    if (job.data.source == "digits")
+      facts["data.train_samples"] = fmt::format("{}", job.data.train_samples);
+  }
+  const optimizer_spec& optimizer = job.optimizer;
+  const auto fact = [&facts](const char* name, const auto& value) {
+    facts[std::string("optimizer.") + name] = fmt::format("{}", value);
+  };
+  fact("name", optimizer.name);
+  fact("weight_decay", optimizer.weight_decay);
+  if (optimizer.name == "sgd") {
+    fact("momentum", optimizer.momentum);
+    fact("nesterov", optimizer.nesterov);
+  } else {
+    fact("beta1", optimizer.beta1);
+    fact("beta2", optimizer.beta2);
+    fact("epsilon", optimizer.epsilon);
+  }
+  return facts;
+}
+
+std::string absolute_folder(const std::string& path) {
+  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+} // namespace troupe::actors

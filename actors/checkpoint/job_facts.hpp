@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What of a job a checkpoint must agree with.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "actors/job.hpp"
+
+namespace troupe::actors {
+
+/// By job key, what must be the same for the job to go on from a checkpoint: model, data set, seed, protocol, and optimizer
+/// without its learning rate. `job` has its layers.
+std::map<std::string, std::string> checkpoint_facts(const job& job);
+
+/// The folder's absolute path, without "." and a slash at its end.
+std::string absolute_folder(const std::string& path);
+
+} // namespace troupe::actors

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The names of a checkpoint's files.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tensor/parse_number.hpp"
+
+namespace troupe::actors {
+
+inline constexpr const char* manifest_name = "manifest";
+/// While it is written.
+inline constexpr const char* unfinished_manifest = "manifest.new";
+
+/// 40 of "step-40" where `before` is "step-"; none where the name has another form: "step-040".
+template <class Number>
+std::optional<Number> number_in(std::string_view name, std::string_view before, std::string_view after = "") {
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
+    return std::nullopt;
+  name = name.substr(before.size(), name.size() - before.size() - after.size());
+  const auto number = parse_number<Number>(std::string(name));
+  return number && std::to_string(*number) == name ? number : std::nullopt;
+}
+
+/// "shard-3.ckpt".
+inline bool is_shard_name(std::string_view name) {
+  return number_in<std::uint32_t>(name, "shard-", ".ckpt").has_value();
+}
+
+} // namespace troupe::actors

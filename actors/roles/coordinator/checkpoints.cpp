@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gathering the files of a checkpoint.
+#include "actors/roles/coordinator/checkpoints.hpp"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include <caf/event_based_actor.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/checkpoint/job_facts.hpp"
+#include "actors/errors.hpp"
+#include "protocols/duration.hpp"
+
+namespace troupe::actors {
+
+void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
+  floats_ = static_cast<std::uint64_t>(loaded.floats);
+  tensors_ = loaded.tensors;
+  if (!spec_.resume.empty())
+    setup_.observer->on_event(fmt::format("the job goes on from {}", spec_.resume));
+  step_ = ver;
+  now_ = last_ = now;
+  order_next();
+}
+
+/// By steps, the next is ordered beforehand, so that it is exactly that one.
+void checkpoints::order_next() {
+  if (!spec_.enabled() || ordered_ || !open_.empty() || spec_.every_steps == 0)
+    return;
+  order({(step_.value / spec_.every_steps + 1) * spec_.every_steps});
+}
+
+void checkpoints::round_closed(protocols::version ver, protocols::nanoseconds now) {
+  step_ = ver;
+  now_ = now;
+  if (!spec_.enabled() || spec_.every_s <= 0 || now_ - last_ < protocols::duration_of_s(spec_.every_s) || ordered_)
+    return;
+  last_ = now_;
+  if (open_.empty())
+    return order({1});
+  setup_.observer->on_event(
+      fmt::format("no checkpoint at step {}: {} still writes that of step {}", ver.value, awaited(), open_.begin()->first.value));
+}
+
+void checkpoints::order_now() {
+  if (!spec_.enabled())
+    return;
+  at_once_ = true;
+  order({1});
+}
+
+caf::result<std::string> checkpoints::asked() {
+  if (!spec_.enabled())
+    return failure("this job writes no checkpoints; its file needs [checkpoint] dir = \"...\"");
+  order_now();
+  requests_.push_back({step_, self_->make_response_promise<std::string>()});
+  return requests_.back().promise;
+}
+
+void checkpoints::order(protocols::version at) {
+  ordered_ = at;
+  self_->send(setup_.nodes[0].actor, protocols::checkpoint_order{at});
+}
+
+void checkpoints::on(const shard_saved& msg) {
+  if (ordered_ && msg.ver >= *ordered_) {
+    ordered_.reset();
+    at_once_ = false;
+  }
+  if (newest_ && msg.ver <= *newest_)
+    return;
+  auto& files = open_[msg.ver];
+  files.insert_or_assign(msg.shard, msg);
+  if (files.size() == setup_.what.cluster.shards)
+    write_manifest_of(msg.ver);
+}
+
+/// Syncing a disk may take long.
+void checkpoints::write_manifest_of(protocols::version ver) {
+  checkpoint_manifest what{
+      .job = setup_.what.name, .facts = checkpoint_facts(setup_.what), .ver = ver, .floats = floats_, .tensors = tensors_};
+  std::string error;
+  for (auto& [shard, saved] : open_[ver]) {
+    if (!saved.error.empty())
+      error = fmt::format("shard {}: {}", shard, saved.error);
+    what.files.push_back(saved.file);
+    if (!saved.lead.empty()) {
+      what.lead = std::move(saved.lead);
+      what.samples = saved.samples;
+      what.training_ns = saved.trained;
+    }
+  }
+  if (error.empty() && what.lead.empty())
+    error = "the lead's shard has not told how the job goes on";
+  std::optional<protocols::version> oldest;
+  if (kept_.size() >= spec_.keep)
+    oldest = kept_.front();
+  self_->home_system().spawn<caf::detached>(
+      [me = coordinator_control{self_}, what = std::move(what), error, dir = spec_.dir, oldest](caf::event_based_actor*) {
+        manifest_written out{.ver = what.ver, .error = error};
+        try {
+          if (out.error.empty())
+            write_manifest(dir + "/" + checkpoint_name(what.ver), what);
+        } catch (const std::exception& e) {
+          out.error = e.what();
+        }
+        try {
+          if (!out.error.empty())
+            remove_checkpoint(dir, what.ver);
+          else if (oldest)
+            remove_checkpoint(dir, *oldest);
+        } catch (const std::exception& e) {
+          out.left = e.what();
+        }
+        caf::anon_send(me, out);
+      });
+}
+
+void checkpoints::on(const manifest_written& msg) {
+  open_.erase(msg.ver);
+  if (!msg.left.empty())
+    setup_.observer->on_event("an old checkpoint was not removed: " + msg.left);
+  if (msg.error.empty()) {
+    newest_ = msg.ver;
+    if (kept_.size() >= spec_.keep)
+      kept_.pop_front();
+    kept_.push_back(msg.ver);
+    setup_.observer->on_event(fmt::format("checkpoint {}/{}", spec_.dir, checkpoint_name(msg.ver)));
+  } else {
+    setup_.observer->on_event(fmt::format("no checkpoint of step {}: {}{}", msg.ver.value, msg.error,
+                                          newest_ ? fmt::format("; the newest is that of step {}", newest_->value) : ""));
+  }
+  std::erase_if(requests_, [&](request& asked) {
+    if (msg.ver <= asked.since)
+      return false;
+    msg.error.empty() ? asked.promise.deliver(spec_.dir + "/" + checkpoint_name(msg.ver))
+                      : asked.promise.deliver(failure(msg.error));
+    return true;
+  });
+  const auto due = spec_.every_steps == 0 ? 0 : step_.value / spec_.every_steps * spec_.every_steps;
+  if (due > msg.ver.value && !ordered_)
+    setup_.observer->on_event(fmt::format("no checkpoint of step {}: that of step {} took too long", due, msg.ver.value));
+  if (then_ && !awaits(last_step_))
+    return std::exchange(then_, {})();
+  order_next();
+}
+
+bool checkpoints::awaits(protocols::version ver) const {
+  return (!newest_ || *newest_ < ver) && (at_once_ || open_.lower_bound(ver) != open_.end());
+}
+
+std::string checkpoints::awaited() const {
+  std::vector<std::string> names;
+  if (!open_.empty())
+    for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+      if (!open_.begin()->second.contains(shard))
+        names.push_back(fmt::format("shard {}", shard));
+  return names.empty() ? "the coordinator" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+void checkpoints::held(protocols::version ver) {
+  if (hold_.saves_at(ver))
+    open_.try_emplace(ver);
+}
+
+void checkpoints::when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then) {
+  if (!awaits(ver))
+    return then();
+  last_step_ = ver;
+  then_ = std::move(then);
+  self_->run_delayed(patience, [this, patience] {
+    setup_.observer->on_event(
+        fmt::format("no checkpoint at the end: {} has not written it after {} s", awaited(), patience.count()));
+    std::exchange(then_, {})();
+  });
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job's checkpoints: when the next one is due, which files have come, the manifest that proves them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/typed_response_promise.hpp>
+
+#include "actors/roles/coordinator/coordinator_setup.hpp"
+
+namespace troupe::actors {
+
+/// A checkpoint is ordered for a version; each shard writes its file of that version; then a manifest is written on a thread of
+/// its own, and of this run's checkpoints the oldest beyond `keep` is removed. One is ordered at a time; a hold may add another.
+/// A failure costs that checkpoint and a line.
+///
+/// Part of the coordinator, and used on its thread alone.
+class checkpoints {
+public:
+  checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup)
+      : self_(self), setup_(setup), spec_(setup.what.checkpoint) {}
+
+  /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
+  void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
+  void round_closed(protocols::version ver, protocols::nanoseconds now);
+  /// The next version, whatever the interval.
+  void order_now();
+  /// Likewise; answered once it is written, or cannot be.
+  caf::result<std::string> asked();
+  /// The lead marks the version at which it holds where its newest order says so.
+  void hold_ordered(const protocols::hold_order& order) { hold_ = order; }
+  void held(protocols::version ver);
+  void on(const shard_saved& msg);
+  void on(const manifest_written& msg);
+
+  /// Calls `then` once none of this version, or of a later one, is on its way to the disk any more; or when that takes too long.
+  void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);
+
+private:
+  bool awaits(protocols::version ver) const;
+  /// The shards that have not written theirs yet.
+  std::string awaited() const;
+  void order(protocols::version at);
+  void order_next();
+  void write_manifest_of(protocols::version ver);
+
+  measured_pointer<coordinator_control> self_;
+  const coordinator_setup& setup_;
+  const checkpoint_spec& spec_;
+  std::uint64_t floats_ = 0;
+  std::vector<tensor_place> tensors_;
+  std::map<protocols::version, std::map<std::uint32_t, shard_saved>> open_; ///< by shard: its file
+  std::optional<protocols::version> ordered_;                               ///< has not begun to be written
+  bool at_once_ = false;                                                    ///< that is one for the next version
+  std::optional<protocols::version> newest_;                                ///< with a manifest
+  struct request {
+    protocols::version since; ///< the newest when it came
+    caf::typed_response_promise<std::string> promise;
+  };
+  std::vector<request> requests_;
+  std::deque<protocols::version> kept_; ///< of this run, the oldest first
+  protocols::hold_order hold_;          ///< the newest
+  protocols::version last_step_{};
+  std::function<void()> then_; ///< when that is saved
+  protocols::version step_{};
+  protocols::nanoseconds now_ = 0, last_ = 0; ///< training time: now, and of the last order
+};
+
+} // namespace troupe::actors

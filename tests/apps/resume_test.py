@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints of real runs, and runs that go on from them: the same bits as the unbroken run, whatever broke it.
+
+usage: resume_test.py TROUPE [unittest arguments]
+"""
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import ClusterTest, SEED
+
+JOB = """
+name = "kept"
+seed = 7
+[data]
+source = "digits"
+train_samples = 640
+test_samples = 100
+batch = 16
+[model]
+layers = ["flatten", "linear 32 relu", "dropout 0.3", "linear 10"]
+[optimizer]
+lr = 0.05
+momentum = 0.9
+[cluster]
+workers = 4
+[evaluate]
+every_s = 3600.0
+[stop]
+steps = 60
+[checkpoint]
+every_steps = 5
+"""
+ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
+KINDS = {
+    "sync sgd": ["--set", "optimizer.momentum=0.0"],
+    "sync momentum": [],
+    "sync adamw": ADAMW,
+    "coded adamw": ["--set", "protocol.name=coded", *ADAMW],
+    "backup of all": ["--set", "protocol.name=backup", "--set", "protocol.quorum=4"],
+    "tree": ["--set", "protocol.fan_in=2"],
+}
+
+
+class ResumeTest(ClusterTest):
+    def command(self, *arguments, job=JOB):
+        return [cluster_test.TROUPE, "run", self.path("job.toml", job), "--quiet", "--json", "--set",
+                f"checkpoint.dir={self.path('kept')}", *arguments]
+
+    def run_to_end(self, *arguments, code=0, job=JOB):
+        done = subprocess.run(self.command(*arguments, job=job), capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1]) if done.stdout else None, done.stderr
+
+    def listed(self):
+        done = subprocess.run([cluster_test.TROUPE, "checkpoint", "list", self.path("kept"), "--json"], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)["checkpoints"]
+
+    def steps(self):
+        return [each["step"] for each in self.listed()]
+
+    def kill_after(self, checkpoint, *arguments):
+        """A run that is killed, with its processes, a moment after that checkpoint is there."""
+        run = subprocess.Popen(self.command("--set", "inject.step_ms=10", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)
+        self.addCleanup(self.end, run)
+        manifest = os.path.join(self.path("kept"), f"step-{checkpoint}", "manifest")
+        while not os.path.exists(manifest):
+            self.assertIsNone(run.poll(), run.stderr)
+            cluster_test.select_nothing()
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+
+
+class Bits(ResumeTest):
+    def test_a_killed_run_goes_on_with_the_bits_of_an_unbroken_one(self):
+        draw = random.Random(SEED)
+        for kind, sets in KINDS.items():
+            with self.subTest(kind):
+                unbroken, _ = self.run_to_end(*sets)
+                subprocess.run(["rm", "-r", self.path("kept")], check=True)
+                self.kill_after(draw.randrange(5, 50, 5), *sets, "--nodes", str(draw.choice([1, 2, 4])))
+                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", str(draw.choice([1, 2, 4])),
+                                                "--set", f"cluster.shards={draw.choice([1, 2, 3])}")
+                self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"], said)
+                self.assertEqual(resumed["steps"], 60)
+                self.assertEqual(resumed["samples"], unbroken["samples"])
+                subprocess.run(["rm", "-r", self.path("kept")], check=True)
+
+    def test_another_number_of_shards_makes_no_difference(self):
+        first, _ = self.run_to_end("--set", "stop.steps=20", "--set", "cluster.shards=3", "--nodes", "2")
+        unbroken, _ = self.run_to_end("--set", f"checkpoint.dir={self.path('other')}")
+        for shards in (1, 2):
+            resumed, _ = self.run_to_end("--resume", self.path("kept/step-20"), "--set", f"cluster.shards={shards}",
+                                         "--set", f"checkpoint.dir={self.path(f'kept{shards}')}")
+            self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"])
+        self.assertEqual(first["steps"], 20)
+
+
+class Course(ResumeTest):
+    def test_every_so_many_steps_and_at_the_end_and_the_newest_are_kept(self):
+        sets = ["--set", "inject.step_ms=5", "--set", "checkpoint.every_steps=20"]
+        self.run_to_end(*sets, "--set", "stop.steps=90")
+        self.assertEqual(self.steps(), [60, 80, 90])
+        self.run_to_end(*sets, "--set", "stop.steps=150", "--set", "checkpoint.keep=2", "--resume", self.path("kept"))
+        self.assertEqual(self.steps(), [60, 80, 90, 140, 150], "those of another run are not counted")
+        for each in self.listed():
+            self.assertEqual(each["faults"], [], each)
+
+    def test_an_interrupt_saves_the_newest_step(self):
+        run = subprocess.Popen(self.command("--set", "stop.steps=100000", "--set", "inject.step_ms=10", "--set", "checkpoint.every_steps=20"),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(self.end, run)
+        while not os.path.exists(os.path.join(self.path("kept"), "step-20", "manifest")):
+            self.assertIsNone(run.poll())
+            cluster_test.select_nothing()
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=cluster_test.DEADLINE_S)
+        steps = json.loads(out.splitlines()[-1])["steps"]
+        self.assertGreaterEqual(self.steps()[-1], steps, err)
+
+    def test_a_full_disk_costs_the_checkpoint_and_a_line(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        run = subprocess.run([word for word in self.command() if word != "--quiet"], capture_output=True, text=True, preexec_fn=small_files, timeout=cluster_test.DEADLINE_S, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, r"no checkpoint of step 5: shard 0: .*: File too large")
+        self.assertEqual([name for _, _, names in os.walk(self.path("kept")) for name in names], [])
+
+
+class Refused(ResumeTest):
+    def test_what_is_torn_is_named_and_the_one_before_it_is_taken(self):
+        self.run_to_end("--set", "stop.steps=20", "--set", "inject.step_ms=5", "--set", "checkpoint.every_steps=10")
+        torn = os.path.join(self.path("kept"), "step-20", "shard-0.ckpt")
+        with open(torn, "r+b") as file:
+            file.truncate(os.path.getsize(torn) // 2)
+        _, said = self.run_to_end("--resume", self.path("kept/step-20"), code=2)
+        self.assertIn("step-20/shard-0.ckpt", said)
+        resumed, said = self.run_to_end("--resume", self.path("kept"))
+        self.assertIn("step-20/shard-0.ckpt", said)
+        self.assertEqual(resumed["steps"], 60)
+
+    def test_the_checkpoints_of_another_run_are_not_written_among(self):
+        self.run_to_end("--set", "stop.steps=20")
+        _, said = self.run_to_end("--set", "stop.steps=20", code=2)
+        self.assertRegex(said, "checkpoint.dir: .* has step-[0-9]+ of another run; go on from it with --resume")
+        self.run_to_end("--resume", self.path("kept/step-20"))
+        older, newer = self.steps()[-2:]
+        _, said = self.run_to_end("--set", "stop.steps=65", "--resume", self.path(f"kept/step-{older}"), code=2)
+        self.assertIn(f"step-{newer} of another run", said)
+
+    def test_another_job_is_refused_by_the_key(self):
+        self.run_to_end("--set", "stop.steps=10")
+        for key, value in (("optimizer.name", "adamw"), ("data.train_samples", "320"), ("model.layers", '["flatten", "linear 10"]'),
+                           ("protocol.name", "coded")):
+            with self.subTest(key):
+                sets = [f"{key}={value}"] + (["optimizer.momentum="] if value == "adamw" else [])
+                _, said = self.run_to_end(*(word for one in sets for word in ("--set", one)), "--resume", self.path("kept"), code=2)
+                self.assertIn(key, said)
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
