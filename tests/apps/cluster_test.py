@@ -4,6 +4,7 @@
 
 usage: cluster_test.py TROUPE [unittest arguments]. Every test starts its own cluster on ports that the system chooses.
 """
+import contextlib
 import json
 import os
 import random
@@ -95,11 +96,9 @@ class ClusterTest(unittest.TestCase):
     def children(run):
         pids = []
         for task in os.listdir(f"/proc/{run.pid}/task"):
-            try:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # where this thread has just ended
                 with open(f"/proc/{run.pid}/task/{task}/children", encoding="utf-8") as listed:
                     pids += [int(pid) for pid in listed.read().split()]
-            except (FileNotFoundError, ProcessLookupError):
-                pass  # this thread has just ended
         return sorted(pids)
 
     def finish(self, run):
