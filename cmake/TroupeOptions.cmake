@@ -42,8 +42,8 @@ target_compile_options(troupe_options INTERFACE
 if(TROUPE_UNITY) # it means a type of a header, and takes every source of a batch for one
   target_compile_options(troupe_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>>")
 endif()
-if(TROUPE_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  # They guess at what inlined code may do, each version otherwise: they are to be read, and keep nobody from building.
+if(TROUPE_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (TROUPE_SANITIZE OR CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13))
+  # They guess at what inlined code may do, each version and each sanitizer otherwise: they are to be read, and keep nobody from building.
   target_compile_options(troupe_options INTERFACE
     "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-error=maybe-uninitialized;-Wno-error=array-bounds;-Wno-error=stringop-overflow>>")
 endif()
