@@ -19,6 +19,7 @@ inline protocol async_protocol() {
           .recipients = "the pusher, at once",
           .pays_when = "speeds differ, and stale gradients do little harm",
           .per_push = true,
+          .resumable = true,
           .make_rule = [](const protocol_spec&, std::uint64_t) { return std::make_unique<async_sgd>(); },
           .make_worker = own_slice_worker_maker()};
 }

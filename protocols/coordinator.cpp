@@ -30,22 +30,29 @@ coordinator::coordinator(const coordinator_options& options, std::unique_ptr<con
                    .period = options.period,
                    .lr_scale = options.lr_scale,
                    .held = options.from.ver,
-                   .samples = options.from.samples}) {}
+                   .samples = options.from.samples,
+                   .memory = options.from.memory}) {}
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
     : options_(options), controls_(std::move(controls)), state_(std::move(from)) {
   if (options_.evaluate_every_samples == 0 && options_.evaluate_every_ns == 0)
     options_.evaluate_every_samples = static_cast<std::uint64_t>(options_.data_size);
-  const std::vector<double> memory = std::exchange(state_.memory, {});
-  if (controls_ && started()) {
-    controls_->on(state_.plan);
+  if (started())
+    remind();
+}
+
+/// The controller learns the newest plan, and where that is its first, what it is to remember.
+void coordinator::remind() {
+  if (!controls_)
+    return;
+  controls_->on(state_.plan);
+  if (const std::vector<double> memory = std::exchange(state_.memory, {}); !memory.empty())
     controls_->remember(memory);
-  }
 }
 
 coordinator_state coordinator::state() const {
   coordinator_state out = state_;
-  if (controls_)
+  if (controls_ && started())
     out.memory = controls_->memory();
   return out;
 }
@@ -276,8 +283,7 @@ send_plan coordinator::next_plan() {
   state_.plan.workers.clear();
   for (const auto& [worker, incarnation] : state_.members)
     state_.plan.workers.push_back({worker, incarnation});
-  if (controls_)
-    controls_->on(state_.plan);
+  remind();
   return {state_.plan};
 }
 

@@ -28,6 +28,7 @@ struct coordinator_options {
     version ver{};
     std::uint64_t samples = 0;
     nanoseconds trained = 0;
+    std::vector<double> memory{}; ///< the controller's
   } from{};
   bool checkpoint_at_end = false;
   std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
@@ -103,6 +104,7 @@ public:
   step_count unheard(const std::vector<std::pair<member, step_count>>& made) const;
 
 private:
+  void remind();
   bool is_out(member who) const;
   coordinator_effects start();
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
@@ -117,7 +119,7 @@ private:
 
   coordinator_options options_;
   std::unique_ptr<controller> controls_;
-  coordinator_state state_; ///< without the controller's memory
+  coordinator_state state_; ///< without the controller's memory, once that has it
 };
 
 } // namespace troupe::protocols

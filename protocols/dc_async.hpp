@@ -63,6 +63,7 @@ inline protocol dc_async_protocol() {
       .recipients = "the pusher, at once",
       .pays_when = "speeds differ, and stale gradients do harm",
       .per_push = true,
+      .resumable = true,
       .parameters = {lambda, adaptive},
       .keeps = [](const protocol_spec&) { return footprint{.backups = true}; },
       .make_rule = [lambda, adaptive](const protocol_spec& spec,

@@ -26,6 +26,8 @@ lead_state at_rest(lead_state state) {
   if (const auto* rounds = std::get_if<round_rule_state>(&state.rule))
     rule = round_rule_state{.round = {.plan = rounds->round.plan, .base = rounds->round.base, .position = rounds->round.position},
                             .memory = rounds->memory};
+  else if (const auto* pushes = std::get_if<push_rule_state>(&state.rule))
+    rule = push_rule_state{.made = pushes->made, .position = pushes->position};
   protocols::plan last = std::move(state.plan);
   last.epoch = {};
   last.workers.clear();
@@ -183,7 +185,7 @@ lead_effects lead::translate(rule_effects decided) {
             close round = as_close(e);
             if (!state_.held && limit_reached(e.ver)) {
               state_.held = true;
-              if (state_.limit.saves_at(e.ver))
+              if (!per_push_ && state_.limit.saves_at(e.ver))
                 state_.checkpoint_at = std::min(state_.checkpoint_at, e.ver);
               state_.limit = {};
               holds = report{.event = report::kind::held, .ver = e.ver, .samples = state_.samples_applied};

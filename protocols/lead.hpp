@@ -42,7 +42,7 @@ struct lead_state {
 };
 
 /// What a lead goes on from in another job with the same parameters, without this one's workers, pushes and times: the version,
-/// the place in the data, what the protocol remembers. Only rules with rounds can.
+/// the place in the data, and what the protocol remembers of rounds. Only rules with rounds, or that apply each push alone, can.
 lead_state at_rest(lead_state state);
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.

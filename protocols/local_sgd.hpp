@@ -116,6 +116,7 @@ inline protocol local_steps_protocol(protocol draft, const parameter<std::int64_
   const centre_parameters centre;
   draft.parameters.insert(draft.parameters.end(), {centre.outer, centre.lr, centre.momentum, centre.sample_fraction});
   draft.period = steps;
+  draft.resumable = true;
   draft.validate = [centre](const protocol_spec& spec, std::uint32_t) {
     const step_rule outer = centre.of(spec).outer;
     return outer.nesterov && outer.momentum == 0

@@ -104,6 +104,7 @@ struct params {
   std::uint64_t key = 0;      ///< the same in the parts from all shards: see `send_order`
   std::uint64_t position = 0; ///< where the next global batch starts (round rules) or the worker's own slice (per-push rules)
   std::uint32_t period = 1;   ///< local steps to make with them
+  version marked{};           ///< the newest version of a checkpoint; 0: none
   ticket parameters{};
   friend bool operator==(const params&, const params&) = default;
 };
@@ -231,10 +232,17 @@ struct hold_order {
   }
   friend bool operator==(const hold_order&, const hold_order&) = default;
 };
-/// Coordinator to lead: the first version from `at` on is for a checkpoint.
+/// Coordinator to lead: the first version from `at` on is for a checkpoint. Where each shard applies pushes alone, to every
+/// shard: save the version that you have, as one of `at`.
 struct checkpoint_order {
   version at{};
   friend bool operator==(const checkpoint_order&, const checkpoint_order&) = default;
+};
+/// Coordinator to workers: save what you keep between rounds for the checkpoint of this version, unless you did so before you
+/// began with it.
+struct keep_order {
+  version ver{};
+  friend bool operator==(const keep_order&, const keep_order&) = default;
 };
 /// Coordinator to lead: send what was held.
 struct resume_order {

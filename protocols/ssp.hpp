@@ -26,6 +26,7 @@ inline protocol ssp_protocol() {
           .recipients = "the pusher, once it is within s clocks of the slowest",
           .pays_when = "speeds differ, and gradients must not be staler than a bound",
           .per_push = true,
+          .resumable = true,
           .parameters = {bound},
           .make_rule = [bound](const protocol_spec& spec,
                                std::uint64_t) { return std::make_unique<ssp>(static_cast<std::uint64_t>(bound.of(spec))); },

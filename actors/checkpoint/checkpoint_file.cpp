@@ -34,10 +34,12 @@ void remove_file(const std::string& path) {
     throw_io(path, "remove it", errno);
 }
 
+/// The shards'.
 std::vector<std::unique_ptr<shard_file>> open_all(const std::string& folder, const checkpoint_manifest& what) {
   std::vector<std::unique_ptr<shard_file>> files;
   for (const written_file& each : what.files)
-    files.push_back(std::make_unique<shard_file>(folder, each));
+    if (is_shard_name(each.name))
+      files.push_back(std::make_unique<shard_file>(folder, each));
   std::ranges::sort(files, {}, [](const auto& each) { return each->head().range; });
   return files;
 }
@@ -71,7 +73,7 @@ std::vector<protocols::version> checkpoints_in(const std::string& dir) {
     if (!ver || !fs::is_directory(fs::path(dir) / name))
       continue;
     const auto names = names_in(fmt::format("{}/{}", dir, name));
-    if (std::ranges::any_of(names, [](const std::string& each) { return each == manifest_name || is_shard_name(each); }))
+    if (std::ranges::any_of(names, [](const std::string& each) { return each == manifest_name || is_state_name(each); }))
       found.push_back(*ver);
   }
   std::ranges::sort(found);
@@ -86,7 +88,7 @@ void remove_checkpoint(const std::string& dir, protocols::version ver) {
     sync_folder(folder); // else a crash could leave a manifest without its files
   }
   for (const std::string& each : names)
-    if (each == unfinished_manifest || is_shard_name(each))
+    if (each == unfinished_manifest || is_state_name(each))
       remove_file(fmt::format("{}/{}", folder, each));
   if (::rmdir(folder.c_str()) == 0)
     sync_folder(dir);
@@ -145,6 +147,11 @@ std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& 
     seen = number;
   }
   return seen.value_or(0);
+}
+
+const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker) {
+  const auto found = std::ranges::find(what.files, worker, [](const written_file& each) { return worker_in(each.name); });
+  return found == what.files.end() ? nullptr : &*found;
 }
 
 } // namespace troupe::actors

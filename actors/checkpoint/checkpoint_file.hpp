@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A checkpoint on a disk: DIR/step-N with one file for each shard, and a manifest that proves the others.
+// A checkpoint on a disk: DIR/step-N with a file of each shard, one of each worker that keeps something, and a manifest that
+// proves them.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@
 
 namespace troupe::actors {
 
-/// What a shard's file tells beside its blocks.
+/// What a shard's file, or a worker's, tells beside its blocks.
 struct shard_head {
-  std::uint32_t shard = 0;
+  std::uint32_t shard = 0; ///< or the worker
   protocols::version ver{};
   flat_range range{};                             ///< of the job's flat parameters
   std::map<std::string, std::uint64_t> numbers{}; ///< "optimizer.steps"
@@ -43,7 +44,11 @@ struct written_file {
 /// not tried again.
 written_file write_shard_file(const std::string& folder, const shard_head& head, std::span<const named_block> blocks);
 
-/// A shard's file, mapped into memory. Thread-safe once made.
+/// Likewise `folder`/worker-I-L.ckpt; L: which of the worker's lives writes it.
+written_file write_worker_file(const std::string& folder, std::uint32_t life, const shard_head& head,
+                               std::span<const named_block> blocks);
+
+/// A shard's file, or a worker's, mapped into memory. Thread-safe once made.
 class shard_file {
 public:
   /// Throws std::runtime_error that names the file where it is absent, torn, of a newer format, or not the one expected.
@@ -113,5 +118,7 @@ std::vector<std::string> faults_of(const std::string& folder);
 bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part, float* to);
 /// A number that every shard's file has alike; 0 where none has it.
 std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name);
+/// Null: this worker kept nothing, or there was none.
+const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker);
 
 } // namespace troupe::actors

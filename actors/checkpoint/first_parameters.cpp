@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "protocols/wire/state.hpp"
 #include "tensor/safetensors.hpp"
 
@@ -20,13 +22,14 @@ std::size_t bytes_of(std::int64_t floats) {
 
 protocols::lead_state lead_of(const checkpoint_manifest& manifest) {
   auto state = protocols::wire::decode_state<protocols::lead_state>(manifest.lead);
-  if (!state || state->made != manifest.ver)
+  if (!state || state->made < manifest.ver)
     throw std::runtime_error("the checkpoint's manifest does not tell how the job goes on; it is of another program");
   return *std::move(state);
 }
 
 first_parameters::first_parameters(const job& what, const parameter_layout& layout)
-    : job_(what), layout_(layout), from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}) {}
+    : job_(what), layout_(layout), from_(resumes() ? read_manifest(what.checkpoint.resume) : checkpoint_manifest{}),
+      lead_(resumes() ? lead_of(from_) : protocols::lead_state{}) {}
 
 kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::size_t)>& allocate) const {
   auto out = allocate(bytes_of(layout_.floats()));
@@ -44,15 +47,33 @@ kernels::buffer first_parameters::flat(const std::function<kernels::buffer(std::
   return out;
 }
 
-shard_start first_parameters::of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const {
+saved_state first_parameters::of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const {
   if (!resumes())
     return {};
   const auto& folder = job_.checkpoint.resume;
-  shard_start out{.ver = from_.ver, .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps"))};
-  for (const char* name : {"velocity", "second"}) {
+  saved_state out{.ver = ver(), .optimizer_steps = static_cast<std::int64_t>(read_number(folder, from_, "optimizer.steps"))};
+  for (const char* name : {"velocity", "second", "outer.velocity", "mean_square"}) {
     auto values = allocate(bytes_of(range.size()));
     if (read_block(folder, from_, name, range, values.as<float>()))
       out.blocks.emplace_back(name, std::move(values));
+  }
+  return out;
+}
+
+saved_state first_parameters::of_worker(std::uint32_t worker, const std::function<kernels::buffer(std::size_t)>& allocate) const {
+  const auto* kept = resumes() ? file_of_worker(from_, worker) : nullptr;
+  if (kept == nullptr)
+    return {};
+  const shard_file file(job_.checkpoint.resume, *kept);
+  if (file.head().range != flat_range{0, layout_.floats()})
+    throw std::runtime_error(fmt::format("{}/{}: is of another model", job_.checkpoint.resume, kept->name));
+  const auto steps = file.head().numbers.find("optimizer.steps");
+  saved_state out{.ver = ver(),
+                  .optimizer_steps = steps == file.head().numbers.end() ? 0 : static_cast<std::int64_t>(steps->second)};
+  for (const std::string& name : file.blocks()) {
+    auto values = allocate(bytes_of(layout_.floats()));
+    file.read(name, file.head().range, values.as<float>());
+    out.blocks.emplace_back(name, std::move(values));
   }
   return out;
 }

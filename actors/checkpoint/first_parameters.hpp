@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/checkpoint/checkpoint_file.hpp"
+#include "actors/checkpoint/saved_state.hpp"
 #include "actors/job.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/lead.hpp"
@@ -19,23 +20,18 @@ namespace troupe::actors {
 /// Where a lead goes on, at rest. Throws std::runtime_error where the manifest does not tell it.
 protocols::lead_state lead_of(const checkpoint_manifest& manifest);
 
-/// Of a shard: all blocks of its range but the parameters, in host memory.
-struct shard_start {
-  protocols::version ver{};
-  std::int64_t optimizer_steps = 0;
-  std::vector<std::pair<std::string, kernels::buffer>> blocks{};
-};
-
 /// The same on every node. What it reads is checked as it is read: its functions throw std::runtime_error that names the file.
 class first_parameters {
 public:
   first_parameters(const job& what, const parameter_layout& layout);
 
-  protocols::version ver() const { return from_.ver; }
+  protocols::version ver() const { return lead_.made; }
   /// All of them, flat. `allocate` gives host memory.
   kernels::buffer flat(const std::function<kernels::buffer(std::size_t)>& allocate) const;
-  shard_start of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const;
-  protocols::lead_state lead() const { return resumes() ? lead_of(from_) : protocols::lead_state{}; }
+  saved_state of_shard(flat_range range, const std::function<kernels::buffer(std::size_t)>& allocate) const;
+  /// What a worker kept between rounds; without blocks where that is nothing.
+  saved_state of_worker(std::uint32_t worker, const std::function<kernels::buffer(std::size_t)>& allocate) const;
+  const protocols::lead_state& lead() const { return lead_; }
 
 private:
   bool resumes() const { return !job_.checkpoint.resume.empty(); }
@@ -43,6 +39,7 @@ private:
   const job& job_;
   const parameter_layout& layout_;
   checkpoint_manifest from_; ///< of version 0: none
+  protocols::lead_state lead_;
 };
 
 } // namespace troupe::actors

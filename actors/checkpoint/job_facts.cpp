@@ -74,6 +74,10 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
   return facts;
 }
 
+bool workers_keep_momentum(const job& job, const protocols::protocol& with) {
+  return with.keeps && with.keeps(job.protocol).replica && (job.optimizer.name != "sgd" || job.optimizer.momentum != 0);
+}
+
 std::string absolute_folder(const std::string& path) {
   const auto normal = std::filesystem::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();

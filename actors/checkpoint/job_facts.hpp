@@ -6,12 +6,16 @@
 #include <string>
 
 #include "actors/job.hpp"
+#include "protocols/protocol.hpp"
 
 namespace troupe::actors {
 
 /// By job key, what must be the same for the job to go on from a checkpoint: model, data set, seed, protocol, and optimizer
 /// without its learning rate. `job` has its layers.
 std::map<std::string, std::string> checkpoint_facts(const job& job);
+
+/// Whether the workers keep the momentum of their own steps from one round to the next, so that it belongs into checkpoints.
+bool workers_keep_momentum(const job& job, const protocols::protocol& with);
 
 /// The folder's absolute path, without "." and a slash at its end.
 std::string absolute_folder(const std::string& path);

@@ -48,8 +48,8 @@ std::string wrong_value(const wire::manifest& m) {
   if (m.floats > std::numeric_limits<std::int64_t>::max() / sizeof(float))
     return fmt::format("names {} parameters", m.floats);
   for (const wire::manifest_file& each : m.files)
-    if (!is_shard_name(each.name)) // which might lead out of the folder
-      return fmt::format("names a file \"{}\", which is no shard's", each.name);
+    if (!is_state_name(each.name)) // which might lead out of the folder
+      return fmt::format("names a file \"{}\", which is no shard's and no worker's", each.name);
   for (const wire::manifest_tensor& each : m.tensors) {
     std::uint64_t elements = 1;
     for (const std::int64_t extent : each.dims) {

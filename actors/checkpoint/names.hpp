@@ -29,4 +29,16 @@ inline bool is_shard_name(std::string_view name) {
   return number_in<std::uint32_t>(name, "shard-", ".ckpt").has_value();
 }
 
+/// 3 of "worker-3-0.ckpt"; behind it stands which of its lives wrote the file.
+inline std::optional<std::uint32_t> worker_in(std::string_view name) {
+  const auto dash = name.rfind('-');
+  if (dash == std::string_view::npos || !number_in<std::uint32_t>(name.substr(dash), "-", ".ckpt"))
+    return std::nullopt;
+  return number_in<std::uint32_t>(name.substr(0, dash), "worker-");
+}
+
+inline bool is_state_name(std::string_view name) {
+  return is_shard_name(name) || worker_in(name);
+}
+
 } // namespace troupe::actors

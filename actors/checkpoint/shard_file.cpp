@@ -85,9 +85,10 @@ void throw_newer(const std::string& path, std::uint32_t format) {
 
 // The file has its name while it is written: without a manifest that names it with size and checksum it is nothing, so a second
 // name would prove no more.
-written_file write_shard_file(const std::string& folder, const shard_head& head, std::span<const named_block> blocks) {
+static written_file write_state_file(const std::string& folder, const std::string& name, const shard_head& head,
+                                     std::span<const named_block> blocks) {
   make_folder(folder);
-  const std::string name = fmt::format("shard-{}.ckpt", head.shard), path = folder + "/" + name;
+  const std::string path = folder + "/" + name;
   durable_file file(path);
   body_writer body(file);
   wire::shard_footer footer{.shard = head.shard,
@@ -113,6 +114,15 @@ written_file write_shard_file(const std::string& folder, const shard_head& head,
   file.sync();
   file.keep_as(path);
   return {name, body.offset() + bytes.size(), first.footer_crc};
+}
+
+written_file write_shard_file(const std::string& folder, const shard_head& head, std::span<const named_block> blocks) {
+  return write_state_file(folder, fmt::format("shard-{}.ckpt", head.shard), head, blocks);
+}
+
+written_file write_worker_file(const std::string& folder, std::uint32_t life, const shard_head& head,
+                               std::span<const named_block> blocks) {
+  return write_state_file(folder, fmt::format("worker-{}-{}.ckpt", head.shard, life), head, blocks);
 }
 
 struct shard_file::mapped {

@@ -65,6 +65,12 @@ struct sum_result {
   bool finite = true;
 };
 
+/// What the replica keeps between rounds, for the checkpoint of this version: it is written once the copies that are enqueued now
+/// have run.
+struct keep_request {
+  protocols::version ver;
+};
+
 /// Compute actor to worker, during backward: this parameter's gradient is complete.
 struct gradient_ready {
   std::uint64_t step = 0;
@@ -89,6 +95,9 @@ struct compute_finished {
   bool summed = false;    ///< the parts' sum
 };
 
+/// The device to its compute actor: the copies for a checkpoint have run.
+struct replica_copied {};
+
 /// Worker to a compute actor on a device: copy a block of incoming parameters, ahead of any work that uses them.
 struct upload_request {
   kernels::buffer to, from;
@@ -107,14 +116,16 @@ struct download_request {
 };
 
 /// One gradient at a time; `gradient_ready` goes to the worker that asked. `compute_finished` is to itself, from the device.
-using compute_actor = caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(step_request),
-                                       caf::result<void>(mix_request), caf::result<void>(dual_request),
-                                       caf::result<sum_result>(sum_request), caf::result<void>(compute_finished)>;
+using compute_actor =
+    caf::typed_actor<caf::result<compute_result>(compute_request), caf::result<void>(step_request),
+                     caf::result<void>(mix_request), caf::result<void>(dual_request), caf::result<sum_result>(sum_request),
+                     caf::result<void>(keep_request), caf::result<void>(compute_finished)>;
 
 /// The same as its node sees it, and its worker too if it computes on a device.
 using device_compute_actor = compute_actor::extend<caf::result<actor_report>(inspect_query), caf::result<void>(upload_request),
                                                    caf::result<void>(prefetch_request), caf::result<void>(download_request),
-                                                   caf::result<void>(device_check)>; ///< to itself
+                                                   caf::result<void>(replica_copied), ///< to itself
+                                                   caf::result<void>(device_check)>;  ///< to itself
 
 using loader_actor = caf::typed_actor<caf::result<loaded_batch>(slice)>;
 
@@ -134,6 +145,8 @@ TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::mix_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::dual_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::sum_request))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::sum_result))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::keep_request))
+TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::replica_copied))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::compute_finished))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::gradient_ready))
 TROUPE_LOCAL_MESSAGE(troupe_compute, (troupe::actors::device_tensor))

@@ -145,11 +145,10 @@ using node_actor =
     caf::typed_actor<caf::result<node_prepared>(prepare_job),
                      caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
                      caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
-                     caf::result<void>(protocols::hold_order), caf::result<void>(protocols::checkpoint_order),
-                     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
-                     caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query),
-                     caf::result<void>(role_order), caf::result<void>(record_order), caf::result<std::int64_t>(clock_query),
-                     caf::result<shards_view>(shards_query),
+                     caf::result<void>(protocols::hold_order), caf::result<void>(protocols::fetch_order),
+                     caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<node_totals>(totals_query),
+                     caf::result<node_report>(inspect_query), caf::result<void>(role_order), caf::result<void>(record_order),
+                     caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
                      caf::result<trace_chunk>(trace_query), ///< ask again until the last
                      caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query),
                      caf::result<void>(node_notice), caf::result<void>(stop_job)>::extend_with<role_orders>;

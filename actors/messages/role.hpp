@@ -117,9 +117,11 @@ struct record_order {
   std::string file; ///< where the trace will be written by the console that ends the recording
 };
 
-/// Shard's node to coordinator: a file of a checkpoint is on the disk, or cannot be.
-struct shard_saved {
-  std::uint32_t shard = 0;
+/// A role's node to the coordinator: a file of a checkpoint is on the disk, or cannot be.
+struct file_saved {
+  bool of_worker = false;        ///< else a shard's
+  std::uint32_t index = 0;       ///< of the role
+  std::uint32_t incarnation = 0; ///< a worker's
   protocols::version ver;
   written_file file{};
   std::string error{}; ///< empty: none
@@ -187,7 +189,8 @@ using peers_ptr = std::shared_ptr<const role_peers>;
 /// interface has it.
 using role_orders = caf::typed_actor<caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
                                      caf::result<void>(protocols::holder_down), caf::result<void>(pause_order),
-                                     caf::result<void>(protocols::resume_order)>;
+                                     caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order),
+                                     caf::result<void>(protocols::keep_order)>;
 
 /// Whether an actor with this interface takes the message.
 template <class Interface, class Message>
@@ -197,17 +200,16 @@ inline constexpr bool
     takes<caf::typed_actor<Signatures...>, Message> = (std::is_same_v<Signatures, caf::result<void>(Message)> || ...);
 
 /// What a holder's own node tells it.
-using holder_control =
-    holder_actor::extend<caf::result<void>(peers_ptr), caf::result<void>(protocols::plan),
-                         caf::result<void>(protocols::worker_down), caf::result<void>(protocols::holder_down),
-                         caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
-                         caf::result<void>(protocols::hold_order), ///< this and the next three: the lead only
-                         caf::result<void>(protocols::checkpoint_order), caf::result<void>(protocols::fetch_order),
-                         caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<actor_report>(inspect_query),
-                         caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
-                         caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
-                         caf::result<void>(device_check),       ///< to itself
-                         caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
+using holder_control = holder_actor::extend<
+    caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
+    caf::result<void>(protocols::holder_down), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
+    caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
+    caf::result<void>(protocols::hold_order),       ///< this and the next two: the lead only
+    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+    caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
+    caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
+    caf::result<void>(device_check),       ///< to itself
+    caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
 
 /// A shard as actors of other programs see it.
 using parameters_actor = caf::typed_actor<caf::result<parameters_piece>(parameters_query)>;
@@ -223,13 +225,14 @@ struct piece_downloaded {
 using shard_control =
     holder_control::extend<caf::result<parameters_piece>(parameters_query), caf::result<void>(piece_downloaded)>;
 
-using worker_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
-                                          caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
-                                          caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
-                                          caf::result<void>(protocols::fetch_order), ///< decentralized
-                                          caf::result<void>(protocols::expired),     ///< to itself
-                                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
-                                          caf::result<void>(wire::peer_part, device_tensor)>;
+using worker_actor =
+    params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
+                         caf::result<void>(operator_pause), caf::result<void>(protocols::plan), caf::result<void>(pause_order),
+                         caf::result<void>(protocols::resume_order), caf::result<void>(protocols::keep_order),
+                         caf::result<void>(protocols::fetch_order), ///< decentralized
+                         caf::result<void>(protocols::expired),     ///< to itself
+                         caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
+                         caf::result<void>(wire::peer_part, device_tensor)>;
 
 using evaluator_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
                                              caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
@@ -243,7 +246,7 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 /// Decides the course of the job. Hears the lead's reports and the evaluator.
 using coordinator_actor =
     caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
-                     caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(shard_saved),
+                     caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(file_saved),
                      caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 
 /// The same, as the cluster that it runs on sees it.
@@ -299,6 +302,7 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::worker_down))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::holder_down))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::hold_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::checkpoint_order))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::keep_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::resume_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::fetch_order))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
@@ -306,7 +310,7 @@ CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::stop_job))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::role_lost))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::peer_unreachable))
-CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::shard_saved))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::file_saved))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::manifest_written))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::waiting_query))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::pause_order))

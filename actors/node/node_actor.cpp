@@ -50,10 +50,6 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         if (job_)
           caf::anon_send(job_->lead(), msg);
       },
-      [this](const protocols::checkpoint_order& msg) {
-        if (job_)
-          caf::anon_send(job_->lead(), msg);
-      },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
       [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
         const auto lead = job_ ? job_->lead() : holder_control{};

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/first_parameters.hpp"
+#include "actors/checkpoint/job_facts.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
 #include "actors/roles/holder/evaluator_actor.hpp"
@@ -47,6 +48,20 @@ kernels::precision precision_of(const std::string& name) {
   if (const auto found = known.find(name); found != known.end())
     return found->second;
   throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
+}
+
+/// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
+compute_setup computing(const job& what, const std::shared_ptr<kernels::backend>& queue, const std::shared_ptr<const model>& net,
+                        std::uint32_t worker, std::uint32_t life) {
+  compute_setup out{.queue = queue, .net = net, .local_optimizer = what.optimizer, .max_rows = what.data.batch};
+  if (life == 0)
+    out.start = first_parameters(what, net->layout()).of_worker(worker, [&queue](std::size_t bytes) {
+      return queue->allocate_host(bytes);
+    });
+  out.worker = worker;
+  out.life = life;
+  out.checkpoints = what.checkpoint.dir;
+  return out;
 }
 
 } // namespace
@@ -95,7 +110,7 @@ void node_job::spawn_holders() {
                         .per_push = protocol_.per_push,
                         .start = source.of_shard(range, allocate),
                         .checkpoints = job_.checkpoint.dir,
-                        .saved = [to = coordinator_](const shard_saved& msg) { caf::anon_send(to, msg); },
+                        .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
                         .link = job_.inject.link,
                         .trace = trace_};
       for (auto child : place.children)
@@ -162,9 +177,10 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.incarnation = protocols::incarnation{incarnation};
   setup.keeps_own = protocol_.decentralized;
   setup.machine = protocol_.make_worker(job_.protocol, {id, setup.incarnation}, job_.seed);
-  auto compute = for_role(name, device, [&] {
-    return self_->spawn<compute_impl, caf::detached>(compute_setup{queue, net_, job_.optimizer, job_.data.batch});
-  });
+  setup.keeps_momentum = job_.checkpoint.enabled() && workers_keep_momentum(job_, protocol_);
+  auto computes = computing(job_, queue, net_, index, incarnation);
+  computes.saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); };
+  auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;
   if (!queue->on_host()) {
     setup.device = queue;

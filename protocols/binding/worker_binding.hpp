@@ -32,6 +32,7 @@ namespace troupe::protocols {
 ///   std::optional<tensor> join(const params&, const Part&);     the whole set, once this part completes it
 ///   std::optional<tensor> join(const peer_message&, const Part&);  likewise a peer's replica
 ///   void adopt(version, const tensor&);                         the anchor, from now on
+///   void save(version);                                         what it keeps between rounds, for the checkpoint of this version
 ///   void begin(const compute&, const plan&, const local_step*); a gradient or, with the last, a step on the worker's own
 ///   void mix(const operands<tensor>&);                          own parameters = sum
 ///   void dual(double rho);                                      dual += rho (own - anchor)
@@ -86,7 +87,7 @@ public:
       return world_.broken("a set of parameters is complete without the lead shard's part");
     params msg = named->second;
     heads_.erase(heads_.begin(), std::next(named));
-    const auto [known, fresh] = sets_.try_emplace(head.key, parameter_set{{}, msg.epoch});
+    const auto [known, fresh] = sets_.try_emplace(head.key, parameter_set{{}, msg.epoch, msg.marked});
     if (fresh) // otherwise a repeated sending
       known->second.parameters = store_.keep(std::move(*whole));
     msg.parameters = known->second.parameters;
@@ -109,6 +110,7 @@ public:
     ask(msg);
   }
   void on(const fetch_order& msg) { ask(msg); }
+  void on(const keep_order& msg) { save(msg.ver); }
   /// The tensor of a push that `World::send` was asked to keep: the next mix may name it.
   void pushed(tensor sum) { pushed_sum_ = std::move(sum); }
   /// The message was not sent to the peer: it comes back to the machine.
@@ -128,6 +130,7 @@ private:
   struct parameter_set {
     ticket parameters;
     plan_epoch epoch;
+    version marked;
   };
 
   template <class Message>
@@ -162,6 +165,11 @@ private:
     }
     if (sets_.empty())
       return world_.broken("a worker adopts parameters that it does not have");
+    // Nothing has changed since the version that is marked, or since this worker joined, which was later.
+    if (const version marked = sets_.begin()->second.marked;
+        in_hand_ ? *in_hand_ < marked && marked <= effect.ver : marked == effect.ver)
+      save(marked);
+    in_hand_ = effect.ver;
     adopted_ = sets_.begin()->second.epoch;
     plans_.erase(plans_.begin(), plans_.lower_bound(adopted_));
     world_.adopt(effect.ver, store_.find(effect.parameters));
@@ -198,6 +206,13 @@ private:
       world_.send(effect);
   }
 
+  void save(version marked) {
+    if (marked <= saved_)
+      return;
+    saved_ = marked;
+    world_.save(marked);
+  }
+
   operands<tensor> resolve(const std::vector<term>& terms) {
     using source = typename operand<tensor>::source;
     operands<tensor> out;
@@ -227,8 +242,10 @@ private:
   std::map<std::uint64_t, params> heads_;                   ///< by key: the lead shard's head of each incoming set
   std::map<std::uint64_t, parameter_set> sets_;             ///< by key: the one in use and newer
   ticket_store<tensor> store_;
-  plan_epoch adopted_; ///< of the parameters in use
-  ticket in_use_;      ///< the adopted parameters, until they are pushed
+  plan_epoch adopted_;               ///< of the parameters in use
+  std::optional<version> in_hand_{}; ///< adopted last
+  version saved_;                    ///< of the newest checkpoint that has what this worker keeps
+  ticket in_use_;                    ///< the adopted parameters, until they are pushed
   std::optional<tensor> pushed_sum_{};
 };
 

@@ -56,6 +56,7 @@ struct cluster::worker_role {
   std::optional<tensor> join(const params& head, const params_envelope& part);
   std::optional<tensor> join(const peer_message&, const tensor& whole) { return whole; }
   void adopt(version ver, const tensor& parameters);
+  void save(version) {} // simulated jobs write no checkpoints
   void begin(const compute& order, const plan& current, const local_step* own);
   void mix(const operands<tensor>& terms) { maths->mix(terms); }
   void dual(double rho) { maths->dual(rho); }

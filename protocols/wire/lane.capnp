@@ -175,6 +175,7 @@ struct ParamsPart {
   epoch @5 :UInt32;
   period @6 :UInt32;   # local steps to make with them; 1 or more
   key @7 :UInt64;      # the same in all parts of one sending: its number, or the clock of the push that is answered
+  marked @8 :UInt64;   # the newest version of a checkpoint
 }
 
 struct PartialPart {

@@ -139,12 +139,13 @@ void put(schema::ParamsPart::Builder to, const params_part& m) {
   to.setPosition(m.params.position);
   to.setPeriod(m.params.period);
   to.setKey(m.params.key);
+  to.setMarked(m.params.marked.value);
   put(to.initWhere(), m.where);
 }
 params_part get(schema::ParamsPart::Reader from) {
   return {{from.getTo()},
           {from.getFrom()},
-          {{from.getEpoch()}, {from.getVersion()}, from.getKey(), from.getPosition(), from.getPeriod(), {}},
+          {{from.getEpoch()}, {from.getVersion()}, from.getKey(), from.getPosition(), from.getPeriod(), {from.getMarked()}, {}},
           get(from.getWhere())};
 }
 

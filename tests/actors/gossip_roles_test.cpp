@@ -53,7 +53,7 @@ public:
             [this](const evaluation& msg) { heard_->evaluations.push_back(msg); },
             [](const role_lost&) {},
             [](const peer_unreachable&) {},
-            [](const shard_saved&) {},
+            [](const file_saved&) {},
             [](const protocols::expired&) {},
             [](const stop_job&) {}};
   }

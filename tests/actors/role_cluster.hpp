@@ -73,7 +73,7 @@ public:
             [](const evaluation&) {},
             [](const role_lost&) {},
             [](const peer_unreachable&) {},
-            [](const shard_saved&) {},
+            [](const file_saved&) {},
             [](const protocols::expired&) {},
             [](const stop_job&) {}};
   }

@@ -99,7 +99,6 @@ private:
         on<actors::node_place>(),
         on<Orders>()...,
         on<protocols::hold_order>(),
-        on<protocols::checkpoint_order>(),
         on<protocols::fetch_order>(),
         on<actors::waiting_query>(),
         on<actors::totals_query>(),

@@ -46,6 +46,9 @@ KINDS = {
     "coded adamw": ["--set", "protocol.name=coded", *ADAMW],
     "backup of all": ["--set", "protocol.name=backup", "--set", "protocol.quorum=4"],
     "tree": ["--set", "protocol.fan_in=2"],
+    "local sgd": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "optimizer.momentum=0.0"],
+    "local momentum": ["--set", "protocol.name=local", "--set", "protocol.steps=3", "--set", "protocol.sample_fraction=0.5"],
+    "local adamw, outer nesterov": ["--set", "protocol.name=local", "--set", "protocol.steps=2", "--set", "protocol.outer=nesterov", *ADAMW],
 }
 
 
@@ -93,6 +96,40 @@ class Bits(ResumeTest):
                 self.assertEqual(resumed["steps"], 60)
                 self.assertEqual(resumed["samples"], unbroken["samples"])
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
+
+    def test_where_each_push_is_applied_alone_a_run_goes_on_where_it_was(self):
+        for protocol in ("async", "dc-async", "ssp"):
+            with self.subTest(protocol):
+                sets = ["--set", f"protocol.name={protocol}", "--set", "cluster.shards=2", "--set", "checkpoint.every_steps=20"]
+                self.kill_after(40, *sets, "--set", "stop.steps=1000")
+                step = self.listed()[-1]
+                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", "2", "--set", "stop.steps=200")
+                self.assertGreaterEqual(resumed["samples"], 16 * 199, said)
+                self.assertEqual(resumed["steps"], 200)
+                self.assertGreater(resumed["test_accuracy"], 0.2)
+                self.assertLess(step["step"], 200)
+                self.assertEqual([each["faults"] for each in self.listed()], [[]] * len(self.listed()))
+                subprocess.run(["rm", "-r", self.path("kept")], check=True)
+
+    def test_with_one_worker_that_is_bit_for_bit(self):
+        sets = ["--set", "protocol.name=dc-async", "--set", "cluster.workers=1", "--set", "checkpoint.every_steps=20"]
+        unbroken, _ = self.run_to_end(*sets)
+        resumed, said = self.run_to_end(*sets, "--resume", self.path("kept/step-20"), "--set", f"checkpoint.dir={self.path('other')}")
+        self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"], said)
+
+    def test_a_worker_without_a_file_begins_without_momentum(self):
+        sets = ["--set", "protocol.name=local", "--set", "protocol.steps=3"]
+        self.run_to_end(*sets, "--set", "stop.steps=20")
+        resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--set", "cluster.workers=6")
+        self.assertEqual(resumed["steps"], 60, said)
+
+    def test_the_period_that_adacomm_has_reached_is_kept(self):
+        sets = ["--set", "protocol.name=adacomm", "--set", "protocol.initial_steps=8", "--set", "protocol.interval_s=0.1",
+                "--set", "inject.step_ms=5"]
+        first, _ = self.run_to_end(*sets, "--set", "stop.steps=30")
+        self.assertLess(first["communication_period"], 8)
+        resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--set", "stop.steps=31", "--set", "protocol.interval_s=1000")
+        self.assertEqual(resumed["communication_period"], first["communication_period"], said)
 
     def test_another_number_of_shards_makes_no_difference(self):
         first, _ = self.run_to_end("--set", "stop.steps=20", "--set", "cluster.shards=3", "--nodes", "2")

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocols/async_sgd.hpp"
 #include "protocols/backup_workers.hpp"
 #include "protocols/round_rule.hpp"
 #include "protocols/sync_sgd.hpp"
@@ -236,6 +237,22 @@ TEST(Lead, GoesOnFromAMarkedVersionWithOtherWorkers) {
   EXPECT_EQ(next.ver, v(3));
   EXPECT_EQ(next.samples_before, 40u);
   EXPECT_EQ(next.contributions, (std::vector<contribution>{{{w(4), {}, {3}}, 1}}));
+}
+
+TEST(Lead, AtRestKeepsWhereEachShardIsThatAppliesPushesAlone) {
+  lead first{std::make_unique<async_sgd>(), 1, true};
+  first.on(plan_of(1, {0, 1}));
+  first.on(arrived(0, 0, 1));
+  first.on(arrived(1, 0, 1));
+  first.on(arrived(1, 0, 2));
+  lead second{std::make_unique<async_sgd>(), 1, true, at_rest(first.state())};
+  second.check();
+  EXPECT_EQ(second.current(), v(3));
+  EXPECT_EQ(second.samples_applied(), 30u);
+  const auto begun = only<send_order>(second.on(plan_of(1, {5})));
+  EXPECT_EQ(begun.ver, v(3));
+  EXPECT_EQ(begun.position, 50u) << "slices that were given out and never came back are not given out again";
+  EXPECT_EQ(only<close>(second.on(arrived(5, 0, 1))).ver, v(4));
 }
 
 TEST(Lead, HoldsAtAVersion) {

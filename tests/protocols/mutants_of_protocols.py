@@ -240,7 +240,7 @@ MUTANTS = [
 
     ("coordinator.cpp", "  state_.period = decided->period.value_or(state_.period);\n", "", "a decided period is ignored"),
     ("coordinator.cpp", "  state_.protocol = decided->protocol.value_or(state_.protocol);\n", "", "a decided protocol is ignored"),
-    ("coordinator.cpp", "    state_.plan.workers.push_back({worker, incarnation});\n  if (controls_)\n    controls_->on(state_.plan);",
+    ("coordinator.cpp", "    state_.plan.workers.push_back({worker, incarnation});\n  remind();",
      "    state_.plan.workers.push_back({worker, incarnation});", "the controller does not know the plan"),
     ("coordinator.cpp", "    out.emplace_back(arm_timer{control_timer_id, controls_->interval()});\n    return out;", "    return out;", "one interval only"),
     ("coordinator.cpp", "options_.learning_rate(msg.samples)", "options_.learning_rate(0)", "the schedule's first rate for ever"),
@@ -262,5 +262,5 @@ MUTANTS = [
     ("automatic.cpp", "      own.push_back({compute, in.real()});", "      own.push_back({in.real(), compute});", "carried times change places"),
     ("lead.cpp", "      names_.emplace(entry.known_as, id);\n  rule_", "      ;\n  rule_", "a carried lead knows no ticket"),
     ("coordinator.cpp", "    controls_->remember(memory);\n", "", "a carried controller forgets its past"),
-    ("coordinator.cpp", "    controls_->on(state_.plan);\n    controls_->remember", "    controls_->remember", "a carried controller does not know the plan"),
+    ("coordinator.cpp", "  controls_->on(state_.plan);\n", "", "a carried controller does not know the plan"),
 ]

@@ -48,6 +48,7 @@ struct world_of_words {
   std::map<std::uint64_t, std::map<std::uint32_t, std::string>> parts;
   std::vector<std::string> anchors, pushed, complaints;
   std::vector<std::uint32_t> plans_of_steps;
+  std::vector<std::uint64_t> saved;
   std::vector<operands<tensor>> mixed, summed;
   bool way_is_free = true;
   std::vector<worker_id> sent_to;
@@ -63,6 +64,7 @@ struct world_of_words {
   }
   std::optional<tensor> join(const peer_message&, const std::string& whole) { return whole; }
   void adopt(version, const tensor& anchor) { anchors.push_back(anchor); }
+  void save(version marked) { saved.push_back(marked.value); }
   void begin(const compute&, const plan& with, const local_step*) { plans_of_steps.push_back(with.epoch.value); }
   void mix(const operands<tensor>& terms) { mixed.push_back(terms); }
   void dual(double) {}
@@ -103,6 +105,32 @@ protected:
     plan_with(subject->newest()->epoch.value + 1, 1);
   }
 };
+
+TEST_F(WorkerBinding, WhatItKeepsIsSavedOnceForEachMarkedVersionAndBeforeItGoesOn) {
+  plan_with(2, 1);
+  const auto adopts = [this](std::uint64_t key, std::uint64_t marked) {
+    for (const std::uint32_t shard : {0, 1})
+      subject->on(params{.epoch = {2}, .ver = {key}, .key = key, .marked = {marked}}, h(shard),
+                  std::pair{shard, std::string("p")});
+    perform({adopt{v(key), machine->heard.back().parameters}});
+  };
+  adopts(5, 3);
+  EXPECT_TRUE(world.saved.empty()) << "it joined after version 3: of that it kept nothing";
+  adopts(6, 6);
+  EXPECT_EQ(world.saved, std::vector<std::uint64_t>{6});
+  adopts(7, 6);
+  EXPECT_EQ(world.saved.size(), 1u) << "since then it has taken steps";
+  adopts(9, 8); // it took no part in the round of version 8
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{6, 8}));
+  adopts(10, 11); // from a lead that is further: the marked one is still to come
+  EXPECT_EQ(world.saved.size(), 2u);
+  adopts(11, 11);
+  EXPECT_EQ(world.saved, (std::vector<std::uint64_t>{6, 8, 11}));
+  subject->on(keep_order{v(11)});
+  EXPECT_EQ(world.saved.size(), 3u) << "that is done";
+  subject->on(keep_order{v(14)}); // the job is held: no parameters come
+  EXPECT_EQ(world.saved.back(), 14u);
+}
 
 TEST_F(WorkerBinding, PartsOfAnOlderIncarnationAreNotJoinedWithItsOwn) {
   plan_with(2, 0);

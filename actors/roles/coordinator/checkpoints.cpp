@@ -2,6 +2,7 @@
 // Gathering the files of a checkpoint.
 #include "actors/roles/coordinator/checkpoints.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -12,11 +13,16 @@
 
 #include "actors/checkpoint/job_facts.hpp"
 #include "actors/errors.hpp"
+#include "protocols/catalog.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/wire/state.hpp"
 
 namespace troupe::actors {
 
 void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded) {
+  const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
+  per_push_ = protocol->per_push;
+  momentum_ = workers_keep_momentum(setup_.what, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
   tensors_ = loaded.tensors;
   if (!spec_.resume.empty())
@@ -26,30 +32,40 @@ void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, cons
   order_next();
 }
 
-/// By steps, the next is ordered beforehand, so that it is exactly that one.
+/// By steps, the next is ordered beforehand, so that it is exactly that one; where every shard has versions of its own, it is the
+/// one that each has then.
 void checkpoints::order_next() {
   if (!spec_.enabled() || ordered_ || !open_.empty() || spec_.every_steps == 0)
     return;
-  order({(step_.value / spec_.every_steps + 1) * spec_.every_steps});
+  const protocols::version next{(std::max(step_, newest_.value_or(step_)).value / spec_.every_steps + 1) * spec_.every_steps};
+  per_push_ ? void(due_ = next) : order(next);
 }
 
 void checkpoints::round_closed(protocols::version ver, protocols::nanoseconds now) {
   step_ = ver;
   now_ = now;
-  if (!spec_.enabled() || spec_.every_s <= 0 || now_ - last_ < protocols::duration_of_s(spec_.every_s) || ordered_)
+  if (!spec_.enabled())
+    return;
+  if (ordered_ && ver >= *ordered_ && !per_push_)
+    decided_ = {ver, wire::encode_state(machine_->state())};
+  if (due_ && ver >= *due_) {
+    due_.reset();
+    order(ver);
+  }
+  if (spec_.every_s <= 0 || now_ - last_ < protocols::duration_of_s(spec_.every_s) || ordered_)
     return;
   last_ = now_;
   if (open_.empty())
-    return order({1});
+    return order(per_push_ ? ver : protocols::version{1});
   setup_.observer->on_event(
       fmt::format("no checkpoint at step {}: {} still writes that of step {}", ver.value, awaited(), open_.begin()->first.value));
 }
 
 void checkpoints::order_now() {
-  if (!spec_.enabled())
+  if (!spec_.enabled() || (per_push_ && (step_ == protocols::version{} || awaits(step_))))
     return;
   at_once_ = true;
-  order({1});
+  order(per_push_ ? step_ : protocols::version{1});
 }
 
 caf::result<std::string> checkpoints::asked() {
@@ -62,20 +78,54 @@ caf::result<std::string> checkpoints::asked() {
 
 void checkpoints::order(protocols::version at) {
   ordered_ = at;
-  self_->send(setup_.nodes[0].actor, protocols::checkpoint_order{at});
+  if (!per_push_)
+    return self_->send(setup_.nodes[0].actor, protocols::checkpoint_order{at});
+  for (const auto& node : setup_.nodes)
+    self_->send(node.actor, protocols::checkpoint_order{at});
 }
 
-void checkpoints::on(const shard_saved& msg) {
-  if (ordered_ && msg.ver >= *ordered_) {
+checkpoints::unfinished& checkpoints::open(protocols::version ver) {
+  const auto [known, fresh] = open_.try_emplace(ver);
+  if (!fresh)
+    return known->second;
+  known->second.decided = decided_.first == ver ? std::move(decided_.second) : wire::encode_state(machine_->state());
+  if (momentum_) {
+    known->second.asked = machine_->current().workers;
+    for (const auto& node : setup_.nodes)
+      self_->send(node.actor, protocols::keep_order{ver});
+  }
+  return known->second;
+}
+
+void checkpoints::on(const file_saved& msg) {
+  if (!msg.of_worker && ordered_ && msg.ver >= *ordered_) {
     ordered_.reset();
     at_once_ = false;
   }
   if (newest_ && msg.ver <= *newest_)
     return;
-  auto& files = open_[msg.ver];
-  files.insert_or_assign(msg.shard, msg);
-  if (files.size() == setup_.what.cluster.shards)
-    write_manifest_of(msg.ver);
+  unfinished& its = open(msg.ver);
+  if (msg.of_worker)
+    its.workers.insert_or_assign({protocols::worker_id{msg.index}, protocols::incarnation{msg.incarnation}}, msg);
+  else
+    its.shards.insert_or_assign(msg.index, msg);
+  finish_complete();
+}
+
+void checkpoints::plan_changed() {
+  for (auto& [ver, its] : open_)
+    std::erase_if(its.asked, [this](protocols::member who) { return !machine_->current().has(who); });
+  finish_complete();
+}
+
+void checkpoints::finish_complete() {
+  for (auto& [ver, its] : open_) {
+    const auto wrote = [&its = its](protocols::member who) { return its.workers.contains(who); };
+    if (!its.written && its.shards.size() == setup_.what.cluster.shards && std::ranges::all_of(its.asked, wrote)) {
+      its.written = true;
+      write_manifest_of(ver);
+    }
+  }
 }
 
 /// Syncing a disk may take long.
@@ -83,16 +133,23 @@ void checkpoints::write_manifest_of(protocols::version ver) {
   checkpoint_manifest what{
       .job = setup_.what.name, .facts = checkpoint_facts(setup_.what), .ver = ver, .floats = floats_, .tensors = tensors_};
   std::string error;
-  for (auto& [shard, saved] : open_[ver]) {
+  const auto add = [&](const file_saved& saved) {
     if (!saved.error.empty())
-      error = fmt::format("shard {}: {}", shard, saved.error);
+      error = fmt::format("{} {}: {}", saved.of_worker ? "worker" : "shard", saved.index, saved.error);
     what.files.push_back(saved.file);
+  };
+  unfinished& its = open_.at(ver);
+  what.coordinator = std::move(its.decided);
+  for (auto& [shard, saved] : its.shards) {
+    add(saved);
     if (!saved.lead.empty()) {
       what.lead = std::move(saved.lead);
       what.samples = saved.samples;
       what.training_ns = saved.trained;
     }
   }
+  for (const protocols::member& who : its.asked)
+    add(its.workers.at(who));
   if (error.empty() && what.lead.empty())
     error = "the lead's shard has not told how the job goes on";
   std::optional<protocols::version> oldest;
@@ -154,16 +211,24 @@ bool checkpoints::awaits(protocols::version ver) const {
 
 std::string checkpoints::awaited() const {
   std::vector<std::string> names;
-  if (!open_.empty())
+  if (!open_.empty()) {
+    const unfinished& first = open_.begin()->second;
     for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
-      if (!open_.begin()->second.contains(shard))
+      if (!first.shards.contains(shard))
         names.push_back(fmt::format("shard {}", shard));
+    for (const protocols::member& who : first.asked)
+      if (!first.workers.contains(who))
+        names.push_back(fmt::format("worker {}", who.worker.value));
+  }
   return names.empty() ? "the coordinator" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 void checkpoints::held(protocols::version ver) {
-  if (hold_.saves_at(ver))
-    open_.try_emplace(ver);
+  if (!hold_.saves_at(ver) || (newest_ && *newest_ >= ver))
+    return;
+  if (per_push_ && !open_.contains(ver))
+    order(ver);
+  open(ver);
 }
 
 void checkpoints::when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then) {

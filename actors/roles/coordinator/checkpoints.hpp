@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caf/typed_response_promise.hpp>
@@ -17,15 +18,18 @@
 
 namespace troupe::actors {
 
-/// A checkpoint is ordered for a version; each shard writes its file of that version; then a manifest is written on a thread of
-/// its own, and of this run's checkpoints the oldest beyond `keep` is removed. One is ordered at a time; a hold may add another.
-/// A failure costs that checkpoint and a line.
+/// A checkpoint is ordered for a version; each shard writes its file of that version, and so does each worker that keeps
+/// something between rounds; then a manifest is written on a thread of its own, and of this run's checkpoints the oldest beyond
+/// `keep` is removed. One is ordered at a time; a hold may add another. A failure costs that checkpoint and a line. Where each
+/// shard applies pushes alone, an order is for the version that it has.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class checkpoints {
 public:
-  checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup)
-      : self_(self), setup_(setup), spec_(setup.what.checkpoint) {}
+  /// `machine`: null until the job begins.
+  checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup,
+              const std::unique_ptr<protocols::coordinator>& machine)
+      : self_(self), setup_(setup), spec_(setup.what.checkpoint), machine_(machine) {}
 
   /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
   void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
@@ -37,16 +41,29 @@ public:
   /// The lead marks the version at which it holds where its newest order says so.
   void hold_ordered(const protocols::hold_order& order) { hold_ = order; }
   void held(protocols::version ver);
-  void on(const shard_saved& msg);
+  void on(const file_saved& msg);
+  /// Workers that are gone write no file any more.
+  void plan_changed();
   void on(const manifest_written& msg);
 
   /// Calls `then` once none of this version, or of a later one, is on its way to the disk any more; or when that takes too long.
   void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);
 
 private:
+  /// One that is being written.
+  struct unfinished {
+    std::map<std::uint32_t, file_saved> shards;
+    std::map<protocols::member, file_saved> workers;
+    std::vector<protocols::member> asked; ///< workers that keep something
+    std::vector<std::uint64_t> decided;   ///< the machine's state when it heard of the version, encoded
+    bool written = false;                 ///< all but the manifest
+  };
+
   bool awaits(protocols::version ver) const;
-  /// The shards that have not written theirs yet.
+  /// The roles that have not written theirs yet.
   std::string awaited() const;
+  unfinished& open(protocols::version ver);
+  void finish_complete();
   void order(protocols::version at);
   void order_next();
   void write_manifest_of(protocols::version ver);
@@ -56,17 +73,21 @@ private:
   const checkpoint_spec& spec_;
   std::uint64_t floats_ = 0;
   std::vector<tensor_place> tensors_;
-  std::map<protocols::version, std::map<std::uint32_t, shard_saved>> open_; ///< by shard: its file
-  std::optional<protocols::version> ordered_;                               ///< has not begun to be written
-  bool at_once_ = false;                                                    ///< that is one for the next version
-  std::optional<protocols::version> newest_;                                ///< with a manifest
+  const std::unique_ptr<protocols::coordinator>& machine_;
+  bool per_push_ = false, momentum_ = false; ///< the protocol's; of workers, between rounds
+  std::map<protocols::version, unfinished> open_;
+  std::optional<protocols::version> ordered_; ///< has not begun to be written
+  bool at_once_ = false;                      ///< that is one for the next version
+  std::optional<protocols::version> newest_;  ///< with a manifest
   struct request {
     protocols::version since; ///< the newest when it came
     caf::typed_response_promise<std::string> promise;
   };
   std::vector<request> requests_;
-  std::deque<protocols::version> kept_; ///< of this run, the oldest first
-  protocols::hold_order hold_;          ///< the newest
+  std::optional<protocols::version> due_;                             ///< by steps, where each shard has versions of its own
+  std::pair<protocols::version, std::vector<std::uint64_t>> decided_; ///< the machine's state at a version that may be marked
+  std::deque<protocols::version> kept_;                               ///< of this run, the oldest first
+  protocols::hold_order hold_;                                        ///< the newest
   protocols::version last_step_{};
   std::function<void()> then_; ///< when that is saved
   protocols::version step_{};

@@ -42,7 +42,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
                                       }),
-      progress_(self, setup_, places_, *this), checkpoints_(self, setup_) {
+      progress_(self, setup_, places_, *this), checkpoints_(self, setup_, machine_) {
   activity_.enter("prepares");
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
@@ -73,7 +73,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const evaluation& msg) { on_evaluation(msg); },
       [this](const role_lost& msg) { on_role_lost(msg); },
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
-      [this](const shard_saved& msg) { checkpoints_.on(msg); },
+      [this](const file_saved& msg) { checkpoints_.on(msg); },
       [this](const manifest_written& msg) { checkpoints_.on(msg); },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
@@ -166,6 +166,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                                                              e.plan.period, e.plan.lr_scale));
                      record_.result.period = e.plan.period;
                      tell(e.plan);
+                     checkpoints_.plan_changed();
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { tell(e.notice); },
@@ -210,8 +211,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
   case kind::round_closed:
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
-    checkpoints_.round_closed(msg.ver, clock_.now());
     perform(machine_->on(msg));
+    checkpoints_.round_closed(msg.ver, clock_.now());
     break;
   case kind::push_discarded:
     record_.discarded();

@@ -6,6 +6,7 @@
 
 #include "actors/checkpoint/first_parameters.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/wire/state.hpp"
 
 namespace troupe::actors {
 
@@ -33,8 +34,13 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
   if (!what.checkpoint.resume.empty()) {
     const auto from = read_manifest(what.checkpoint.resume);
     const auto lead = lead_of(from);
-    options.from = {from.ver, lead.samples_applied, from.training_ns};
+    options.from = {lead.made, lead.samples_applied, from.training_ns, {}};
     options.lr_scale = lead.plan.lr_scale;
+    if (const auto decided = protocols::wire::decode_state<protocols::coordinator_state>(from.coordinator)) {
+      options.protocol = decided->protocol;
+      options.period = decided->period;
+      options.from.memory = decided->memory;
+    }
   }
   return options;
 }

@@ -37,7 +37,7 @@ shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup
 void shard_state::begin() {
   ready_version_ = setup_.start.ver;
   bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_});
-  restore(setup_.start, *setup_.queue, step_.job_optimizer());
+  step_.resume(setup_.start);
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
   if (setup_.queue->on_host()) {
@@ -46,7 +46,7 @@ void shard_state::begin() {
     core_.held.keep(setup_.initial);
     for (const auto& [name, values] : setup_.start.blocks)
       core_.held.keep(values);
-    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshot = {}}, {});
+    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {}}, {});
   }
   setup_.initial = {};
   setup_.start = {};
@@ -106,15 +106,17 @@ shard_control::behavior_type shard_state::make_behavior() {
           return run(clock_, timers_, true);
         bound_.on(msg);
       },
+      [this](const protocols::checkpoint_order& msg) {
+        if (setup_.per_push)
+          save_newest(msg.at);
+        else if (bound_.leads_job())
+          bound_.on(msg);
+      },
       [this](const protocols::hold_order& msg) {
         if (bound_.leads_job())
           bound_.on(msg);
       },
       [this](const protocols::fetch_order& msg) {
-        if (bound_.leads_job())
-          bound_.on(msg);
-      },
-      [this](const protocols::checkpoint_order& msg) {
         if (bound_.leads_job())
           bound_.on(msg);
       },
@@ -260,7 +262,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
   if (round.checkpoint)
-    next.snapshot = snapshot_of(round, next.parameters);
+    next.snapshots.push_back(snapshot_of(round.ver, next.parameters));
   newest_ = next.parameters;
   enqueue_done(std::move(next), std::move(span));
 }
@@ -292,16 +294,32 @@ void shard_state::applied(protocols::version ver) {
   activity_.again("collects");
   for (const auto& order : done.then_send)
     send_all(order);
-  if (done.snapshot)
-    write_behind(self_->home_system(), std::move(done.snapshot), setup_.checkpoints, setup_.saved);
+  for (auto& each : done.snapshots)
+    write_behind(self_->home_system(), std::move(each), setup_.checkpoints, setup_.saved);
 }
 
-std::shared_ptr<shard_snapshot> shard_state::snapshot_of(const protocols::close& round, const kernels::buffer& parameters) {
-  auto out = std::make_shared<shard_snapshot>(round.ver, setup_.range, setup_.place.self.value, *setup_.queue, parameters,
-                                              step_.job_optimizer());
-  if (const auto* lead = bound_.decides(); lead && lead->marked().made == round.ver)
+std::shared_ptr<role_snapshot> shard_state::snapshot_of(protocols::version ver, const kernels::buffer& parameters) {
+  auto out =
+      std::make_shared<role_snapshot>(file_saved{.index = setup_.place.self.value, .ver = ver}, setup_.range, *setup_.queue);
+  out->share("parameters", parameters);
+  out->copy(step_.buffers());
+  out->number("optimizer.steps", step_.steps());
+  if (const auto* lead = bound_.decides(); lead && setup_.per_push && bound_.leads_job())
+    out->add(protocols::at_rest(lead->state()), clock_.now());
+  else if (lead && lead->marked().made == ver)
     out->add(lead->marked(), clock_.now());
   return out;
+}
+
+/// The newest version, in the checkpoint of another one: that of the job's lead, some pushes before or behind.
+void shard_state::save_newest(protocols::version as) {
+  auto out = snapshot_of(as, newest_);
+  if (!pending_.empty())
+    pending_.back().snapshots.push_back(std::move(out));
+  else if (setup_.queue->on_host())
+    write_behind(self_->home_system(), std::move(out), setup_.checkpoints, setup_.saved);
+  else
+    enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {std::move(out)}}, {});
 }
 
 /// In a tree, it comes in an aggregator's sum.
@@ -437,22 +455,25 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
       caf::anon_send(peers_->local_device_workers.at(to), head_of(order, piece, to),
                      device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
-      core_.download(piece.data, [peers = peers_, order, from = piece.from, part](const kernels::buffer& on_host) {
-        send(*peers, order, {from, part, on_host});
-      });
+      core_.download(piece.data,
+                     [peers = peers_, order, from = piece.from, part, marked = piece.marked](const kernels::buffer& on_host) {
+                       send(*peers, order, {from, part, on_host, marked});
+                     });
   }
 }
 
 shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_range part) const {
   auto offset = static_cast<std::size_t>(part.begin - setup_.range.begin) * sizeof(float);
-  return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float))};
+  const auto* lead = bound_.leads_job() && !setup_.per_push ? bound_.decides() : nullptr;
+  return {setup_.place.self, part, parameters.slice(offset, static_cast<std::size_t>(part.size()) * sizeof(float)),
+          lead != nullptr ? lead->marked().made : protocols::version{}};
 }
 
 wire::params_part shard_state::head_of(const protocols::send_order& order, const piece& part, protocols::worker_id to) {
   wire::params_part head;
   head.from = part.from;
   head.to = to;
-  head.params = {order.epoch, order.ver, order.key, order.position, order.period, {}};
+  head.params = {order.epoch, order.ver, order.key, order.position, order.period, part.marked, {}};
   head.where = {part.where.begin, part.where.end};
   return head;
 }

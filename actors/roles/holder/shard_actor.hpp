@@ -16,7 +16,7 @@
 #include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/holder_core.hpp"
-#include "actors/roles/holder/shard_checkpoint.hpp"
+#include "actors/roles/holder/role_snapshot.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/device_watch.hpp"
@@ -38,10 +38,10 @@ struct shard_setup {
   std::map<protocols::worker_id, protocols::holder_id> through = {}; ///< by worker: the child whose sums include its pushes
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; at every shard if the protocol applies each push alone
   bool per_push = false;
-  shard_start start = {};                             ///< `initial` has the parameters of its version
-  std::string checkpoints = {};                       ///< the folder
-  std::function<void(const shard_saved&)> saved = {}; ///< thread-safe
-  protocols::link_spec link;                          ///< emulated
+  saved_state start = {};                            ///< `initial` has the parameters of its version
+  std::string checkpoints = {};                      ///< the folder
+  std::function<void(const file_saved&)> saved = {}; ///< thread-safe
+  protocols::link_spec link;                         ///< emulated
   tracer_ptr trace;
   /// At most this many per message to another host: fits the control plane's limit (system.cpp) with room to spare.
   std::uint64_t floats_per_piece = 128 * 1024;
@@ -93,8 +93,8 @@ private:
     kernels::buffer parameters;
     std::vector<kernels::buffer> terms; ///< alive until it has run
     std::vector<protocols::send_order> then_send;
-    std::shared_ptr<shard_snapshot> snapshot; ///< to be written
-    std::uint64_t mark = 0;                   ///< of core_.held
+    std::vector<std::shared_ptr<role_snapshot>> snapshots; ///< to be written
+    std::uint64_t mark = 0;                                ///< of core_.held
   };
 
   /// A partition of some version.
@@ -102,6 +102,7 @@ private:
     protocols::holder_id from;
     flat_range where;
     kernels::buffer data;
+    protocols::version marked; ///< known to the lead's shard alone
   };
 
   /// A version that an actor of another process is reading.
@@ -115,7 +116,8 @@ private:
   open_span span_of(const protocols::close& round, std::size_t terms) const;
   void enqueue_done(pending_apply pending, open_span span);
   kernels::buffer place_for(const protocols::close& round) const;
-  std::shared_ptr<shard_snapshot> snapshot_of(const protocols::close& round, const kernels::buffer& parameters);
+  std::shared_ptr<role_snapshot> snapshot_of(protocols::version ver, const kernels::buffer& parameters);
+  void save_newest(protocols::version as);
   void applied(protocols::version ver);
   void send_all(protocols::send_order order);
   void send_version(const protocols::send_order& order, const kernels::buffer& parameters);

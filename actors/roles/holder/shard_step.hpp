@@ -3,8 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/checkpoint/saved_state.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/message.hpp"
 #include "tensor/layout.hpp"
@@ -24,21 +28,28 @@ public:
   /// once. `p_out` may be `p`.
   void apply(const std::vector<kernels::term>& terms, const protocols::close& round, const float* p, float* p_out,
              flat_range part);
-  /// The job's optimizer.
-  optimizer& job_optimizer() { return optimizer_; }
+  /// All that the next steps need of those before, by name: "velocity", "second", "outer.velocity", "mean_square".
+  named_buffers buffers() const;
+  /// Of the job's optimizer.
+  std::int64_t steps() const { return optimizer_.steps(); }
+  /// It goes on where another one was. To be called before the first step; what it reads is enqueued.
+  void resume(const saved_state& from);
   /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
   kernels::buffer compensated(const float* gradient, const float* p, const float* backup,
                               const protocols::delay_compensation& how);
 
 private:
+  named_buffers outer_buffers() const;
+
   optimizer_spec spec_;
   kernels::backend& queue_;
   std::int64_t count_, data_size_;
   optimizer optimizer_;
   std::unique_ptr<optimizer> outer_;
-  std::vector<std::unique_ptr<optimizer>> past_; ///< a queue may not have run their steps yet
-  protocols::step_rule::kind last_ = protocols::step_rule::kind::optimizer;
-  kernels::buffer mean_square_; ///< of gradients, for adaptive delay compensation
+  std::vector<std::unique_ptr<optimizer>> past_;     ///< a queue may not have run their steps yet
+  std::optional<protocols::step_rule::kind> last_{}; ///< none: the first step is to come
+  saved_state from_{};                               ///< what `outer_` begins with
+  kernels::buffer mean_square_;                      ///< of gradients, for adaptive delay compensation
 };
 
 } // namespace troupe::actors

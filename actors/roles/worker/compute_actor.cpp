@@ -12,7 +12,9 @@ namespace troupe::actors {
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
       replica_(*queue_, setup.local_optimizer, floats_, &held_),
-      gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }) {
+      gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
+      kept_{setup.worker, setup.life, std::move(setup.checkpoints), std::move(setup.saved), {}} {
+  replica_.resume(setup.start);
   end_with_reason(*self, std::string{queue_->name()});
   const bool device = !queue_->on_host();
   plan_ = value_or_throw(plan::compile(
@@ -32,6 +34,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       [this](const mix_request& msg) { replica_.mix(msg.terms); },
       [this](const dual_request& msg) { replica_.dual_step(msg.anchor, msg.rho); },
       [this](const sum_request& msg) { return sum(msg); },
+      [this](const keep_request& msg) { keep(msg.ver); },
       [this](compute_finished msg) {
         held_.passed(msg.mark);
         if (msg.step == no_step)
@@ -54,6 +57,7 @@ device_compute_actor::behavior_type compute_state::make_behavior() {
       [this](const download_request& msg) {
         queue_->download(msg.to.data(), msg.from.data(), msg.from.bytes(), [msg] { msg.done(); });
       },
+      [this](replica_copied) { write_copied(); },
       [this](device_check) { watch_.check(&*self_, *queue_, promise_.pending() || !sums_.empty()); },
       [this](const inspect_query&) { return report(); },
   };
@@ -87,6 +91,21 @@ caf::result<sum_result> compute_state::sum(const sum_request& msg) {
   sums_.push_back(std::move(next));
   watch_.begin(&*self_, *queue_);
   return sums_.back().promise;
+}
+
+void compute_state::keep(protocols::version ver) {
+  auto out =
+      std::make_shared<role_snapshot>(file_saved{.of_worker = true, .index = kept_.worker, .incarnation = kept_.life, .ver = ver},
+                                      flat_range{0, floats_}, *queue_);
+  out->copy(replica_.momentum());
+  out->number("optimizer.steps", replica_.momentum_steps());
+  kept_.copying.push_back(std::move(out));
+  queue_->notify([me = device_compute_actor{self_}] { caf::anon_send(me, replica_copied{}); });
+}
+
+void compute_state::write_copied() {
+  write_behind(self_->home_system(), std::move(kept_.copying.front()), kept_.dir, kept_.saved);
+  kept_.copying.pop_front();
 }
 
 /// Sends `msg` to itself once everything enqueued has run.

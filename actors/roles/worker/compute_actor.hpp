@@ -11,6 +11,7 @@
 
 #include "actors/messages/role.hpp"
 #include "actors/roles/drain_before_exit.hpp"
+#include "actors/roles/holder/role_snapshot.hpp"
 #include "actors/roles/worker/batch_buffers.hpp"
 #include "actors/roles/worker/device_watch.hpp"
 #include "tensor/plan.hpp"
@@ -24,6 +25,10 @@ struct compute_setup {
   std::int64_t max_rows = 1; ///< of one part
   /// How many gradient bytes a device completes before it pauses to report them: one partition.
   std::int64_t report_bytes = 1 << 20;
+  saved_state start = {};                            ///< of the replica's momentum
+  std::uint32_t worker = 0, life = 0;                ///< whose replica it is: an incarnation
+  std::string checkpoints = {};                      ///< the folder
+  std::function<void(const file_saved&)> saved = {}; ///< thread-safe
 };
 
 /// Enqueues one step at a time, part by part, and answers when the device reports that it has run; no thread waits. During
@@ -52,6 +57,8 @@ private:
 
   caf::result<compute_result> begin(const compute_request& request);
   caf::result<sum_result> sum(const sum_request& msg);
+  void keep(protocols::version ver);
+  void write_copied();
   void enqueue_part();
   void part_done();
   void finish();
@@ -76,6 +83,12 @@ private:
   std::int64_t started_ns_ = 0;
   caf::typed_response_promise<compute_result> promise_;
   std::deque<pending_sum> sums_;
+  struct {
+    std::uint32_t worker, life;
+    std::string dir;
+    std::function<void(const file_saved&)> saved;
+    std::deque<std::shared_ptr<role_snapshot>> copying;
+  } kept_; ///< for checkpoints
   device_watch watch_;
 };
 

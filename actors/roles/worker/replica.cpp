@@ -82,6 +82,16 @@ void replica::forget_momentum() {
   replace(velocity_, {});
 }
 
+void replica::resume(const saved_state& from) {
+  if (from.optimizer_steps == 0)
+    return;
+  optimizer_.emplace(spec_, queue_, count_);
+  restore(from, queue_, optimizer_->buffers());
+  for (const auto& [name, values] : from.blocks)
+    keep(values);
+  optimizer_->resume_after(from.optimizer_steps);
+}
+
 const kernels::buffer& replica::source_of(const replica_term& term) {
   switch (term.from) {
   case replica_term::source::own:

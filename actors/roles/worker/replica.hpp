@@ -2,11 +2,15 @@
 // A worker's own parameters, for protocols whose workers take steps themselves.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/checkpoint/saved_state.hpp"
 #include "actors/roles/device.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/binding/operand.hpp"
@@ -46,6 +50,11 @@ public:
   void step(const kernels::buffer& gradient, const local_update& how);
   /// Resets the optimizer's state: steps were taken elsewhere meanwhile.
   void forget_momentum();
+  /// The optimizer's state by name, of `momentum_steps` steps; none before the first step. Steps write the buffers.
+  named_buffers momentum() const { return optimizer_ ? optimizer_->buffers() : named_buffers{}; }
+  std::int64_t momentum_steps() const { return optimizer_ ? optimizer_->steps() : 0; }
+  /// It goes on with the momentum of another one. To be called before the first step.
+  void resume(const saved_state& from);
 
 private:
   const kernels::buffer& source_of(const replica_term& term);

@@ -83,6 +83,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       [this](const protocols::plan& msg) { on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](protocols::resume_order) { run(clock_, timers_, true); },
+      [this](const protocols::keep_order& msg) { bound_.on(msg); },
       [this](const protocols::fetch_order& msg) { bound_.on(msg); },
       [this](const protocols::expired& msg) { timers_.fire(msg.timer); },
       [this](const gradient_ready& msg) { on_gradient(msg); },
@@ -132,6 +133,11 @@ void worker_state::adopt(protocols::version ver, const tensor& parameters) {
   track_.adopts(ver);
   adopted_ = ver;
   anchor_ = parameters;
+}
+
+void worker_state::save(protocols::version ver) {
+  if (setup_.keeps_momentum)
+    self_->send(setup_.compute, keep_request{ver});
 }
 
 slice worker_state::slice_at(std::uint64_t position, const protocols::compute& like, std::uint32_t index) const {

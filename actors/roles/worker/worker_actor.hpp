@@ -35,7 +35,8 @@ struct emulation_meter {
 struct worker_setup {
   protocols::worker_id self;
   protocols::incarnation incarnation{};
-  bool keeps_own = false; ///< decentralized: the workers hold the parameters
+  bool keeps_own = false;      ///< decentralized: the workers hold the parameters
+  bool keeps_momentum = false; ///< between rounds, for checkpoints
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
@@ -85,6 +86,7 @@ public:
   template <class Payload>
   std::optional<tensor> join(const protocols::peer_message& head, const piece<Payload>& part);
   void adopt(protocols::version ver, const tensor& parameters);
+  void save(protocols::version ver);
   void begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own);
   void mix(protocols::operands<tensor> terms) { self_->send(setup_.compute, mix_request{std::move(terms)}); }
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a role goes on with besides the parameters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "protocols/ids.hpp"
+
+namespace troupe::actors {
+
+using named_buffers = std::vector<std::pair<std::string, kernels::buffer>>;
+
+/// Of a shard, or of a worker: all blocks of its range but the parameters, in host memory.
+struct saved_state {
+  protocols::version ver{};
+  std::int64_t optimizer_steps = 0;
+  named_buffers blocks{};
+};
+
+/// Enqueues the copies to buffers of the same names; one that was not saved stays as it is.
+inline void restore(const saved_state& from, kernels::backend& queue, const named_buffers& to) {
+  for (const auto& [name, buffer] : to)
+    for (const auto& [kept, values] : from.blocks)
+      if (kept == name)
+        queue.copy_from_host(buffer.data(), values.data(), buffer.bytes());
+}
+
+} // namespace troupe::actors

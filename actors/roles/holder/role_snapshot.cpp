@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Snapshots of roles, to a disk and back.
+#include "actors/roles/holder/role_snapshot.hpp"
+
+#include <exception>
+
+#include "protocols/wire/state.hpp"
+
+namespace troupe::actors {
+
+role_snapshot::role_snapshot(file_saved about, flat_range range, kernels::backend& queue)
+    : queue_(queue), head_{.shard = about.index, .ver = about.ver, .range = range}, answer_(std::move(about)) {}
+
+void role_snapshot::share(const std::string& name, const kernels::buffer& block) {
+  queue_.on_host() ? void(blocks_.emplace_back(name, block)) : copy(name, block);
+}
+
+void role_snapshot::copy(const std::string& name, const kernels::buffer& block) {
+  auto to = queue_.allocate_host(block.bytes());
+  queue_.copy_to_host(to.data(), block.data(), block.bytes());
+  blocks_.emplace_back(name, std::move(to));
+}
+
+void role_snapshot::copy(const named_buffers& blocks) {
+  for (const auto& [name, block] : blocks)
+    copy(name, block);
+}
+
+void role_snapshot::number(const std::string& name, std::int64_t value) {
+  head_.numbers[name] = static_cast<std::uint64_t>(value);
+}
+
+void role_snapshot::add(const protocols::lead_state& marked, protocols::nanoseconds trained) {
+  answer_.lead = wire::encode_state(marked);
+  answer_.samples = marked.samples_applied;
+  answer_.trained = trained;
+}
+
+file_saved role_snapshot::write(const std::string& dir) const {
+  std::vector<named_block> blocks;
+  for (const auto& [name, buffer] : blocks_)
+    blocks.push_back({name, {buffer.as<const float>(), buffer.bytes() / sizeof(float)}});
+  auto out = answer_;
+  const std::string folder = dir + "/" + checkpoint_name(head_.ver);
+  try {
+    out.file =
+        out.of_worker ? write_worker_file(folder, out.incarnation, head_, blocks) : write_shard_file(folder, head_, blocks);
+  } catch (const std::exception& e) {
+    out.error = e.what();
+  }
+  return out;
+}
+
+void write_behind(caf::actor_system& system, std::shared_ptr<const role_snapshot> what, std::string dir,
+                  std::function<void(const file_saved&)> tell) {
+  system.spawn<caf::detached>([what = std::move(what), dir = std::move(dir), tell = std::move(tell)](caf::event_based_actor*) {
+    tell(what->write(dir));
+  });
+}
+
+} // namespace troupe::actors
