@@ -3,6 +3,7 @@
 #include "apps/application.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -44,6 +45,7 @@ int run_subcommand(int argc, const char* const* argv, const actors::extensions& 
 } // namespace
 
 int application::main(int argc, const char* const* argv) const {
+  std::signal(SIGXFSZ, SIG_IGN); // a file beyond its limit is an error of that write, as on a full disk
   const int code = run_subcommand(argc, argv, added_);
   errno = 0;
   return check_stdout(code);

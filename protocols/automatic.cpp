@@ -134,6 +134,7 @@ protocol auto_protocol(const std::vector<protocol>& others) {
        .round_is_full = "as the protocol chosen",
        .recipients = "as the protocol chosen",
        .pays_when = "you do not know in advance",
+       .resumable = std::ranges::all_of(known, &protocol::resumable),
        .parameters = {candidates},
        .keeps =
            [known, specs_of](const protocol_spec& spec) {

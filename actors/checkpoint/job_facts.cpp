@@ -47,7 +47,7 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
     std::vector<std::string> layers;
     for (const std::string& layer : job.model.layers)
       layers.push_back(single_spaced(layer));
-    facts["model.layers"] = fmt::format("{}", fmt::join(layers, ", "));
+    facts["model.layers"] = fmt::format("[\"{}\"]", fmt::join(layers, "\", \"")); // a list in JSON; layers have no quotes
   }
   if (!job.own_data.name.empty()) {
     own("data", "source", job.own_data);
