@@ -2,6 +2,7 @@
 // A job as every node sees it: a job file with every value resolved.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,11 +28,13 @@ enum class placement : std::uint8_t {
 };
 
 struct cluster_spec {
-  std::uint32_t nodes = 1; ///< processes, this one counted
-  std::uint32_t workers = 1;
+  std::uint32_t nodes = 1;       ///< processes, this one counted
+  std::uint32_t workers = 1;     ///< with which the job begins
+  std::uint32_t max_workers = 0; ///< up to which nodes that join later bring more; 0: they bring none
   std::uint32_t shards = 1;
   placement where = placement::separate;
   double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
+  std::uint32_t seats() const { return std::max(workers, max_workers); }
 };
 
 /// A field that is 0 does not apply; if both are: once an epoch of the data.

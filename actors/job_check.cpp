@@ -51,6 +51,10 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
 
 std::vector<job_problem> check_processes(const job& job) {
   constexpr auto most = protocols::wire::max_listed_workers;
+  if (job.cluster.max_workers > most)
+    return {{"cluster.max_workers", fmt::format("cluster.max_workers = {} is more than the {} that a message between nodes can "
+                                                "list; give at most that",
+                                                job.cluster.max_workers, most)}};
   if (job.cluster.nodes > 1 && job.cluster.workers > most)
     return {{"cluster.workers", fmt::format("cluster.workers = {} is more than the {} that a message between nodes can list; "
                                             "give at most {}, or cluster.nodes = 1",

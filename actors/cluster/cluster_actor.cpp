@@ -151,11 +151,22 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
 /// It was lost, or drained, and what it had of a job is still wanted.
 void cluster_state::come_back(std::uint32_t number) {
   for (auto& [id, job] : jobs_)
-    if (const auto place = std::ranges::find(job.gang, number); !job.ended && place != job.gang.end()) {
-      members_[number].job = id;
-      self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place - job.gang.begin()),
-                                             caf::actor_cast<caf::actor>(members_[number].actor)});
-    }
+    if (const auto place = std::ranges::find(job.gang, number) - job.gang.begin();
+        !job.ended && place < static_cast<std::ptrdiff_t>(job.begins_with))
+      take_part(number, job, place);
+}
+
+void cluster_state::take_part(std::uint32_t number, const cluster_job& job, std::ptrdiff_t place) {
+  members_[number].job = job.number;
+  self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place), caf::actor_cast<caf::actor>(members_[number].actor)});
+}
+
+/// Nodes that nobody waits for go to jobs that may grow.
+void cluster_state::grow() {
+  for (auto& [id, job] : jobs_)
+    for (std::size_t place = job.begins_with; job.runs() && place < job.gang.size(); ++place)
+      if (const auto& seat = members_[job.gang[place]]; seat.actor && !seat.leaving && seat.job == 0)
+        take_part(job.gang[place], job, static_cast<std::ptrdiff_t>(place));
 }
 
 caf::result<void> cluster_state::leave(const leave_cluster& msg) {
@@ -197,6 +208,7 @@ caf::result<void> cluster_state::leave(const leave_cluster& msg) {
             let_go(left);
             if (!left.leaving)
               come_back(number);
+            start_what_fits();
           },
           [](const caf::error&) {}); // its end comes soon
   return promise;
@@ -333,6 +345,8 @@ void cluster_state::start_what_fits() {
   }
   for (const auto& [number, reason] : reasons)
     wait(jobs_.at(number), reason);
+  if (reasons.empty())
+    grow();
 }
 
 void cluster_state::wait(cluster_job& job, const std::string& reason) {
@@ -343,22 +357,23 @@ void cluster_state::wait(cluster_job& job, const std::string& reason) {
 }
 
 void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
+  const auto& what = job.submission.job;
+  const auto members = views();
+  const auto more = nodes_to_grow_onto(what, members, gang);
+  job.begins_with = gang.size();
   job.gang = std::move(gang);
+  job.gang.insert(job.gang.end(), more.begin(), more.end());
   job.since = self_->clock().now();
   job.own = self_->spawn<node_impl>(setup_.own);
   job.meter = std::make_shared<job_meter>();
-  std::vector<member_node> nodes;
-  std::vector<std::string> names;
-  const auto members = views();
-  for (auto number : job.gang) {
-    nodes.push_back(member_of(job.submission.job, members[number]));
-    names.push_back(nodes.back().name);
-  }
+  auto nodes = members_of(what, members, job.gang, job.begins_with);
   nodes.front().actor = job.own;
-  for (const auto& worker : place_roles(job.submission.job, nodes).workers)
-    members_[job.gang[worker.node]].job = job.number;
-  for (std::size_t i = 1; i < job.gang.size(); ++i)
-    members_[job.gang[i]].job = job.number;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < job.begins_with; ++i) {
+    names.push_back(nodes[i].name);
+    if (i > 0 || first_node_works(what, nodes))
+      members_[job.gang[i]].job = job.number;
+  }
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});

@@ -42,6 +42,8 @@ private:
   caf::result<void> leave(const leave_cluster& msg);
   caf::result<void> undrain(const std::string& node);
   void come_back(std::uint32_t number);
+  void take_part(std::uint32_t number, const cluster_job& job, std::ptrdiff_t place);
+  void grow();
   void let_go(cluster_member& member);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
   caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);
@@ -76,11 +78,9 @@ private:
 
   // cluster_inspection.cpp
   caf::result<cluster_report> inspect_all();
-  node_report idle_here() const;
   caf::result<cluster_report> inspect_page(const inspect_query& query);
 
   // cluster_probe.cpp
-  struct probing;
   caf::result<cluster_probe> probe(const probe_query& what);
 
   cluster_control::stateful_pointer<cluster_state> self_;

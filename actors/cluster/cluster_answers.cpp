@@ -61,7 +61,7 @@ cluster_view cluster_state::view() const {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
         continue;
       auto shown = job.view(self_->clock().now());
-      for (auto node : job.gang)
+      for (auto node : job.nodes(members_))
         shown.nodes.push_back(members_[node].description.name);
       out.jobs.push_back(std::move(shown));
     }
@@ -98,7 +98,7 @@ caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
   if (found == jobs_.end())
     return failure(number == 0 ? "no job runs here" : fmt::format("job {} does not run here", number));
   std::vector<node_actor> nodes;
-  for (auto member : found->second.gang)
+  for (auto member : found->second.nodes(members_))
     nodes.push_back(member == 0 ? found->second.own : members_[member].actor);
   return gather_shards(self_, {.job = found->first, .name = found->second.submission.job.name}, nodes, number);
 }

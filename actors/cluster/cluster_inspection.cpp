@@ -40,6 +40,26 @@ void put_names(node_report& said, std::uint64_t job, const std::string& node) {
   }
 }
 
+/// This process has a node's actor only while a job runs.
+node_report idle_node(std::int32_t pid, std::int64_t since_ns, std::size_t mailbox) {
+  actor_report node{.role = "node", .state = "idle", .since_s = static_cast<double>(steady_ns() - since_ns) * 1e-9};
+  node.mailbox = mailbox;
+  return {.pid = pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
+}
+
+caf::result<cluster_report> page_of(cluster_control::stateful_pointer<cluster_state> self, const node_actor& of,
+                                    const inspect_query& query) {
+  auto promise = self->make_response_promise<cluster_report>();
+  self->request(of, deadline, query)
+      .then(
+          [promise, query](node_report& said) mutable {
+            put_names(said, query.job, query.node);
+            promise.deliver(cluster_report{{std::move(said)}});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
 } // namespace
 
 /// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
@@ -63,7 +83,7 @@ caf::result<cluster_report> cluster_state::inspect_all() {
   for (const auto& [number, job] : jobs_) {
     if (!job.runs())
       continue;
-    for (auto member : job.gang) {
+    for (auto member : job.nodes(members_)) {
       ask(member == 0 ? job.own : members_[member].actor, number, members_[member].description.name);
       asked.insert(member);
     }
@@ -84,17 +104,10 @@ caf::result<cluster_report> cluster_state::inspect_all() {
       ask(members_[i].actor, 0, members_[i].description.name);
   if (std::ranges::none_of(jobs_, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
     all.one_more();
-    add(idle_here(), 0, members_.front().description.name);
+    add(idle_node(members_.front().pid, idle_since_ns_, self_->mailbox().size()), 0, members_.front().description.name);
   }
   all.one_less();
   return promise;
-}
-
-/// This process has a node's actor only while a job runs.
-node_report cluster_state::idle_here() const {
-  actor_report node{.role = "node", .state = "idle", .since_s = static_cast<double>(steady_ns() - idle_since_ns_) * 1e-9};
-  node.mailbox = self_->mailbox().size();
-  return {.pid = members_.front().pid, .resident_bytes = resident_bytes(), .actors = {std::move(node)}};
 }
 
 /// The rest of what a node said, handed on.
@@ -104,17 +117,7 @@ caf::result<cluster_report> cluster_state::inspect_page(const inspect_query& que
     of = member->actor;
   if (const auto* job = find(query.job); !of && job != nullptr && query.node == members_.front().description.name)
     of = job->own;
-  if (!of)
-    return failure("it is gone");
-  auto promise = self_->make_response_promise<cluster_report>();
-  self_->request(of, deadline, query)
-      .then(
-          [promise, query](node_report& said) mutable {
-            put_names(said, query.job, query.node);
-            promise.deliver(cluster_report{{std::move(said)}});
-          },
-          [promise](const caf::error& e) mutable { promise.deliver(e); });
-  return promise;
+  return of ? page_of(self_, of, query) : failure("it is gone");
 }
 
 namespace {

@@ -18,6 +18,14 @@ job_view cluster_job::view(caf::actor_clock::time_point now) const {
   return out;
 }
 
+std::vector<std::uint32_t> cluster_job::nodes(const std::vector<cluster_member>& members) const {
+  std::vector<std::uint32_t> out;
+  for (std::size_t place = 0; place < gang.size(); ++place)
+    if (place < begins_with || members[gang[place]].job == number)
+      out.push_back(gang[place]);
+  return out;
+}
+
 weights_piece cluster_job::weights(std::uint64_t offset, std::uint64_t most) const {
   const auto all = result.parameters.span<const float>();
   const auto begin = std::min<std::uint64_t>(offset, all.size());

@@ -10,6 +10,7 @@
 
 #include <caf/actor_clock.hpp>
 
+#include "actors/cluster/cluster_member.hpp"
 #include "actors/messages/cluster.hpp"
 #include "actors/node/job_forwarder.hpp"
 #include "actors/run_observer.hpp"
@@ -21,7 +22,8 @@ struct cluster_job {
   std::uint64_t number = 0;
   submit_job submission;
   client_actor client;               ///< null: it is gone; of a detached job, nobody has attached to it
-  std::vector<std::uint32_t> gang{}; ///< empty: it waits
+  std::vector<std::uint32_t> gang{}; ///< empty: it waits; behind those with which it begins, the nodes that it may grow onto
+  std::size_t begins_with = 0;       ///< nodes of the gang
   std::string waits_for{};
   caf::actor_clock::time_point since{}; ///< it waits, or runs
   node_actor own{};
@@ -34,6 +36,8 @@ struct cluster_job {
   bool rests = false; ///< shall not start before those that are gone have been missed
   std::shared_ptr<job_meter> meter{};
 
+  /// The members that serve it, by number.
+  std::vector<std::uint32_t> nodes(const std::vector<cluster_member>& members) const;
   bool runs() const { return !ended && coordinator; }
   std::string state() const { return coordinator ? "runs" : "waits: " + waits_for; }
   /// Without the names of its nodes.

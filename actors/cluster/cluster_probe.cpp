@@ -32,10 +32,8 @@ void fill(node_probe& known, node_probe&& said) {
   known = std::move(said);
 }
 
-} // namespace
-
 /// Reads the clock of node `at` again and again, then has it look around.
-struct cluster_state::probing {
+struct probing {
   cluster_control::stateful_pointer<cluster_state> self;
   join_counter<cluster_probe> all;
   std::size_t at;
@@ -76,6 +74,8 @@ struct cluster_state::probing {
             [me = *this](const caf::error& e) { me.fail(e); });
   }
 };
+
+} // namespace
 
 caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
   auto promise = self_->make_response_promise<cluster_probe>();

@@ -29,14 +29,6 @@ std::string why_not(const member_view& seat, std::uint32_t number, const kept_no
   return fmt::format("node {} is reserved for job {}", seat.node.name, kept.at(number));
 }
 
-/// Whether this gang's first node, which other jobs share, holds workers of the job.
-bool first_node_works(const job& what, const std::vector<member_view>& seats, const gang& all) {
-  std::vector<member_node> nodes;
-  for (auto number : all)
-    nodes.push_back(member_of(what, seats[number]));
-  return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
-}
-
 bool stays(const member_view& seat) {
   return seat.here && !seat.leaving;
 }
@@ -124,6 +116,10 @@ member_node member_of(const job& what, const member_view& seat) {
           has};
 }
 
+bool first_node_works(const job& what, const std::vector<member_node>& nodes) {
+  return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
+}
+
 std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<member_view>& all, const kept_nodes& kept) {
   const auto seats = seats_for(what, all);
   if (auto why = why_never(what, seats); !why.empty())
@@ -141,7 +137,7 @@ std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<membe
         missing.push_back(why_not(seats[i], i, kept));
     return no_gang{fmt::format("{}: {}", asks, fmt::join(missing, ", "))};
   }
-  if (!is_free(0) && first_node_works(what, seats, chosen))
+  if (!is_free(0) && first_node_works(what, members_of(what, seats, chosen, chosen.size())))
     return no_gang{fmt::format("{}: {}", asks, why_not(seats.front(), 0, kept))};
   return chosen;
 }
@@ -154,9 +150,37 @@ gang nodes_to_keep(const job& what, const std::vector<member_view>& all, const k
   auto keeps = pick(seats, candidates, left);
   if (left.workers + left.others > 0)
     return {};
-  if (!first_node_works(what, seats, keeps))
+  if (!first_node_works(what, members_of(what, seats, keeps, keeps.size())))
     keeps.erase(keeps.begin());
   return keeps;
+}
+
+std::vector<member_node> members_of(const job& what, const std::vector<member_view>& seats, const gang& of,
+                                    std::size_t begins_with) {
+  std::vector<member_node> out;
+  for (const auto number : of) {
+    out.push_back(member_of(what, seats[number]));
+    if (out.size() > begins_with) {
+      out.back().absent = true;
+      out.back().actor = nullptr;
+    }
+  }
+  return out;
+}
+
+gang nodes_to_grow_onto(const job& what, const std::vector<member_view>& all, const gang& begins_with) {
+  if (what.cluster.max_workers <= what.cluster.workers)
+    return {};
+  gang grown = begins_with;
+  for (const auto number : seats_that(what, all, [&](std::uint32_t i) {
+         return std::ranges::find(begins_with, i) == begins_with.end() && member_of(what, all[i]).worker;
+       })) {
+    const auto places = place_roles(what, members_of(what, all, grown, begins_with.size()));
+    if (places.workers.size() >= what.cluster.max_workers)
+      break;
+    grown.push_back(number);
+  }
+  return {grown.begin() + static_cast<std::ptrdiff_t>(begins_with.size()), grown.end()};
 }
 
 } // namespace troupe::actors

@@ -33,6 +33,18 @@ std::variant<std::vector<std::uint32_t>, no_gang> choose_gang(const job& what, c
 /// the others ever come.
 std::vector<std::uint32_t> nodes_to_keep(const job& what, const std::vector<member_view>& seats, const kept_nodes& kept);
 
+/// The nodes beside a gang that a job may grow onto, as they join or become free: those that may hold its workers, until all
+/// of `cluster.max_workers` have a place.
+std::vector<std::uint32_t> nodes_to_grow_onto(const job& what, const std::vector<member_view>& seats,
+                                              const std::vector<std::uint32_t>& gang);
+
+/// These nodes as members of this job; those from `begins_with` on are absent.
+std::vector<member_node> members_of(const job& what, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& of,
+                                    std::size_t begins_with);
+
+/// Whether the first node, which other jobs share, holds workers of the job.
+bool first_node_works(const job& what, const std::vector<member_node>& nodes);
+
 /// A node as a member of this job: it may hold what its roles and its devices allow.
 member_node member_of(const job& what, const member_view& seat);
 

@@ -34,6 +34,7 @@ struct node_place {
   std::string host;
   std::uint16_t lane_port = 0;
   std::uint32_t incarnation = 0; ///< how often its process was restarted within the job
+  bool absent = false;           ///< it may join later
 };
 
 /// Who lives where, the same on every node.
@@ -53,6 +54,20 @@ struct job_places {
     for (const auto& other : nodes)
       if (other.node != self && (all || holds_parameters(other.node) || holds_parameters(self)))
         out.insert(other.node);
+    return out;
+  }
+  std::set<std::uint32_t> absent() const {
+    std::set<std::uint32_t> out;
+    for (const auto& each : nodes)
+      if (each.absent)
+        out.insert(each.node);
+    return out;
+  }
+  std::set<std::uint32_t> workers_on(const std::set<std::uint32_t>& these) const {
+    std::set<std::uint32_t> out;
+    for (const auto& worker : workers)
+      if (these.contains(worker.node))
+        out.insert(worker.index);
     return out;
   }
   bool holds_parameters(std::uint32_t node) const { return std::ranges::find(holders, node, &role_place::node) != holders.end(); }

@@ -31,7 +31,7 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
                    std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
-      tree_(protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in)),
+      tree_(protocols::holder_tree(job_.cluster.seats(), job_.cluster.shards, job_.protocol.fan_in)),
       traces_devices_(order.trace), trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.nodes > 1)
     open_lanes();
@@ -141,7 +141,7 @@ caf::result<void> node_job::start(const job_places& places) {
 }
 
 void node_job::start_if_ready() {
-  const auto is_up = [this](std::uint32_t peer) { return lanes_up_.contains(peer); };
+  const auto is_up = [this](std::uint32_t peer) { return lanes_up_.contains(peer) || places_.nodes[peer].absent; };
   if (!starting_.pending() || !std::ranges::all_of(lanes_needed_, is_up))
     return;
   self_->doing.enter("runs");
@@ -183,7 +183,7 @@ void node_job::on_back(const node_place& msg) {
 /// Of two nodes the one with the lower number connects.
 void node_job::dial(std::uint32_t peer) {
   const auto& to = places_.nodes[peer];
-  if (number_ < peer && lanes_needed_.contains(peer))
+  if (number_ < peer && lanes_needed_.contains(peer) && !to.absent)
     hub_->connect(net::node_id{peer}, to.host, to.lane_port, lane_deadline, to.incarnation);
 }
 
@@ -253,7 +253,7 @@ void node_job::describe(actor_report& out) const {
   out.watched_by = "coordinator 0";
   if (starting_.pending()) {
     for (auto peer : lanes_needed_)
-      if (!lanes_up_.contains(peer))
+      if (!lanes_up_.contains(peer) && !places_.nodes[peer].absent)
         out.waits_for.push_back("node " + name_of(peer));
     out.waits_on = "a lane";
   }

@@ -52,16 +52,16 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   job_places places;
   auto count = static_cast<std::uint32_t>(nodes.size());
   for (std::uint32_t i = 0; i < count; ++i)
-    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0});
+    places.nodes.push_back({i, nodes[i].name, nodes[i].host, 0, 0, nodes[i].absent});
   const auto all_with = [&nodes](bool member_node::*role) {
     std::vector<std::uint32_t> found;
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
-      if (nodes[i].*role)
+      if (nodes[i].*role && !nodes[i].absent)
         found.push_back(i);
     return found;
   };
   auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
-  const bool apart = job.cluster.where == placement::separate && count > 1;
+  const bool apart = job.cluster.where == placement::separate && std::ranges::count(nodes, false, &member_node::absent) > 1;
   if (apart)
     if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
       shards = {0};
@@ -81,7 +81,11 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     const auto node = turns[std::uint64_t{w} * turns.size() / job.cluster.workers];
     places.workers.push_back({w, node, for_workers.next(node)});
   }
-  for (const auto& holder : protocols::holder_tree(job.cluster.workers, job.cluster.shards, job.protocol.fan_in)) {
+  const auto each = (job.cluster.workers + workers.size() - 1) / workers.size();
+  for (std::uint32_t i = 0, w = job.cluster.workers; i < count; ++i)
+    for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
+      places.workers.push_back({w, i, for_workers.next(i)});
+  for (const auto& holder : protocols::holder_tree(job.cluster.seats(), job.cluster.shards, job.protocol.fan_in)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
     if (holder.is_shard)

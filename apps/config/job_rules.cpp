@@ -182,6 +182,24 @@ void derive_cluster(job_draft& draft) {
   }
 }
 
+/// Of a job whose workers may become more.
+void check_growth(job_draft& draft) {
+  const actors::job& job = draft.out.job;
+  const std::uint32_t most = job.cluster.max_workers;
+  if (most == 0)
+    return;
+  const auto refuse = [&](const std::string& why) {
+    draft.refuse("cluster.max_workers", fmt::format("cluster.max_workers = {} {}", most, why));
+  };
+  if (most < job.cluster.workers)
+    refuse(fmt::format("is below cluster.workers = {}, with which the job begins; give at least that, or leave it out",
+                       job.cluster.workers));
+  else if (job.protocol.fan_in != 0)
+    refuse("does not go with protocol.fan_in: a tree of aggregators takes no worker later; leave one of them out");
+  else if (job.data.partition == "by-worker")
+    refuse("does not go with data.partition = \"by-worker\", which divides the data once; leave one of them out");
+}
+
 /// Every node must hold something, and a process with several CPU workers gives each one thread.
 void check_cluster(job_draft& draft) {
   derive_cluster(draft);
@@ -202,6 +220,7 @@ void check_cluster(job_draft& draft) {
                                      holders, one ? "leaves" : "leave", worker_nodes - held, cluster.nodes, worker_nodes,
                                      colocated ? held : held + 1));
   }
+  check_growth(draft);
   const actors::compute_spec& compute = draft.out.job.compute;
   if (compute.device == "cpu" && compute.threads > 1 && cluster.workers > worker_nodes)
     draft.refuse("compute.threads",

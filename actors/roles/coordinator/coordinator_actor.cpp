@@ -30,6 +30,21 @@ std::string overdue(const job_result& result, const char* whose) {
                                  : "no others were evaluated");
 }
 
+/// `starting`: the nodes that have not answered yet, before training begins.
+void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, std::uint64_t steps, bool decentralized,
+                           const std::set<std::uint32_t>& starting) {
+  const auto waits = [&out](std::string whom, std::string on) {
+    out.waits_for.push_back(std::move(whom));
+    out.waits_on = std::move(on);
+  };
+  if (out.state == "runs" && !decentralized)
+    waits("shard 0", fmt::format("round {}", steps + 1));
+  else if (out.state == "evaluates")
+    waits("evaluator 0", fmt::format("the loss of version {}", steps));
+  for (const auto node : starting)
+    waits("node " + setup.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
+}
+
 } // namespace
 
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
@@ -44,6 +59,8 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       }),
       progress_(self, setup_, places_, *this), checkpoints_(self, setup_, machine_) {
   activity_.enter("prepares");
+  lost_ = places_.absent();
+  lost_workers_ = places_.workers_on(lost_);
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
     try {
       std::rethrow_exception(thrown);
@@ -64,7 +81,8 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
 
 coordinator_control::behavior_type coordinator_state::make_behavior() {
   for (const auto& node : setup_.nodes)
-    self_->monitor(node.actor);
+    if (node.actor)
+      self_->monitor(node.actor);
   trace_ = std::make_shared<tracer>(setup_.trace);
   start_.begin([this] { activity_.enter("starts"); }, [this] { started(); });
   return {
@@ -151,9 +169,12 @@ void coordinator_state::started() {
   setup_.observer->on_started(start_.first().data_size);
   resume_clock();
   for (const auto& worker : places_.workers)
-    perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
+    if (!lost_workers_.contains(worker.index))
+      perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
   checkpoints_.begin(options.from.ver, clock_.now(), start_.first());
+  for (const auto& [node, actor] : std::exchange(early_, {}))
+    on_node_back(node, actor);
 }
 
 void coordinator_state::perform(const protocols::coordinator_effects& effects) {
@@ -281,9 +302,8 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   for (const auto& holder : places_.holders)
     if (holder.node == node)
       holder_lost(holder.index, reason);
-  for (const auto& worker : places_.workers)
-    if (worker.node == node)
-      worker_lost(worker.index, reason);
+  for (const auto worker : places_.workers_on({node}))
+    worker_lost(worker, reason);
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
@@ -313,17 +333,8 @@ void coordinator_state::holder_lost(std::uint32_t holder, const std::string& rea
 
 actor_report coordinator_state::report() const {
   auto out = self_->report();
-  auto waits = [&out](std::string whom, std::string on) {
-    out.waits_for.push_back(std::move(whom));
-    out.waits_on = std::move(on);
-  };
-  if (out.state == "runs" && !decentralized_)
-    waits("shard 0", fmt::format("round {}", record_.result.steps + 1));
-  else if (out.state == "evaluates")
-    waits("evaluator 0", fmt::format("the loss of version {}", record_.result.steps));
-  else if (!finishing_ && !machine_)
-    for (auto node : start_.awaited())
-      waits("node " + setup_.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
+  say_whom_it_waits_for(out, setup_, record_.result.steps, decentralized_,
+                        finishing_ || machine_ ? std::set<std::uint32_t>{} : start_.awaited());
   out.fields = {{"protocol", setup_.what.protocol.name},
                 {"step", std::to_string(record_.result.steps)},
                 {"samples", std::to_string(record_.result.samples)},

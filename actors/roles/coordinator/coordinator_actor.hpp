@@ -60,7 +60,7 @@ private:
   void ask_back(std::uint32_t node);
   void on_node_back(std::uint32_t node, const node_actor& actor);
   void takes_part_again(std::uint32_t node);
-  void take_back(std::uint32_t worker, std::uint32_t life);
+  void take_back(std::uint32_t worker, std::uint32_t life, bool joins = false);
   bool on_node_leaves(std::uint32_t node);
   caf::result<std::string> carry_out(const actor_order& msg);
   caf::result<std::string> restart(std::uint32_t worker);
@@ -93,7 +93,8 @@ private:
   std::set<std::uint32_t> lost_;                    ///< nodes
   std::set<std::uint32_t> lost_workers_, lost_holders_;
   worker_incarnations incarnations_;
-  std::set<std::uint32_t> returning_; ///< nodes that are back, or asked back, and not ready yet
+  std::map<std::uint32_t, node_actor> early_; ///< nodes that may bring workers, and came before training began
+  std::set<std::uint32_t> returning_, new_;   ///< nodes that are back, or asked back, and not ready yet; of them, the newcomers
   activity& activity_;
   training_clock clock_{steady_ns};
   training_timers timers_;

@@ -55,13 +55,14 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
     return;
   if (!lost_.contains(node))
     on_node_lost(node, "a new process has taken its place");
+  if (!machine_ && places_.nodes[node].absent)
+    early_[node] = actor; // training will begin
   if (finishing_ || !machine_)
     return;
   auto& at = setup_.nodes[node];
-  if (setup_.what.protocol.fan_in != 0) {
-    setup_.observer->on_event(fmt::format("node {} is back; a job with a tree of aggregators goes on without it", at.name));
-    return;
-  }
+  if (setup_.what.protocol.fan_in != 0)
+    return setup_.observer->on_event(
+        fmt::format("node {} is back; a job with a tree of aggregators goes on without it", at.name));
   self_->monitor(actor);
   at.actor = actor;
   ask_back(node);
@@ -69,6 +70,8 @@ void coordinator_state::on_node_back(std::uint32_t node, const node_actor& actor
 
 /// The answer comes when the node can give it: a process that was stopped has its data still, and begins at once.
 void coordinator_state::ask_back(std::uint32_t node) {
+  if (std::exchange(places_.nodes[node].absent, false))
+    new_.insert(node);
   places_.nodes[node].incarnation = incarnations_.next_of(places_, node);
   returning_.insert(node);
   std::vector<node_actor> here;
@@ -82,19 +85,20 @@ void coordinator_state::takes_part_again(std::uint32_t node) {
   if (finishing_ || returning_.erase(node) == 0)
     return;
   lost_.erase(node);
-  setup_.observer->on_event(fmt::format("node {} is back", setup_.nodes[node].name));
+  const bool joins = new_.erase(node) != 0;
+  setup_.observer->on_event(fmt::format("node {} {}", setup_.nodes[node].name, joins ? "joins the job" : "is back"));
   if (!clock_.running())
     self_->send(setup_.nodes[node].actor, pause_order{});
-  for (const auto& worker : places_.workers)
-    if (worker.node == node && lost_workers_.contains(worker.index))
-      take_back(worker.index, places_.nodes[node].incarnation);
+  for (const auto worker : places_.workers_on({node}))
+    if (lost_workers_.contains(worker))
+      take_back(worker, places_.nodes[node].incarnation, joins);
 }
 
 /// It has no part in the round that is under way, but in the next plan.
-void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life) {
+void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life, bool joins) {
   incarnations_.begin(worker, life);
   lost_workers_.erase(worker);
-  ++record_.result.restarts;
+  record_.result.restarts += joins ? 0 : 1;
   perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
 }
 
@@ -105,9 +109,8 @@ bool coordinator_state::on_node_leaves(std::uint32_t node) {
   if (!machine_ || places_.holds_parameters(node) || has_the_last_workers(places_, node, lost_workers_))
     return false;
   setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
-  for (const auto& worker : places_.workers)
-    if (worker.node == node)
-      worker_lost(worker.index, "its node leaves");
+  for (const auto worker : places_.workers_on({node}))
+    worker_lost(worker, "its node leaves");
   self_->send(setup_.nodes[node].actor, stop_job{false, "its node leaves"});
   self_->demonitor(setup_.nodes[node].actor);
   lost_.insert(node);
