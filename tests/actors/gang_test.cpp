@@ -54,6 +54,21 @@ TEST(Gang, AJobGetsAllThatItNeeds) {
   EXPECT_EQ(chosen(wants(3), seats_on({"h0", "h0", "h0"})), (gang{0, 1, 2}));
 }
 
+TEST(Gang, AJobMayGrowOntoNodesThatMayHoldWorkersUntilAllHaveAPlace) {
+  auto seats = seats_for("sbswbb"); // b and d begin
+  seats[4].here = false;
+  job grows = wants(3, 4);
+  EXPECT_EQ(nodes_to_grow_onto(grows, seats, {0, 1, 3}), gang{}) << "it does not ask for that";
+  grows.cluster.max_workers = 100;
+  EXPECT_EQ(nodes_to_grow_onto(grows, seats, {0, 1, 3}), (gang{4, 5})) << "whether they are here or not";
+  grows.cluster.max_workers = 6;
+  EXPECT_EQ(nodes_to_grow_onto(grows, seats, {0, 1, 3}), gang{4}) << "with two workers, as the others have";
+  const auto members = members_of(grows, seats, {0, 1, 3, 4}, 3);
+  EXPECT_FALSE(members[2].absent);
+  EXPECT_TRUE(members[3].absent);
+  EXPECT_EQ(place_roles(grows, members).workers.size(), 6U);
+}
+
 TEST(Gang, OrNothing) {
   auto seats = seats_on({"h0", "h0", "h0"});
   seats[1].job = 7;

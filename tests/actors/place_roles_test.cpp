@@ -50,6 +50,20 @@ TEST(PlaceRoles, OneNodeHoldsEverything) {
   }
 }
 
+TEST(PlaceRoles, NodesThatAreAbsentHaveTheWorkersBeyondThoseThatTheJobBeginsWith) {
+  const job begins = job_of({.nodes = 3, .workers = 4, .max_workers = 9, .shards = 2});
+  std::vector<member_node> nodes(6);
+  for (std::size_t i = 3; i < nodes.size(); ++i)
+    nodes[i].absent = true;
+  const auto placed = place_roles(begins, nodes);
+  EXPECT_EQ(nodes_of(placed.workers), (places{1, 1, 2, 2, 3, 3, 4, 4, 5}));
+  EXPECT_EQ(nodes_of(placed.holders), (places{0, 0})) << "what nobody may lose is on nodes that are here";
+  EXPECT_EQ(placed.absent(), (std::set<std::uint32_t>{3, 4, 5}));
+  EXPECT_EQ(placed.workers_on({3, 5}), (std::set<std::uint32_t>{4, 5, 8}));
+  nodes.resize(3);
+  EXPECT_EQ(place_roles(begins, nodes).workers.size(), 4U) << "nobody is there to hold more";
+}
+
 TEST(PlaceRoles, ShardsAndWorkersLiveApart) {
   auto placed = place(job_of({.nodes = 3, .workers = 4, .shards = 2}));
   EXPECT_EQ(nodes_of(placed.workers), (places{1, 1, 2, 2}));
