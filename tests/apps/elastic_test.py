@@ -12,8 +12,7 @@ import cluster_test
 from bootstrap_test import BootstrapTest
 from cluster_test import DEADLINE_S, ENDLESS, select_nothing
 
-GROWS = ("--json", "--set", "cluster.nodes=2", "--set", "cluster.workers=2", "--set", "cluster.max_workers=5", "--set", "inject.step_ms=10",
-         "--set", "log.level=debug")
+GROWS = ("--json", "--set", "cluster.nodes=2", "--set", "cluster.workers=2", "--set", "cluster.max_workers=5", "--set", "inject.step_ms=10")
 
 
 class Elastic(BootstrapTest):
@@ -38,16 +37,13 @@ class Elastic(BootstrapTest):
         self.assertEqual(self.workers(), {"b": [0, 1]})
         self.node("c")
         self.wait_for_line(run, "node c joins the job")
-        self.wait_for_line(run, "plan 3: 4 workers")
         self.until_workers_are({"b": [0, 1], "c": [2, 3]})
         self.node("d")
-        self.wait_for_line(run, "plan .*: 5 workers")
         self.until_workers_are({"b": [0, 1], "c": [2, 3], "d": [4]})
         self.ask("drain c")
-        self.wait_for_line(run, "plan .*: 3 workers")
         self.until_workers_are({"b": [0, 1], "d": [4]})
         self.ask("undrain c")
-        self.wait_for_line(run, "plan .*: 5 workers")
+        self.until_workers_are({"b": [0, 1], "c": [2, 3], "d": [4]})
         self.nodes["d"].kill()
         self.wait_for_line(run, r"worker 4 \(d\) is lost")
         self.wait_for_line(run, "^step ")

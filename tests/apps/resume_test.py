@@ -112,12 +112,6 @@ class Bits(ResumeTest):
                 self.assertEqual([each["faults"] for each in self.listed()], [[]] * len(self.listed()))
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
 
-    def test_with_one_worker_that_is_bit_for_bit(self):
-        sets = ["--set", "protocol.name=dc-async", "--set", "cluster.workers=1", "--set", "checkpoint.every_steps=20"]
-        unbroken, _ = self.run_to_end(*sets)
-        resumed, said = self.run_to_end(*sets, "--resume", self.path("kept/step-20"), "--set", f"checkpoint.dir={self.path('other')}")
-        self.assertEqual(resumed["weights_digest"], unbroken["weights_digest"], said)
-
     def test_a_worker_without_a_file_begins_without_momentum(self):
         sets = ["--set", "protocol.name=local", "--set", "protocol.steps=3"]
         self.run_to_end(*sets, "--set", "stop.steps=20")

@@ -42,9 +42,10 @@ void job_start::begin_again(std::uint32_t node, const std::vector<node_actor>& h
 }
 
 void job_start::everywhere(void (job_start::*step)(std::uint32_t, std::function<void()>), std::function<void()> done) {
-  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
-    awaited_.insert(node);
-  for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+  for (const auto& node : places_.nodes)
+    if (!node.absent)
+      awaited_.insert(node.node);
+  for (const auto node : std::set<std::uint32_t>{awaited_})
     (this->*step)(node, [this, node, done] {
       awaited_.erase(node);
       if (awaited_.empty())
