@@ -9,6 +9,7 @@
 #include <caf/openssl/manager.hpp>
 
 #include "actors/messages/cluster.hpp"
+#include "actors/sockets/socket_owner.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/sockets/tls.hpp"
 #include "actors/version.hpp"
@@ -48,6 +49,13 @@ system_config::system_config(const system_options& options) {
   if (options.cluster_key.empty() || options.listens)
     words.push_back(word("console"));
   set("caf.middleman.app-identifiers", std::move(words));
+  if (options.security.own_user && !options.security.enabled())
+    connection_hooks.admits = [refused = options.refused](int descriptor) {
+      const auto foreign = net::foreign_user(descriptor);
+      if (foreign && !foreign->empty() && refused)
+        refused(*foreign);
+      return !foreign;
+    };
   if (!options.security.enabled())
     return;
   // CAF reads the files at each connection; errors in them should be found now.

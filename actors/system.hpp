@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include <caf/abstract_actor.hpp>
@@ -24,8 +25,11 @@ struct system_options {
   bool networked = false;      ///< loads CAF's network layer
   std::string cluster_key;     ///< nodes with another key are refused; empty: a console, which may reach any cluster
   bool listens = false;        ///< consoles that do not know the key may reach it
-  net::security security = {}; ///< if set, the control plane speaks TLS, with peers of the same authority only
+  net::security security = {}; ///< with certificates, the control plane speaks TLS, with peers of the same authority only
   bool metrics = false;        ///< mailboxes and handlers of our actors are counted, in the system's registry
+  /// Told of another user's connection (security.own_user), which is closed without an answer: "connection from ...". On a thread
+  /// of the network; must not block. May be empty.
+  std::function<void(const std::string&)> refused = {};
 };
 
 /// Measured choices: the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the stealing one takes 38-110;

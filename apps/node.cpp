@@ -53,18 +53,14 @@ void log_as(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
-actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self) {
+actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self,
+                                   std::function<void(const std::string&)> refused = {}) {
   return {.networked = true,
           .cluster_key = cluster.name,
           .listens = self.coordinator,
           .security = cluster.security.files(),
-          .metrics = self.metrics_port != 0};
-}
-
-/// Logs the connections that a node refuses.
-std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
-  return
-      [log = std::make_shared<actors::rate_limited>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
+          .metrics = self.metrics_port != 0,
+          .refused = std::move(refused)};
 }
 
 /// A node's metrics for Prometheus, where its cluster file asks for them. Ends before the system.
@@ -165,7 +161,7 @@ public:
                                                                     .added = options.added,
                                                                     .metrics = metrics_.board(),
                                                                     .say = log(),
-                                                                    .refused = turned_away(log())})) {}
+                                                                    .refused = actors::turned_away(noted())})) {}
 
   int run() {
     int code = metrics_.good() ? exit_done : exit_failed;
@@ -189,6 +185,10 @@ public:
   }
 
 private:
+  /// For connections that it refuses.
+  std::function<void(const std::string&)> noted() const {
+    return [name = self_.name](const std::string& text) { log_as(name, text); };
+  }
   /// For the messages of its actors.
   std::function<void(const std::string&)> log() const {
     return [name = self_.name, quiet = quiet_](const std::string& text) {
@@ -293,8 +293,9 @@ private:
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
           signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
-  const actors::net::refusal_watch watch{turned_away(log)}; // on the control plane
-  actors::system_config config{options_for(cluster, self)};
+  const auto refused = actors::turned_away(log);
+  const actors::net::refusal_watch watch{refused}; // on the control plane
+  actors::system_config config{options_for(cluster, self, refused)};
   caf::actor_system system{config};
   const metrics served{system, cluster, self};
   if (!served.good())
@@ -306,7 +307,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .added = added,
                                       .metrics = served.board(),
                                       .say = log,
-                                      .refused = turned_away(log)},
+                                      .refused = refused},
                               .say = log};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));

@@ -19,6 +19,7 @@
 #include "actors/net/dialer.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/sockets/socket_options.hpp"
+#include "actors/sockets/socket_owner.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/failure_detector.hpp"
 
@@ -128,7 +129,8 @@ private:
       if (!acceptor_.is_open())
         return;
       if (!failed) {
-        meet(std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::accepts));
+        if (admits(socket))
+          meet(std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::accepts));
         return accept();
       }
       // Out of descriptors or memory, or the peer is already gone: neither fail nor spin.
@@ -138,6 +140,14 @@ private:
           accept();
       });
     });
+  }
+
+  bool admits(tcp::socket& socket) {
+    const auto foreign =
+        options_.security.own_user && !options_.security.enabled() ? foreign_user(socket.native_handle()) : std::nullopt;
+    if (foreign && !foreign->empty())
+      handler_->on_refused(*foreign);
+    return !foreign;
   }
 
   void meet(std::shared_ptr<connection> stranger) {

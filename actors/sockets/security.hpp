@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The certificates by which nodes authenticate each other. Free of CAF, Asio and OpenSSL, because both planes include it.
+// How nodes authenticate each other: certificates, or the user of a process. Free of CAF, Asio and OpenSSL, because both planes
+// include it.
 #pragma once
 
 #include <string>
@@ -13,6 +14,8 @@ struct security {
   std::string ca;          ///< the authority's certificate
   std::string certificate; ///< this node's, signed by it
   std::string key;         ///< of that certificate
+  /// Without certificates: whether listeners take connections of this process's user and of root alone. For loopback.
+  bool own_user = false;
   bool enabled() const { return !ca.empty(); }
 };
 
