@@ -3,6 +3,10 @@
 #include "actors/system.hpp"
 
 #include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <caf/init_global_meta_objects.hpp>
 #include <caf/io/middleman.hpp>
@@ -64,6 +68,12 @@ system_config::system_config(const system_options& options) {
   openssl_cafile = options.security.ca;
   openssl_certificate = options.security.certificate;
   openssl_key = options.security.key;
+  peers_ = std::make_shared<net::tls_peers>();
+  connection_hooks.tls_met = [peers = peers_](SSL* connection) {
+    peers->met(connection);
+    return true; // who it is matters to some requests only
+  };
+  connection_hooks.tls_parted = [peers = peers_](SSL* connection) { peers->parted(connection); };
 }
 
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <caf/abstract_actor.hpp>
@@ -15,6 +16,7 @@
 #include <caf/openssl/remote_actor.hpp>
 
 #include "actors/sockets/security.hpp"
+#include "actors/sockets/tls_peers.hpp"
 
 namespace troupe::actors {
 
@@ -38,6 +40,11 @@ class system_config : public caf::actor_system_config {
 public:
   /// Throws std::runtime_error that names a file of `security` which TLS does not take.
   explicit system_config(const system_options& options);
+  /// Whose certificates the connections of this system show; null without certificates.
+  const std::shared_ptr<net::tls_peers>& peers() const { return peers_; }
+
+private:
+  std::shared_ptr<net::tls_peers> peers_;
 };
 
 /// Whether both ends of every connection must show a certificate.

@@ -103,6 +103,7 @@ struct certs_options {
   std::string node;               ///< issue: the node that gets the certificate
   std::vector<std::string> hosts; ///< issue: names and addresses of the node
   std::string out;                ///< issue: where the files go; empty: `folder`
+  std::string role = "node";      ///< issue: "node" or "console"
   int init_days = 3650, issue_days = 365;
   bool json = false;
 };

@@ -308,7 +308,8 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .metrics = served.board(),
                                       .say = log,
                                       .refused = refused},
-                              .say = log};
+                              .say = log,
+                              .peers = config.peers()};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {

@@ -74,8 +74,8 @@ public:
   /// Null: it has not opened.
   const std::shared_ptr<session>& carried() const { return session_; }
   const std::string& address() const { return address_; }
-  /// The name in the peer's certificate; nothing on a plain lane.
-  std::optional<std::string> certified_name() const { return tls_ ? std::optional{tls_->peer_name()} : std::nullopt; }
+  /// Whom the peer's certificate was issued to; nothing on a plain lane.
+  std::optional<certified_peer> certified() const { return tls_ ? std::optional{tls_->peer()} : std::nullopt; }
 
   /// What a thread that sends writes itself if the lane is idle. Waking the hub's costs more than copying this much into the
   /// socket; copying more would delay the sender.

@@ -197,6 +197,13 @@ private:
                         [&](const auto& each) { return each.second.attempt.get() == &attempt; });
   }
 
+  /// Empty: no names were given, any will do.
+  std::string name_of(node_id peer) const {
+    if (options_.names.empty())
+      return {};
+    return peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value);
+  }
+
   // -- called by connections
 
   std::optional<wire::bye> greeted(connection& by) override {
@@ -208,10 +215,9 @@ private:
     if (as.job_key != options_.job_key)
       return refuse(fmt::format("job key {:016x} of node {} met {:016x} of node {}: not the same run", options_.job_key,
                                 options_.self.value, as.job_key, peer.value));
-    if (const auto certified = by.certified_name(); certified && !options_.names.empty())
-      if (peer.value >= options_.names.size() || options_.names[peer.value] != *certified)
-        return refuse(fmt::format("its certificate was issued to \"{}\", and it says that it is node {}", *certified,
-                                  peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value)));
+    if (const auto certified = by.certified())
+      if (auto why = why_not_node(*certified, name_of(peer)); !why.empty())
+        return refuse(std::move(why));
     const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
       if (as.as != wire::hello::role::accepts || mine->first != peer || as.session != mine->second.session)

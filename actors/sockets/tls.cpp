@@ -15,6 +15,7 @@
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 
+#include "actors/sockets/certified.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {
@@ -273,15 +274,10 @@ tls_session::outcome tls_session::flush() {
   return outcome::ended;
 }
 
-std::string tls_session::peer_name() const {
+certified_peer tls_session::peer() const {
   const std::lock_guard lock(mutex_);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
-  if (!certificate)
-    return {};
-  std::array<char, 256> name{};
-  const int length =
-      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
-  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // complete, even with a NUL inside
+  const X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+  return certificate != nullptr ? certified(certificate) : certified_peer{};
 }
 
 std::string tls_session::fault() const {

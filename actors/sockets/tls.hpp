@@ -89,8 +89,8 @@ public:
   result write(std::span<const std::span<const std::byte>> parts);
   /// Whether taken data still wait for the socket: call `write` again when it is writable.
   bool holds_back() const;
-  /// The common name in the peer's certificate, once the handshake is done.
-  std::string peer_name() const;
+  /// Whom the peer's certificate was issued to, once the handshake is done.
+  certified_peer peer() const;
   /// Why a call ended or was refused, as words that follow "connection from HOST: ".
   std::string fault() const;
 

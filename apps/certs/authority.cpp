@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/sockets/certified.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -36,6 +38,7 @@ constexpr mode_t for_everybody = 0644, for_the_owner = 0600;
 /// Name, validity and extensions of a certificate to be signed.
 struct template_of {
   std::string name;
+  std::string unit; ///< organizational; empty: none
   std::time_t from = 0, until = 0;
   std::vector<std::pair<int, std::string>> extensions;
 };
@@ -61,11 +64,14 @@ certified<x509_ptr> sign(const template_of& contents, EVP_PKEY* key, X509* signe
   const number_ptr serial(BN_new());
   X509_NAME* const subject = X509_get_subject_name(made.get());
   const auto* const name = reinterpret_cast<const unsigned char*>(contents.name.c_str());
+  const std::string& unit = contents.unit;
+  const auto* const unit_bytes = reinterpret_cast<const unsigned char*>(unit.c_str());
   const bool filled = X509_set_version(made.get(), 2) == 1 && BN_rand(serial.get(), 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1
                       && BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(made.get())) != nullptr
                       && ASN1_TIME_set(X509_getm_notBefore(made.get()), contents.from) != nullptr
                       && ASN1_TIME_set(X509_getm_notAfter(made.get()), contents.until) != nullptr
                       && X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, name, -1, -1, 0) == 1
+                      && (unit.empty() || X509_NAME_add_entry_by_txt(subject, "OU", MBSTRING_UTF8, unit_bytes, -1, -1, 0) == 1)
                       && X509_set_issuer_name(made.get(), signer != nullptr ? X509_get_subject_name(signer) : subject) == 1
                       && X509_set_pubkey(made.get(), key) == 1;
   if (!filled)
@@ -257,6 +263,7 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
   if (!key)
     return failed("make a key");
   const auto certificate = sign({options.name,
+                                 "",
                                  now - head_start_s,
                                  made.until,
                                  {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
@@ -293,7 +300,10 @@ certified<issued> issue_certificate(const node_certificate_options& options, std
   const key_ptr key(EVP_EC_gen("P-256"));
   if (!key)
     return failed("make a key");
+  using actors::net::certified_role;
+  const auto unit = options.role == certified_role::console ? actors::net::console_word : actors::net::node_word;
   const auto certificate = sign({options.node,
+                                 std::string{unit},
                                  now - head_start_s,
                                  made.until,
                                  {{NID_basic_constraints, "critical,CA:FALSE"},

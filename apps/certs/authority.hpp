@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/sockets/security.hpp"
 #include "apps/certs/certificate.hpp"
 
 namespace troupe::apps {
@@ -32,6 +33,7 @@ struct node_certificate_options {
   std::vector<std::string> hosts; ///< names and addresses by which others reach it
   std::string out;                ///< where the files go; empty: the authority's folder
   int days = 365;                 ///< but not beyond the authority's end
+  actors::net::certified_role role = actors::net::certified_role::node;
 };
 
 /// Makes ca.pem and ca.key. Never writes over an authority that is there: every certificate it signed would be void.

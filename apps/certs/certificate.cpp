@@ -14,6 +14,8 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include "actors/sockets/certified.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -101,9 +103,10 @@ certified<key_ptr> read_key(const std::string& path) {
 }
 
 std::string name_of(X509* certificate) {
-  std::array<char, 256> name{};
-  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
-  return name.data();
+  return actors::net::certified(certificate).name;
+}
+bool is_consoles(X509* certificate) {
+  return actors::net::certified(certificate).role == actors::net::certified_role::console;
 }
 
 std::time_t valid_from(X509* certificate) {

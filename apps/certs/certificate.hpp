@@ -29,6 +29,8 @@ certified<key_ptr> read_key(const std::string& path);
 
 /// Its subject's common name.
 std::string name_of(X509* certificate);
+/// Whether it lets its owner look and give orders, but not be a node.
+bool is_consoles(X509* certificate);
 /// Seconds since 1970.
 std::time_t valid_from(X509* certificate);
 std::time_t valid_until(X509* certificate);

@@ -24,8 +24,8 @@ void print_authority(const issued& made, const certs_options& options) {
   fmt::print("\nNext, once a node: troupe certs issue {} --node NAME --host HOST\n", options.folder);
 }
 
-void print_node(const issued& made) {
-  fmt::print("node \"{}\", good until {}; in its cluster file:\n\n", made.name, date_text(made.until));
+void print_node(const issued& made, const std::string& role) {
+  fmt::print("{} \"{}\", good until {}; in its cluster file:\n\n", role, made.name, date_text(made.until));
   fmt::print("[security]\nca = {}\ncertificate = {}\nkey = {}\n", quoted(made.ca), quoted(made.certificate), quoted(made.key));
 }
 
@@ -33,9 +33,11 @@ void print_node(const issued& made) {
 
 int execute(const certs_options& options) {
   const std::time_t now = std::time(nullptr);
-  const auto made = options.issue
-                        ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
-                        : make_authority({options.folder, options.name, options.init_days}, now);
+  using actors::net::certified_role;
+  const auto role = options.role == "console" ? certified_role::console : certified_role::node;
+  const auto made =
+      options.issue ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days, role}, now)
+                    : make_authority({options.folder, options.name, options.init_days}, now);
   if (!made)
     return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().message}}});
   for (const std::string& warning : made->warnings)
@@ -48,7 +50,7 @@ int execute(const certs_options& options) {
                 {"until", date_text(made->until)},
                 {"warnings", boost::json::value_from(made->warnings)}});
   else if (options.issue)
-    print_node(*made);
+    print_node(*made, options.role);
   else
     print_authority(*made, options);
   return exit_done;

@@ -25,7 +25,7 @@ public:
     if (::mkdtemp(pattern.data()) == nullptr)
       throw std::runtime_error{"no temporary folder " + pattern};
     folder_ = pattern;
-    root_ = make("authority", "");
+    root_ = make("authority", "/CN=authority", "");
   }
   authority(const authority&) = delete;
   authority& operator=(const authority&) = delete;
@@ -33,9 +33,8 @@ public:
 
   /// The file of the authority's own certificate, by which nodes check each other.
   const std::string& certificate() const { return root_.certificate; }
-  identity sign(const std::string& name) const {
-    return make(name, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
-  }
+  identity sign(const std::string& name) const { return sign_as(name, "/CN=" + name); }
+  identity sign_console(const std::string& name) const { return sign_as(name, "/OU=console/CN=" + name); }
   /// Signed by this authority, and over for years.
   identity sign_expired(const std::string& name) const {
     const auto made = files_of(name);
@@ -53,9 +52,12 @@ public:
   }
 
 private:
-  identity make(const std::string& name, const std::string& signer) const {
+  identity sign_as(const std::string& name, const std::string& subject) const {
+    return make(name, subject, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
+  }
+  identity make(const std::string& name, const std::string& subject, const std::string& signer) const {
     const auto made = files_of(name);
-    run(fmt::format("openssl req -x509 {} -days 2 -subj /CN={} {} -keyout {} -out {}", new_key, name, signer, made.key,
+    run(fmt::format("openssl req -x509 {} -days 2 -subj {} {} -keyout {} -out {}", new_key, subject, signer, made.key,
                     made.certificate));
     return made;
   }

@@ -157,12 +157,26 @@ TEST_F(LaneTls, ACertificateOpensALaneToTheNodeThatItNamesAlone) {
     ASSERT_TRUE(zero.seen->wait_down());
     EXPECT_THAT(zero.seen->down[0].second,
                 testing::MatchesRegex(
-                    ".*its certificate was issued to \"(one|two)\", and it says that it is node (somebody|elsewhere).*"));
+                    ".*its certificate was issued to \"(one|two)\", and it says that it is node \"(somebody|elsewhere)\".*"));
     // The end that was dialed may hear of it a moment later.
     const auto begun = std::chrono::steady_clock::now();
     while (!one.hub->stats().empty() && std::chrono::steady_clock::now() - begun < test::patience)
       std::this_thread::yield();
     EXPECT_TRUE(one.hub->stats().empty());
+  }
+}
+
+TEST_F(LaneTls, AConsolesCertificateOpensNone) {
+  const identity console = made->ours.sign_console("one-at-a-console");
+  for (const auto& names : {std::vector<std::string>{}, {"one-at-a-console", "two"}}) {
+    auto low = with(made->ours, console), high = second();
+    low.names = high.names = names;
+    node zero(0, low), one(1, high);
+    zero.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+    ASSERT_TRUE(zero.seen->wait_down());
+    ASSERT_TRUE(one.seen->wait_refused());
+    for (const std::string& reason : {zero.seen->down[0].second, one.seen->refused[0]})
+      EXPECT_THAT(reason, HasSubstr("its certificate, \"one-at-a-console\", is a console's"));
   }
 }
 

@@ -87,6 +87,14 @@ class Node(Case):
         self.assertIn('[security]\nca = "lab/ca.pem"\ncertificate = "lab/a.pem"\nkey = "lab/a.key"\n', out)
         self.assertEqual((self.folder / "lab/a.key").stat().st_mode & 0o777, 0o600)
 
+    @unittest.skipIf(OPENSSL is None, "no openssl command")
+    def test_a_certificate_says_what_its_owner_may_be(self):
+        self.assertIn('node "a", good until ', self.certs("issue", "lab", "--node", "a").stdout)
+        self.assertIn('console "user", good until ', self.certs("issue", "lab", "--node", "user", "--role", "console").stdout)
+        for name, role in ("a", "node"), ("user", "console"):
+            self.assertIn(f"OU = {role}", self.openssl("x509", "-in", f"lab/{name}.pem", "-noout", "-subject"))
+        self.assertIn("--role", self.refused("issue", "lab", "--node", "b", "--role", "king"))
+
     def test_json_names_the_files(self):
         done = self.certs("issue", "lab", "--node", "a", "--out", "for-a", "--json")
         made = json.loads(done.stdout)

@@ -22,8 +22,9 @@ class Secured(BootstrapTest):
         super().setUp()
         for authority in "ours", "theirs":
             self.certs("init", self.path(authority))
-        for name in [*"abcd", "user"]:
+        for name in "abcd":
             self.certs("issue", self.path("ours"), "--node", name)
+        self.certs("issue", self.path("ours"), "--node", "user", "--role", "console")
         self.certs("issue", self.path("theirs"), "--node", "d")
         self.file = self.secured("user")
 
@@ -119,8 +120,19 @@ class Secured(BootstrapTest):
         self.assertEqual(done.returncode, 2, done)
         self.assertRegex(done.stderr, r':\d+:15: \S+/d\.pem was issued to "d" and this is node "c", whose peers would refuse it')
 
+    def test_a_consoles_certificate_in_a_nodes_place_is_refused_before_anything_starts(self):
+        for name, role in ("e", "console"), ("client", "console"):
+            self.certs("issue", self.path("ours"), "--node", name, "--role", role)
+        with open(self.secured("{name}"), encoding="utf-8") as file:
+            text = file.read().replace('name = "d"', 'name = "e"')
+        lab = self.path("with-e.toml", text)
+        for command in ("node", lab, "--name", "e"), ("check", self.path("job.toml", cluster_test.JOB), "--cluster", lab):
+            done = subprocess.run([cluster_test.TROUPE, *command], capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertRegex(done.stderr, r'/e\.pem is a console\'s certificate: with it node "e" may look and give orders, not join')
+
     def test_one_file_serves_every_node(self):
-        self.certs("issue", self.path("ours"), "--node", "client")
+        self.certs("issue", self.path("ours"), "--node", "client", "--role", "console")
         self.file = self.secured("{name}")
         for name in "abcd":
             self.node(name, wait="coordinator of" if name == "a" else "joined")
