@@ -62,8 +62,9 @@ system_config::system_config(const system_options& options) {
     };
   if (!options.security.enabled())
     return;
-  // CAF reads the files at each connection; errors in them should be found now.
-  const net::tls_context readable(options.security);
+  certificates_ = std::make_shared<net::tls_source>(options.security, options.say);
+  reviewed_ = certificates_->newest();
+  connection_hooks.tls_context = [files = certificates_] { return files->newest()->share(); };
   load<caf::openssl::manager>();
   openssl_cafile = options.security.ca;
   openssl_certificate = options.security.certificate;
@@ -74,6 +75,15 @@ system_config::system_config(const system_options& options) {
     return true; // who it is matters to some requests only
   };
   connection_hooks.tls_parted = [peers = peers_](SSL* connection) { peers->parted(connection); };
+}
+
+std::vector<std::string> system_config::end_revoked() {
+  if (!certificates_)
+    return {};
+  const auto newest = certificates_->newest();
+  if (std::exchange(reviewed_, newest) == newest)
+    return {};
+  return peers_->end_revoked(*newest);
 }
 
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_cast.hpp>
@@ -16,6 +17,7 @@
 #include <caf/openssl/remote_actor.hpp>
 
 #include "actors/sockets/security.hpp"
+#include "actors/sockets/tls.hpp"
 #include "actors/sockets/tls_peers.hpp"
 
 namespace troupe::actors {
@@ -32,6 +34,8 @@ struct system_options {
   /// Told of another user's connection (security.own_user), which is closed without an answer: "connection from ...". On a thread
   /// of the network; must not block. May be empty.
   std::function<void(const std::string&)> refused = {};
+  /// Told that certificates were read again; on any thread, must not block. May be empty.
+  std::function<void(const std::string&)> say = {};
 };
 
 /// Measured choices: the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the stealing one takes 38-110;
@@ -42,8 +46,12 @@ public:
   explicit system_config(const system_options& options);
   /// Whose certificates the connections of this system show; null without certificates.
   const std::shared_ptr<net::tls_peers>& peers() const { return peers_; }
+  /// Ends the connections of whoever's certificate has been revoked since; their names. To be called every few seconds.
+  std::vector<std::string> end_revoked();
 
 private:
+  std::shared_ptr<net::tls_source> certificates_; ///< null: none
+  std::shared_ptr<const net::tls_context> reviewed_;
   std::shared_ptr<net::tls_peers> peers_;
 };
 

@@ -287,7 +287,15 @@ void add_certs(CLI::App& app, arguments& a) {
       ->type_name("HOST")
       ->allow_extra_args(false);
   issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
-  issue->callback([&a] { a.certs.issue = true; });
+  issue->callback([&a] { a.certs.what = certs_options::verb::issue; });
+  CLI::App* revoke = add_command(*certs, "revoke", "Write the list of certificates that are not accepted any more",
+                                 "troupe certs revoke lab --node c\n  troupe certs revoke lab   (a list to begin with)");
+  revoke->add_option("folder", a.certs.folder, "the authority's folder, with ca.pem and ca.key")->type_name("FOLDER")->required();
+  CLI::Option* node = revoke->add_option("--node", a.certs.node, "all certificates that were issued to this name so far");
+  node->type_name("NAME");
+  revoke->add_option("--certificate", a.certs.certificate, "the certificate in this PEM file")->type_name("FILE")->excludes(node);
+  add_json(revoke, a.certs.json);
+  revoke->callback([&a] { a.certs.what = certs_options::verb::revoke; });
 }
 
 void add_checkpoint(CLI::App& app, arguments& a) {

@@ -8,14 +8,16 @@
 
 namespace troupe::actors::net {
 
-/// PEM files, all three or none. With them both planes speak TLS and accept peers with a certificate of the same authority. A
-/// node joins under the name in its certificate, and a lane is opened to the node named there.
+/// PEM files, all three or none. With them both planes speak TLS and accept peers with a certificate of the same authority. The
+/// files are read again when they change (tls_source). A node joins under the name in its certificate, and a lane is opened to
+/// the node named there.
 struct security {
-  std::string ca;          ///< the authority's certificate
+  std::string ca;          ///< certificates of one authority or of several, each as good as the others
   std::string certificate; ///< this node's, signed by it
   std::string key;         ///< of that certificate
   /// Without certificates: whether listeners take connections of this process's user and of root alone. For loopback.
   bool own_user = false;
+  std::string crl{}; ///< certificates that are revoked, as lists of their authorities; may be empty: none are
   bool enabled() const { return !ca.empty(); }
 };
 

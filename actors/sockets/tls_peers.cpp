@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "actors/sockets/certified.hpp"
+#include "actors/sockets/tls.hpp"
 
 namespace troupe::actors::net {
 namespace {
@@ -38,12 +39,12 @@ std::optional<std::pair<std::string, std::uint16_t>> remote_end(int descriptor) 
 
 void tls_peers::met(ssl_st* connection) {
   const int descriptor = SSL_get_fd(connection);
-  const X509* const certificate = SSL_get0_peer_certificate(connection);
+  const std::shared_ptr<X509> certificate(SSL_get1_peer_certificate(connection), &X509_free);
   const auto end = remote_end(descriptor);
-  if (certificate == nullptr || !end)
+  if (!certificate || !end)
     return;
   const std::lock_guard lock(mutex_);
-  peers_.insert_or_assign(descriptor, peer{end->first, end->second, certified(certificate)});
+  peers_.insert_or_assign(descriptor, peer{end->first, end->second, certified(certificate.get()), certificate});
 }
 
 void tls_peers::parted(ssl_st* connection) {
@@ -57,6 +58,17 @@ std::optional<certified_peer> tls_peers::at(const std::string& address, std::uin
     if (each.port == port && each.address == address)
       return each.who;
   return {};
+}
+
+std::vector<std::string> tls_peers::end_revoked(const tls_context& by) {
+  std::vector<std::string> ended;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [descriptor, each] : peers_)
+    if (by.revokes(each.certificate.get())) {
+      ::shutdown(descriptor, SHUT_RDWR); // whose it is still: `parted` comes before it is closed
+      ended.push_back(each.who.name);
+    }
+  return ended;
 }
 
 std::string why_not_node(const certified_peer& owner, const std::string& node) {

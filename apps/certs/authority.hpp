@@ -44,4 +44,21 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
 /// certificates also serve the web page and the metrics.
 certified<issued> issue_certificate(const node_certificate_options& options, std::time_t now);
 
+struct revocation_options {
+  std::string folder;      ///< the authority's
+  std::string node;        ///< revokes every certificate that was issued to this name so far; may be empty
+  std::string certificate; ///< revokes that of this file; may be empty
+};
+
+/// What an authority has revoked.
+struct revoked {
+  std::string crl;                ///< the list, crl.pem in its folder
+  std::size_t added = 0, all = 0; ///< how many certificates the list has got now, and how many it has
+  std::vector<std::string> warnings;
+};
+
+/// Writes crl.pem anew, with what it had before. With neither a node nor a certificate it adds none: nodes want a list to begin
+/// with. The list is good for as long as the authority is.
+certified<revoked> revoke_certificates(const revocation_options& options, std::time_t now);
+
 } // namespace troupe::apps

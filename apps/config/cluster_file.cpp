@@ -77,6 +77,8 @@ std::vector<key_info<cluster>> cluster_keys() {
       security("ca", text{{}, {}, wrong_path}, TROUPE_FIELD(security.ca), "PEM file of the authority"),
       security("certificate", text{{}, {}, wrong_path}, TROUPE_FIELD(security.certificate), "PEM file, this node's"),
       security("key", text{{}, {}, wrong_path}, TROUPE_FIELD(security.key), "PEM file, this node's"),
+      security("crl", text{{}, {}, wrong_path}, TROUPE_FIELD(security.crl),
+               "PEM file of revoked certificates; default: none are"),
       security("insecure", boolean{}, TROUPE_FIELD(security.insecure), "anyone may join"),
   };
 }
@@ -156,11 +158,14 @@ private:
     const place at{entry.key_at, "", 0};
     const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
     certificate_pattern_ = out_.security.certificate;
-    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key})
+    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key, &out_.security.crl})
       for (auto hole = file->find("{name}"); hole != std::string::npos; hole = file->find("{name}", hole + reader_.size()))
         file->replace(hole, 6, reader_);
-    const auto files =
-        std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });
+    const auto files = std::count_if(given.begin(), given.end(),
+                                     [](const auto& g) { return !g.first.empty() && g.first != "insecure" && g.first != "crl"; });
+    if (given.contains("crl") && files == 0)
+      problems_.add(given.at("crl"),
+                    "crl lists revoked certificates, and no certificates are given; name ca, certificate and key, too");
     if (files != 0 && files != 3)
       problems_.add(at, "[security] names some of its files; it takes ca, certificate and key, or insecure = true");
     if (files != 0 && out_.security.insecure)
@@ -174,7 +179,7 @@ private:
   /// A node with unusable files would find out only at its first connection, and its peers would see a stranger.
   void check_files(const std::map<std::string, place>& given) {
     using file = apps::file_problem::file;
-    const auto& [ca, certificate, key, insecure] = out_.security;
+    const auto& [ca, certificate, key, insecure, crl] = out_.security;
     if (reader_ != client_name) {
       const auto own = apps::read_certificate(certificate);
       if (own && apps::name_of(own->get()) != reader_)
@@ -185,8 +190,12 @@ private:
       else if (own && apps::is_consoles(own->get()))
         problems_.add(given.at("certificate"), console_text(certificate, reader_));
     }
-    for (const auto& [which, message] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
-      problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), message);
+    for (const auto& [which, message] : apps::check_node_files({ca, certificate, key, crl}, std::time(nullptr)))
+      problems_.add(given.at(which == file::ca            ? "ca"
+                             : which == file::certificate ? "certificate"
+                             : which == file::key         ? "key"
+                                                          : "crl"),
+                    message);
   }
 
   static std::string console_text(const std::string& certificate, const std::string& node) {
@@ -310,8 +319,9 @@ std::string to_toml(const cluster& described) {
                         node.port, node.lane_port, roles);
   }
   if (described.security.tls())
-    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", described.security.ca,
-                        described.security.certificate, described.security.key);
+    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n{}", described.security.ca,
+                        described.security.certificate, described.security.key,
+                        described.security.crl.empty() ? "" : fmt::format("crl = \"{}\"\n", described.security.crl));
   else if (described.security.insecure)
     text += "[security]\ninsecure = true\n";
   return text;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace troupe::tests {
 
@@ -50,6 +51,20 @@ public:
                     config, root_.certificate, root_.key, made.certificate, made.certificate));
     return made;
   }
+
+  /// Writes the list of what is revoked, in one step, where `path` is; by default nothing is.
+  void write_list(const std::string& path, const std::vector<identity>& revoked = {}) const {
+    const auto config = (folder_ / "list.conf").string(), database = (folder_ / "list.index").string();
+    std::ofstream{database};
+    std::ofstream{config} << fmt::format("[ca]\ndefault_ca = d\n[d]\ndatabase = {}\ndefault_md = sha256\n", database);
+    const auto ca = fmt::format("openssl ca -config {} -cert {} -keyfile {}", config, root_.certificate, root_.key);
+    for (const auto& each : revoked)
+      run(fmt::format("{} -revoke {}", ca, each.certificate));
+    run(fmt::format("{} -gencrl -crldays 2 -out {}.new", ca, path));
+    std::filesystem::rename(path + ".new", path);
+  }
+  /// A path in this authority's folder.
+  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
 private:
   identity sign_as(const std::string& name, const std::string& subject) const {

@@ -177,6 +177,33 @@ std::string kept_out(const net::security& own, std::uint16_t port) {
   return what_keeps_out(client.system, caf::sec::disconnect_during_handshake, "127.0.0.1", port);
 }
 
+TEST(SecureSystem, WhoseCertificateIsRevokedIsDisconnectedAndOthersAreNot) {
+  const authority ours;
+  const auto list = ours / "list.crl";
+  ours.write_list(list);
+  auto own = files(ours, ours.sign("server"));
+  own.crl = list;
+  process server(own);
+  const auto port = server.publish_successor();
+  const identity b = ours.sign("b");
+  process revoked(files(ours, b)), good(files(ours, ours.sign("c")));
+  const auto remote = reach<caf::actor>(revoked.system, "127.0.0.1", port),
+             kept = reach<caf::actor>(good.system, "127.0.0.1", port);
+  ASSERT_TRUE(remote && kept);
+  EXPECT_EQ(server.config.end_revoked(), std::vector<std::string>{});
+  ours.write_list(list, {b});
+  std::vector<std::string> ended;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (ended.empty() && std::chrono::steady_clock::now() < until)
+    ended = server.config.end_revoked(); // looks at its files once a second
+  EXPECT_EQ(ended, std::vector<std::string>{"b"});
+  caf::scoped_actor asker{revoked.system};
+  asker->monitor(*remote);
+  asker->receive([](const caf::down_msg&) {});
+  EXPECT_EQ(good.ask(port), "42");
+  EXPECT_THAT(kept_out(files(ours, b), port), testing::HasSubstr("certificate revoked"));
+}
+
 TEST(SecureSystem, WhoIsKeptOutIsToldWhyAndSoIsWhoeverKeepsThemOut) {
   using testing::HasSubstr;
   const authority ours, theirs;
