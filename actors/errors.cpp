@@ -41,7 +41,8 @@ std::string explain(const caf::error& reason) {
   if (reason == sec::incompatible_application_ids)
     return fmt::format("refused while connecting: another cluster, or another version of Troupe than {} here", version);
   if (reason == sec::disconnect_during_handshake)
-    return "refused while connecting: it has just ended, or one end does not take the other's certificate";
+    return "refused while connecting: it has just ended, it takes its own user's connections only (on loopback, without "
+           "certificates), or one end does not take the other's certificate";
   if (is_one_of(sec::malformed_basp_message, sec::unexpected_actor_messaging_interface))
     return "what answers there is no Troupe cluster; is it another program's port, or a lane's?";
   if (reason == sec::cannot_open_port)

@@ -3,12 +3,17 @@
 #include "actors/system.hpp"
 
 #include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <caf/init_global_meta_objects.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 
 #include "actors/messages/cluster.hpp"
+#include "actors/sockets/socket_owner.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/sockets/tls.hpp"
 #include "actors/version.hpp"
@@ -48,14 +53,37 @@ system_config::system_config(const system_options& options) {
   if (options.cluster_key.empty() || options.listens)
     words.push_back(word("console"));
   set("caf.middleman.app-identifiers", std::move(words));
+  if (options.security.own_user && !options.security.enabled())
+    connection_hooks.admits = [refused = options.refused](int descriptor) {
+      const auto foreign = net::foreign_user(descriptor);
+      if (foreign && !foreign->empty() && refused)
+        refused(*foreign);
+      return !foreign;
+    };
   if (!options.security.enabled())
     return;
-  // CAF reads the files at each connection; errors in them should be found now.
-  const net::tls_context readable(options.security);
+  certificates_ = std::make_shared<net::tls_source>(options.security, options.say);
+  reviewed_ = certificates_->newest();
+  connection_hooks.tls_context = [files = certificates_] { return files->newest()->share(); };
   load<caf::openssl::manager>();
   openssl_cafile = options.security.ca;
   openssl_certificate = options.security.certificate;
   openssl_key = options.security.key;
+  peers_ = std::make_shared<net::tls_peers>();
+  connection_hooks.tls_met = [peers = peers_](SSL* connection) {
+    peers->met(connection);
+    return true; // who it is matters to some requests only
+  };
+  connection_hooks.tls_parted = [peers = peers_](SSL* connection) { peers->parted(connection); };
+}
+
+std::vector<std::string> system_config::end_revoked() {
+  if (!certificates_)
+    return {};
+  const auto newest = certificates_->newest();
+  if (std::exchange(reviewed_, newest) == newest)
+    return {};
+  return peers_->end_revoked(*newest);
 }
 
 std::string what_keeps_out(const caf::actor_system& system, const caf::error& why, const std::string& host, std::uint16_t port) {

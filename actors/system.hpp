@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_cast.hpp>
@@ -14,6 +17,8 @@
 #include <caf/openssl/remote_actor.hpp>
 
 #include "actors/sockets/security.hpp"
+#include "actors/sockets/tls.hpp"
+#include "actors/sockets/tls_peers.hpp"
 
 namespace troupe::actors {
 
@@ -24,8 +29,13 @@ struct system_options {
   bool networked = false;      ///< loads CAF's network layer
   std::string cluster_key;     ///< nodes with another key are refused; empty: a console, which may reach any cluster
   bool listens = false;        ///< consoles that do not know the key may reach it
-  net::security security = {}; ///< if set, the control plane speaks TLS, with peers of the same authority only
+  net::security security = {}; ///< with certificates, the control plane speaks TLS, with peers of the same authority only
   bool metrics = false;        ///< mailboxes and handlers of our actors are counted, in the system's registry
+  /// Told of another user's connection (security.own_user), which is closed without an answer: "connection from ...". On a thread
+  /// of the network; must not block. May be empty.
+  std::function<void(const std::string&)> refused = {};
+  /// Told that certificates were read again; on any thread, must not block. May be empty.
+  std::function<void(const std::string&)> say = {};
 };
 
 /// Measured choices: the sharing scheduler wakes an actor from a foreign thread in 4-9 us where the stealing one takes 38-110;
@@ -34,6 +44,15 @@ class system_config : public caf::actor_system_config {
 public:
   /// Throws std::runtime_error that names a file of `security` which TLS does not take.
   explicit system_config(const system_options& options);
+  /// Whose certificates the connections of this system show; null without certificates.
+  const std::shared_ptr<net::tls_peers>& peers() const { return peers_; }
+  /// Ends the connections of whoever's certificate has been revoked since; their names. To be called every few seconds.
+  std::vector<std::string> end_revoked();
+
+private:
+  std::shared_ptr<net::tls_source> certificates_; ///< null: none
+  std::shared_ptr<const net::tls_context> reviewed_;
+  std::shared_ptr<net::tls_peers> peers_;
 };
 
 /// Whether both ends of every connection must show a certificate.

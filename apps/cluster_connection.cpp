@@ -53,7 +53,7 @@ void cluster_connection::reach() {
   const auto& e = cluster_.error();
   const auto why = !kept_out.empty() ? kept_out
                    : e == caf::sec::connection_closed
-                       ? std::string{"the listener there hung up; is it the port of a cluster's coordinator?"}
+                       ? std::string{"the listener there hung up; is it the port of a cluster's coordinator, of your own user?"}
                    : e == caf::sec::connection_timeout
                        ? fmt::format("it accepts connections and has not answered for {} s", longest_wait.count())
                        : actors::explain(e);

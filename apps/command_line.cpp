@@ -256,7 +256,7 @@ void add_certs(CLI::App& app, arguments& a) {
   CLI::App* certs =
       add_command(app, "certs", "Make certificates with which a cluster's nodes authenticate each other",
                   "troupe certs init lab --name lab\n  troupe certs issue lab --node a --host 10.0.0.1 --out for-a\n"
-                  "  troupe certs issue lab --node client --out for-me   (for run, check and console, which need one, too)");
+                  "  troupe certs issue lab --node client --role console --out for-me   (for run, check and console)");
   certs->require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& meaning, const std::string& example, int& days) {
     CLI::App* c = add_command(*certs, name, meaning, example);
@@ -277,11 +277,25 @@ void add_certs(CLI::App& app, arguments& a) {
                    "its name in the cluster file; for users of run, check and console: client, or any other")
       ->type_name("NAME")
       ->required();
+  issue
+      ->add_option("--role", a.certs.role,
+                   "what its owner may do: a node joins a cluster; a console looks and gives orders, for run, check and console")
+      ->type_name("node|console")
+      ->check(CLI::IsMember({"node", "console"}))
+      ->capture_default_str();
   issue->add_option("--host", a.certs.hosts, "name or address that others reach it by (may be repeated)")
       ->type_name("HOST")
       ->allow_extra_args(false);
   issue->add_option("--out", a.certs.out, "folder for its files and a copy of ca.pem, to carry to the node")->type_name("FOLDER");
-  issue->callback([&a] { a.certs.issue = true; });
+  issue->callback([&a] { a.certs.what = certs_options::verb::issue; });
+  CLI::App* revoke = add_command(*certs, "revoke", "Write the list of certificates that are not accepted any more",
+                                 "troupe certs revoke lab --node c\n  troupe certs revoke lab   (a list to begin with)");
+  revoke->add_option("folder", a.certs.folder, "the authority's folder, with ca.pem and ca.key")->type_name("FOLDER")->required();
+  CLI::Option* node = revoke->add_option("--node", a.certs.node, "all certificates that were issued to this name so far");
+  node->type_name("NAME");
+  revoke->add_option("--certificate", a.certs.certificate, "the certificate in this PEM file")->type_name("FILE")->excludes(node);
+  add_json(revoke, a.certs.json);
+  revoke->callback([&a] { a.certs.what = certs_options::verb::revoke; });
 }
 
 void add_checkpoint(CLI::App& app, arguments& a) {

@@ -97,12 +97,14 @@ struct simulate_options {
 
 /// Makes an authority, or has it issue a node's certificate.
 struct certs_options {
-  bool issue = false;
+  enum class verb : std::uint8_t { init, issue, revoke } what = verb::init;
   std::string folder;             ///< the authority's
   std::string name = "troupe";    ///< init: the authority's
-  std::string node;               ///< issue: the node that gets the certificate
+  std::string node;               ///< issue: the node that gets the certificate; revoke: whose are revoked
+  std::string certificate;        ///< revoke: the file of one
   std::vector<std::string> hosts; ///< issue: names and addresses of the node
   std::string out;                ///< issue: where the files go; empty: `folder`
+  std::string role = "node";      ///< issue: "node" or "console"
   int init_days = 3650, issue_days = 365;
   bool json = false;
 };

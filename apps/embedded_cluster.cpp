@@ -29,7 +29,7 @@ std::string node_name(std::uint32_t number) {
 
 embedded_cluster::embedded_cluster(caf::actor_system& system, signal_waiter& signals, const embedded_options& options)
     : system_(system), signals_(signals) {
-  actors::cluster_setup setup{.name = options.name, .nodes = {}, .own = {.added = options.added}};
+  actors::cluster_setup setup{.name = options.name, .nodes = {}, .own = {.security = embedded_security, .added = options.added}};
   for (std::uint32_t i = 0; i < options.nodes; ++i)
     setup.nodes.push_back({.name = node_name(i)});
   cluster_ = system.spawn<actors::cluster_impl>(std::move(setup));

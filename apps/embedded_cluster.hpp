@@ -12,6 +12,7 @@
 
 #include "actors/extensions.hpp"
 #include "actors/messages/cluster.hpp"
+#include "actors/sockets/security.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 
@@ -19,6 +20,9 @@ namespace troupe::apps {
 
 /// The prefix of the names of embedded clusters.
 inline constexpr std::string_view embedded_name = "embedded-";
+
+/// Other users of this machine are kept out, of the control plane as of the lanes.
+inline const actors::net::security embedded_security{.ca = {}, .certificate = {}, .key = {}, .own_user = true};
 
 struct embedded_options {
   std::uint32_t nodes = 1; ///< processes, this one included

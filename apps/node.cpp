@@ -44,6 +44,8 @@ using steady = std::chrono::steady_clock;
 /// How long a node with --once waits for its coordinator; others wait for ever.
 constexpr auto once_deadline = 20s;
 constexpr auto answer_deadline = 20s;
+/// How often it looks whether certificates have changed.
+constexpr auto review_pause = 5000ms;
 constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 /// A shutdown that hangs is a bug, but must not leave a process behind.
 constexpr unsigned shutdown_seconds = 10;
@@ -53,18 +55,26 @@ void log_as(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:%H:%M:%S} node {}: {}\n", fmt::localtime(std::time(nullptr)), name, text);
 }
 
-actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self) {
+actors::system_options options_for(const config::cluster& cluster, const config::cluster_node& self,
+                                   std::function<void(const std::string&)> say,
+                                   std::function<void(const std::string&)> refused = {}) {
   return {.networked = true,
           .cluster_key = cluster.name,
           .listens = self.coordinator,
           .security = cluster.security.files(),
-          .metrics = self.metrics_port != 0};
+          .metrics = self.metrics_port != 0,
+          .refused = std::move(refused),
+          .say = std::move(say)};
 }
 
-/// Logs the connections that a node refuses.
-std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
-  return
-      [log = std::make_shared<actors::rate_limited>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
+/// How long a node may wait until it looks again whether certificates were revoked; for ever without any.
+int pause_of(const actors::system_config& config) {
+  return config.peers() ? static_cast<int>(review_pause.count()) : -1;
+}
+
+void end_revoked(actors::system_config& config, const std::function<void(const std::string&)>& log) {
+  for (const auto& name : config.end_revoked())
+    log(fmt::format("has ended the connection of \"{}\", whose certificate has been revoked", name));
 }
 
 /// A node's metrics for Prometheus, where its cluster file asks for them. Ends before the system.
@@ -157,15 +167,15 @@ public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
          signal_waiter& signals)
       : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once),
-        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals), config_(options_for(cluster, self)), system_(config_),
-        metrics_(system_, cluster, self),
+        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals), config_(options_for(cluster, self, log())),
+        system_(config_), metrics_(system_, cluster, self),
         node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
                                                                     .lane_port = self.lane_port,
                                                                     .security = cluster.security.files(),
                                                                     .added = options.added,
                                                                     .metrics = metrics_.board(),
                                                                     .say = log(),
-                                                                    .refused = turned_away(log())})) {}
+                                                                    .refused = actors::turned_away(noted())})) {}
 
   int run() {
     int code = metrics_.good() ? exit_done : exit_failed;
@@ -189,6 +199,10 @@ public:
   }
 
 private:
+  /// For connections that it refuses.
+  std::function<void(const std::string&)> noted() const {
+    return [name = self_.name](const std::string& text) { log_as(name, text); };
+  }
   /// For the messages of its actors.
   std::function<void(const std::string&)> log() const {
     return [name = self_.name, quiet = quiet_](const std::string& text) {
@@ -259,8 +273,8 @@ private:
   }
 
   signal_waiter::woken wait() {
-    for (;;)
-      if (const auto woken = signals_.wait(-1); woken.interrupted || woken.announced)
+    for (;; end_revoked(config_, log()))
+      if (const auto woken = signals_.wait(pause_of(config_)); woken.interrupted || woken.announced)
         return woken;
   }
 
@@ -293,8 +307,9 @@ private:
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
           signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
-  const actors::net::refusal_watch watch{turned_away(log)}; // on the control plane
-  actors::system_config config{options_for(cluster, self)};
+  const auto refused = actors::turned_away(log);
+  const actors::net::refusal_watch watch{refused}; // on the control plane
+  actors::system_config config{options_for(cluster, self, log, refused)};
   caf::actor_system system{config};
   const metrics served{system, cluster, self};
   if (!served.good())
@@ -306,8 +321,9 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .added = added,
                                       .metrics = served.board(),
                                       .say = log,
-                                      .refused = turned_away(log)},
-                              .say = log};
+                                      .refused = refused},
+                              .say = log,
+                              .peers = config.peers()};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
@@ -326,7 +342,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
   child_processes children;
   if (!job.empty())
     children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
-  while (!signals.wait(-1).interrupted)
+  for (; !signals.wait(pause_of(config)).interrupted; end_revoked(config, log))
     if (const auto end = children.reap()) {
       code = end->code;
       break;

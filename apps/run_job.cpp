@@ -14,6 +14,7 @@
 
 #include "actors/node/place_roles.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
+#include "actors/roles/rate_limited.hpp"
 #include "actors/system.hpp"
 #include "apps/await_result.hpp"
 #include "apps/embedded_cluster.hpp"
@@ -67,7 +68,11 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   const auto name = fmt::format("{}{:016x}", embedded_name, actors::random_job_key());
   auto display = std::make_shared<run_display>(job, view.quiet, view.log, signals);
   actors::init_message_types();
-  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port, .cluster_key = name, .listens = true}};
+  actors::system_config config{{.networked = job.cluster.nodes > 1 || view.port,
+                                .cluster_key = name,
+                                .listens = true,
+                                .security = embedded_security,
+                                .refused = actors::turned_away([display](const std::string& text) { display->on_event(text); })}};
   caf::actor_system system{config};
   embedded_cluster cluster{system, signals, {.nodes = job.cluster.nodes, .name = name, .port = view.port, .added = loaded.added}};
   if (cluster.port() != 0 && !view.quiet)

@@ -26,8 +26,8 @@ endif()
 
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES CAF::core)
-check_cxx_source_compiles("#include <caf/defaults.hpp>
-int main() { return caf::defaults::middleman::max_payload_size == 0; }" TROUPE_CAF_IS_PATCHED)
+check_cxx_source_compiles("#include <caf/actor_system_config.hpp>
+int main() { return caf::actor_system_config::connection_hooks_type{}.admits != nullptr; }" TROUPE_CAF_IS_PATCHED)
 unset(CMAKE_REQUIRED_LIBRARIES)
 if(NOT TROUPE_CAF_IS_PATCHED)
   message(FATAL_ERROR "the CAF in ${CAF_DIR} lacks cmake/caf-0.18.7.patch; run ./dev setup, or unset CAF_DIR/CMAKE_PREFIX_PATH")

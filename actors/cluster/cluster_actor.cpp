@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include <caf/io/middleman.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -53,6 +54,20 @@ caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<clust
   return promise;
 }
 
+/// Asks by which connection a process has come, then has the same request come again.
+caf::result<std::uint32_t> look_up(cluster_control::stateful_pointer<cluster_state> self, admission& admits,
+                                   const node_hello& hello, const node_actor& node) {
+  auto promise = self->make_response_promise<std::uint32_t>();
+  self->request(self->system().middleman().actor_handle(), caf::infinite, caf::get_atom_v, node.node())
+      .then(
+          [=, &admits](const caf::node_id& process, const std::string& address, std::uint16_t port) mutable {
+            admits.note(process, address, port);
+            promise.delegate(cluster_control{self}, hello, node);
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
 bool is_client_of(const cluster_job* job, const caf::strong_actor_ptr& who) {
   return job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == who;
 }
@@ -64,7 +79,7 @@ std::int64_t wall_ms() {
 } // namespace
 
 cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
-    : self_(self), setup_(std::move(setup)), idle_since_ns_(steady_ns()) {
+    : self_(self), setup_(std::move(setup)), admission_(setup_.peers, names_of(setup_.own.added)), idle_since_ns_(steady_ns()) {
   end_with_reason(*self);
   for (const auto& node : setup_.nodes)
     members_.push_back({.description = node});
@@ -122,13 +137,13 @@ void cluster_state::hear(const job_news& msg) {
 }
 
 caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
-  if (hello.version != version)
-    return failure(fmt::format("this cluster runs Troupe {}, node \"{}\" runs {}", version, hello.name, hello.version));
-  for (const auto& name : names_of(setup_.own.added))
-    if (std::ranges::find(hello.added, name) == hello.added.end())
-      return failure(
-          fmt::format("this cluster's program has a {}, which that of node \"{}\" lacks; start all nodes from one program", name,
-                      hello.name));
+  const auto why = admission_.objection(hello, self_->current_sender(), node.node());
+  if (!why)
+    return look_up(self_, admission_, hello, node);
+  if (!why->empty()) {
+    say(fmt::format("turns away node \"{}\": {}", hello.name, *why));
+    return failure(*why);
+  }
   auto* member = find(hello.name);
   if (member == nullptr || member == &members_.front())
     return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", members_.front().description.name,

@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/cluster/admission.hpp"
 #include "actors/cluster/cluster_job.hpp"
 #include "actors/cluster/cluster_member.hpp"
 #include "actors/cluster/gang.hpp"
@@ -23,6 +25,8 @@ struct cluster_setup {
   std::vector<node_description> nodes;                                     ///< the coordinator's, which is this process, first
   node_options own;                                                        ///< of this node's lanes
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
+  /// Whose certificates its connections show (system_config::peers); null: there are none, and names are believed.
+  std::shared_ptr<const net::tls_peers> peers{};
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
@@ -85,6 +89,7 @@ private:
 
   cluster_control::stateful_pointer<cluster_state> self_;
   cluster_setup setup_;
+  admission admission_;
   std::vector<cluster_member> members_;       ///< in the file's order, this process first
   std::map<std::uint64_t, cluster_job> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;

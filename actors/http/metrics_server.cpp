@@ -69,7 +69,7 @@ class scraped_server final : public metrics_server {
 public:
   explicit scraped_server(metrics_options options)
       : options_(std::move(options)),
-        tls_(options_.security.enabled() ? std::make_unique<tls_context>(options_.security) : nullptr), acceptor_(io_) {
+        tls_(options_.security.enabled() ? std::make_unique<tls_source>(options_.security) : nullptr), acceptor_(io_) {
     listen_at(acceptor_, options_.host, options_.port);
     ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC); // child processes must not inherit the socket
     port_ = acceptor_.local_endpoint().port();
@@ -97,7 +97,7 @@ private:
       }
       ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
       if (tls_)
-        asio::co_spawn(io_, serve(secured_stream{std::move(socket), tls_->new_connection()}), asio::detached);
+        asio::co_spawn(io_, serve(secured_stream{std::move(socket), tls_->newest()->new_connection()}), asio::detached);
       else
         asio::co_spawn(io_, serve(beast::tcp_stream{std::move(socket)}), asio::detached);
     }
@@ -174,9 +174,9 @@ private:
   };
 
   const metrics_options options_;
-  const std::unique_ptr<const tls_context> tls_; // null: plain
-  std::deque<beast::tcp_stream*> connections_;   // in order of age; on the server's thread
-  asio::io_context io_{1};                       // destroys the connections, which use the members above
+  const std::unique_ptr<tls_source> tls_;      // null: plain
+  std::deque<beast::tcp_stream*> connections_; // in order of age; on the server's thread
+  asio::io_context io_{1};                     // destroys the connections, which use the members above
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
   std::thread thread_;

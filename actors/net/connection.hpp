@@ -42,7 +42,7 @@ public:
     virtual lane_handler& handler() = 0;
   };
 
-  /// `socket` is connected; `tls` is null for a plain lane. All of them outlive the connection: `options`, `tls` and `hub`.
+  /// `socket` is connected; `tls` is null for a plain lane. `options` and `hub` outlive the connection.
   connection(boost::asio::ip::tcp::socket socket, const lane_options& options, const tls_context* tls, owner& hub,
              protocols::wire::hello::role as);
 
@@ -74,8 +74,10 @@ public:
   /// Null: it has not opened.
   const std::shared_ptr<session>& carried() const { return session_; }
   const std::string& address() const { return address_; }
-  /// The name in the peer's certificate; nothing on a plain lane.
-  std::optional<std::string> certified_name() const { return tls_ ? std::optional{tls_->peer_name()} : std::nullopt; }
+  /// Whom the peer's certificate was issued to; nothing on a plain lane.
+  std::optional<certified_peer> certified() const { return tls_ ? std::optional{tls_->peer()} : std::nullopt; }
+  /// Whether that certificate has been revoked, by what this context knows.
+  bool is_revoked(const tls_context& by) const { return tls_ && tls_->is_revoked(by); }
 
   /// What a thread that sends writes itself if the lane is idle. Waking the hub's costs more than copying this much into the
   /// socket; copying more would delay the sender.

@@ -19,6 +19,7 @@
 #include "actors/net/dialer.hpp"
 #include "actors/net/lane.hpp"
 #include "actors/sockets/socket_options.hpp"
+#include "actors/sockets/socket_owner.hpp"
 #include "kernels/assert.hpp"
 #include "protocols/failure_detector.hpp"
 
@@ -42,7 +43,7 @@ protocols::nanoseconds ns(std::chrono::steady_clock::time_point at) {
 class hub final : public lane_hub, public connection::owner {
 public:
   hub(const lane_options& options, std::shared_ptr<lane_handler> handler)
-      : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_context>(options.security) : nullptr),
+      : options_(options), tls_(options.security.enabled() ? std::make_unique<tls_source>(options.security) : nullptr),
         handler_(std::move(handler)), acceptor_(io_), accept_pause_(io_), beats_(io_) {
     if (options.listens) {
       listen();
@@ -128,7 +129,9 @@ private:
       if (!acceptor_.is_open())
         return;
       if (!failed) {
-        meet(std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::accepts));
+        if (admits(socket))
+          meet(
+              std::make_shared<connection>(std::move(socket), options_, certificates().get(), *this, wire::hello::role::accepts));
         return accept();
       }
       // Out of descriptors or memory, or the peer is already gone: neither fail nor spin.
@@ -139,6 +142,16 @@ private:
       });
     });
   }
+
+  bool admits(tcp::socket& socket) {
+    const auto foreign =
+        options_.security.own_user && !options_.security.enabled() ? foreign_user(socket.native_handle()) : std::nullopt;
+    if (foreign && !foreign->empty())
+      handler_->on_refused(*foreign);
+    return !foreign;
+  }
+
+  std::shared_ptr<const tls_context> certificates() const { return tls_ ? tls_->newest() : nullptr; }
 
   void meet(std::shared_ptr<connection> stranger) {
     if (strangers_.size() >= most_strangers) {
@@ -153,7 +166,8 @@ private:
     const node_id peer = to.peer;
     const auto connected = [this, peer](tcp::socket socket) {
       auto& mine = dialing_.at(peer);
-      mine.attempt = std::make_shared<connection>(std::move(socket), options_, tls_.get(), *this, wire::hello::role::dials);
+      mine.attempt =
+          std::make_shared<connection>(std::move(socket), options_, certificates().get(), *this, wire::hello::role::dials);
       mine.attempt->start();
     };
     const auto gave_up = [this, peer](const std::string& reason) { could_not_dial(peer, reason); };
@@ -187,6 +201,13 @@ private:
                         [&](const auto& each) { return each.second.attempt.get() == &attempt; });
   }
 
+  /// Empty: no names were given, any will do.
+  std::string name_of(node_id peer) const {
+    if (options_.names.empty())
+      return {};
+    return peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value);
+  }
+
   // -- called by connections
 
   std::optional<wire::bye> greeted(connection& by) override {
@@ -198,10 +219,9 @@ private:
     if (as.job_key != options_.job_key)
       return refuse(fmt::format("job key {:016x} of node {} met {:016x} of node {}: not the same run", options_.job_key,
                                 options_.self.value, as.job_key, peer.value));
-    if (const auto certified = by.certified_name(); certified && !options_.names.empty())
-      if (peer.value >= options_.names.size() || options_.names[peer.value] != *certified)
-        return refuse(fmt::format("its certificate was issued to \"{}\", and it says that it is node {}", *certified,
-                                  peer.value < options_.names.size() ? options_.names[peer.value] : std::to_string(peer.value)));
+    if (const auto certified = by.certified())
+      if (auto why = why_not_node(*certified, name_of(peer)); !why.empty())
+        return refuse(std::move(why));
     const auto mine = dialing_of(by);
     if (mine != dialing_.end()) {
       if (as.as != wire::hello::role::accepts || mine->first != peer || as.session != mine->second.session)
@@ -340,8 +360,20 @@ private:
       }
       for (const auto& [peer, silent] : silence_.tick(ns(std::chrono::steady_clock::now())))
         handler_->on_silent(node_id{peer}, lanes_.at(node_id{peer}).is->life(), std::chrono::nanoseconds{silent});
+      end_revoked();
       beat();
     });
+  }
+
+  /// Lanes are opened once and live for long: where files have changed, whoever is at their other ends is looked at again.
+  void end_revoked() {
+    const auto newest = certificates();
+    if (newest == reviewed_)
+      return;
+    reviewed_ = newest;
+    for (const auto& each : lanes())
+      if (const auto by = each->carrier(); by && by->is_revoked(*newest))
+        end_lane(each, fmt::format("the certificate of node {} has been revoked", by->certified()->name));
   }
 
   // -- the rest
@@ -380,7 +412,8 @@ private:
   const asio::executor_work_guard<asio::io_context::executor_type> stays_{
       io_.get_executor()}; // keeps run() from returning when idle
   const lane_options options_;
-  const std::unique_ptr<const tls_context> tls_; // null: plain
+  const std::unique_ptr<tls_source> tls_;                        // null: plain
+  std::shared_ptr<const tls_context> reviewed_ = certificates(); // by which every lane has been looked at; the hub's thread only
   const std::shared_ptr<lane_handler> handler_;
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_, beats_;

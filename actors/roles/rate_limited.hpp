@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -39,5 +40,10 @@ private:
   std::optional<clock::time_point> said_;
   std::uint64_t unsaid_ = 0;
 };
+
+/// Logs refused connections, rate-limited: it is called with "connection from HOST: WHY". Thread-safe if `log` is.
+inline std::function<void(const std::string&)> turned_away(std::function<void(const std::string&)> log) {
+  return [log = std::make_shared<rate_limited>(std::move(log))](const std::string& who) { (*log)("turns away a " + who); };
+}
 
 } // namespace troupe::actors

@@ -99,6 +99,13 @@ std::string address_of(int socket) {
   return host.data();
 }
 
+/// Whether the server there greets whoever comes, as one without TLS does. It may have hung up on a TLS client before that.
+bool greets_first(const std::string& host, std::uint16_t port, steady::time_point until) {
+  const descriptor socket(connect_to(host, port, until));
+  std::byte first{};
+  return socket.number() >= 0 && ready(socket.number(), POLLIN, until) && ::recv(socket.number(), &first, 1, MSG_DONTWAIT) == 1;
+}
+
 /// Where OpenSSL's contexts store their watch.
 std::atomic<int> watch_index{-1};
 
@@ -118,6 +125,8 @@ std::string what_keeps_out(const std::string& host, std::uint16_t port, const se
       std::array<std::byte, 64> ignored;
       return session.read(ignored).how;
     });
+  if (how == outcome::ended && !met && own.enabled() && greets_first(host, port, until))
+    return "it speaks no TLS: that end has no certificates, or says insecure = true, and this one has";
   if (how != outcome::refused)
     return {};
   if (own.enabled())

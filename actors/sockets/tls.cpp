@@ -14,7 +14,9 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include "actors/sockets/certified.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors::net {
@@ -47,6 +49,14 @@ std::string openssl_words() {
   return reason != nullptr ? reason : "an error without a name";
 }
 
+/// An authority that has revoked nothing need not say so.
+int takes_authorities_without_list(int good, X509_STORE_CTX* check) {
+  if (good == 1 || X509_STORE_CTX_get_error(check) != X509_V_ERR_UNABLE_TO_GET_CRL)
+    return good;
+  X509_STORE_CTX_set_error(check, X509_V_OK);
+  return 1;
+}
+
 void require(bool good, const std::string& file, const char* role) {
   if (good)
     return;
@@ -60,6 +70,19 @@ void require(bool good, const std::string& file, const char* role) {
 /// Encrypted bytes under way. OpenSSL's own sockets raise SIGPIPE and need two system calls for each record.
 struct tls_session::buffered_socket {
   explicit buffered_socket(int number) : descriptor(number), come(stranger_bytes) {}
+
+  /// As OpenSSL calls these functions. Never freed: connections may outlive every context.
+  static const BIO_METHOD* method() {
+    static const BIO_METHOD* const made = [] {
+      BIO_METHOD* const out = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane");
+      TROUPE_ASSERT(out != nullptr);
+      BIO_meth_set_write(out, write);
+      BIO_meth_set_read(out, read);
+      BIO_meth_set_ctrl(out, control);
+      return out;
+    }();
+    return made;
+  }
 
   static buffered_socket& of(BIO* bio) { return *static_cast<buffered_socket*>(BIO_get_data(bio)); }
 
@@ -113,11 +136,8 @@ struct tls_session::buffered_socket {
   std::size_t sent = 0;           // of `waiting`
 };
 
-tls_context::tls_context() : socket_(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lane")), context_(SSL_CTX_new(TLS_method())) {
-  TROUPE_ASSERT(socket_ && context_);
-  BIO_meth_set_write(socket_.get(), tls_session::buffered_socket::write);
-  BIO_meth_set_read(socket_.get(), tls_session::buffered_socket::read);
-  BIO_meth_set_ctrl(socket_.get(), tls_session::buffered_socket::control);
+tls_context::tls_context() : context_(SSL_CTX_new(TLS_method())) {
+  TROUPE_ASSERT(context_);
   SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
 }
 
@@ -127,7 +147,14 @@ tls_context::tls_context(const security& files) : tls_context() {
   require(SSL_CTX_load_verify_locations(c, files.ca.c_str(), nullptr) == 1, files.ca, "authority's certificate");
   require(SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) == 1, files.certificate, "certificate");
   require(SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) == 1, files.key, "key");
-  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, takes_authorities_without_list);
+  if (!files.crl.empty()) {
+    X509_STORE* const store = SSL_CTX_get_cert_store(c);
+    auto* const lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+    require(lookup != nullptr && X509_load_crl_file(lookup, files.crl.c_str(), X509_FILETYPE_PEM) > 0, files.crl,
+            "list of revoked certificates");
+    X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+  }
   // AES-128 is as strong as the P-256 key agreement, and a third faster than AES-256.
   SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
   // A lane is opened once, so sessions are not resumed.
@@ -141,10 +168,63 @@ SSL* tls_context::new_connection() const {
   return made;
 }
 
+SSL_CTX* tls_context::share() const {
+  SSL_CTX_up_ref(context_.get());
+  return context_.get();
+}
+
+bool tls_context::revokes(X509* certificate) const {
+  const std::unique_ptr<X509_STORE_CTX, freed_by<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
+  if (!check || X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context_.get()), certificate, nullptr) != 1)
+    return false;
+  X509_STORE_CTX_set_verify_cb(check.get(), takes_authorities_without_list);
+  const bool good = X509_verify_cert(check.get()) == 1;
+  ERR_clear_error();
+  return !good && X509_STORE_CTX_get_error(check.get()) == X509_V_ERR_CERT_REVOKED;
+}
+
+tls_source::tls_source(security files, std::function<void(const std::string&)> say)
+    : files_(std::move(files)), say_(std::move(say)), seen_(look()), looked_at_(std::chrono::steady_clock::now()),
+      newest_(std::make_shared<const tls_context>(files_)) {}
+
+std::shared_ptr<const tls_context> tls_source::newest() {
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_at_ < std::chrono::seconds{1})
+    return newest_;
+  looked_at_ = now;
+  const auto there = look();
+  if (there == seen_)
+    return newest_;
+  std::string said = "has read its certificates again";
+  try {
+    newest_ = std::make_shared<const tls_context>(files_);
+  } catch (const std::runtime_error& e) {
+    said = fmt::format("goes on with the certificates that it has: {}", e.what());
+  }
+  seen_ = there;
+  if (say_)
+    say_(said);
+  return newest_;
+}
+
+/// What changes when a file is written or replaced.
+tls_source::stamps tls_source::look() const {
+  stamps out{};
+  std::size_t next = 0;
+  for (const std::string* path : {&files_.ca, &files_.certificate, &files_.key, &files_.crl}) {
+    struct stat about {};
+    if (!path->empty() && ::stat(path->c_str(), &about) == 0)
+      out[next] = {static_cast<std::int64_t>(about.st_ino), about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
+    ++next;
+  }
+  return out;
+}
+
 tls_session::tls_session(const tls_context& context, int descriptor, role as, std::uint64_t records_per_key)
     : as_(as), records_per_key_(records_per_key), socket_(std::make_unique<buffered_socket>(descriptor)),
       ssl_(context.new_connection()) {
-  BIO* const bio = BIO_new(context.socket_.get());
+  BIO* const bio = BIO_new(buffered_socket::method());
   TROUPE_ASSERT(bio != nullptr);
   BIO_set_data(bio, socket_.get());
   BIO_set_init(bio, 1);
@@ -273,15 +353,16 @@ tls_session::outcome tls_session::flush() {
   return outcome::ended;
 }
 
-std::string tls_session::peer_name() const {
+certified_peer tls_session::peer() const {
   const std::lock_guard lock(mutex_);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl_.get()), &X509_free);
-  if (!certificate)
-    return {};
-  std::array<char, 256> name{};
-  const int length =
-      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()), NID_commonName, name.data(), name.size());
-  return {name.data(), static_cast<std::size_t>(std::max(length, 0))}; // complete, even with a NUL inside
+  const X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+  return certificate != nullptr ? certified(certificate) : certified_peer{};
+}
+
+bool tls_session::is_revoked(const tls_context& by) const {
+  const std::lock_guard lock(mutex_);
+  X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+  return certificate != nullptr && by.revokes(certificate);
 }
 
 std::string tls_session::fault() const {
@@ -321,6 +402,8 @@ std::string refusal_text(const SSL* connection) {
     return "it shows no certificate; `troupe certs issue` makes one";
   case SSL_R_CERTIFICATE_VERIFY_FAILED:
     switch (const long verdict = SSL_get_verify_result(connection)) {
+    case X509_V_ERR_CERT_REVOKED:
+      return "its certificate has been revoked; `troupe certs issue` makes another";
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:

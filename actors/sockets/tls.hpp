@@ -2,9 +2,12 @@
 // TLS 1.3 over a lane's socket: both ends show a certificate of one authority. Does not use Asio.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,7 +20,7 @@
 
 namespace troupe::actors::net {
 
-/// A node's certificate, key and authority, read once, for all of its connections. Thread-safe.
+/// A node's certificate, key, authorities and revocations, as they were read once. Thread-safe.
 class tls_context {
 public:
   /// Throws std::runtime_error that names a file which is missing, invalid or does not match the others.
@@ -27,6 +30,10 @@ public:
 
   /// A connection for a caller with its own socket, such as Asio's stream, which frees it. It may outlive the context.
   SSL* new_connection() const;
+  /// OpenSSL's own context, with a reference for the caller.
+  SSL_CTX* share() const;
+  /// Whether its authority has revoked this certificate.
+  bool revokes(X509* certificate) const;
 
 private:
   friend class tls_session;
@@ -38,8 +45,28 @@ private:
       Free(owned);
     }
   };
-  std::unique_ptr<BIO_METHOD, freed_by<BIO_meth_free>> socket_;
   std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>> context_;
+};
+
+/// The newest context of files that may change while they are used: certificates that are renewed, authorities that are added,
+/// certificates that are revoked. Thread-safe.
+class tls_source {
+public:
+  /// `say` hears that files were read again, or why they could not be; on the thread of whoever asks. Throws as tls_context.
+  explicit tls_source(security files, std::function<void(const std::string&)> say = {});
+  /// Looks at the files at most once a second, and reads them where one has changed. Where that fails the last good ones stay.
+  std::shared_ptr<const tls_context> newest();
+
+private:
+  using stamps = std::array<std::array<std::int64_t, 4>, 4>;
+  stamps look() const;
+
+  const security files_;
+  const std::function<void(const std::string&)> say_;
+  std::mutex mutex_; // guards what follows
+  stamps seen_;
+  std::chrono::steady_clock::time_point looked_at_;
+  std::shared_ptr<const tls_context> newest_;
 };
 
 /// Why a connection was refused, from this thread's first error, as words that follow "connection from HOST: ". The error stays
@@ -89,8 +116,10 @@ public:
   result write(std::span<const std::span<const std::byte>> parts);
   /// Whether taken data still wait for the socket: call `write` again when it is writable.
   bool holds_back() const;
-  /// The common name in the peer's certificate, once the handshake is done.
-  std::string peer_name() const;
+  /// Whom the peer's certificate was issued to, once the handshake is done.
+  certified_peer peer() const;
+  /// Whether it has been revoked, by what this context knows.
+  bool is_revoked(const tls_context& by) const;
   /// Why a call ended or was refused, as words that follow "connection from HOST: ".
   std::string fault() const;
 

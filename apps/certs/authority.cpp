@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,8 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "actors/sockets/certified.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -36,6 +39,7 @@ constexpr mode_t for_everybody = 0644, for_the_owner = 0600;
 /// Name, validity and extensions of a certificate to be signed.
 struct template_of {
   std::string name;
+  std::string unit; ///< organizational; empty: none
   std::time_t from = 0, until = 0;
   std::vector<std::pair<int, std::string>> extensions;
 };
@@ -61,11 +65,14 @@ certified<x509_ptr> sign(const template_of& contents, EVP_PKEY* key, X509* signe
   const number_ptr serial(BN_new());
   X509_NAME* const subject = X509_get_subject_name(made.get());
   const auto* const name = reinterpret_cast<const unsigned char*>(contents.name.c_str());
+  const std::string& unit = contents.unit;
+  const auto* const unit_bytes = reinterpret_cast<const unsigned char*>(unit.c_str());
   const bool filled = X509_set_version(made.get(), 2) == 1 && BN_rand(serial.get(), 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1
                       && BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(made.get())) != nullptr
                       && ASN1_TIME_set(X509_getm_notBefore(made.get()), contents.from) != nullptr
                       && ASN1_TIME_set(X509_getm_notAfter(made.get()), contents.until) != nullptr
                       && X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, name, -1, -1, 0) == 1
+                      && (unit.empty() || X509_NAME_add_entry_by_txt(subject, "OU", MBSTRING_UTF8, unit_bytes, -1, -1, 0) == 1)
                       && X509_set_issuer_name(made.get(), signer != nullptr ? X509_get_subject_name(signer) : subject) == 1
                       && X509_set_pubkey(made.get(), key) == 1;
   if (!filled)
@@ -181,6 +188,72 @@ certified<authority> open_authority(const std::string& folder, std::time_t now) 
   return opened;
 }
 
+// -- what it has issued and revoked
+
+constexpr const char* issued_file = "issued.txt";
+
+std::string serial_of(const X509* certificate) {
+  const number_ptr number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
+  char* const text = BN_bn2hex(number.get());
+  std::string out = text;
+  OPENSSL_free(text);
+  return out;
+}
+
+/// So that a certificate can be revoked whose file is on a host that was lost. Returns the reason of a failure, or an empty text.
+std::string record_issued(const std::string& folder, const std::string& node, const X509* certificate) {
+  const auto path = path_in(folder, issued_file);
+  std::ofstream out{path, std::ios::app};
+  out << serial_of(certificate) << ' ' << node << '\n';
+  out.close();
+  return out ? "" : fmt::format("{} cannot be written; to revoke this certificate its file will be needed", path);
+}
+
+std::vector<std::string> serials_of(const std::string& folder, const std::string& node) {
+  std::vector<std::string> out;
+  std::ifstream in{path_in(folder, issued_file)};
+  for (std::string serial, name; in >> serial >> name;)
+    if (name == node)
+      out.push_back(serial);
+  return out;
+}
+
+/// False: it is in the list already.
+bool revoke(X509_CRL* list, const std::string& serial, std::time_t now) {
+  BIGNUM* parsed = nullptr;
+  BN_hex2bn(&parsed, serial.c_str());
+  const number_ptr number(parsed);
+  const std::unique_ptr<ASN1_INTEGER, freed_by<ASN1_INTEGER_free>> wanted(BN_to_ASN1_INTEGER(number.get(), nullptr));
+  X509_REVOKED* there = nullptr;
+  if (X509_CRL_get0_by_serial(list, &there, wanted.get()) != 0)
+    return false;
+  X509_REVOKED* const entry = X509_REVOKED_new();
+  const std::unique_ptr<ASN1_TIME, freed_by<ASN1_TIME_free>> when(ASN1_TIME_set(nullptr, now));
+  X509_REVOKED_set_serialNumber(entry, wanted.get());
+  X509_REVOKED_set_revocationDate(entry, when.get());
+  return X509_CRL_add0_revoked(list, entry) == 1;
+}
+
+bool sign_list(X509_CRL* list, const authority& by, std::time_t now) {
+  using time_ptr = std::unique_ptr<ASN1_TIME, freed_by<ASN1_TIME_free>>;
+  const time_ptr from(ASN1_TIME_set(nullptr, now - head_start_s)),
+      until(ASN1_TIME_set(nullptr, valid_until(by.certificate.get())));
+  return X509_CRL_set_version(list, 1) == 1 && X509_CRL_set_issuer_name(list, X509_get_subject_name(by.certificate.get())) == 1
+         && X509_CRL_set1_lastUpdate(list, from.get()) == 1 && X509_CRL_set1_nextUpdate(list, until.get()) == 1
+         && X509_CRL_sort(list) == 1 && X509_CRL_sign(list, by.key.get(), EVP_sha256()) != 0;
+}
+
+/// Whoever reads it meanwhile reads the old one or the new one. Returns the reason of a failure, or an empty text.
+std::string replace(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".new";
+  ::unlink(beside.c_str());
+  if (auto why = write_new(beside, text, for_everybody); !why.empty())
+    return why;
+  if (::rename(beside.c_str(), path.c_str()) == 0)
+    return {};
+  return fmt::format("{} cannot be written: {}", path, std::strerror(errno));
+}
+
 bool good_name(std::string_view name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
@@ -257,6 +330,7 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
   if (!key)
     return failed("make a key");
   const auto certificate = sign({options.name,
+                                 "",
                                  now - head_start_s,
                                  made.until,
                                  {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
@@ -293,7 +367,10 @@ certified<issued> issue_certificate(const node_certificate_options& options, std
   const key_ptr key(EVP_EC_gen("P-256"));
   if (!key)
     return failed("make a key");
+  using actors::net::certified_role;
+  const auto unit = options.role == certified_role::console ? actors::net::console_word : actors::net::node_word;
   const auto certificate = sign({options.node,
+                                 std::string{unit},
                                  now - head_start_s,
                                  made.until,
                                  {{NID_basic_constraints, "critical,CA:FALSE"},
@@ -309,7 +386,49 @@ certified<issued> issue_certificate(const node_certificate_options& options, std
     return certificate_error{why};
   if (auto why = write_pair(made.certificate, certificate->get(), made.key, key.get()); !why.empty())
     return certificate_error{why};
+  if (auto why = record_issued(options.folder, options.node, certificate->get()); !why.empty())
+    made.warnings.push_back(why);
   return made;
+}
+
+certified<revoked> revoke_certificates(const revocation_options& options, std::time_t now) {
+  auto signer = open_authority(options.folder, now);
+  if (!signer)
+    return signer.error();
+  std::vector<std::string> serials;
+  if (!options.node.empty())
+    serials = serials_of(options.folder, options.node);
+  if (!options.node.empty() && serials.empty())
+    return certificate_error{fmt::format("{} names no certificate that was issued to \"{}\"; name its file, with --certificate",
+                                         path_in(options.folder, issued_file), options.node)};
+  if (!options.certificate.empty()) {
+    const auto found = read_certificate(options.certificate);
+    if (!found)
+      return found.error();
+    if (X509_check_issued(signer->certificate.get(), found->get()) != X509_V_OK)
+      return certificate_error{fmt::format("{} is not of this authority, which can revoke its own alone", options.certificate)};
+    serials.push_back(serial_of(found->get()));
+  }
+  revoked out{path_in(options.folder, "crl.pem"), 0, 0, std::move(signer->warnings)};
+  crl_ptr list(X509_CRL_new());
+  if (fs::exists(out.crl)) {
+    auto before = read_revocations(out.crl);
+    if (!before)
+      return before.error();
+    if (X509_CRL_verify(before->front().get(), signer->key.get()) != 1) {
+      ERR_clear_error();
+      return certificate_error{fmt::format("{} is not a list of this authority; remove it", out.crl)};
+    }
+    list = std::move(before->front());
+  }
+  for (const std::string& serial : serials)
+    out.added += revoke(list.get(), serial, now) ? 1 : 0;
+  out.all = static_cast<std::size_t>(std::max(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list.get())), 0));
+  if (!sign_list(list.get(), *signer, now))
+    return failed("sign a list of revoked certificates");
+  if (auto why = replace(out.crl, pem_text([&](BIO* to) { PEM_write_bio_X509_CRL(to, list.get()); })); !why.empty())
+    return certificate_error{why};
+  return out;
 }
 
 } // namespace troupe::apps

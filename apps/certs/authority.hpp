@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/sockets/security.hpp"
 #include "apps/certs/certificate.hpp"
 
 namespace troupe::apps {
@@ -32,6 +33,7 @@ struct node_certificate_options {
   std::vector<std::string> hosts; ///< names and addresses by which others reach it
   std::string out;                ///< where the files go; empty: the authority's folder
   int days = 365;                 ///< but not beyond the authority's end
+  actors::net::certified_role role = actors::net::certified_role::node;
 };
 
 /// Makes ca.pem and ca.key. Never writes over an authority that is there: every certificate it signed would be void.
@@ -41,5 +43,22 @@ certified<issued> make_authority(const authority_options& options, std::time_t n
 /// the node needs. Keys are ECDSA over P-256. OpenSSL under CAF and the lanes accepts Ed25519 too, but browsers do not, and these
 /// certificates also serve the web page and the metrics.
 certified<issued> issue_certificate(const node_certificate_options& options, std::time_t now);
+
+struct revocation_options {
+  std::string folder;      ///< the authority's
+  std::string node;        ///< revokes every certificate that was issued to this name so far; may be empty
+  std::string certificate; ///< revokes that of this file; may be empty
+};
+
+/// What an authority has revoked.
+struct revoked {
+  std::string crl;                ///< the list, crl.pem in its folder
+  std::size_t added = 0, all = 0; ///< how many certificates the list has got now, and how many it has
+  std::vector<std::string> warnings;
+};
+
+/// Writes crl.pem anew, with what it had before. With neither a node nor a certificate it adds none: nodes want a list to begin
+/// with. The list is good for as long as the authority is.
+certified<revoked> revoke_certificates(const revocation_options& options, std::time_t now);
 
 } // namespace troupe::apps

@@ -14,6 +14,8 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include "actors/sockets/certified.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -58,18 +60,37 @@ std::string kind_of(const std::string& path) {
   return kind;
 }
 
-/// Why a node's certificate is not signed by the authority, whatever the time; nothing: it is.
-std::optional<std::string> not_signed(X509* authority, X509* certificate) {
+/// Why no authority of these has signed a node's certificate, whatever the time, or one has revoked it; nothing: it is good.
+std::optional<std::string> not_signed(const std::vector<x509_ptr>& authorities, const std::vector<crl_ptr>& revoked,
+                                      X509* certificate) {
   const store_ptr trusted(X509_STORE_new());
   const store_context_ptr check(X509_STORE_CTX_new());
-  X509_STORE_add_cert(trusted.get(), authority);
+  for (const auto& each : authorities)
+    X509_STORE_add_cert(trusted.get(), each.get());
+  for (const auto& each : revoked)
+    X509_STORE_add_crl(trusted.get(), each.get());
   X509_STORE_CTX_init(check.get(), trusted.get(), certificate, nullptr);
-  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
+  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME | (revoked.empty() ? 0UL : X509_V_FLAG_CRL_CHECK));
   const bool good = X509_verify_cert(check.get()) == 1;
+  const int why = X509_STORE_CTX_get_error(check.get());
   ERR_clear_error();
-  if (good)
+  if (good || why == X509_V_ERR_UNABLE_TO_GET_CRL) // an authority that has revoked nothing need not say so
     return {};
-  return X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get()));
+  return X509_verify_cert_error_string(why);
+}
+
+std::optional<std::string> wrong_authorities(const std::string& ca, const std::vector<x509_ptr>& all, std::time_t now) {
+  std::optional<std::string> late;
+  bool one_is_good = false;
+  for (const auto& each : all) {
+    if (X509_check_ca(each.get()) == 0)
+      return fmt::format("{} is the certificate of \"{}\", which is no authority; name the authority's ca.pem", ca,
+                         name_of(each.get()));
+    const auto wrong = wrong_time(ca, each.get(), now);
+    one_is_good = one_is_good || !wrong;
+    late = late ? late : wrong;
+  }
+  return one_is_good ? std::nullopt : late; // of several, old ones may be over
 }
 
 } // namespace
@@ -79,13 +100,36 @@ void throw_exception_from_error(const certificate_error& e, const boost::source_
 }
 
 certified<x509_ptr> read_certificate(const std::string& path) {
+  auto found = read_certificates(path);
+  if (!found)
+    return found.error();
+  return std::move(found->front());
+}
+
+certified<std::vector<x509_ptr>> read_certificates(const std::string& path) {
   const auto file = open_file(path);
   if (!file)
     return file.error();
-  x509_ptr found(PEM_read_bio_X509(file->get(), nullptr, no_passphrase, nullptr));
+  std::vector<x509_ptr> found;
+  while (X509* const next = PEM_read_bio_X509(file->get(), nullptr, no_passphrase, nullptr))
+    found.emplace_back(next);
   ERR_clear_error();
-  if (!found)
+  if (found.empty())
     return certificate_error{fmt::format("{} {}; a certificate is wanted", path, kind_of(path))};
+  return found;
+}
+
+certified<std::vector<crl_ptr>> read_revocations(const std::string& path) {
+  const auto file = open_file(path);
+  if (!file)
+    return file.error();
+  std::vector<crl_ptr> found;
+  while (X509_CRL* const next = PEM_read_bio_X509_CRL(file->get(), nullptr, no_passphrase, nullptr))
+    found.emplace_back(next);
+  ERR_clear_error();
+  if (found.empty())
+    return certificate_error{
+        fmt::format("{} {}; a list of revoked certificates is wanted, as `troupe certs revoke` makes it", path, kind_of(path))};
   return found;
 }
 
@@ -101,9 +145,10 @@ certified<key_ptr> read_key(const std::string& path) {
 }
 
 std::string name_of(X509* certificate) {
-  std::array<char, 256> name{};
-  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
-  return name.data();
+  return actors::net::certified(certificate).name;
+}
+bool is_consoles(X509* certificate) {
+  return actors::net::certified(certificate).role == actors::net::certified_role::console;
 }
 
 std::time_t valid_from(X509* certificate) {
@@ -136,28 +181,28 @@ std::optional<std::string> readable_by_others(const std::string& path) {
   return fmt::format("{:04o}", about.st_mode & 07777U);
 }
 
-std::vector<file_problem> check_node_files(const std::string& ca, const std::string& certificate, const std::string& key,
-                                           std::time_t now) {
+std::vector<file_problem> check_node_files(const node_files& files, std::time_t now) {
   using file = file_problem::file;
+  const auto& [ca, certificate, key, crl] = files;
   std::vector<file_problem> wrong;
-  const auto authority = read_certificate(ca);
+  const auto authorities = read_certificates(ca);
   const auto own = read_certificate(certificate);
   const auto secret = read_key(key);
-  if (!authority)
-    wrong.push_back({file::ca, authority.error().message});
-  else if (const auto late = wrong_time(ca, authority->get(), now))
-    wrong.push_back({file::ca, *late});
-  else if (X509_check_ca(authority->get()) == 0)
-    wrong.push_back({file::ca, fmt::format("{} is the certificate of \"{}\", which is no authority; name the authority's ca.pem",
-                                           ca, name_of(authority->get()))});
+  const auto revoked = crl.empty() ? certified<std::vector<crl_ptr>>{std::vector<crl_ptr>{}} : read_revocations(crl);
+  if (!authorities)
+    wrong.push_back({file::ca, authorities.error().message});
+  else if (const auto why = wrong_authorities(ca, *authorities, now))
+    wrong.push_back({file::ca, *why});
+  if (!revoked)
+    wrong.push_back({file::crl, revoked.error().message});
   if (!own)
     wrong.push_back({file::certificate, own.error().message});
   else if (const auto late = wrong_time(certificate, own->get(), now))
     wrong.push_back({file::certificate, *late});
-  else if (authority && wrong.empty())
-    if (const auto why = not_signed(authority->get(), own->get()))
+  else if (authorities && wrong.empty())
+    if (const auto why = not_signed(*authorities, *revoked, own->get()))
       wrong.push_back({file::certificate, fmt::format("{} is not signed by {} (\"{}\"): {}; issue it with `troupe certs issue`",
-                                                      certificate, ca, name_of(authority->get()), *why)});
+                                                      certificate, ca, name_of(authorities->front().get()), *why)});
   if (!secret)
     wrong.push_back({file::key, secret.error().message});
   else if (own && X509_check_private_key(own->get(), secret->get()) != 1)

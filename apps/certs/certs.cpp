@@ -24,22 +24,48 @@ void print_authority(const issued& made, const certs_options& options) {
   fmt::print("\nNext, once a node: troupe certs issue {} --node NAME --host HOST\n", options.folder);
 }
 
-void print_node(const issued& made) {
-  fmt::print("node \"{}\", good until {}; in its cluster file:\n\n", made.name, date_text(made.until));
+void print_node(const issued& made, const std::string& role) {
+  fmt::print("{} \"{}\", good until {}; in its cluster file:\n\n", role, made.name, date_text(made.until));
   fmt::print("[security]\nca = {}\ncertificate = {}\nkey = {}\n", quoted(made.ca), quoted(made.certificate), quoted(made.key));
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings)
+    fmt::print(stderr, "troupe: warning: {}\n", warning);
+}
+
+int revoke(const certs_options& options, std::time_t now) {
+  const auto made = revoke_certificates({options.folder, options.node, options.certificate}, now);
+  if (!made)
+    return refuse({{{"troupe certs revoke", made.error().message}}});
+  print_warnings(made->warnings);
+  if (options.json)
+    print_json({{"crl", made->crl},
+                {"added", made->added},
+                {"revoked", made->all},
+                {"warnings", boost::json::value_from(made->warnings)}});
+  else
+    fmt::print(
+        "{} lists {}, {} of them new; copy it to every node, to the path that its cluster file names:\n\n[security]\ncrl = {}\n",
+        made->crl, counted(made->all, "revoked certificate"), made->added, quoted(made->crl));
+  return exit_done;
 }
 
 } // namespace
 
 int execute(const certs_options& options) {
+  using actors::net::certified_role;
   const std::time_t now = std::time(nullptr);
-  const auto made = options.issue
-                        ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days}, now)
-                        : make_authority({options.folder, options.name, options.init_days}, now);
+  if (options.what == certs_options::verb::revoke)
+    return revoke(options, now);
+  const bool issues = options.what == certs_options::verb::issue;
+  const auto role = options.role == "console" ? certified_role::console : certified_role::node;
+  const auto made =
+      issues ? issue_certificate({options.folder, options.node, options.hosts, options.out, options.issue_days, role}, now)
+             : make_authority({options.folder, options.name, options.init_days}, now);
   if (!made)
-    return refuse({{{options.issue ? "troupe certs issue" : "troupe certs init", made.error().message}}});
-  for (const std::string& warning : made->warnings)
-    fmt::print(stderr, "troupe: warning: {}\n", warning);
+    return refuse({{{issues ? "troupe certs issue" : "troupe certs init", made.error().message}}});
+  print_warnings(made->warnings);
   if (options.json)
     print_json({{"name", made->name},
                 {"ca", made->ca},
@@ -47,8 +73,8 @@ int execute(const certs_options& options) {
                 {"key", made->key},
                 {"until", date_text(made->until)},
                 {"warnings", boost::json::value_from(made->warnings)}});
-  else if (options.issue)
-    print_node(*made);
+  else if (issues)
+    print_node(*made, options.role);
   else
     print_authority(*made, options);
   return exit_done;

@@ -77,6 +77,8 @@ std::vector<key_info<cluster>> cluster_keys() {
       security("ca", text{{}, {}, wrong_path}, TROUPE_FIELD(security.ca), "PEM file of the authority"),
       security("certificate", text{{}, {}, wrong_path}, TROUPE_FIELD(security.certificate), "PEM file, this node's"),
       security("key", text{{}, {}, wrong_path}, TROUPE_FIELD(security.key), "PEM file, this node's"),
+      security("crl", text{{}, {}, wrong_path}, TROUPE_FIELD(security.crl),
+               "PEM file of revoked certificates; default: none are"),
       security("insecure", boolean{}, TROUPE_FIELD(security.insecure), "anyone may join"),
   };
 }
@@ -107,6 +109,7 @@ public:
         top.push_back(entry);
     read_table(problems_, cluster_keys(), "", top, out_);
     check_nodes();
+    check_certificates_of_nodes();
     if (!problems_.empty())
       return problems_.take();
     for (node_draft& node : nodes_)
@@ -154,31 +157,65 @@ private:
   void read_security(const toml_entry& entry) {
     const place at{entry.key_at, "", 0};
     const auto given = read_table(problems_, cluster_keys(), "security", std::get<toml_table>(entry.value.held), out_);
-    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key})
+    certificate_pattern_ = out_.security.certificate;
+    for (std::string* file : {&out_.security.ca, &out_.security.certificate, &out_.security.key, &out_.security.crl})
       for (auto hole = file->find("{name}"); hole != std::string::npos; hole = file->find("{name}", hole + reader_.size()))
         file->replace(hole, 6, reader_);
-    const auto files =
-        std::count_if(given.begin(), given.end(), [](const auto& g) { return !g.first.empty() && g.first != "insecure"; });
+    const auto files = std::count_if(given.begin(), given.end(),
+                                     [](const auto& g) { return !g.first.empty() && g.first != "insecure" && g.first != "crl"; });
+    if (given.contains("crl") && files == 0)
+      problems_.add(given.at("crl"),
+                    "crl lists revoked certificates, and no certificates are given; name ca, certificate and key, too");
     if (files != 0 && files != 3)
       problems_.add(at, "[security] names some of its files; it takes ca, certificate and key, or insecure = true");
     if (files != 0 && out_.security.insecure)
       problems_.add(given.at("insecure"), "certificates and insecure = true contradict each other; keep one of them");
     else if (!out_.security.ca.empty() && !out_.security.certificate.empty() && !out_.security.key.empty())
       check_files(given);
+    if (const auto named = given.find("certificate"); named != given.end())
+      certificate_at_ = named->second;
   }
 
   /// A node with unusable files would find out only at its first connection, and its peers would see a stranger.
   void check_files(const std::map<std::string, place>& given) {
     using file = apps::file_problem::file;
-    const auto& [ca, certificate, key, insecure] = out_.security;
-    if (reader_ != client_name)
-      if (const auto own = apps::read_certificate(certificate); own && apps::name_of(own->get()) != reader_)
+    const auto& [ca, certificate, key, insecure, crl] = out_.security;
+    if (reader_ != client_name) {
+      const auto own = apps::read_certificate(certificate);
+      if (own && apps::name_of(own->get()) != reader_)
         problems_.add(given.at("certificate"),
                       fmt::format("{0} was issued to \"{1}\" and this is node \"{2}\", whose peers would refuse it; "
                                   "issue one with `troupe certs issue FOLDER --node {2}`",
                                   certificate, apps::name_of(own->get()), reader_));
-    for (const auto& [which, message] : apps::check_node_files(ca, certificate, key, std::time(nullptr)))
-      problems_.add(given.at(which == file::ca ? "ca" : which == file::certificate ? "certificate" : "key"), message);
+      else if (own && apps::is_consoles(own->get()))
+        problems_.add(given.at("certificate"), console_text(certificate, reader_));
+    }
+    for (const auto& [which, message] : apps::check_node_files({ca, certificate, key, crl}, std::time(nullptr)))
+      problems_.add(given.at(which == file::ca            ? "ca"
+                             : which == file::certificate ? "certificate"
+                             : which == file::key         ? "key"
+                                                          : "crl"),
+                    message);
+  }
+
+  static std::string console_text(const std::string& certificate, const std::string& node) {
+    return fmt::format("{0} is a console's certificate: with it node \"{1}\" may look and give orders, not join; issue one with "
+                       "`troupe certs issue FOLDER --node {1}`, without --role console",
+                       certificate, node);
+  }
+
+  /// For whoever reads the file before the nodes do: those of their certificates that are on this host.
+  void check_certificates_of_nodes() {
+    if (reader_ != client_name || certificate_pattern_.empty())
+      return;
+    for (const node_draft& node : nodes_) {
+      std::string path = certificate_pattern_;
+      for (auto hole = path.find("{name}"); hole != std::string::npos; hole = path.find("{name}", hole + node.out.name.size()))
+        path.replace(hole, 6, node.out.name);
+      const auto own = apps::read_certificate(path);
+      if (own && apps::name_of(own->get()) == node.out.name && apps::is_consoles(own->get()))
+        problems_.add(certificate_at_, console_text(path, node.out.name));
+    }
   }
 
   /// The place of a node's key, or of the node.
@@ -245,6 +282,8 @@ private:
   std::string reader_;
   cluster out_;
   std::vector<node_draft> nodes_;
+  std::string certificate_pattern_; ///< as written, with {name}
+  place certificate_at_;
 };
 
 } // namespace
@@ -280,8 +319,9 @@ std::string to_toml(const cluster& described) {
                         node.port, node.lane_port, roles);
   }
   if (described.security.tls())
-    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n", described.security.ca,
-                        described.security.certificate, described.security.key);
+    text += fmt::format("[security]\nca = \"{}\"\ncertificate = \"{}\"\nkey = \"{}\"\n{}", described.security.ca,
+                        described.security.certificate, described.security.key,
+                        described.security.crl.empty() ? "" : fmt::format("crl = \"{}\"\n", described.security.crl));
   else if (described.security.insecure)
     text += "[security]\ninsecure = true\n";
   return text;

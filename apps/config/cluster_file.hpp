@@ -27,9 +27,10 @@ struct cluster_node {
 struct cluster_security {
   std::string ca, certificate, key;
   bool insecure = false; ///< the file says that anyone may join
+  std::string crl{};     ///< may be empty, with the others given too
   bool tls() const { return !ca.empty(); }
-  actors::net::security files() const { return {ca, certificate, key}; }
-  /// Neither certificates nor `insecure = true`: nodes listen on loopback only.
+  actors::net::security files() const { return {ca, certificate, key, loopback_only(), crl}; }
+  /// Neither certificates nor `insecure = true`: nodes listen on loopback only, for processes of their own user.
   bool loopback_only() const { return !tls() && !insecure; }
 };
 

@@ -14,16 +14,20 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/all.hpp>
 #include <caf/scoped_actor.hpp>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -55,8 +59,10 @@ namespace {
 /// A CAF node; with an identity it speaks TLS to nodes of the same authority only, without one it speaks plain BASP.
 class node {
 public:
-  node() : config_{nullptr, nullptr}, system_{config_} {}
-  node(const authority& trusted, const identity& self) : config_{&trusted, &self}, system_{config_} {}
+  using settings = std::function<void(caf::actor_system_config&)>;
+  explicit node(const settings& also = {}) : config_{nullptr, nullptr, also}, system_{config_} {}
+  node(const authority& trusted, const identity& self, const settings& also = {})
+      : config_{&trusted, &self, also}, system_{config_} {}
 
   /// Publishes an actor that answers a number with the next one, on a free port.
   std::uint16_t publish_successor() {
@@ -111,7 +117,7 @@ public:
 
 private:
   struct config : caf::actor_system_config {
-    config(const authority* trusted, const identity* self) : tls{self != nullptr} {
+    config(const authority* trusted, const identity* self, const settings& also) : tls{self != nullptr} {
       set("caf.scheduler.max-threads", 1);
       load<caf::io::middleman>();
       if (tls) {
@@ -120,6 +126,8 @@ private:
         openssl_certificate = self->certificate;
         openssl_key = self->key;
       }
+      if (also)
+        also(*this);
     }
     bool tls;
   };
@@ -284,6 +292,143 @@ TEST(CafPatch, AConnectionThatTakesAnEndedOnesDescriptorIsAnswered) {
     std::this_thread::yield();
   held_message::open.release();
   EXPECT_TRUE(next.answers());
+}
+
+/// Waits, at most half a minute, until this process has no more descriptors open than before.
+testing::AssertionResult descriptors_come_back(std::ptrdiff_t before) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (open_descriptors() > before && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  if (open_descriptors() <= before)
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure() << open_descriptors() << " descriptors, before " << before;
+}
+
+void few_strangers(caf::actor_system_config& config) {
+  config.set("caf.middleman.max-strangers", std::size_t{4});
+}
+
+TEST(CafPatch, TheOldestOfTooManyStrangersMakesRoom) {
+  const authority ours;
+  const auto self = ours.sign("server");
+  for (const bool tls : {false, true}) {
+    std::unique_ptr<node> server =
+        tls ? std::make_unique<node>(ours, self, few_strangers) : std::make_unique<node>(few_strangers);
+    const auto port = server->publish_successor();
+    std::vector<std::unique_ptr<client_socket>> silent;
+    for (int i = 0; i < 6; ++i)
+      silent.push_back(std::make_unique<client_socket>(port));
+    EXPECT_TRUE(silent[0]->closed_by_peer()) << "TLS " << tls;
+    EXPECT_TRUE(silent[1]->closed_by_peer()) << "TLS " << tls;
+    std::unique_ptr<node> good = tls ? std::make_unique<node>(ours, ours.sign("good")) : std::make_unique<node>();
+    EXPECT_TRUE(good->join(port)) << "TLS " << tls;
+    EXPECT_TRUE(silent[2]->closed_by_peer()) << "TLS " << tls; // for the good one
+  }
+}
+
+TEST(CafPatch, StrangersAreCutWhenTheirTimeIsOverWhateverTheyDo) {
+  const authority ours;
+  const auto self = ours.sign("server");
+  const auto soon = [](caf::actor_system_config& config) {
+    config.set("caf.middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds{10}});
+    config.set("caf.middleman.handshake-timeout", caf::timespan{std::chrono::milliseconds{50}});
+  };
+  for (const bool tls : {false, true}) {
+    std::unique_ptr<node> server = tls ? std::make_unique<node>(ours, self, soon) : std::make_unique<node>(soon);
+    const auto port = server->publish_successor();
+    const client_socket silent, begins;
+    const auto before = open_descriptors();
+    silent.connect(port);
+    begins.connect(port);
+    EXPECT_TRUE(begins.send(std::array{std::byte{0x16}, std::byte{3}, std::byte{1}})); // of a header, or of TLS
+    EXPECT_TRUE(silent.closed_by_peer()) << "TLS " << tls;
+    EXPECT_TRUE(begins.closed_by_peer()) << "TLS " << tls;
+    EXPECT_TRUE(descriptors_come_back(before)) << "TLS " << tls;
+  }
+}
+
+TEST(CafPatch, WhoBreaksTheProtocolKeepsNoDescriptorByStaying) {
+  node server;
+  const auto port = server.publish_successor();
+  const client_socket rude;
+  const auto before = open_descriptors();
+  rude.connect(port);
+  ASSERT_TRUE(rude.send(std::vector<std::byte>(caf::io::basp::header_size, std::byte{0xFF})));
+  EXPECT_TRUE(rude.closed_by_peer());
+  EXPECT_TRUE(descriptors_come_back(before));
+}
+
+TEST(CafPatch, AStrangerAnnouncesNoMoreThanAHandshake) {
+  node server;
+  const auto port = server.publish_successor();
+  const client_socket stranger{port};
+  ASSERT_TRUE(stranger.send(header_claiming(1U << 20U, caf::io::basp::message_type::client_handshake)));
+  EXPECT_TRUE(stranger.closed_by_peer());
+}
+
+TEST(CafPatch, WhoIsNotAdmittedGetsNoByte) {
+  const authority ours;
+  const auto self = ours.sign("server");
+  for (const bool tls : {false, true}) {
+    std::atomic<int> asked = 0;
+    const auto nobody = [&asked](caf::actor_system_config& config) {
+      config.connection_hooks.admits = [&asked](int descriptor) {
+        sockaddr_storage peer{};
+        socklen_t size = sizeof peer;
+        asked += ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? 1 : 100;
+        return false;
+      };
+    };
+    std::unique_ptr<node> server = tls ? std::make_unique<node>(ours, self, nobody) : std::make_unique<node>(nobody);
+    const auto port = server->publish_successor();
+    const client_socket stranger{port};
+    char byte = 0;
+    EXPECT_LE(::recv(stranger.fd(), &byte, 1, 0), 0) << "TLS " << tls;
+    EXPECT_EQ(asked, 1) << "TLS " << tls;
+  }
+}
+
+TEST(CafPatch, ATlsConnectionUsesTheContextThatItIsGivenAndIsHeardOfTwice) {
+  const authority ours;
+  const auto self = ours.sign("server"), wrong = ours.sign("wrong");
+  std::atomic<int> contexts = 0, met = 0, parted = 0;
+  const auto hooks = [&](caf::actor_system_config& config) {
+    config.connection_hooks.tls_context = [&] {
+      ++contexts;
+      SSL_CTX* const made = SSL_CTX_new(TLS_method());
+      EXPECT_EQ(SSL_CTX_load_verify_locations(made, ours.certificate().c_str(), nullptr), 1);
+      EXPECT_EQ(SSL_CTX_use_certificate_chain_file(made, self.certificate.c_str()), 1);
+      EXPECT_EQ(SSL_CTX_use_PrivateKey_file(made, self.key.c_str(), SSL_FILETYPE_PEM), 1);
+      SSL_CTX_set_verify(made, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+      return made;
+    };
+    config.connection_hooks.tls_met = [&](SSL* connection) {
+      X509* const peer = SSL_get1_peer_certificate(connection);
+      char name[64] = "";
+      X509_NAME_get_text_by_NID(X509_get_subject_name(peer), NID_commonName, name, sizeof name);
+      X509_free(peer);
+      ++met;
+      return std::string{name} == "good";
+    };
+    config.connection_hooks.tls_parted = [&](SSL* connection) {
+      EXPECT_GE(::fcntl(SSL_get_fd(connection), F_GETFD), 0);
+      ++parted;
+    };
+  };
+  node server{ours, self, hooks};
+  const auto port = server.publish_successor();
+  {
+    node good{ours, ours.sign("good")};
+    EXPECT_TRUE(good.join(port));
+    EXPECT_EQ(contexts, 1);
+    EXPECT_EQ(met, 1);
+    EXPECT_EQ(parted, 0);
+  }
+  node refused{ours, wrong};
+  EXPECT_FALSE(refused.reach(port));
+  EXPECT_EQ(met, 2);
+  while (parted < 2)
+    std::this_thread::yield();
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace troupe::tests {
 
@@ -25,7 +26,7 @@ public:
     if (::mkdtemp(pattern.data()) == nullptr)
       throw std::runtime_error{"no temporary folder " + pattern};
     folder_ = pattern;
-    root_ = make("authority", "");
+    root_ = make("authority", "/CN=authority", "");
   }
   authority(const authority&) = delete;
   authority& operator=(const authority&) = delete;
@@ -33,9 +34,8 @@ public:
 
   /// The file of the authority's own certificate, by which nodes check each other.
   const std::string& certificate() const { return root_.certificate; }
-  identity sign(const std::string& name) const {
-    return make(name, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
-  }
+  identity sign(const std::string& name) const { return sign_as(name, "/CN=" + name); }
+  identity sign_console(const std::string& name) const { return sign_as(name, "/OU=console/CN=" + name); }
   /// Signed by this authority, and over for years.
   identity sign_expired(const std::string& name) const {
     const auto made = files_of(name);
@@ -52,10 +52,27 @@ public:
     return made;
   }
 
+  /// Writes the list of what is revoked, in one step, where `path` is; by default nothing is.
+  void write_list(const std::string& path, const std::vector<identity>& revoked = {}) const {
+    const auto config = (folder_ / "list.conf").string(), database = (folder_ / "list.index").string();
+    std::ofstream{database};
+    std::ofstream{config} << fmt::format("[ca]\ndefault_ca = d\n[d]\ndatabase = {}\ndefault_md = sha256\n", database);
+    const auto ca = fmt::format("openssl ca -config {} -cert {} -keyfile {}", config, root_.certificate, root_.key);
+    for (const auto& each : revoked)
+      run(fmt::format("{} -revoke {}", ca, each.certificate));
+    run(fmt::format("{} -gencrl -crldays 2 -out {}.new", ca, path));
+    std::filesystem::rename(path + ".new", path);
+  }
+  /// A path in this authority's folder.
+  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
+
 private:
-  identity make(const std::string& name, const std::string& signer) const {
+  identity sign_as(const std::string& name, const std::string& subject) const {
+    return make(name, subject, fmt::format("-CA {} -CAkey {} -addext basicConstraints=CA:FALSE", root_.certificate, root_.key));
+  }
+  identity make(const std::string& name, const std::string& subject, const std::string& signer) const {
     const auto made = files_of(name);
-    run(fmt::format("openssl req -x509 {} -days 2 -subj /CN={} {} -keyout {} -out {}", new_key, name, signer, made.key,
+    run(fmt::format("openssl req -x509 {} -days 2 -subj {} {} -keyout {} -out {}", new_key, subject, signer, made.key,
                     made.certificate));
     return made;
   }

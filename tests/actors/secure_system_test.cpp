@@ -16,10 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
+#include "actors/version.hpp"
 #include "tests/actors/certificates.hpp"
 
 namespace troupe::actors {
@@ -89,13 +91,7 @@ TEST(SecureSystem, OnlyACertificateOfTheSameAuthorityReachesAnActor) {
   }
 }
 
-/// Why certificates keep this client out; empty: they do not.
-std::string kept_out(const net::security& own, std::uint16_t port) {
-  const process client(own);
-  return what_keeps_out(client.system, caf::sec::disconnect_during_handshake, "127.0.0.1", port);
-}
-
-/// What a watch has heard.
+/// What was said to a log.
 class heard {
 public:
   std::function<void(const std::string&)> ear() {
@@ -118,6 +114,95 @@ private:
   std::condition_variable more_;
   std::vector<std::string> all_;
 };
+
+/// A cluster of a, which is its own process, b and c.
+class secured_cluster {
+public:
+  explicit secured_cluster(const authority& ours) : own_(files(ours, ours.sign("a"))) {
+    cluster_setup setup{.name = "lab", .nodes = {{.name = "a"}, {.name = "b"}, {.name = "c"}}, .own = {}, .say = log.ear()};
+    setup.peers = own_.config.peers();
+    cluster_ = own_.system.spawn<cluster_impl>(std::move(setup));
+    if (const auto opened = publish(own_.system, cluster_actor{cluster_}, 0, "127.0.0.1"))
+      port = *opened;
+  }
+  secured_cluster(const secured_cluster&) = delete;
+  secured_cluster& operator=(const secured_cluster&) = delete;
+  ~secured_cluster() { caf::anon_send_exit(cluster_, caf::exit_reason::user_shutdown); }
+
+  heard log;
+  std::uint16_t port = 0;
+
+private:
+  process own_;
+  cluster_control cluster_;
+};
+
+/// What the cluster answers to a process that wants to join under this name.
+std::string answer_to(const net::security& own, std::uint16_t port, const std::string& name) {
+  process client(own);
+  const auto cluster = reach<cluster_actor>(client.system, "127.0.0.1", port);
+  if (!cluster)
+    return explain(cluster.error());
+  const auto node = client.system.spawn<node_impl>(node_options{});
+  std::string answer;
+  caf::scoped_actor self{client.system};
+  self->request(*cluster, std::chrono::seconds{30}, node_hello{.name = name, .version = version, .pid = 1}, node_actor{node})
+      .receive([&](std::uint32_t number) { answer = fmt::format("joined as {}", number); },
+               [&](const caf::error& why) { answer = explain(why); });
+  self->request(*cluster, std::chrono::seconds{30}, cluster_query{})
+      .receive([](const cluster_view&) {}, [&](const caf::error& why) { answer += ", may not look: " + explain(why); });
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  return answer;
+}
+
+TEST(SecureSystem, ANodeJoinsUnderTheNameInItsCertificateAndNoOther) {
+  using testing::HasSubstr;
+  const authority ours;
+  secured_cluster cluster(ours);
+  ASSERT_NE(cluster.port, 0);
+  const auto b = files(ours, ours.sign("b")), console = files(ours, ours.sign_console("user"));
+  EXPECT_THAT(
+      answer_to(b, cluster.port, "c"),
+      HasSubstr("its certificate was issued to \"b\", and it says that it is node \"c\"; start it under its own name, or make "
+                "a certificate by `troupe certs issue FOLDER --node c`"));
+  EXPECT_TRUE(cluster.log.until("turns away node \"c\": its certificate was issued to \"b\""));
+  EXPECT_THAT(answer_to(console, cluster.port, "c"), HasSubstr("its certificate, \"user\", is a console's"));
+  EXPECT_TRUE(cluster.log.until("turns away node \"c\": its certificate, \"user\", is a console's"));
+  EXPECT_EQ(answer_to(b, cluster.port, "b"), "joined as 1");
+}
+
+/// Why certificates keep this client out; empty: they do not.
+std::string kept_out(const net::security& own, std::uint16_t port) {
+  const process client(own);
+  return what_keeps_out(client.system, caf::sec::disconnect_during_handshake, "127.0.0.1", port);
+}
+
+TEST(SecureSystem, WhoseCertificateIsRevokedIsDisconnectedAndOthersAreNot) {
+  const authority ours;
+  const auto list = ours / "list.crl";
+  ours.write_list(list);
+  auto own = files(ours, ours.sign("server"));
+  own.crl = list;
+  process server(own);
+  const auto port = server.publish_successor();
+  const identity b = ours.sign("b");
+  process revoked(files(ours, b)), good(files(ours, ours.sign("c")));
+  const auto remote = reach<caf::actor>(revoked.system, "127.0.0.1", port),
+             kept = reach<caf::actor>(good.system, "127.0.0.1", port);
+  ASSERT_TRUE(remote && kept);
+  EXPECT_EQ(server.config.end_revoked(), std::vector<std::string>{});
+  ours.write_list(list, {b});
+  std::vector<std::string> ended;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (ended.empty() && std::chrono::steady_clock::now() < until)
+    ended = server.config.end_revoked(); // looks at its files once a second
+  EXPECT_EQ(ended, std::vector<std::string>{"b"});
+  caf::scoped_actor asker{revoked.system};
+  asker->monitor(*remote);
+  asker->receive([](const caf::down_msg&) {});
+  EXPECT_EQ(good.ask(port), "42");
+  EXPECT_THAT(kept_out(files(ours, b), port), testing::HasSubstr("certificate revoked"));
+}
 
 TEST(SecureSystem, WhoIsKeptOutIsToldWhyAndSoIsWhoeverKeepsThemOut) {
   using testing::HasSubstr;

@@ -157,13 +157,85 @@ TEST_F(LaneTls, ACertificateOpensALaneToTheNodeThatItNamesAlone) {
     ASSERT_TRUE(zero.seen->wait_down());
     EXPECT_THAT(zero.seen->down[0].second,
                 testing::MatchesRegex(
-                    ".*its certificate was issued to \"(one|two)\", and it says that it is node (somebody|elsewhere).*"));
+                    ".*its certificate was issued to \"(one|two)\", and it says that it is node \"(somebody|elsewhere)\".*"));
     // The end that was dialed may hear of it a moment later.
     const auto begun = std::chrono::steady_clock::now();
     while (!one.hub->stats().empty() && std::chrono::steady_clock::now() - begun < test::patience)
       std::this_thread::yield();
     EXPECT_TRUE(one.hub->stats().empty());
   }
+}
+
+TEST_F(LaneTls, AConsolesCertificateOpensNone) {
+  const identity console = made->ours.sign_console("one-at-a-console");
+  for (const auto& names : {std::vector<std::string>{}, {"one-at-a-console", "two"}}) {
+    auto low = with(made->ours, console), high = second();
+    low.names = high.names = names;
+    node zero(0, low), one(1, high);
+    zero.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+    ASSERT_TRUE(zero.seen->wait_down());
+    ASSERT_TRUE(one.seen->wait_refused());
+    for (const std::string& reason : {zero.seen->down[0].second, one.seen->refused[0]})
+      EXPECT_THAT(reason, HasSubstr("its certificate, \"one-at-a-console\", is a console's"));
+  }
+}
+
+TEST_F(LaneTls, EndsWhenItsPeersCertificateIsRevokedAndNoOtherOpens) {
+  const authority& ours = made->ours;
+  const identity gone = ours.sign("gone");
+  auto low = with(ours, gone), high = second();
+  high.security.crl = ours / "lanes.crl";
+  ours.write_list(high.security.crl);
+  node zero(0, low), one(1, high);
+  join(zero, one);
+  ours.write_list(high.security.crl, {gone});
+  ASSERT_TRUE(one.seen->wait_down());
+  ASSERT_TRUE(zero.seen->wait_down());
+  EXPECT_EQ(one.seen->down[0].second, "the certificate of node gone has been revoked");
+  EXPECT_THAT(zero.seen->down[0].second, HasSubstr("the certificate of node gone has been revoked"));
+  node again(0, low);
+  again.hub->connect(node_id{1}, "127.0.0.1", one.hub->port(), test::patience);
+  ASSERT_TRUE(again.seen->wait_down());
+  ASSERT_TRUE(one.seen->wait_refused());
+  EXPECT_THAT(again.seen->down[0].second, HasSubstr("certificate revoked"));
+  EXPECT_THAT(one.seen->refused[0], HasSubstr("its certificate has been revoked"));
+}
+
+TEST_F(LaneTls, FilesThatAreReplacedEndNoneAndAreUsedForTheNext) {
+  namespace fs = std::filesystem;
+  const authority& ours = made->ours;
+  auto high = second();
+  high.security = {ours / "live-ca.pem", ours / "live.pem", ours / "live.key"};
+  const auto put = [](const std::string& from, const std::string& to) {
+    fs::copy_file(from, to + ".new", fs::copy_options::overwrite_existing);
+    fs::rename(to + ".new", to);
+  };
+  put(ours.certificate(), high.security.ca);
+  put(made->two.certificate, high.security.certificate);
+  put(made->two.key, high.security.key);
+  node zero(0, first()), two(2, high), newcomer(1, with(made->theirs, made->foreign));
+  join(zero, two, 2);
+  // From now on both authorities are as good, as while one replaces the other.
+  const auto trusted = made->ours / "both-ca.pem";
+  {
+    std::ofstream both{trusted};
+    both << std::ifstream{ours.certificate()}.rdbuf() << std::ifstream{made->theirs.certificate()}.rdbuf();
+  }
+  const identity renewed = made->theirs.sign("renewed");
+  put(trusted, high.security.ca);
+  put(renewed.key, high.security.key);
+  put(renewed.certificate, high.security.certificate);
+  // Until it has looked at its files again, it is refused for good each time.
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  for (std::size_t attempt = 1; newcomer.hub->stats().empty() && std::chrono::steady_clock::now() < until; ++attempt) {
+    newcomer.hub->connect(node_id{2}, "127.0.0.1", two.hub->port(), test::patience);
+    ASSERT_TRUE(newcomer.seen->wait([&] { return newcomer.seen->down.size() + newcomer.seen->up.size() >= attempt; }));
+  }
+  ASSERT_TRUE(two.seen->wait_up(2));
+  zero.hub->send(node_id{2}, part(1, 4096), make_buffer(4096), 0);
+  ASSERT_TRUE(two.seen->wait_messages(1));
+  const std::lock_guard lock(zero.seen->mutex);
+  EXPECT_TRUE(zero.seen->down.empty());
 }
 
 TEST_F(LaneTls, AFileThatIsNoneIsNamedWhenTheHubOpens) {

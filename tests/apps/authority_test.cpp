@@ -3,7 +3,9 @@
 #include "apps/certs/authority.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include <cstdlib>
 
@@ -51,7 +53,7 @@ protected:
   std::vector<std::string> wrong(const std::string& ca, const std::string& certificate, const std::string& key,
                                  std::time_t when = now) {
     std::vector<std::string> said;
-    for (auto [which, message] : check_node_files(folder / ca, folder / certificate, folder / key, when)) {
+    for (auto [which, message] : check_node_files({folder / ca, folder / certificate, folder / key}, when)) {
       for (auto at = message.find(folder / ""); at != std::string::npos; at = message.find(folder / ""))
         message.erase(at, (folder / "").size());
       said.push_back(message);
@@ -68,6 +70,51 @@ TEST_F(Certificates, WhatAnAuthorityIssuesIsGoodForItsNode) {
   EXPECT_EQ(wrong("lab/ca.pem", "lab/a.pem", "lab/a.key"), texts{});
   EXPECT_EQ(a.until, now + 365 * day);
   EXPECT_EQ(valid_until(read_certificate(a.certificate)->get()), a.until);
+}
+
+TEST_F(Certificates, WhatIsRevokedStaysRevokedAndNothingElseIs) {
+  issue("lab", "a");
+  issue("lab", "b");
+  const auto empty = revoke_certificates({folder / "lab", "", ""}, now).value();
+  EXPECT_EQ(empty.all, 0U);
+  const node_files a{folder / "lab/ca.pem", folder / "lab/a.pem", folder / "lab/a.key", folder / "lab/crl.pem"};
+  const node_files b{a.ca, folder / "lab/b.pem", folder / "lab/b.key", a.crl};
+  EXPECT_TRUE(check_node_files(a, now).empty());
+  const auto first = revoke_certificates({folder / "lab", "a", ""}, now).value();
+  EXPECT_EQ(std::pair(first.added, first.all), std::pair(std::size_t{1}, std::size_t{1}));
+  EXPECT_NE(check_node_files(a, now).at(0).message.find("certificate revoked"), std::string::npos);
+  EXPECT_TRUE(check_node_files(b, now).empty());
+  const auto both = revoke_certificates({folder / "lab", "", folder / "lab/b.pem"}, now).value();
+  EXPECT_EQ(std::pair(both.added, both.all), std::pair(std::size_t{1}, std::size_t{2}));
+  const auto again = revoke_certificates({folder / "lab", "a", ""}, now).value();
+  EXPECT_EQ(std::pair(again.added, again.all), std::pair(std::size_t{0}, std::size_t{2}));
+  EXPECT_NE(check_node_files(a, now).size() * check_node_files(b, now).size(), 0U);
+  fs::remove(folder / "lab/a.pem");
+  fs::remove(folder / "lab/a.key");
+  issue("lab", "a");
+  EXPECT_TRUE(check_node_files(a, now).empty()) << "the name has another certificate";
+}
+
+TEST_F(Certificates, ARequestToRevokeWhatIsNotTheAuthoritysIsRefused) {
+  issue("lab", "a");
+  issue("other", "b");
+  EXPECT_NE(refusal_of(revoke_certificates({folder / "lab", "", folder / "other/b.pem"}, now)).find("is not of this authority"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(revoke_certificates({folder / "lab", "b", ""}, now)).find("names no certificate that was issued to \"b\""),
+            std::string::npos);
+  revoke_certificates({folder / "other", "b", ""}, now).value();
+  fs::copy_file(folder / "other/crl.pem", folder / "lab/crl.pem");
+  EXPECT_NE(refusal_of(revoke_certificates({folder / "lab", "a", ""}, now)).find("is not a list of this authority"),
+            std::string::npos);
+}
+
+TEST_F(Certificates, OneOfSeveralAuthoritiesIsEnough) {
+  issue("lab", "a");
+  issue("other", "b");
+  std::ofstream{folder / "both.pem"} << std::ifstream{folder / "lab/ca.pem"}.rdbuf()
+                                     << std::ifstream{folder / "other/ca.pem"}.rdbuf();
+  EXPECT_EQ(wrong("both.pem", "lab/a.pem", "lab/a.key"), texts{});
+  EXPECT_EQ(wrong("both.pem", "other/b.pem", "other/b.key"), texts{});
 }
 
 TEST_F(Certificates, AClockThatIsAnHourLateTakesThemToo) {

@@ -87,6 +87,27 @@ class Node(Case):
         self.assertIn('[security]\nca = "lab/ca.pem"\ncertificate = "lab/a.pem"\nkey = "lab/a.key"\n', out)
         self.assertEqual((self.folder / "lab/a.key").stat().st_mode & 0o777, 0o600)
 
+    @unittest.skipIf(OPENSSL is None, "no openssl command")
+    def test_what_is_revoked_openssl_refuses(self):
+        for name in "ab":
+            self.certs("issue", "lab", "--node", name, "--out", "for-" + name)
+        self.assertIn('[security]\ncrl = "lab/crl.pem"\n', self.certs("revoke", "lab").stdout)
+        self.assertEqual(json.loads(self.certs("revoke", "lab", "--node", "a", "--json").stdout),
+                         {"crl": "lab/crl.pem", "added": 1, "revoked": 1, "warnings": []})
+        check = "verify", "-crl_check", "-CRLfile", "lab/crl.pem", "-CAfile", "lab/ca.pem"
+        self.openssl(*check, "for-b/b.pem")
+        done = subprocess.run([OPENSSL, *check, "for-a/a.pem"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertIn("certificate revoked", done.stdout + done.stderr)
+        self.assertIn('names no certificate that was issued to "c"', self.refused("revoke", "lab", "--node", "c"))
+
+    @unittest.skipIf(OPENSSL is None, "no openssl command")
+    def test_a_certificate_says_what_its_owner_may_be(self):
+        self.assertIn('node "a", good until ', self.certs("issue", "lab", "--node", "a").stdout)
+        self.assertIn('console "user", good until ', self.certs("issue", "lab", "--node", "user", "--role", "console").stdout)
+        for name, role in ("a", "node"), ("user", "console"):
+            self.assertIn(f"OU = {role}", self.openssl("x509", "-in", f"lab/{name}.pem", "-noout", "-subject"))
+        self.assertIn("--role", self.refused("issue", "lab", "--node", "b", "--role", "king"))
+
     def test_json_names_the_files(self):
         done = self.certs("issue", "lab", "--node", "a", "--out", "for-a", "--json")
         made = json.loads(done.stdout)

@@ -60,6 +60,30 @@ TEST(ClusterFile, FilesThatFitEachOtherAreAccepted) {
   EXPECT_EQ(loaded->security.key, files / "a.key");
 }
 
+TEST(ClusterFile, AConsolesCertificateIsRefusedWhereANodesIsWanted) {
+  const lab files;
+  apps::issue_certificate({files.folder, "c", {}, "", 365, actors::net::certified_role::console}, std::time(nullptr)).value();
+  const std::string text =
+      "[security]\nca = \"{0}/ca.pem\"\ncertificate = \"{0}/{1}.pem\"\nkey = \"{0}/{1}.key\"\n[[node]]\nname = "
+      "\"{2}\"\nhost = \"10.0.0.1\"\nport = 7070\n";
+  const auto expected =
+      fmt::format("3:15: {} is a console's certificate: with it node \"c\" may look and give orders, not join; issue "
+                  "one with `troupe certs issue FOLDER --node c`, without --role console",
+                  files / "c.pem");
+  const temporary_file node(fmt::format(fmt::runtime(text), files.folder, "{name}", "c"));
+  const auto refused = load_cluster(node.path(), "c");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(testing::without_path(refused.error(), node.path()), std::vector{expected});
+  // By `check`, too, whose own certificate is a console's and may be one; the node's is beside it.
+  apps::issue_certificate({files.folder, "client", {}, "", 365, actors::net::certified_role::console}, std::time(nullptr))
+      .value();
+  const auto seen = load_cluster(node.path());
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(testing::without_path(seen.error(), node.path()), std::vector{expected});
+  const temporary_file good(fmt::format(fmt::runtime(text), files.folder, "{name}", "a"));
+  EXPECT_TRUE(load_cluster(good.path()));
+}
+
 TEST(ClusterFile, OneFileServesEveryNodeWithCertificatesNamedForThem) {
   const lab files;
   const temporary_file file(secured(files / "ca.pem", files / "{name}.pem", files / "{name}.key"));

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import unittest
 
 import cluster_test
@@ -22,8 +23,9 @@ class Secured(BootstrapTest):
         super().setUp()
         for authority in "ours", "theirs":
             self.certs("init", self.path(authority))
-        for name in [*"abcd", "user"]:
+        for name in "abcd":
             self.certs("issue", self.path("ours"), "--node", name)
+        self.certs("issue", self.path("ours"), "--node", "user", "--role", "console")
         self.certs("issue", self.path("theirs"), "--node", "d")
         self.file = self.secured("user")
 
@@ -119,8 +121,58 @@ class Secured(BootstrapTest):
         self.assertEqual(done.returncode, 2, done)
         self.assertRegex(done.stderr, r':\d+:15: \S+/d\.pem was issued to "d" and this is node "c", whose peers would refuse it')
 
+    def test_a_consoles_certificate_in_a_nodes_place_is_refused_before_anything_starts(self):
+        for name, role in ("e", "console"), ("client", "console"):
+            self.certs("issue", self.path("ours"), "--node", name, "--role", role)
+        with open(self.secured("{name}"), encoding="utf-8") as file:
+            text = file.read().replace('name = "d"', 'name = "e"')
+        lab = self.path("with-e.toml", text)
+        for command in ("node", lab, "--name", "e"), ("check", self.path("job.toml", cluster_test.JOB), "--cluster", lab):
+            done = subprocess.run([cluster_test.TROUPE, *command], capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertRegex(done.stderr, r'/e\.pem is a console\'s certificate: with it node "e" may look and give orders, not join')
+
+    def with_list(self, name):
+        """The cluster file of that node, with a list of revoked certificates."""
+        with open(self.secured(name), encoding="utf-8") as file:
+            return self.path(f"{name}-and-list.toml", file.read() + f'crl = "{self.path("ours")}/crl.pem"\n')
+
+    def test_a_revoked_node_is_out_within_half_a_minute_and_the_job_goes_on(self):
+        self.certs("revoke", self.path("ours"))
+        for name in "abcd":
+            self.node(name, file=self.with_list(name), wait="coordinator of" if name == "a" else "joined")
+        run = self.submit(job=cluster_test.ENDLESS)
+        self.wait_for_line(run, "^step ")
+        began = time.monotonic()
+        self.certs("revoke", self.path("ours"), "--node", "d")
+        self.wait_for_line(run, r"worker \d+ \(d\) is lost")
+        self.wait_for_line(self.nodes["a"], 'has ended the connection of "d", whose certificate has been revoked')
+        self.assertLess(time.monotonic() - began, 30)
+        self.wait_for_line(self.nodes["a"], "turns away a connection from .*: its certificate has been revoked")
+        self.wait_for_line(run, "^step ")
+
+    def test_certificates_of_another_authority_replace_those_in_use_and_end_no_job(self):
+        self.cluster()
+        run = self.submit(job=cluster_test.ENDLESS)
+        self.wait_for_line(run, "^step ")
+        ours, theirs = self.path("ours"), self.path("theirs")
+        with open(ours + "/ca.pem", encoding="utf-8") as old, open(theirs + "/ca.pem", encoding="utf-8") as new:
+            both = old.read() + new.read()
+        for name in "abc":
+            self.certs("issue", theirs, "--node", name)
+        self.path("ours/ca.new", both)
+        os.replace(ours + "/ca.new", ours + "/ca.pem")
+        for name in "abcd":
+            for kind in "key", "pem":
+                os.replace(f"{theirs}/{name}.{kind}", f"{ours}/{name}.{kind}")
+        self.end(self.nodes["d"])
+        self.wait_for_line(run, r"worker \d+ \(d\) is lost")
+        self.node("d", file=self.secured("d"), wait="joined")
+        self.wait_for_line(run, "^step ")
+        self.assertEqual([self.nodes[name].poll() for name in "abc"], [None] * 3)
+
     def test_one_file_serves_every_node(self):
-        self.certs("issue", self.path("ours"), "--node", "client")
+        self.certs("issue", self.path("ours"), "--node", "client", "--role", "console")
         self.file = self.secured("{name}")
         for name in "abcd":
             self.node(name, wait="coordinator of" if name == "a" else "joined")
