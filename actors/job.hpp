@@ -34,6 +34,7 @@ struct cluster_spec {
   std::uint32_t shards = 1;
   placement where = placement::separate;
   double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
+  bool may_span_nodes() const { return nodes > 1 || max_workers > workers; }
   std::uint32_t seats() const { return std::max(workers, max_workers); }
 };
 

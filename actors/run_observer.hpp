@@ -11,10 +11,17 @@
 #include "actors/messages/fields.hpp"
 #include "actors/monitoring/trace.hpp"
 #include "kernels/buffer.hpp"
+#include "protocols/effect.hpp"
 #include "protocols/ids.hpp"
 #include "tensor/data/data_set.hpp"
 
 namespace troupe::actors {
+
+/// A version that was made, and who took part in its round.
+struct made_round {
+  protocols::round_record made;
+  std::vector<protocols::member> members; ///< of the round's plan
+};
 
 struct progress {
   std::uint64_t step = 0, samples = 0;
@@ -23,6 +30,7 @@ struct progress {
   double seconds = 0;                          ///< training time
   std::optional<std::uint32_t> slowest_worker; ///< of the last round
   double slowest_ms = 0;                       ///< its compute time
+  std::vector<made_round> rounds{};            ///< since the last progress, where they are recorded
 };
 
 struct evaluation_point {

@@ -37,6 +37,7 @@ struct arguments {
   bench_options bench;
   compare_options compare;
   simulate_options simulate;
+  replay_options replay;
   certs_options certs;
   checkpoint_options checkpoint;
   std::string workers;
@@ -117,6 +118,10 @@ void add_run(CLI::App& app, arguments& a) {
       c->add_option("--trace", a.run.trace, "write when every role did what, for trace viewers and simulate --calibrate")
           ->type_name("FILE")
           ->check(a_name());
+  auto* rounds =
+      c->add_option("--rounds", a.run.rounds, "write what each version of the parameters was made of, for `troupe replay`")
+          ->type_name("FILE.jsonl")
+          ->check(a_name());
   c->add_option("--listen", a.run.listen, "listen on this port for `troupe console HOST:PORT`, with a single process too")
       ->type_name("PORT")
       ->check(must_be("a port: a whole number to 65535, 0 for any that is free",
@@ -127,7 +132,7 @@ void add_run(CLI::App& app, arguments& a) {
               ->expected(0, 1);
   auto* detach = c->add_flag("--detach", a.run.detach,
                              "with --cluster: print the job's number and return; the job goes on, for the console and --attach");
-  for (auto* file : {save, log, trace, a.web})
+  for (auto* file : {save, log, trace, rounds, a.web})
     detach->excludes(file);
   c->add_option("--attach", a.run.attach,
                 "with --cluster: follow this job, which was submitted with --detach from the same file and flags")
@@ -136,7 +141,8 @@ void add_run(CLI::App& app, arguments& a) {
                       [](const std::string& text) { return parse_number<std::uint64_t>(text).value_or(0) > 0; }))
       ->needs(cluster)
       ->excludes(detach)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(rounds);
   detach->needs(cluster);
   c->add_flag("--quiet", a.run.quiet, "no progress and no events; --log has both");
   add_json(c, a.run.json);
@@ -178,6 +184,20 @@ void add_simulate(CLI::App& app, arguments& a) {
                 "use the times of a real run, from a file of run --trace, instead of emulated ones")
       ->type_name("TRACE");
   add_json(c, a.simulate.json);
+}
+
+void add_replay(CLI::App& app, arguments& a) {
+  CLI::App* c = add_command(app, "replay", "Compute the weights of a run anew, in one process, from its file of rounds",
+                            "troupe replay config/quickstart.toml rounds.jsonl");
+  add_job(c, a)->required();
+  c->add_option("rounds", a.replay.rounds, "a file of run --rounds, of the same job and flags")
+      ->type_name("FILE.jsonl")
+      ->required()
+      ->check(a_name());
+  c->add_option("--resume", a.replay.resume, "the checkpoint that the run went on from")
+      ->type_name("DIR/step-N")
+      ->check(must_be("a name of a folder", [](const std::string& text) { return !text.empty(); }));
+  add_json(c, a.replay.json);
 }
 
 void add_others(CLI::App& app, arguments& a) {
@@ -343,7 +363,7 @@ config::checked<job_options> job_of(const arguments& a) {
     job.sets.push_back({"cluster.nodes", a.nodes, "--nodes"});
   if (!a.workers.empty())
     job.sets.push_back({"cluster.workers", a.workers, "--workers"});
-  if (!a.run.resume.empty())
+  if (!a.run.resume.empty() || !a.replay.resume.empty())
     job.sets.push_back({"model.init", "", "--resume"});
   if (!a.seed.empty())
     job.sets.push_back({"seed", a.seed, "--seed"});
@@ -390,7 +410,7 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
   if (name == "compare" && a.compare.simulate && !a.nodes.empty())
     fmt::print(stderr,
                "--nodes: note: --simulate starts no process; the number counts only where cluster.workers follows from it\n");
-  a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = *job;
+  a.run.job = a.evaluate.job = a.check.job = a.compare.job = a.simulate.job = a.replay.job = *job;
   if (name == "node" && !a.node.slurm && (a.node.cluster.empty() || a.node.name.empty()))
     return refuse_usage("cluster and --name are required (or --slurm, under srun)", name);
   if (name == "check" && a.job.empty() && !a.check.keys)
@@ -400,9 +420,9 @@ std::variant<command_options, exit_code> options_of(const std::string& name, arg
     return a.plain;
   }
   const std::pair<std::string, command_options> all[] = {
-      {"run", a.run},         {"compare", a.compare},      {"simulate", a.simulate}, {"evaluate", a.evaluate},
-      {"node", a.node},       {"check", a.check},          {"bench", a.bench},       {"certs", a.certs},
-      {"console", a.console}, {"checkpoint", a.checkpoint}};
+      {"run", a.run},         {"compare", a.compare},       {"simulate", a.simulate}, {"evaluate", a.evaluate},
+      {"node", a.node},       {"check", a.check},           {"bench", a.bench},       {"certs", a.certs},
+      {"console", a.console}, {"checkpoint", a.checkpoint}, {"replay", a.replay}};
   return std::ranges::find(all, name, &std::pair<std::string, command_options>::first)->second;
 }
 
@@ -493,6 +513,7 @@ std::variant<command_options, exit_code> parse_command_line(int argc, const char
   add_run(app, a);
   add_compare(app, a);
   add_simulate(app, a);
+  add_replay(app, a);
   add_others(app, a);
   add_certs(app, a);
   add_checkpoint(app, a);

@@ -31,6 +31,7 @@ struct run_options {
   std::string cluster;          ///< cluster file; empty: an embedded cluster on loopback
   std::string resume;           ///< a checkpoint, or a folder of them: the newest good one; empty: begin at step 0
   std::string save, log, trace; ///< files to write; empty: none
+  std::string rounds;           ///< likewise, what each version was made of
   bool detach = false;          ///< with a cluster: print the job's number and return, while the job goes on
   std::uint64_t attach = 0;     ///< with a cluster: follow this job, which was detached, instead of submitting one; 0: submit
   std::optional<std::uint16_t> listen; ///< port of an embedded cluster for consoles
@@ -95,6 +96,14 @@ struct simulate_options {
   bool json = false;
 };
 
+/// Computes the weights of a run anew, from its file of rounds.
+struct replay_options {
+  job_options job;
+  std::string rounds; ///< a file of run --rounds
+  std::string resume; ///< the checkpoint with which that run began; empty: it began at step 0
+  bool json = false;
+};
+
 /// Makes an authority, or has it issue a node's certificate.
 struct certs_options {
   enum class verb : std::uint8_t { init, issue, revoke } what = verb::init;
@@ -124,8 +133,9 @@ struct console_options {
   bool json = false;
 };
 
-using command_options = std::variant<run_options, evaluate_options, node_options, check_options, plain_options, bench_options,
-                                     compare_options, simulate_options, certs_options, checkpoint_options, console_options>;
+using command_options =
+    std::variant<run_options, evaluate_options, node_options, check_options, plain_options, bench_options, compare_options,
+                 simulate_options, replay_options, certs_options, checkpoint_options, console_options>;
 
 /// Carries out a subcommand and returns an exit_code. Results go to stdout, progress and reasons to stderr.
 int execute(const run_options& options);
@@ -138,6 +148,7 @@ inline int execute(const plain_options& options) {
 int execute(const bench_options& options);
 int execute(const compare_options& options);
 int execute(const simulate_options& options);
+int execute(const replay_options& options);
 int execute(const certs_options& options);
 int execute(const checkpoint_options& options);
 int execute(const console_options& options);

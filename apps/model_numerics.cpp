@@ -6,6 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "actors/checkpoint/first_parameters.hpp"
+#include "actors/roles/holder/shard_checkpoint.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
@@ -14,7 +16,6 @@
 #include "tensor/data/sample_assignment.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/plan.hpp"
-#include "tensor/safetensors.hpp"
 
 namespace troupe::apps {
 
@@ -44,18 +45,17 @@ struct workshop {
   workshop(const actors::job& described_job, const model& network, const data_pair& both)
       : job(described_job), net(network), data(both),
         queue(kernels::open_backend({.device = "cpu", .threads = described_job.compute.threads})),
-        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))) {
+        floats(network.layout().floats()), shards(cut_into_shards(floats, static_cast<int>(described_job.cluster.shards))),
+        source(job, net.layout()) {
     auto training = plan::compile(net, *queue, {.max_rows = job.data.batch, .training = true});
     if (!training)
       throw std::runtime_error(training.error().message);
     step = std::move(*training);
-    first = queue->allocate(bytes_of(floats));
-    std::memset(first.data(), 0, first.bytes());
-    if (job.init.empty())
-      initialize_parameters(net.layout(), job.seed, first.as<float>());
-    else if (job.init != actors::init_zeros)
-      if (const auto read = load_safetensors(job.init, net.layout(), first.as<float>()); !read)
-        throw std::runtime_error(read.error().message);
+    first = source.flat(allocate());
+  }
+
+  std::function<kernels::buffer(std::size_t)> allocate() const {
+    return [this](std::size_t bytes) { return queue->allocate_host(bytes); };
   }
 
   kernels::buffer weighted_sum(const std::vector<kernels::term>& terms, std::int64_t count) const {
@@ -74,6 +74,7 @@ struct workshop {
   std::int64_t floats;
   std::vector<flat_range> shards;
   std::unique_ptr<plan> step;
+  actors::first_parameters source;
   kernels::buffer first; ///< parameters
 };
 
@@ -194,7 +195,9 @@ class model_shard final : public sim::shard_numerics {
 public:
   model_shard(workshop& shop, flat_range range)
       : shop_(shop), range_(range), step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size()),
-        newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {}
+        newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
+    actors::restore(shop.source.of_shard(range, shop.allocate()), *shop.queue, step_.job_optimizer());
+  }
 
   sim::tensor parameters() const override { return wrap(newest_); }
 
@@ -269,6 +272,10 @@ private:
 };
 
 } // namespace
+
+const float* values_of(const sim::tensor& data) {
+  return data_of(data).as<const float>();
+}
 
 std::unique_ptr<sim::numerics> make_model_numerics(const actors::job& job, const model& net, const data_pair& data) {
   return std::make_unique<model_numerics>(job, net, data);

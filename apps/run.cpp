@@ -14,6 +14,7 @@
 #include "apps/job_setup.hpp"
 #include "apps/report.hpp"
 #include "apps/resume.hpp"
+#include "apps/rounds_file.hpp"
 #include "apps/run_cluster.hpp"
 #include "apps/run_job.hpp"
 #include "apps/web/feed.hpp"
@@ -56,8 +57,9 @@ config::problems unwritable_files(const run_options& options) {
   for (const auto& [flag, file] : {std::pair{"--save", &options.save}, {"--trace", &options.trace}})
     if (auto why = file->empty() ? "" : cannot_write(*file); !why.empty())
       wrong.push_back({flag, why});
-  if (auto why = options.log.empty() ? "" : cannot_append(options.log); !why.empty())
-    wrong.push_back({"--log", why});
+  for (const auto& [flag, file] : {std::pair{"--log", &options.log}, {"--rounds", &options.rounds}})
+    if (auto why = file->empty() ? "" : cannot_append(*file); !why.empty())
+      wrong.push_back({flag, why});
   return wrong;
 }
 
@@ -82,6 +84,11 @@ config::problems go_on(const run_options& options, prepared_job& prepared) {
   if (!options.quiet)
     fmt::print(stderr, "troupe: goes on from {}, after {} samples\n", from->folder, from->manifest.samples);
   return {};
+}
+
+/// With which the job begins.
+protocols::version first_version(const actors::job& job) {
+  return actors::checkpoint_version(std::filesystem::path(job.checkpoint.resume).filename()).value_or(protocols::version{});
 }
 
 /// Returns what went wrong. After a failed run it prints which step the weights are from.
@@ -151,7 +158,8 @@ int execute(const run_options& options) {
   auto prepared = prepare_job(options.job, options.cluster, options.cluster.empty());
   if (!prepared)
     return refuse(prepared.error());
-  for (auto wrong : {config::only_simulated(prepared->config), config::process_limits(prepared->config)})
+  for (auto wrong : {config::only_simulated(prepared->config), config::process_limits(prepared->config),
+                     options.rounds.empty() ? config::problems{} : cannot_replay(prepared->config)})
     if (!wrong.empty())
       return refuse({std::move(wrong)});
   if (!prepared->cluster) // on a cluster the memory of other hosts counts
@@ -181,15 +189,21 @@ int execute(const run_options& options) {
     where->port = web->port();
     fmt::print(stderr, "web page at {}\n", actors::net::url_of(*where));
   }
-  const run_view view{options.quiet, options.log, !options.trace.empty(), options.listen, options.attach, web.get()};
   job_outcome outcome;
+  std::optional<rounds_writer> rounds;
   try {
+    if (!options.rounds.empty())
+      rounds.emplace(options.rounds, prepared->config, first_version(prepared->config.job));
+    const run_view view{options.quiet,  options.log, !options.trace.empty(),     options.listen,
+                        options.attach, web.get(),   rounds ? &*rounds : nullptr};
     outcome = prepared->cluster ? run_on_cluster(*prepared->cluster, prepared->config, roles, network, view, signals)
                                 : run_job(prepared->config, network, view, signals);
   } catch (const std::exception& e) {
     outcome = failed_outcome(e.what());
   }
   const actors::job_result& result = outcome.result;
+  if (rounds && !outcome.digest.empty())
+    rounds->end({result.weights_step.value_or(0)}, outcome.digest);
   const bool complete = leave_results(options, *prepared, outcome);
   if (result.interrupted) {
     const bool by_signal = result.reason.empty() || result.reason == "interrupted";

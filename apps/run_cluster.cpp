@@ -63,10 +63,11 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
     return failed_outcome(no_nodes + why);
   auto display = std::make_shared<run_display>(loaded.job, view.quiet, view.log, signals);
   auto client = submit(connection.system(), {.cluster = connection.cluster(),
-                                             .request = {loaded.job, view.trace},
+                                             .request = {loaded.job, view.trace, false, view.rounds != nullptr},
                                              .display = display,
                                              .attach = view.attach,
                                              .page = view.web,
+                                             .rounds = view.rounds,
                                              .floats = network.layout().floats()});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;

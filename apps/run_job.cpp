@@ -78,9 +78,10 @@ job_outcome run_job(const config::loaded_job& loaded, const model& network, cons
   if (cluster.port() != 0 && !view.quiet)
     fmt::print(stderr, "troupe: `troupe console 127.0.0.1:{}` shows what it does\n", cluster.port());
   auto client = submit(system, {.cluster = cluster.actor(),
-                                .request = {job, view.trace},
+                                .request = {job, view.trace, false, view.rounds != nullptr},
                                 .display = display,
                                 .page = view.web,
+                                .rounds = view.rounds,
                                 .floats = network.layout().floats(),
                                 .begins_within = join_timeout});
   start_limit limit{most_respawns, respawn_window};

@@ -12,6 +12,7 @@
 #include "actors/run_observer.hpp"
 #include "apps/config/job_file.hpp"
 #include "apps/curve.hpp"
+#include "apps/rounds_file.hpp"
 #include "apps/signals.hpp"
 #include "tensor/model.hpp"
 
@@ -26,6 +27,7 @@ struct run_view {
   std::optional<std::uint16_t> port{};
   std::uint64_t attach = 0;               ///< number of a cluster's job to follow instead of submitting one; 0: submit
   actors::net::web_server* web = nullptr; ///< shows the run, unless null; outlives it
+  rounds_writer* rounds = nullptr;        ///< is told what each version was made of, unless null; outlives the run
 };
 
 /// How a run ended. One whose cluster did not come together has failed, with the reason.

@@ -3,6 +3,7 @@
 #include "apps/submitter.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <caf/deep_to_string.hpp>
 #include <caf/stateful_actor.hpp>
@@ -60,7 +61,11 @@ public:
           begun_ = true;
           observer_->on_started(msg.data_size);
         },
-        [this](const actors::progress& msg) { observer_->on_progress(msg); },
+        [this](actors::progress& msg) {
+          if (const auto rounds = std::exchange(msg.rounds, {}); setup_.rounds != nullptr)
+            setup_.rounds->add(rounds);
+          observer_->on_progress(msg);
+        },
         [this](const actors::evaluation_point& msg) { observer_->on_evaluation(msg); },
         [this](const actors::job_says& msg) { observer_->on_event(msg.text); },
         [this](const actors::job_result& msg) {

@@ -11,6 +11,7 @@
 
 #include "actors/http/web_server.hpp"
 #include "actors/messages/cluster.hpp"
+#include "apps/rounds_file.hpp"
 #include "apps/run_display.hpp"
 
 namespace troupe::apps {
@@ -26,6 +27,7 @@ struct submission {
   std::uint64_t attach =
       0; ///< number of the job to follow, which `request` describes; 0: submit. A followed job outlives this client
   actors::net::web_server* page = nullptr; ///< shows the run, unless null; outlives it
+  rounds_writer* rounds = nullptr;         ///< is told what each version was made of, unless null; outlives it
   std::int64_t floats = 0;                 ///< of the model
   /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};

@@ -40,6 +40,17 @@ struct timing {
   friend bool operator==(const timing&, const timing&) = default;
 };
 
+/// What a version was made of, as its lead decided.
+struct round_record {
+  version ver{};
+  plan_epoch epoch{};               ///< of the round's plan
+  std::uint64_t position = 0;       ///< in the data, of the round's global batch
+  std::uint64_t samples_before = 0; ///< as in `close`
+  double lr_scale = 1;              ///< of its step
+  std::vector<contribution> contributions{};
+  friend bool operator==(const round_record&, const round_record&) = default;
+};
+
 /// A fact for logs, metrics and the coordinator.
 struct report {
   enum class kind : std::uint8_t { round_closed, push_discarded, push_refused, push_not_finite, held, note } event = kind::note;
@@ -54,6 +65,7 @@ struct report {
   double residual = 0;           ///< coded rounds: of the decoding, in float64
   std::vector<timing> timings{}; ///< round_closed: of all pushes since the last close, late ones included
   std::string text{};
+  std::optional<round_record> made{}; ///< round_closed: if the lead records its rounds
   friend bool operator==(const report&, const report&) = default;
 };
 
@@ -139,6 +151,7 @@ struct apply {
   std::int64_t samples = 0; ///< that this version uses, each counted once
   bool keep = false;        ///< the pushes may be named again; a `discard` ends each
   delay_compensation compensate{};
+  std::uint64_t position = 0; ///< in the data, of the round
   friend bool operator==(const apply&, const apply&) = default;
 };
 /// Keep the current parameters under this ticket until `release`.

@@ -177,12 +177,15 @@ lead_effects lead::translate(rule_effects decided) {
   }
   lead_effects out;
   std::optional<report> holds;
+  std::optional<round_record> made;
   bool marks = false;
   for (rule_effect& effect : decided)
     std::visit(
         [&]<class Effect>(Effect& e) {
           if constexpr (std::is_same_v<Effect, apply>) {
             close round = as_close(e);
+            if (records_)
+              made = round_record{e.ver, e.epoch, e.position, round.samples_before, round.step.lr_scale, round.contributions};
             if (!state_.held && limit_reached(e.ver)) {
               state_.held = true;
               if (!per_push_ && state_.limit.saves_at(e.ver))
@@ -203,6 +206,8 @@ lead_effects lead::translate(rule_effects decided) {
             forget(e.tensor);
           } else if constexpr (std::is_same_v<Effect, report>) {
             e.samples = state_.samples_applied;
+            if (e.event == report::kind::round_closed)
+              e.made = std::exchange(made, {});
             out.emplace_back(std::move(e));
           } else {
             out.emplace_back(std::move(e));

@@ -75,6 +75,9 @@ public:
   /// Marks a close. A version that is made because workers died during a hold may be passed over for the one after it.
   lead_effects on(const checkpoint_order& msg);
 
+  /// From now on, each report of a closed round says what its version was made of.
+  void record_rounds() { records_ = true; }
+
   version current() const;
   std::uint64_t samples_applied() const { return state_.samples_applied; }
   bool held() const { return state_.held; }
@@ -98,6 +101,7 @@ private:
   std::unique_ptr<rule> rule_;
   std::uint32_t holders_per_push_;
   bool per_push_;
+  bool records_ = false;
   lead_state state_; ///< without the rule's
   lead_state marked_;
   std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows: follows from `state_`

@@ -206,7 +206,8 @@ rule_effects round_rule::close(const closing& how) {
              .epoch = state_.round.plan.epoch,
              .workers = static_cast<std::uint32_t>(state_.round.plan.workers.size()),
              .step = how.step,
-             .samples = how.samples};
+             .samples = how.samples,
+             .position = state_.round.position};
   report closed{.event = report::kind::round_closed, .ver = step.ver, .at = state_.now};
   rule_effects unused;
   double loss_sum = 0, samples = 0;

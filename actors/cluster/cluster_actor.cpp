@@ -395,8 +395,9 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
   auto observer = std::make_shared<job_forwarder>(job.number, job.submission.detached ? client_actor{} : job.client, names,
                                                   job.meter, job_metrics{setup_.own.metrics, job.number, job.submission.job.name},
                                                   cluster_control{self_});
-  job.coordinator = self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, random_job_key(), std::move(nodes),
-                                                                     observer, job.submission.trace, setup_.own.added.protocols});
+  job.coordinator =
+      self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, random_job_key(), std::move(nodes), observer,
+                                                       job.submission.trace, setup_.own.added.protocols, job.submission.rounds});
 }
 
 void cluster_state::finished(const job_finished& msg) {

@@ -41,6 +41,7 @@ struct submit_job {
   actors::job job;
   bool trace = false;
   bool detached = false; ///< it runs without its client, which is told only the number
+  bool rounds = false;   ///< its progress tells what each version was made of
 };
 
 struct cancel_job {

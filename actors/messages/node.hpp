@@ -153,6 +153,7 @@ struct prepare_job {
   std::uint32_t incarnation = 0;       ///< of your process in this job; of your workers, too
   bool trace = false;                  ///< record what the roles do, and when
   std::vector<std::string> names = {}; ///< of the job's nodes, by number
+  bool rounds = false;                 ///< the lead records its rounds
 };
 
 /// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.

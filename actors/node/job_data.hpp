@@ -16,7 +16,7 @@ inline data_loaded load_job_data(job_incarnation run, const job& job, const exte
     auto loaded = load_data(job, added);
     if (!loaded)
       return {run, {}, loaded.error().message};
-    const bool shared = job.cluster.nodes > 1 && job.own_data.name.empty(); // nodes of one job must read the same files
+    const bool shared = job.cluster.may_span_nodes() && job.own_data.name.empty(); // nodes of one job must read the same files
     return {run, *loaded, {}, shared ? look_at_data(job.data) : std::vector<file_probe>{}};
   } catch (const std::exception& e) {
     return {run, {}, e.what()};

@@ -14,6 +14,8 @@ namespace {
 
 /// Displays need only a few updates a second, and a message across hosts costs more than a step of a small model.
 constexpr std::int64_t between_progress_ns = 50'000'000;
+/// More would be a large message for the control plane.
+constexpr std::size_t most_contributions = 4096;
 
 } // namespace
 
@@ -32,8 +34,11 @@ void job_forwarder::on_progress(const progress& p) {
   meter_->steps = p.step;
   meter_->samples = p.samples;
   metrics_.on_progress(p);
+  auto rounds = untold_ ? std::move(untold_->rounds) : std::vector<made_round>{};
+  rounds.insert(rounds.end(), p.rounds.begin(), p.rounds.end());
   untold_ = p;
-  if (steady_ns() - told_ns_ >= between_progress_ns)
+  untold_->rounds = std::move(rounds);
+  if (steady_ns() - told_ns_ >= between_progress_ns || has_many_rounds())
     tell_progress();
 }
 
@@ -54,9 +59,17 @@ void job_forwarder::on_finished(job_result result) {
   caf::anon_send(owner_, job_finished{number_, std::make_shared<job_result>(std::move(result))});
 }
 
+bool job_forwarder::has_many_rounds() const {
+  std::size_t contributions = 0;
+  for (const made_round& round : untold_->rounds)
+    contributions += round.made.contributions.size() + round.members.size();
+  return contributions >= most_contributions;
+}
+
 void job_forwarder::tell_progress() {
   told_ns_ = steady_ns();
   caf::anon_send(client_, *untold_);
+  untold_->rounds.clear();
   caf::anon_send(owner_, job_news{number_, *untold_});
   untold_.reset();
 }

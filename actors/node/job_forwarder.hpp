@@ -35,6 +35,7 @@ public:
 
 private:
   void tell_progress();
+  bool has_many_rounds() const;
 
   job_metrics metrics_;
   std::uint64_t number_;

@@ -32,8 +32,9 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
       tree_(protocols::holder_tree(job_.cluster.seats(), job_.cluster.shards, job_.protocol.fan_in)),
-      traces_devices_(order.trace), trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
-  if (job_.cluster.nodes > 1)
+      traces_devices_(order.trace), records_rounds_(order.rounds),
+      trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
+  if (job_.cluster.may_span_nodes())
     open_lanes();
   if (coordinator_)
     self_->monitor(coordinator_);

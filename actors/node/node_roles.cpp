@@ -41,6 +41,16 @@ auto for_role(const std::string& role, const std::string& device, F make) {
   }
 }
 
+/// By worker: the child whose sums include its pushes.
+std::map<protocols::worker_id, protocols::holder_id> through_of(const std::vector<protocols::holder_place>& tree,
+                                                                const protocols::holder_place& place) {
+  std::map<protocols::worker_id, protocols::holder_id> out;
+  for (auto child : place.children)
+    for (auto worker : protocols::workers_below(tree, child))
+      out.emplace(worker, child);
+  return out;
+}
+
 /// The job was validated by the submitting program, which may be another build.
 kernels::precision precision_of(const std::string& name) {
   static const std::map<std::string, kernels::precision> known{
@@ -105,7 +115,7 @@ void node_job::spawn_holders() {
                         .optimizer = job_.optimizer,
                         .data_size = loaded_.data.train->size(),
                         .receive_buffers = receive_buffers,
-                        .through = {},
+                        .through = through_of(tree_, place),
                         .lead = nullptr,
                         .per_push = protocol_.per_push,
                         .start = source.of_shard(range, allocate),
@@ -113,14 +123,13 @@ void node_job::spawn_holders() {
                         .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
                         .link = job_.inject.link,
                         .trace = trace_};
-      for (auto child : place.children)
-        for (auto worker : protocols::workers_below(tree_, child))
-          setup.through.emplace(worker, child);
       if (where.index == 0 || protocol_.per_push)
         setup.lead =
             std::make_shared<protocols::lead>(protocol_.make_rule(job_.protocol, job_.seed),
                                               protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
                                               protocol_.per_push, source.lead());
+      if (setup.lead && records_rounds_)
+        setup.lead->record_rounds();
       const shard_control shard =
           for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
       roles_.shards.emplace(where.index, shard);

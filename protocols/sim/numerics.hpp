@@ -37,6 +37,9 @@ struct batch {
   std::vector<batch_part> parts{};
 };
 
+/// Where the samples of a computation are, under the plan of its work.
+batch batch_of(const compute& order, const plan& current);
+
 struct gradient {
   tensor value{};  ///< sum over the parts of weight times the mean gradient over the part's samples
   double loss = 0; ///< mean over all samples

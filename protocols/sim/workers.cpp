@@ -21,7 +21,8 @@ std::int64_t samples_in(const batch& of) {
   return out;
 }
 
-/// Where the samples of a computation are.
+} // namespace
+
 batch batch_of(const compute& order, const plan& current) {
   const std::uint64_t end = current.after(order.position, order.batches);
   batch out{.step = order.step,
@@ -37,8 +38,6 @@ batch batch_of(const compute& order, const plan& current) {
   }
   return out;
 }
-
-} // namespace
 
 void cluster::worker_role::begin_life(incarnation life) {
   self.incarnation = life;

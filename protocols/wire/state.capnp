@@ -224,6 +224,7 @@ struct RuleEffect {
     samples @5 :Int64;
     keep @6 :Bool;
     compensate @7 :DelayCompensation;
+    position @8 :UInt64;
   }
   struct Term {
     tensor @0 :UInt64;
@@ -325,6 +326,16 @@ struct Report {
   residual @9 :Float64;
   timings @10 :List(Timing);
   text @11 :Text;
+  made @12 :List(RoundRecord);
+}
+
+struct RoundRecord {
+  version @0 :UInt64;
+  epoch @1 :UInt32;
+  position @2 :UInt64;
+  samplesBefore @3 :UInt64;
+  lrScale @4 :Float64;
+  contributions @5 :List(Contribution);
 }
 
 struct StepRule {

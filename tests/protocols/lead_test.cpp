@@ -69,6 +69,23 @@ TEST(Lead, CloseCarriesWhatTheRoundIsAndTheParametersThatFollow) {
   EXPECT_EQ(subject.samples_applied(), 60u);
 }
 
+TEST(Lead, RecordsWhatEachVersionIsMadeOfIfItIsAsked) {
+  lead subject = sync_lead(1);
+  subject.on(plan_of(1, {0, 1}));
+  const auto report_of = [&](std::uint64_t clock) {
+    subject.on(arrived(1, 0, clock, 30));
+    return only<report>(subject.on(arrived(0, 0, clock, 10)));
+  };
+  EXPECT_EQ(report_of(1).made, std::nullopt);
+  subject.record_rounds();
+  const round_record second{.ver = v(2),
+                            .epoch = e(1),
+                            .position = 20,
+                            .samples_before = 40,
+                            .contributions = {{{w(0), {}, {2}}, 0.25}, {{w(1), {}, {2}}, 0.75}}};
+  EXPECT_EQ(report_of(2).made, second);
+}
+
 TEST(Lead, NewPlanTravelsWithTheCloseOfTheOldRound) {
   lead subject = sync_lead(1);
   subject.on(plan_of(1, {0}));

@@ -162,7 +162,7 @@ void coordinator_state::started() {
   auto options = coordinator_options_of(setup_.what, start_.first().data_size, setup_.added);
   options.decentralized = decentralized_ = entry && entry->decentralized;
   clock_ = training_clock{steady_ns, options.from.trained};
-  record_.start(start_.first().data_size, decentralized_, options.from);
+  record_.start({start_.first().data_size, decentralized_, setup_.rounds}, options.from);
   record_.result.scaling = start_.first().scaling;
   machine_ = std::make_unique<protocols::coordinator>(
       options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
@@ -185,7 +185,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                        setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
                                                              e.plan.epoch.value, e.plan.workers.size(), e.plan.protocol.name,
                                                              e.plan.period, e.plan.lr_scale));
-                     record_.result.period = e.plan.period;
+                     record_.planned(e.plan);
                      tell(e.plan);
                      checkpoints_.plan_changed();
                    },

@@ -22,6 +22,7 @@ struct coordinator_setup {
   std::shared_ptr<run_observer> observer;
   bool trace = false;                          ///< gather what every node was busy with
   std::vector<protocols::protocol> added = {}; ///< to the catalog, by this program
+  bool rounds = false;                         ///< progress tells what each version was made of
 };
 
 /// Names a job's lanes among all others, so that nodes of two runs cannot mix.

@@ -8,11 +8,16 @@
 
 namespace troupe::actors {
 
-void job_record::start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from) {
+void job_record::start(const course& how, const protocols::coordinator_options::start_point& from) {
   result.steps = reported_steps_ = from.ver.value;
   result.samples = from.samples;
-  data_size_ = data_size;
-  decentralized_ = decentralized;
+  course_ = how;
+}
+
+void job_record::planned(const protocols::plan& plan) {
+  result.period = plan.period;
+  if (course_.rounds)
+    members_.emplace(plan.epoch, plan.workers);
 }
 
 progress job_record::round_closed(const protocols::report& msg, double seconds) {
@@ -20,13 +25,18 @@ progress job_record::round_closed(const protocols::report& msg, double seconds) 
   result.gradients += msg.contributions;
   result.staleness[msg.staleness] += msg.contributions;
   result.residual_max = std::max(result.residual_max, msg.residual);
-  return {msg.ver.value,
-          msg.samples,
-          static_cast<double>(msg.samples) / static_cast<double>(data_size_),
-          msg.loss,
-          seconds,
-          msg.worker.value,
-          static_cast<double>(msg.compute) * 1e-6};
+  progress out{msg.ver.value,
+               msg.samples,
+               static_cast<double>(msg.samples) / static_cast<double>(course_.data_size),
+               msg.loss,
+               seconds,
+               msg.worker.value,
+               static_cast<double>(msg.compute) * 1e-6};
+  if (msg.made) {
+    members_.erase(members_.begin(), members_.lower_bound(msg.made->epoch));
+    out.rounds.push_back({*msg.made, members_[msg.made->epoch]});
+  }
+  return out;
 }
 
 void job_record::discarded() {
@@ -72,16 +82,16 @@ void job_record::collected(const actors::collected& msg, protocols::step_count u
   result.steps += unheard.steps;
   result.samples += unheard.samples;
   result.parameters = msg.parameters;
-  result.weights_step = decentralized_ ? result.steps : msg.ver.value;
+  result.weights_step = course_.decentralized ? result.steps : msg.ver.value;
 }
 
 void job_record::ended(const protocols::stop& how, double seconds) {
   result.failed = how.failed;
   result.reason = how.reason;
   result.seconds = seconds;
-  if (decentralized_) // each of a worker's steps is a gradient, also one of which the lead has not heard
+  if (course_.decentralized) // each of a worker's steps is a gradient, also one of which the lead has not heard
     result.gradients += result.steps - reported_steps_;
-  result.epochs = static_cast<double>(result.samples) / static_cast<double>(data_size_);
+  result.epochs = static_cast<double>(result.samples) / static_cast<double>(course_.data_size);
 }
 
 void job_record::add(const node_totals& all) {

@@ -17,8 +17,13 @@ namespace troupe::actors {
 /// Sums up what a job's lead reports and what its evaluations find. Used on the coordinator's thread alone.
 class job_record {
 public:
-  /// `data_size`: training samples. `decentralized`: the workers hold the parameters, so the lead hears of steps late.
-  void start(std::int64_t data_size, bool decentralized, const protocols::coordinator_options::start_point& from);
+  struct course {
+    std::int64_t data_size = 1; ///< training samples
+    bool decentralized = false; ///< the workers hold the parameters, so the lead hears of steps late
+    bool rounds = false;        ///< the lead records them
+  };
+  void start(const course& how, const protocols::coordinator_options::start_point& from);
+  void planned(const protocols::plan& plan);
 
   /// A round, as the observer is told. `seconds` of training so far.
   progress round_closed(const protocols::report& msg, double seconds);
@@ -48,9 +53,9 @@ private:
     std::uint64_t count = 0, last_step = 0;
   };
   std::map<std::string, repetition> left_out_; ///< by fault
-  std::int64_t data_size_ = 1;
-  bool decentralized_ = false;
-  std::uint64_t reported_steps_ = 0; ///< by the lead
+  course course_;
+  std::map<protocols::plan_epoch, std::vector<protocols::member>> members_; ///< of plans whose rounds are recorded
+  std::uint64_t reported_steps_ = 0;                                        ///< by the lead
 };
 
 } // namespace troupe::actors

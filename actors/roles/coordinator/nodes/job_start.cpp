@@ -60,7 +60,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
   self_
       ->request(setup_.nodes[node].actor, prepare_deadline,
                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
-                            setup_.trace, std::move(names)})
+                            setup_.trace, std::move(names), setup_.rounds})
       .then(
           [this, node, prepared = std::move(prepared), process = setup_.nodes[node].actor](const node_prepared& ready) {
             if (process != setup_.nodes[node].actor)

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files of samples, and of weights.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <span>
+
+#include <zlib.h>
+
+#include "tensor/data/cifar10.hpp"
+#include "tensor/data/csv.hpp"
+#include "tensor/data/data_set.hpp"
+#include "tensor/data/idx.hpp"
+#include "tensor/safetensors.hpp"
+#include "tests/fuzz/target.hpp"
+
+namespace troupe::fuzz {
+
+namespace {
+
+input idx_of(std::vector<std::uint8_t> extents) {
+  input out{0, 0, 8, static_cast<std::uint8_t>(extents.size())};
+  std::size_t elements = 1;
+  for (const std::uint8_t extent : extents) {
+    out.insert(out.end(), {0, 0, 0, extent});
+    elements *= extent;
+  }
+  for (std::size_t i = 0; i < elements; ++i)
+    out.push_back(static_cast<std::uint8_t>(extents.size() == 1 ? i % 10 : i));
+  return out;
+}
+
+input packed(const input& bytes) {
+  const std::string path = own_folder() + "/packed.gz";
+  auto* file = gzopen(path.c_str(), "wb");
+  must(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) == static_cast<int>(bytes.size()), "gzip packs a file");
+  gzclose(file);
+  input out(std::filesystem::file_size(path));
+  auto* in = std::fopen(path.c_str(), "rb");
+  must(std::fread(out.data(), 1, out.size(), in) == out.size(), "gzip's file can be read");
+  std::fclose(in);
+  return out;
+}
+
+/// What a set has can be gathered: its last sample and its first.
+void gather(const data_pair& both) {
+  for (const auto& set : {both.train, both.test}) {
+    must(set->size() > 0, "a data set that is read has samples");
+    std::vector<float> x(static_cast<std::size_t>(2 * set->sample().elements()));
+    std::int32_t labels[2]{};
+    const std::uint32_t which[]{static_cast<std::uint32_t>(set->size() - 1), 0};
+    set->gather(which, x.data(), labels);
+    for (const std::int32_t label : labels)
+      must(label >= 0 && label < set->classes(), "a label is one of the classes");
+  }
+}
+
+parameter_layout small_layout() {
+  parameter_layout layout;
+  layout.slots.push_back({"linear1.weight", shape({3, 4}), 0, {}});
+  layout.slots.push_back({"linear1.bias", shape({3}), 16, {}});
+  return layout;
+}
+
+} // namespace
+
+/// As images and as labels, packed or not; then as a part of a whole folder.
+int fuzz_idx(const std::uint8_t* data, std::size_t size) {
+  for (const char* name : {"one.idx", "one.idx.gz"})
+    for (const int rank : {1, 3})
+      if (const auto array = read_idx(written(name, data, size), rank)) {
+        std::size_t elements = 1;
+        for (const auto extent : array->extents)
+          elements *= extent;
+        must(std::cmp_equal(array->extents.size(), rank) && elements == array->bytes.size(), "an array is as large as it says");
+      }
+  static const input images = idx_of({3, 4, 4}), labels = idx_of({3});
+  std::filesystem::create_directories(own_folder() + "/idx");
+  for (const char* half : {"train", "t10k"}) {
+    written(std::string("idx/") + half + "-images-idx3-ubyte", images.data(), images.size());
+    written(std::string("idx/") + half + "-labels-idx1-ubyte", labels.data(), labels.size());
+  }
+  for (const char* name : {"idx/train-images-idx3-ubyte", "idx/t10k-labels-idx1-ubyte"}) {
+    written(name, data, size);
+    if (const auto both = load_data({.source = "idx", .path = own_folder() + "/idx"}, 1))
+      gather(*both);
+  }
+  return 0;
+}
+
+std::vector<input> idx_corpus() {
+  const input images = idx_of({3, 4, 4}), labels = idx_of({3});
+  return {images, labels, packed(images), packed(labels), idx_of({0, 4, 4})};
+}
+
+int fuzz_cifar10(const std::uint8_t* data, std::size_t size) {
+  static const input good(3073, 7);
+  std::filesystem::create_directories(own_folder() + "/cifar10");
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"})
+    written(std::string("cifar10/") + name, good.data(), good.size());
+  written("cifar10/test_batch.bin", data, size);
+  if (const auto both = load_data({.source = "cifar10", .path = own_folder() + "/cifar10"}, 1))
+    gather(*both);
+  return 0;
+}
+
+std::vector<input> cifar10_corpus() {
+  input one(3073, 200);
+  one[0] = 9;
+  input two = one;
+  two.insert(two.end(), one.begin(), one.end());
+  return {one, two, {}};
+}
+
+int fuzz_csv(const std::uint8_t* data, std::size_t size) {
+  if (const auto both = load_data({.source = "csv", .path = written("table.csv", data, size)}, 1))
+    gather(*both);
+  static const input good = bytes_of("a,b,label\n1,2,0\n3,4,1\n");
+  if (const auto both = load_data({.source = "csv",
+                                   .path = written("train.csv", good.data(), good.size()),
+                                   .test_path = written("table.csv", data, size)},
+                                  1))
+    gather(*both);
+  return 0;
+}
+
+std::vector<input> csv_corpus() {
+  return {bytes_of("a,b,label\n1,2,0\n3.5,-4e3,1\n0,0,1\n"), bytes_of("1,2,0\r\n3,4,2\r\n\r\n5,6,1"),
+          bytes_of("\"x, y\" , label ,z\n\"1\",1, 2\n 3 ,0,\"4\"\n"), bytes_of("label\n1\n0\n")};
+}
+
+int fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
+  const std::string& path = written("weights.safetensors", data, size);
+  static const parameter_layout layout = small_layout();
+  std::vector<float> flat(static_cast<std::size_t>(layout.floats()));
+  const auto read = load_safetensors(path, layout, flat.data());
+  const auto metadata = read_safetensors_metadata(path);
+  must(!read || metadata, "a file with all weights has a header that can be read");
+  return 0;
+}
+
+std::vector<input> safetensors_corpus() {
+  const parameter_layout layout = small_layout();
+  std::vector<float> flat(static_cast<std::size_t>(layout.floats()), 0.25F);
+  const std::string path = own_folder() + "/made.safetensors";
+  must(save_safetensors(path, layout, flat.data(), {{"layers", "[\"linear 3\"]"}, {"mean", "[0.5]"}}).has_value(),
+       "weights can be saved");
+  input out(std::filesystem::file_size(path));
+  auto* in = std::fopen(path.c_str(), "rb");
+  must(std::fread(out.data(), 1, out.size(), in) == out.size(), "saved weights can be read");
+  std::fclose(in);
+  return {out};
+}
+
+} // namespace troupe::fuzz

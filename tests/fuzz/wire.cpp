@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames of lanes, and states of machines.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "actors/net/frame_reader.hpp"
+#include "kernels/backend.hpp"
+#include "protocols/wire/state.hpp"
+#include "tests/fuzz/target.hpp"
+#include "tests/protocols/wire_samples.hpp"
+
+namespace troupe::fuzz {
+
+namespace {
+
+namespace wire = protocols::wire;
+
+/// What came of a stream.
+class heard final : public actors::net::frame_reader::sink {
+public:
+  bool begins(const wire::decoded&) override { return true; }
+  kernels::buffer place(const wire::message&, std::size_t bytes) override {
+    static const auto host = kernels::open_backend({});
+    must(bytes <= most, "no payload is larger than the limit");
+    auto out = host->allocate_host(bytes);
+    std::memset(out.data(), 0, bytes);
+    return out;
+  }
+  bool accept(wire::content body, kernels::buffer payload) override {
+    frames.push_back(std::move(body));
+    bytes += payload.bytes();
+    return true;
+  }
+
+  static constexpr std::size_t most = 1U << 16U;
+  std::vector<wire::content> frames;
+  std::size_t bytes = 0;
+  std::optional<std::string> fault;
+};
+
+/// Read in pieces of at most `piece` bytes.
+heard read(std::span<const std::byte> stream, std::size_t piece) {
+  heard out;
+  actors::net::frame_reader reader({.payload_bytes = heard::most});
+  while (!stream.empty() && !out.fault) {
+    std::size_t got = 0;
+    for (const auto place : reader.room()) {
+      const auto here = stream.subspan(got, std::min({piece - got, stream.size() - got, place.size()}));
+      std::ranges::copy(here, place.begin());
+      got += here.size();
+    }
+    must(got > 0, "a reader of frames has room for a byte");
+    stream = stream.subspan(got);
+    out.fault = reader.advance(got, out);
+  }
+  return out;
+}
+
+/// Bytes as they were encoded are what another encoding of the same makes.
+template <class State>
+void try_state(std::span<const std::uint64_t> words) {
+  const auto first = wire::decode_state<State>(words);
+  if (!first)
+    return;
+  const auto again = wire::encode_state(*first);
+  const auto second = wire::decode_state<State>(again);
+  must(second.has_value(), "what encode_state makes can be decoded");
+  must(wire::encode_state(*second) == again, "a state that is encoded twice gives the same bytes");
+}
+
+template <class State>
+input words_of(const State& state, std::uint8_t kind) {
+  const auto words = wire::encode_state(state);
+  input out(1 + words.size() * sizeof(std::uint64_t));
+  out[0] = kind;
+  std::memcpy(out.data() + 1, words.data(), out.size() - 1);
+  return out;
+}
+
+} // namespace
+
+/// However the stream is cut into reads, the same frames and the same fault come of it.
+int fuzz_lane(const std::uint8_t* data, std::size_t size) {
+  const auto stream = std::as_bytes(std::span(data, size));
+  const heard whole = read(stream, size + 1), cut = read(stream, 1 + size % 23);
+  must(whole.frames.size() == cut.frames.size() && whole.bytes == cut.bytes, "frames do not depend on how they are read");
+  must(whole.fault == cut.fault, "a fault does not depend on how the bytes before it are read");
+  return 0;
+}
+
+std::vector<input> lane_corpus() {
+  std::vector<input> out;
+  input all;
+  for (const auto& samples : {wire::test::ordinary(), wire::test::extreme()})
+    for (const wire::test::sample& each : samples) {
+      const auto payload = wire::test::payload_for(each.body);
+      const auto frame = wire::encode(each.body, std::as_bytes(std::span(payload)), out.size());
+      if (!frame || frame->payload.size() > heard::most)
+        continue;
+      input one;
+      for (const auto part : {frame->head_bytes(), frame->payload})
+        for (const std::byte byte : part)
+          one.push_back(static_cast<std::uint8_t>(byte));
+      all.insert(all.end(), one.begin(), one.end());
+      out.push_back(std::move(one));
+    }
+  out.push_back(std::move(all));
+  return out;
+}
+
+/// The first byte says which machine's.
+int fuzz_state(const std::uint8_t* data, std::size_t size) {
+  if (size == 0)
+    return 0;
+  std::vector<std::uint64_t> words((size - 1) / sizeof(std::uint64_t));
+  if (!words.empty())
+    std::memcpy(words.data(), data + 1, words.size() * sizeof(std::uint64_t));
+  switch (data[0] % 3) {
+  case 0:
+    try_state<protocols::lead_state>(words);
+    break;
+  case 1:
+    try_state<protocols::holder_state>(words);
+    break;
+  default:
+    try_state<protocols::coordinator_state>(words);
+  }
+  return 0;
+}
+
+std::vector<input> state_corpus() {
+  const protocols::plan plan{
+      .epoch = {7},
+      .workers = {{{0}, {2}}, {{3}, {}}},
+      .protocol = {.name = "easgd", .fan_in = 2, .parameters = {{"a", true}, {"d", std::string{"nesterov"}}}},
+      .period = 4,
+      .batch = 64,
+      .data_size = 60'000,
+      .lr_scale = 0.5};
+  const protocols::push push{.epoch = {7}, .id = {{3}, {}, {9}}, .base = {40}, .gradient = {5}, .samples = 16};
+  protocols::lead_state lead{.plan = plan, .last_ticket = {5}, .samples_applied = 99, .sends = 4, .made = {40}};
+  lead.open[push.id] = {.reported = {{0}, {1}}, .known_as = {5}};
+  lead.newest[{3}] = push.id;
+  lead.parked.push_back({.holder = {1}, .push = push});
+  lead.rule = protocols::round_rule_state{
+      .newest = plan, .round = {.plan = plan, .base = {40}, .position = 77, .live = {{{0}, {2}}, {{3}, {}}}}, .memory = {0.5, 2}};
+  return {words_of(lead, 0), words_of(protocols::lead_state{}, 0),
+          words_of(protocols::holder_state{.current = {4}, .ordered = {5}}, 1), words_of(protocols::coordinator_state{}, 2)};
+}
+
+} // namespace troupe::fuzz
