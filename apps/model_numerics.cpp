@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/first_parameters.hpp"
-#include "actors/roles/holder/shard_checkpoint.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/worker/replica.hpp"
 #include "apps/evaluation.hpp"
@@ -196,7 +195,7 @@ public:
   model_shard(workshop& shop, flat_range range)
       : shop_(shop), range_(range), step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size()),
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
-    actors::restore(shop.source.of_shard(range, shop.allocate()), *shop.queue, step_.job_optimizer());
+    step_.resume(shop.source.of_shard(range, shop.allocate()));
   }
 
   sim::tensor parameters() const override { return wrap(newest_); }

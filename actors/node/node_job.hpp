@@ -154,8 +154,7 @@ private:
   std::vector<std::string> names_; ///< of the nodes
   protocols::protocol protocol_;
   std::vector<protocols::holder_place> tree_;
-  bool traces_devices_; ///< expensive, so only for whole jobs
-  bool records_rounds_;
+  bool traces_devices_, records_rounds_; ///< expensive, so only for whole jobs
   tracer_ptr trace_;
   std::shared_ptr<lane_router> router_; ///< null, as the hub, in a job of one node
   std::shared_ptr<net::lane_hub> hub_;

@@ -34,7 +34,7 @@ void print_warnings(const std::vector<std::string>& warnings) {
     fmt::print(stderr, "troupe: warning: {}\n", warning);
 }
 
-int revoke(const certs_options& options, std::time_t now) {
+int revoke_as_asked(const certs_options& options, std::time_t now) {
   const auto made = revoke_certificates({options.folder, options.node, options.certificate}, now);
   if (!made)
     return refuse({{{"troupe certs revoke", made.error().message}}});
@@ -57,7 +57,7 @@ int execute(const certs_options& options) {
   using actors::net::certified_role;
   const std::time_t now = std::time(nullptr);
   if (options.what == certs_options::verb::revoke)
-    return revoke(options, now);
+    return revoke_as_asked(options, now);
   const bool issues = options.what == certs_options::verb::issue;
   const auto role = options.role == "console" ? certified_role::console : certified_role::node;
   const auto made =
