@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds and runs protocols_test with one small change at a time. See mutants.py.
+"""Builds and runs protocols_test, or another binary, with one small change at a time. See mutants.py.
 
 The sources are copied and built once. A mutant is a changed copy of one file in a folder that comes first on the include path, so
 that only the sources that see that file are compiled again, and nothing but they and the link differ from the first build.
@@ -37,18 +37,18 @@ def must(command, **options):
 
 
 class Runner:
-    def __init__(self, folder, jobs):
+    def __init__(self, folder, jobs, tests="protocols_test"):
         self.folder, self.source, self.build = folder, folder / "source", folder / "build"
         self.copy_sources()
         must(["cmake", "-S", self.source, "-B", self.build, *CONFIGURE])
-        print("building protocols_test", file=sys.stderr, flush=True)
-        must(["ninja", "-C", self.build, f"-j{jobs}", "protocols_test"])
+        print("building", tests, file=sys.stderr, flush=True)
+        must(["ninja", "-C", self.build, f"-j{jobs}", tests])
         self.compiles = {}  # of an object: its source, and the command in words
         for each in json.loads((self.build / "compile_commands.json").read_text()):
             words = shlex.split(each["command"])
             self.compiles[self.build / words[words.index("-o") + 1]] = pathlib.Path(each["file"]), words
         self.sees = self.dependencies()
-        link = must(["ninja", "-C", self.build, "-t", "commands", "protocols_test"]).splitlines()[-1]
+        link = must(["ninja", "-C", self.build, "-t", "commands", tests]).splitlines()[-1]
         self.link = shlex.split(re.fullmatch(r":? ?(?:&& )?(.*?)(?: && :)?", link).group(1))
         self.binary = self.build / self.link[self.link.index("-o") + 1]
         self.files_of_tests = self.list_tests()
@@ -136,7 +136,7 @@ class Runner:
                 return None, done.stdout[-2000:]
         linked = [word for word in self.link if self.build / word not in changed]
         at = linked.index("-o")
-        binary = overlay / "protocols_test"
+        binary = overlay / self.binary.name
         linked[at:at + 2] = [*map(str, changed.values()), "-o", str(binary)]  # before the libraries, whose own are then not taken
         done = run(linked, cwd=self.build)
         return binary, None if done.returncode == 0 else done.stdout[-2000:]

@@ -4,7 +4,7 @@
 
 usage: mutants.py [--only WORD]... [--share K/N] [--write] [--check] [--jobs N]
 
-Each mutant is one textual change in protocols/: protocols_test is built with it and run until a test fails. One that none notices
+Each mutant is one textual change in protocols/: protocols_test (of Raft: raft_test) is built with it and run until a test fails. One that none notices
 has survived. That is an error, as is one whose text is not found any more, unless the mutant gives a reason: a change that alters
 nothing which a caller could see. --only takes mutants whose file or note has the word; --share takes every Nth of them, from the Kth
 on (1 to N): all take ten hours of two cores. --write puts what became of each into mutants.md; --check builds nothing: it finds each
@@ -23,6 +23,7 @@ import time
 import mutant_runner
 import mutants_of_bindings
 import mutants_of_protocols
+import mutants_of_raft
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -158,7 +159,7 @@ MUTANTS = [
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any incarnation is a member"),
-] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS
+] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
 HEAD = """# What the tests notice
@@ -202,6 +203,11 @@ def write(outcomes):
     TABLE.write_text(HEAD + "".join(rows))
 
 
+def binary_for(file):
+    """The tests that judge a mutant of the file: Raft's machine is seen by no other."""
+    return "raft_test" if file.startswith("raft") else "protocols_test"
+
+
 def judge(runner, mutant, last_killer):
     """What became of it, and whether that is as it should be."""
     killer, fault = runner.judge(*mutant[:3], last_killer)
@@ -238,9 +244,10 @@ def main():
     began = time.monotonic()
     folder = ROOT / "build" / "mutants"
     folder.mkdir(parents=True, exist_ok=True)
-    runner, before, outcomes, bad = mutant_runner.Runner(folder, options.jobs), rows_of_table(), {}, []
+    runners = {binary: mutant_runner.Runner(folder, options.jobs, binary) for binary in sorted({binary_for(mutant[0]) for mutant in chosen})}
+    before, outcomes, bad = rows_of_table(), {}, []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        begun = {pool.submit(judge, runner, mutant, before.get((mutant[0], mutant[3]))): mutant for mutant in chosen}
+        begun = {pool.submit(judge, runners[binary_for(mutant[0])], mutant, before.get((mutant[0], mutant[3]))): mutant for mutant in chosen}
         for done in concurrent.futures.as_completed(begun):
             mutant, (outcome, good) = begun[done], done.result()
             said = f"{mutant[0]}: {mutant[3]}: {outcome}"
