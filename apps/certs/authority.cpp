@@ -219,7 +219,7 @@ std::vector<std::string> serials_of(const std::string& folder, const std::string
 }
 
 /// False: it is in the list already.
-bool revoke(X509_CRL* list, const std::string& serial, std::time_t now) {
+bool add_revoked(X509_CRL* list, const std::string& serial, std::time_t now) {
   BIGNUM* parsed = nullptr;
   BN_hex2bn(&parsed, serial.c_str());
   const number_ptr number(parsed);
@@ -422,7 +422,7 @@ certified<revoked> revoke_certificates(const revocation_options& options, std::t
     list = std::move(before->front());
   }
   for (const std::string& serial : serials)
-    out.added += revoke(list.get(), serial, now) ? 1 : 0;
+    out.added += add_revoked(list.get(), serial, now) ? 1 : 0;
   out.all = static_cast<std::size_t>(std::max(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list.get())), 0));
   if (!sign_list(list.get(), *signer, now))
     return failed("sign a list of revoked certificates");
