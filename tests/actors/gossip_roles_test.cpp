@@ -243,6 +243,7 @@ public:
             [this](const sum_request&) {
               return sum_result{replica_->parameters, replica_->finite};
             },
+            [](const keep_request&) {},
             [](compute_finished) {}};
   }
 

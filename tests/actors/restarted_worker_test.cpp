@@ -31,6 +31,7 @@ public:
             [](const mix_request&) {},
             [](const dual_request&) {},
             [](const sum_request&) { return sum_result{}; },
+            [](const keep_request&) {},
             [](compute_finished) {}};
   }
 

@@ -94,6 +94,7 @@ lead_state full_lead() {
   const push_id id{{3}, {1}, {99}};
   report text{.event = report::kind::held, .ver = {4}, .samples = 5, .loss = -0.0, .text = "held"};
   text.timings = {{{1}, 2, 3, 4}};
+  text.made = round_record{{4}, {7}, 5, 6, 0.5, {{id, 0.25}}};
   return {.plan = some_plan(),
           .open = {{id, {{{0}, {2}}, {5}}}, {{{4}, {}, {1}}, {{{1}}, {}}}},
           .newest = {{{3}, id}},
@@ -111,7 +112,8 @@ lead_state full_lead() {
                               .step = {step_rule::kind::linear, 0.1, 0.2, 0.3, true, 0.4, 0.5},
                               .samples = 128,
                               .keep = true,
-                              .compensate = {0.04, true, {3}}},
+                              .compensate = {0.04, true, {3}},
+                              .position = 11},
                         retain{{1}}, release{{2}}, discard{{3}}, send_params{.to = {{1}}}, arm_timer{{1}, -1}, text},
                        {}},
           .made = {8},
