@@ -219,6 +219,11 @@ private:
   bool begun_ = false, ended_ = false;
 };
 
+/// Whether its versions are sums of gradients at versions before, round by round.
+bool sums_gradients(const protocols::protocol& each) {
+  return each.policy && !each.period && !each.candidates;
+}
+
 } // namespace
 
 config::problems cannot_replay(const config::loaded_job& loaded) {
@@ -227,10 +232,10 @@ config::problems cannot_replay(const config::loaded_job& loaded) {
   const auto at = [&loaded](const std::string& key) { return config::where_of(loaded, key); };
   config::problems wrong;
   const auto chosen = protocols::find_protocol(job.protocol.name, added);
-  if (chosen && !chosen->resumable) {
+  if (chosen && !sums_gradients(*chosen)) {
     std::vector<std::string> others;
     for (const auto& each : protocols::catalog(added))
-      if (each.resumable)
+      if (sums_gradients(each))
         others.push_back(each.name);
     const char* why = chosen->candidates      ? "changes its protocol while it runs"
                       : chosen->decentralized ? "has no rounds: every worker has parameters of its own"

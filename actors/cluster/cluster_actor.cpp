@@ -410,6 +410,7 @@ void cluster_state::finished(const job_finished& msg) {
     free_nodes_of(msg.number);
     job->coordinator = nullptr;
     job->gang.clear();
+    job->begins_with = 0;
     job->since = self_->clock().now();
     job->rests = true;
     self_->run_delayed(rest, [this, number = msg.number] {

@@ -320,7 +320,8 @@ TEST_F(Checkpoint, ItsManifestMustNotLeadOutOfTheFolder) {
   auto written = write({{0, 16}});
   written.files[0].name = "../step-40/shard-0.ckpt";
   write_manifest(folder, written);
-  EXPECT_EQ(fault_of(folder), folder + "/manifest: names a file \"../step-40/shard-0.ckpt\", which is no shard's");
+  EXPECT_EQ(fault_of(folder),
+            folder + "/manifest: names a file \"../step-40/shard-0.ckpt\", which is no shard's and no worker's");
 }
 
 TEST_F(Checkpoint, ItsTensorsMustBeWithinTheParameters) {

@@ -117,7 +117,7 @@ TEST_F(Resume, AnotherModelDataSetOrOptimizerIsRefused) {
   };
   const std::string made = ", and " + step(8) + " was made with ", remedy = "; give that, or leave out --resume";
   EXPECT_THAT(wrong_with(with("linear 10", "linear 9 relu")),
-              ElementsAre("model.layers is flatten, linear 9 relu" + made + "flatten, linear 10" + remedy));
+              ElementsAre(R"(model.layers is ["flatten", "linear 9 relu"])" + made + R"(["flatten", "linear 10"])" + remedy));
   EXPECT_THAT(wrong_with(with("200", "300")), ElementsAre("data.train_samples is 300" + made + "200" + remedy));
   EXPECT_THAT(wrong_with(with("0.5", "0.25")), ElementsAre("optimizer.momentum is 0.25" + made + "0.5" + remedy));
   EXPECT_THAT(wrong_with(with("momentum = 0.5", "name = \"adamw\"")),

@@ -117,7 +117,7 @@ class Pages(unittest.TestCase):
 
     def test_links_lead_somewhere(self):
         for page, text in self.pages.items():
-            for link in re.findall(r"\]\(([^)#:]+)\)", text):
+            for link in re.findall(r"\]\(([^)#:\s]+)\)", text):
                 with self.subTest(page):
                     self.assertTrue((tree.ROOT / page).parent.joinpath(link).exists(), link)
 

@@ -379,24 +379,22 @@ void worker_state::download(const kernels::buffer& from, const kernels::buffer& 
   caf::anon_send(setup_.device_compute, download_request{from, to, std::move(done)});
 }
 
-/// Sends the partitions that have not been streamed, and the trailers.
+/// Sends the partitions that have not been streamed, then the trailers: with the last of these the job may be at its end, and
+/// what is recorded later would be in no trace.
 void worker_state::send_push(const protocols::push& push, const kernels::buffer& gradient) {
-  bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
-  for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
-    const auto& target = setup_.targets[t];
-    wire::push_end end{target.holder, push, 0};
-    end.push.gradient = {};
-    if (gradient) {
-      end.parts = static_cast<std::uint32_t>(target.partitions.size());
-      for (std::size_t p = 0; p < target.partitions.size(); ++p)
-        if (!streamed || step_.slots_missing[t][p] != 0)
-          send_partition(t, p, gradient, push);
-    }
-    caf::anon_send(peers_->holders[target.holder.value], end);
-  }
+  const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
+  for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
+    for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p)
+      if (!streamed || step_.slots_missing[t][p] != 0)
+        send_partition(t, p, gradient, push);
   leaving_ = {};
   track_.pushed(gradient.bytes());
   bytes_pushed_ += gradient.bytes();
+  for (const auto& target : setup_.targets) {
+    wire::push_end end{target.holder, push, gradient ? static_cast<std::uint32_t>(target.partitions.size()) : 0};
+    end.push.gradient = {};
+    caf::anon_send(peers_->holders[target.holder.value], end);
+  }
 }
 
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,
