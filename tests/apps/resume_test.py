@@ -6,6 +6,7 @@ usage: resume_test.py TROUPE [unittest arguments]
 """
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -71,12 +72,12 @@ class ResumeTest(ClusterTest):
         return [each["step"] for each in self.listed()]
 
     def kill_after(self, checkpoint, *arguments):
-        """A run that is killed, with its processes, a moment after that checkpoint is there."""
+        """A run that is killed, with its processes, a moment after that checkpoint is there, or a later one."""
         run = subprocess.Popen(self.command("--set", "inject.step_ms=10", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)
         self.addCleanup(self.end, run)
-        manifest = os.path.join(self.path("kept"), f"step-{checkpoint}", "manifest")
-        while not os.path.exists(manifest):
+        manifests = pathlib.Path(self.path("kept")).glob
+        while not any(int(each.parent.name.removeprefix("step-")) >= checkpoint for each in manifests("step-*/manifest")):
             self.assertIsNone(run.poll(), run.stderr)
             cluster_test.select_nothing()
         os.killpg(run.pid, signal.SIGKILL)
@@ -102,14 +103,15 @@ class Bits(ResumeTest):
         for protocol in ("async", "dc-async", "ssp"):
             with self.subTest(protocol):
                 sets = ["--set", f"protocol.name={protocol}", "--set", "cluster.shards=2", "--set", "checkpoint.every_steps=20"]
-                self.kill_after(40, *sets, "--set", "stop.steps=1000")
-                step = self.listed()[-1]
-                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", "2", "--set", "stop.steps=200")
-                self.assertGreaterEqual(resumed["samples"], 16 * 199, said)
-                self.assertEqual(resumed["steps"], 200)
+                self.kill_after(40, *sets, "--set", "stop.steps=100000")
+                first = self.steps()[-1]  # or the one before it, where this one is torn
+                steps = first + 160
+                resumed, said = self.run_to_end(*sets, "--resume", self.path("kept"), "--nodes", "2", "--set", f"stop.steps={steps}")
+                self.assertGreaterEqual(resumed["samples"], 16 * (steps - 8), said)  # the last batch of an epoch is short, not here
+                self.assertEqual(resumed["steps"], steps)
                 self.assertGreater(resumed["test_accuracy"], 0.2)
-                self.assertLess(step["step"], 200)
-                self.assertEqual([each["faults"] for each in self.listed()], [[]] * len(self.listed()))
+                made = [each["faults"] for each in self.listed() if each["step"] > first]
+                self.assertEqual(made, [[]] * 3)
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
 
     def test_a_worker_without_a_file_begins_without_momentum(self):
