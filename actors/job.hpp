@@ -32,6 +32,7 @@ struct cluster_spec {
   std::uint32_t workers = 1;     ///< with which the job begins
   std::uint32_t max_workers = 0; ///< up to which nodes that join later bring more; 0: they bring none
   std::uint32_t shards = 1;
+  std::uint32_t replicas = 1; ///< of each shard, itself among them, on nodes apart
   placement where = placement::separate;
   double progress_s = 0; ///< how long a round or an evaluation may take before whoever it waits for is given up; 0: as they took
   bool may_span_nodes() const { return nodes > 1 || max_workers > workers; }

@@ -2,6 +2,8 @@
 // Whether a job can be run: every layer validates its part.
 #include "actors/job_check.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,6 +34,26 @@ std::string no_checkpoints(const job& job, const extensions& added) {
                      entry->name, fmt::join(can, ", "));
 }
 
+/// Likewise for the backups of its shards.
+std::string no_backups(const job& job, const extensions& added) {
+  if (job.cluster.replicas <= 1)
+    return "";
+  if (job.protocol.fan_in != 0)
+    return "cluster.replicas does not go with protocol.fan_in: sums of a tree come once; leave one of them out";
+  const auto has = [](const protocols::protocol& each) { return each.may_have_backups(); };
+  const auto planned = protocols::planned_protocols(job.protocol, added.protocols);
+  const auto lacks = std::ranges::find_if_not(planned, has);
+  if (lacks == planned.end())
+    return "";
+  std::vector<std::string> can;
+  for (const auto& each : protocols::catalog(added.protocols))
+    if (has(each))
+      can.push_back(each.name);
+  return fmt::format("cluster.replicas does not go with protocol.name = \"{}\"{}, whose versions are not sums of rounds that a "
+                     "backup could make again; leave it out, or name one of {}",
+                     job.protocol.name, lacks->name == job.protocol.name ? "" : " and its " + lacks->name, fmt::join(can, ", "));
+}
+
 } // namespace
 
 std::vector<job_problem> check_job(const job& job, const extensions& added) {
@@ -46,6 +68,8 @@ std::vector<job_problem> check_job(const job& job, const extensions& added) {
                                                   job.protocol.name)});
   if (const std::string why = no_checkpoints(job, added); !why.empty())
     wrong.push_back({"checkpoint.dir", why});
+  if (const std::string why = no_backups(job, added); !why.empty())
+    wrong.push_back({"cluster.replicas", why});
   return wrong;
 }
 

@@ -299,9 +299,10 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
     return {}; // the cluster itself reports that
   const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
   const auto each = [](std::uint32_t count, std::uint32_t nodes) { return (count + nodes - 1) / nodes; };
-  const auto workers = each(wants.workers, working), shards = each(wants.shards, holders);
+  const auto workers = each(wants.workers, working), backups = each(wants.shards * (wants.replicas - 1), wants.nodes),
+             shards = each(wants.shards, holders) + backups;
   const auto of_worker = [&](const config::cluster_node& node) {
-    return share_of(needs, {.workers = workers, .shards = apart ? 0 : shards}, node.devices);
+    return share_of(needs, {.workers = workers, .shards = apart ? backups : shards}, node.devices);
   };
   auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true}, first.devices);
 

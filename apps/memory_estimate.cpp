@@ -59,6 +59,8 @@ private:
   void workers() {
     role_memory w{"worker", job_.cluster.workers, job_.compute.device};
     const bool host = on_host(w.device);
+    if (job_.cluster.replicas > 1)
+      w.items.push_back({"the newest push", p_});
     const double batches = (keeps_.parts > 1 ? keeps_.parts : 2) * static_cast<double>(job_.data.batch) * facts_.sample;
     w.items.push_back({"activations", facts_.activations});
     // In one process the shard may still read the last one while the next is computed.
@@ -90,10 +92,12 @@ private:
   }
 
   void shards() {
-    role_memory s{"shard", job_.cluster.shards, job_.compute.shard_device};
+    role_memory s{"shard", job_.cluster.shards * job_.cluster.replicas, job_.compute.shard_device};
     const bool host = on_host(s.device);
     const double part = p_ / job_.cluster.shards, n = job_.cluster.workers;
     s.items.push_back({"parameters", 2 * part}); // the newest version and the one that is being made
+    if (job_.cluster.replicas > 1)
+      s.items.push_back({"sum of a round", part});
     if (!keeps_.replica && states_ > 0)
       s.items.push_back({"optimizer", states_ * part});
     if (keeps_.outer_momentum)

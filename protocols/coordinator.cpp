@@ -89,7 +89,14 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   if (state_.stopped)
     return {};
   if (msg.holder.value < options_.shards)
-    return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", msg.holder.value, msg.reason));
+    return replace(msg.holder, msg.reason);
+  if (options_.replicas > 1) {
+    const holder_id shard{msg.holder.value % options_.shards};
+    if (const auto acts = state_.acting.find(shard); acts != state_.acting.end() && acts->second == msg.holder)
+      return replace(shard, msg.reason);
+    state_.backups_gone.insert(msg.holder);
+    return {send_holder_down{msg}};
+  }
   if (!started())
     return fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
   const auto tree = holder_tree(options_.workers, options_.shards, state_.protocol.fan_in);
@@ -104,6 +111,43 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   return out;
 }
 
+/// The first backup that is left takes its place.
+coordinator_effects coordinator::replace(holder_id shard, const std::string& reason) {
+  for (std::uint32_t r = 1; r < options_.replicas; ++r) {
+    const holder_id by{r * options_.shards + shard.value}; // as in holder_tree
+    if (!state_.backups_gone.insert(by).second)
+      continue;
+    state_.acting[shard] = by;
+    const bool leads = shard == holder_id{0};
+    state_.view += leads ? 1 : 0;
+    coordinator_effects out{send_takes_over{{shard, by, state_.view}}};
+    if (leads && started())
+      repeat_to_lead(out);
+    return out;
+  }
+  return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", shard.value, reason));
+}
+
+/// Whatever the last lead may have heard alone.
+void coordinator::repeat_to_lead(coordinator_effects& out) const {
+  for (const holder_id gone : state_.backups_gone)
+    out.emplace_back(send_holder_down{{gone, "it was lost before, or is a shard now"}});
+  out.emplace_back(send_plan{state_.plan});
+  for (const auto& [worker, last] : state_.last_down) // the open round may be of an older one
+    for (incarnation life; life <= last; ++life.value)
+      out.emplace_back(send_worker_down{{worker, life}});
+  out.emplace_back(hold{state_.ordered});
+  if (state_.evaluating)
+    out.emplace_back(evaluate{state_.held});
+  else
+    out.emplace_back(resume{{state_.held}});
+}
+
+hold coordinator::order(const hold& what) {
+  state_.ordered = what.order;
+  return what;
+}
+
 void coordinator::check() const {
   for (const auto& [worker, incarnation] : state_.members) {
     const auto last = state_.last_down.find(worker);
@@ -115,7 +159,9 @@ void coordinator::check() const {
 }
 
 coordinator_effects coordinator::on(const held& msg) {
-  if (state_.stopped || state_.evaluating)
+  // A lead that has taken over holds again where the last one held.
+  const bool again = options_.replicas > 1 && msg.ver <= state_.held;
+  if (state_.stopped || state_.evaluating || again)
     return {};
   state_.evaluating = true;
   state_.held = msg.ver;
@@ -136,7 +182,7 @@ coordinator_effects coordinator::on(const evaluated& msg) {
     return {stop{.failed = false, .reason = end_reason()}};
   }
   // The next limit first: once resumed, the lead may pass it at any time.
-  coordinator_effects out{next_hold(), resume{}};
+  coordinator_effects out{order(next_hold()), resume{}};
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(msg.at));
   return out;
@@ -173,7 +219,7 @@ coordinator_effects coordinator::on(const expired& msg) {
   out.order.now = true;
   if (state_.time_is_up && options_.checkpoint_at_end)
     out.order.checkpoint = hold_order::saves::always;
-  return {out};
+  return {order(out)};
 }
 
 coordinator_effects coordinator::on(const report& msg) {
@@ -229,7 +275,7 @@ bool coordinator::is_out(member who) const {
 coordinator_effects coordinator::start() {
   coordinator_effects out;
   // The limit first: the plan makes workers run, and the limit may be at the first version.
-  out.emplace_back(next_hold());
+  out.emplace_back(order(next_hold()));
   out.emplace_back(next_plan());
   if (options_.evaluate_every_ns > 0)
     out.emplace_back(evaluation_timer(options_.from.trained));

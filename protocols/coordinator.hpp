@@ -31,7 +31,8 @@ struct coordinator_options {
     std::vector<double> memory{}; ///< the controller's
   } from{};
   bool checkpoint_at_end = false;
-  std::uint32_t shards = 1; ///< holders below this number are shards: the job cannot go on without one
+  std::uint32_t shards = 1;   ///< holders below this number are shards: the job cannot go on without one
+  std::uint32_t replicas = 1; ///< of each shard, itself among them: see holder_tree
   /// The job ends after this many rounds in a row without a usable gradient: its parameters can no longer change. A protocol
   /// that applies each push alone ends it after this many pushes per worker.
   std::uint32_t max_rounds_without_update = 20;
@@ -59,6 +60,10 @@ struct coordinator_state {
   std::map<worker_id, step_count> counted{}; ///< decentralized: reported by the lead, for this incarnation
   std::uint32_t rounds_without_update = 0, pushes_without_update = 0; ///< in a row
   std::vector<double> memory{};                                       ///< the controller's
+  std::set<holder_id> backups_gone{};                                 ///< dead, or in the place of their shard
+  std::map<holder_id, holder_id> acting{};                            ///< by shard: the backup that is in its place
+  std::uint64_t view = 0;                                             ///< how often a backup has taken the lead
+  hold_order ordered{};                                               ///< the newest
   friend bool operator==(const coordinator_state&, const coordinator_state&) = default;
 };
 
@@ -80,7 +85,8 @@ public:
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
-  /// If it is a shard, the job fails. If it is an aggregator, the workers below it are down too, for good.
+  /// If it is a shard, a backup takes its place; without one, the job fails. If it is an aggregator, the workers below it are
+  /// down too, for good.
   coordinator_effects on(const holder_down& msg);
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
@@ -109,6 +115,9 @@ private:
   coordinator_effects start();
   coordinator_effects lose(std::vector<member> who, const std::string& reason);
   coordinator_effects fail(std::string reason);
+  coordinator_effects replace(holder_id shard, const std::string& reason);
+  void repeat_to_lead(coordinator_effects& out) const;
+  hold order(const hold& what);
   send_plan next_plan();
   coordinator_effects follow(const std::optional<decision>& decided);
   hold next_hold() const;

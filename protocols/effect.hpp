@@ -178,7 +178,7 @@ using rule_effects = std::vector<rule_effect>;
 
 // -- lead: a rule's decisions, in terms that every holder understands (see lead.hpp)
 
-using lead_effect = std::variant<close, send_order, drop_order, retain, release, arm_timer, report>;
+using lead_effect = std::variant<close, send_order, drop_order, retain, release, arm_timer, report, commit_order>;
 using lead_effects = std::vector<lead_effect>;
 
 // -- holder
@@ -206,7 +206,20 @@ struct serve {
   send_order order{};
   friend bool operator==(const serve&, const serve&) = default;
 };
-using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report>;
+/// Shard with backups: sum the terms, which are needed on, send the sum to these backups, and answer with `summed`.
+struct sum_up {
+  std::vector<term> sum{};
+  close round{};
+  std::vector<holder_id> backups{};
+  friend bool operator==(const sum_up&, const sum_up&) = default;
+};
+/// Tell the lead.
+struct send_prepared {
+  protocols::prepared prepared{};
+  friend bool operator==(const send_prepared&, const send_prepared&) = default;
+};
+using holder_effect =
+    std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up, send_prepared>;
 using holder_effects = std::vector<holder_effect>;
 
 // -- coordinator
@@ -235,8 +248,14 @@ struct evaluate {
   version ver{};
   friend bool operator==(const evaluate&, const evaluate&) = default;
 };
+/// Tell holders and workers.
+struct send_takes_over {
+  takes_over notice{};
+  friend bool operator==(const send_takes_over&, const send_takes_over&) = default;
+};
 /// Let the lead send again.
 struct resume {
+  resume_order order{};
   friend bool operator==(const resume&, const resume&) = default;
 };
 /// For the operator: a decision and its reasons.
@@ -251,7 +270,7 @@ struct stop {
   friend bool operator==(const stop&, const stop&) = default;
 };
 using coordinator_effect =
-    std::variant<send_plan, send_worker_down, send_holder_down, hold, evaluate, resume, say, stop, arm_timer>;
+    std::variant<send_plan, send_worker_down, send_holder_down, send_takes_over, hold, evaluate, resume, say, stop, arm_timer>;
 using coordinator_effects = std::vector<coordinator_effect>;
 
 } // namespace troupe::protocols

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <variant>
 
@@ -18,23 +19,41 @@ struct holder_place {
   std::vector<holder_id> children{}; ///< aggregators whose partial sums come here, in the order of summing
   std::vector<holder_id> parents{};  ///< where an aggregator forwards: one aggregator, or every shard
   std::set<worker_id> workers{};     ///< whose pushes come here directly
+  // Where shards have backups:
+  bool commits = false;                 ///< a version is made in two phases
+  std::optional<holder_id> backup_of{}; ///< it is a backup of this shard
+  std::vector<holder_id> backups{};     ///< of the shard, in the order in which they take over
   friend bool operator==(const holder_place&, const holder_place&) = default;
 };
 
 /// What a holder performs in the lead's order.
 using holder_order = std::variant<close, send_order, drop_order, retain, release, report>;
 
+/// The sum of a round whose version is not made yet.
+struct summed {
+  version ver{};
+  std::uint64_t decision = 0; ///< as in `close`
+  ticket sum{};               ///< 0: no push counted
+  bool own = true;            ///< made here; else it is from the primary, and the other backups may lack it
+  friend bool operator==(const summed&, const summed&) = default;
+};
+
 /// All that a holder remembers between messages.
 struct holder_state {
   protocols::plan plan{}; ///< the newest
   std::map<worker_id, push_id>
       newest{}; ///< per worker, the last push taken; the last possible one of an incarnation that is down
-  std::map<push_id, ticket> kept{};
+  std::map<push_id, push> kept{};
   std::map<version, std::map<holder_id, ticket>> partials{}; ///< of closes not yet performed
   std::set<holder_id> gone{};                                ///< children that are gone
   std::deque<holder_order> orders{};                         ///< the first is a close that waits
   version current{};
   version ordered{}; ///< of the last close heard
+  // Where shards have backups:
+  std::map<version, summed> sums{};        ///< of versions that are not made yet
+  version committed{};                     ///< may be made
+  bool announced = false, refused = false; ///< `prepared` is said of the close that waits; or that it is not possible
+  std::map<worker_id, send_order> sent{};  ///< the newest that goes to each
   friend bool operator==(const holder_state&, const holder_state&) = default;
 };
 
@@ -46,6 +65,12 @@ struct holder_state {
 /// not drop it: the lead may have counted it already. Every child contributes to every close, with an empty partial sum if none
 /// of its workers counted, until `holder_down` says that it is gone: what it had sent still counts. In its last round, a child
 /// that dies between two parents may reach the range of one parent and not of the other; versions stay in step.
+///
+/// Where shards have backups, a version is made in two phases (as in Gray 1978): a close waits here until the round's sum is
+/// here, from its pushes or, at a backup, from its primary, which says `prepared`; then until `commit_order`. So a version that
+/// is made anywhere can be made everywhere, whoever dies. A backup takes the steps of its shard and sends nothing to workers.
+/// When it takes the shard's place, it sends them what the shard may not have sent; a push that it lacks comes again from its
+/// worker.
 ///
 /// Tickets: a message's ticket belongs to the machine from then on, and each comes back in exactly one `apply_round`, `forward`
 /// or `discard`, except those that a close keeps for later closes. Ticket 0 (a push without samples) comes back in none.
@@ -67,6 +92,9 @@ public:
   holder_effects on(const report& msg);
   holder_effects on(const worker_down& msg);
   holder_effects on(const holder_down& msg);
+  holder_effects on(const summed& msg); ///< the answer to `sum_up`
+  holder_effects on(const commit_order& msg);
+  holder_effects on(const takes_over& msg);
 
   const holder_place& place() const { return place_; }
   const holder_state& state() const { return state_; }
@@ -83,6 +111,15 @@ public:
 
 private:
   holder_effects enqueue(holder_order msg);
+  void prepare(holder_effects& out, const close& round);
+  void say_prepared(holder_effects& out, const close& round, bool possible = true) const;
+  bool ready(holder_effects& out, const close& round);
+  void sum_up_kept(holder_effects& out, const close& round);
+  bool is_gone(const push_id& id) const;
+  void forget_sums(holder_effects& out, version upto);
+  void make(holder_effects& out, const close& round);
+  template <class Predicate>
+  void forget_close_if(Predicate is_void);
   /// Performs orders up to the first close that must wait.
   holder_effects advance();
   /// Live children whose partial sum for this version has not come.

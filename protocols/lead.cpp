@@ -78,7 +78,23 @@ lead_effects lead::on(const arrival& msg) {
   state_.newest.insert_or_assign(id.worker, id);
   push complete = msg.push;
   complete.gradient = entry.known_as;
-  return translate(rule_->on(complete));
+  lead_effects out = drop_older(id);
+  for (lead_effect& effect : translate(rule_->on(complete)))
+    out.emplace_back(std::move(effect));
+  return out;
+}
+
+/// Its worker has pushed again, so it was answered: a lead before this one decided about what is not complete.
+lead_effects lead::drop_older(const push_id& than) {
+  lead_effects out;
+  for (auto older = state_.open.lower_bound({than.worker, {}, {}}); older != state_.open.end() && older->first < than;)
+    if (older->second.known_as == ticket{}) {
+      out.emplace_back(drop_order{older->first});
+      older = state_.open.erase(older);
+    } else {
+      ++older;
+    }
+  return out;
 }
 
 lead_effects lead::on(const worker_down& msg) {
@@ -116,8 +132,8 @@ lead_effects lead::on(const hold_order& msg) {
   return {};
 }
 
-lead_effects lead::on(const resume_order&) {
-  if (!std::exchange(state_.held, false))
+lead_effects lead::on(const resume_order& msg) {
+  if (state_.made > msg.held || !std::exchange(state_.held, false))
     return {};
   lead_effects out;
   for (const send_params& sending : std::exchange(state_.held_back, {}))

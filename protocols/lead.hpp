@@ -3,6 +3,7 @@
 // holder.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
@@ -75,6 +76,8 @@ public:
   /// Marks a close. A version that is made because workers died during a hold may be passed over for the one after it.
   lead_effects on(const checkpoint_order& msg);
 
+  /// Sendings are numbered from here on, if that is not less than they are: another lead may have numbered some.
+  void number_sendings_from(std::uint64_t first) { state_.sends = std::max(state_.sends, first); }
   /// From now on, each report of a closed round says what its version was made of.
   void record_rounds() { records_ = true; }
 
@@ -92,6 +95,7 @@ public:
 
 private:
   lead_effects translate(rule_effects decided);
+  lead_effects drop_older(const push_id& than);
   close as_close(const apply& step);
   void send(lead_effects& out, const send_params& sending);
   bool limit_reached(version made) const;

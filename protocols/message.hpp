@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,7 +84,8 @@ struct worker_down {
 };
 
 /// A holder is gone for good. Sent to the coordinator. If the holder is an aggregator, the coordinator passes it on to every
-/// holder, after the `worker_down` of each worker whose pushes went through it: they stop waiting for its partial sums.
+/// holder, after the `worker_down` of each worker whose pushes went through it: they stop waiting for its partial sums. Likewise
+/// if it is a backup.
 struct holder_down {
   holder_id holder{};
   std::string reason{};
@@ -186,6 +188,9 @@ struct close {
   std::uint32_t period = 1;
   delay_compensation compensate{}; ///< per-push rules, whose lead is local: it does not travel
   bool checkpoint = false;         ///< shards write the new version to a disk
+  // Where shards have backups, whose version is made once a `commit_order` says so:
+  std::uint64_t view = 0;     ///< how often another holder has taken the lead; the newest lead is obeyed
+  std::uint64_t decision = 0; ///< what is decided of this version: a later decision, if there is one, has a larger number
   friend bool operator==(const close&, const close&) = default;
 };
 
@@ -210,12 +215,37 @@ struct drop_order {
   friend bool operator==(const drop_order&, const drop_order&) = default;
 };
 
-/// An aggregator's partial sum for a round, from a child in the tree. `sum` is ticket 0 when none of its workers counted.
+/// An aggregator's partial sum for a round, from a child in the tree; or a primary's sum of a round, to its backups. `sum` is
+/// ticket 0 when none of its workers counted.
 struct partial {
   holder_id from{};
   version ver{}; ///< that the round makes
   ticket sum{};
+  std::uint64_t decision = 0; ///< of a primary's: as in `close`
   friend bool operator==(const partial&, const partial&) = default;
+};
+
+/// Where shards have backups, each holder to the lead: all that this version needs is here.
+struct prepared {
+  holder_id holder{};
+  version ver{};
+  std::uint64_t decision = 0; ///< as in `close`
+  bool possible = true;       ///< false: the close names a push that has not come here, and its worker is gone
+  friend bool operator==(const prepared&, const prepared&) = default;
+};
+/// Lead to holders, once all are prepared: make this version. Or forget the close: the lead decides again.
+struct commit_order {
+  version ver{};
+  std::uint64_t decision = 0;
+  bool abandoned = false;
+  friend bool operator==(const commit_order&, const commit_order&) = default;
+};
+/// Coordinator to holders and workers: `by`, a backup of this shard, is the shard from now on.
+struct takes_over {
+  holder_id shard{};
+  holder_id by{};
+  std::uint64_t view = 0; ///< as in `close`: if it is the lead's shard, of the new lead
+  friend bool operator==(const takes_over&, const takes_over&) = default;
 };
 
 /// Coordinator to lead: hold your replies once this much is applied (0: no limit), or with `now` at the next version. Replaces
@@ -246,6 +276,7 @@ struct keep_order {
 };
 /// Coordinator to lead: send what was held.
 struct resume_order {
+  version held{std::numeric_limits<version::rep>::max()}; ///< ignored by a lead that holds at a later version
   friend bool operator==(const resume_order&, const resume_order&) = default;
 };
 /// Coordinator to lead: have every shard send its parameters to the evaluator, all of one version, held or not. In a

@@ -69,6 +69,8 @@ struct protocol {
   /// Absent: nothing changes while the job runs.
   std::function<std::unique_ptr<controller>(const protocol_spec&)> make_controller{};
 
+  /// Whether its shards may have backups: a version is the sum of a round, and what is kept between rounds goes with the lead.
+  bool may_have_backups() const { return resumable && !per_push && !decentralized; }
   /// Local steps between communications, at first.
   std::uint32_t period_of(const protocol_spec& spec) const;
 };

@@ -3,6 +3,7 @@
 #include "protocols/tree.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/assert.hpp"
 
@@ -16,9 +17,27 @@ holder_id add_aggregator(std::vector<holder_place>& tree) {
   return self;
 }
 
+void add_backups(std::vector<holder_place>& tree, std::uint32_t replicas) {
+  const auto shards = static_cast<std::uint32_t>(tree.size());
+  for (std::uint32_t i = 0; i < shards && replicas > 1; ++i) {
+    tree[i].commits = true;
+    for (std::uint32_t r = 1; r < replicas; ++r)
+      tree[i].backups.push_back({r * shards + i});
+  }
+  for (std::uint32_t number = shards; number < shards * replicas; ++number) {
+    holder_place backup = tree[number % shards];
+    backup.backup_of = std::exchange(backup.self, {number});
+    tree.push_back(std::move(backup));
+  }
+}
+
 } // namespace
 
-std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shards, std::uint32_t fan_in) {
+bool is_flat(const std::vector<holder_place>& tree) {
+  return std::ranges::all_of(tree, &holder_place::is_shard);
+}
+
+std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shards, std::uint32_t fan_in, std::uint32_t replicas) {
   const bool flat = fan_in < 2 || workers <= fan_in;
   std::vector<holder_place> tree;
   for (std::uint32_t i = 0; i < shards; ++i) {
@@ -26,8 +45,11 @@ std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shard
     for (std::uint32_t w = 0; flat && w < workers; ++w)
       tree.back().workers.insert({w});
   }
-  if (flat)
+  TROUPE_ASSERT(flat || replicas <= 1);
+  if (flat) {
+    add_backups(tree, replicas);
     return tree;
+  }
 
   std::vector<holder_id> level;
   for (std::uint32_t w = 0; w < workers; ++w) {

@@ -95,6 +95,10 @@ std::string why_never(const job& what, const std::vector<member_view>& seats) {
         first.name, fmt::join(first.devices, ", "), device);
   if (what.cluster.nodes > seats.size())
     return fmt::format("the job wants {} nodes and the cluster has {}", what.cluster.nodes, seats.size());
+  if (const auto may = 1 + std::count_if(seats.begin() + 1, seats.end(), [](const auto& seat) { return seat.node.shard; });
+      may < what.cluster.replicas)
+    return fmt::format("cluster.replicas = {} needs as many nodes that may hold shards, and the cluster has {}",
+                       what.cluster.replicas, may);
   if (std::ranges::none_of(seats, [](const auto& seat) { return seat.node.worker; }))
     return fmt::format("no node of this cluster may hold workers{}", on);
   if (what.cluster.nodes == 1 && !first.worker)
@@ -137,6 +141,10 @@ std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<membe
         missing.push_back(why_not(seats[i], i, kept));
     return no_gang{fmt::format("{}: {}", asks, fmt::join(missing, ", "))};
   }
+  const auto holders = std::ranges::count_if(chosen, [&](std::uint32_t i) { return i == 0 || seats[i].node.shard; });
+  if (holders < what.cluster.replicas)
+    return no_gang{fmt::format("{}, {} of them for copies of a shard: of those that are free {} may hold some", asks,
+                               what.cluster.replicas, holders)};
   if (!is_free(0) && first_node_works(what, members_of(what, seats, chosen, chosen.size())))
     return no_gang{fmt::format("{}: {}", asks, why_not(seats.front(), 0, kept))};
   return chosen;

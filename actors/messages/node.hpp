@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caf/type_id.hpp>
@@ -23,9 +25,13 @@ namespace troupe::actors {
 struct role_place {
   std::uint32_t index = 0; ///< worker or holder number
   std::uint32_t node = 0;
-  std::string device{}; ///< one that its node lists; empty: the job's
+  std::string device{};                     ///< one that its node lists; empty: the job's
+  std::optional<std::uint32_t> backup_of{}; ///< a shard
   friend bool operator==(const role_place&, const role_place&) = default;
 };
+
+/// Where no role lives: it is gone.
+inline constexpr std::uint32_t nowhere = 0xffff'ffff;
 
 /// One process of the job's cluster.
 struct node_place {
@@ -48,6 +54,12 @@ struct job_places {
     const auto name = "worker " + std::to_string(worker);
     return worker < workers.size() ? name + " (" + nodes[workers[worker].node].name + ")" : name;
   }
+  /// "shard 0 (node-1)".
+  std::string describe(protocols::holder_id who, std::uint32_t shards) const {
+    const auto& at = holders[who.value];
+    const char* role = who.value < shards ? "shard " : at.backup_of ? "replica " : "aggregator ";
+    return role + std::to_string(who.value) + (at.node < nodes.size() ? " (" + nodes[at.node].name + ")" : "");
+  }
   /// The nodes to which this one has lanes: where parameters are at either end, or `all`.
   std::set<std::uint32_t> peers_of(std::uint32_t self, bool all) const {
     std::set<std::uint32_t> out;
@@ -69,6 +81,29 @@ struct job_places {
       if (these.contains(worker.node))
         out.insert(worker.index);
     return out;
+  }
+  /// A backup becomes the shard.
+  void take_over(const protocols::takes_over& who) {
+    auto& backup = holders.at(who.by.value);
+    auto& shard = holders.at(who.shard.value);
+    shard.node = std::exchange(backup.node, nowhere);
+    shard.device = backup.device;
+    backup.backup_of.reset();
+  }
+  /// If it is a backup's place.
+  void lose(protocols::holder_id who) {
+    if (who.value < holders.size() && holders[who.value].backup_of)
+      holders[who.value] = {.index = who.value, .node = nowhere};
+  }
+  /// The job cannot go on without it: it holds an aggregator, or a shard that has no backup elsewhere.
+  bool needs(std::uint32_t node) const {
+    const auto backed_up = [&](const role_place& holder) {
+      return std::ranges::any_of(holders, [&](const role_place& other) {
+        return other.backup_of == holder.index && other.node != node && other.node != nowhere;
+      });
+    };
+    return std::ranges::any_of(
+        holders, [&](const role_place& holder) { return holder.node == node && !holder.backup_of && !backed_up(holder); });
   }
   bool holds_parameters(std::uint32_t node) const { return std::ranges::find(holders, node, &role_place::node) != holders.end(); }
 };

@@ -157,9 +157,11 @@ struct evaluation {
 /// Takes pushes and the lead's orders: a shard, an aggregator, or the proxy of a remote one.
 using holder_actor = caf::typed_actor<caf::result<void>(wire::push_part, kernels::buffer), caf::result<void>(wire::push_end),
                                       caf::result<void>(wire::partial_part, kernels::buffer),
-                                      caf::result<void>(protocols::arrival), ///< the lead only
+                                      caf::result<void>(protocols::arrival),  ///< the lead only
+                                      caf::result<void>(protocols::prepared), ///< likewise
                                       caf::result<void>(protocols::close), caf::result<void>(protocols::send_order),
-                                      caf::result<void>(protocols::drop_order)>;
+                                      caf::result<void>(protocols::drop_order), caf::result<void>(protocols::commit_order),
+                                      caf::result<void>(wire::decision_part, kernels::buffer)>; ///< a backup of the lead's shard
 
 /// Takes parameters, shards' or another worker's own: a worker, the evaluator, or the proxy of a remote one.
 using params_actor =
@@ -190,7 +192,7 @@ using peers_ptr = std::shared_ptr<const role_peers>;
 using role_orders = caf::typed_actor<caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
                                      caf::result<void>(protocols::holder_down), caf::result<void>(pause_order),
                                      caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order),
-                                     caf::result<void>(protocols::keep_order)>;
+                                     caf::result<void>(protocols::keep_order), caf::result<void>(protocols::takes_over)>;
 
 /// Whether an actor with this interface takes the message.
 template <class Interface, class Message>
@@ -202,9 +204,9 @@ inline constexpr bool
 /// What a holder's own node tells it.
 using holder_control = holder_actor::extend<
     caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
-    caf::result<void>(protocols::holder_down), caf::result<void>(pause_order), caf::result<void>(protocols::resume_order),
-    caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
-    caf::result<void>(protocols::hold_order),       ///< this and the next two: the lead only
+    caf::result<void>(protocols::holder_down), caf::result<void>(protocols::takes_over), caf::result<void>(pause_order),
+    caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
+    caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
     caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
     caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
@@ -229,8 +231,8 @@ using worker_actor =
     params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
                          caf::result<void>(operator_pause), caf::result<void>(protocols::plan), caf::result<void>(pause_order),
                          caf::result<void>(protocols::resume_order), caf::result<void>(protocols::keep_order),
-                         caf::result<void>(protocols::fetch_order), ///< decentralized
-                         caf::result<void>(protocols::expired),     ///< to itself
+                         caf::result<void>(protocols::takes_over), caf::result<void>(protocols::fetch_order), ///< decentralized
+                         caf::result<void>(protocols::expired),                                               ///< to itself
                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
                          caf::result<void>(wire::peer_part, device_tensor)>;
 
@@ -259,7 +261,7 @@ using coordinator_control =
 
 /// Local actors and proxies of remote ones alike.
 struct role_peers {
-  std::vector<holder_actor> holders; ///< by holder number
+  std::vector<holder_actor> holders; ///< by holder number; null: it is gone, or has taken another one's place
   std::vector<params_actor> workers; ///< by worker number
   /// Roles of this process with device memory: they take tensors from other devices without going through the host.
   std::map<protocols::holder_id, local_device_holder> local_device_holders;
@@ -269,7 +271,7 @@ struct role_peers {
   params_actor evaluator;
   /// Whether this worker cannot be reached, or has a backlog: more messages would only queue. Thread-safe.
   std::function<bool(protocols::worker_id)> is_behind;
-  coordinator_actor coordinator; ///< on the coordinator's node only
+  coordinator_actor coordinator;
 };
 
 } // namespace troupe::actors
@@ -285,8 +287,10 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::arrival))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::close))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::send_order))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::drop_order))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::prepared))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::commit_order))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::wire::decision_part))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::expired))
-TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::report))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::collected))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::evaluation))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::peers_ptr))
@@ -305,6 +309,8 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::checkpoint_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::keep_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::resume_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::fetch_order))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::takes_over))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::report))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::stop_job))

@@ -43,8 +43,10 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
           job_->on_back(msg);
       },
       [this](const Orders& msg) {
-        if (job_)
-          job_->tell_roles(msg);
+        if (!job_)
+          return;
+        job_->note(msg);
+        job_->tell_roles(msg);
       }...,
       [this](const protocols::hold_order& msg) {
         if (job_)

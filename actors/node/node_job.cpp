@@ -25,13 +25,26 @@ protocols::protocol protocol_of(const job& job, const extensions& added) {
   return *std::move(found);
 }
 
+/// The shards on this node, and the model's parameters.
+shards_view view_of(const parameter_layout& layout, const std::map<std::uint32_t, parameters_actor>& shards,
+                    const std::vector<flat_range>& ranges, const std::string& node) {
+  shards_view out;
+  for (const auto& slot : layout.slots)
+    out.parameters.push_back(
+        {slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+  for (const auto& [index, shard] : shards)
+    out.shards.push_back(
+        {index, static_cast<std::uint64_t>(ranges[index].begin), static_cast<std::uint64_t>(ranges[index].end), node, shard});
+  return out;
+}
+
 } // namespace
 
 node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order,
                    std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
-      tree_(protocols::holder_tree(job_.cluster.seats(), job_.cluster.shards, job_.protocol.fan_in)),
+      tree_(protocols::holder_tree(job_.cluster.seats(), job_.cluster.shards, job_.protocol.fan_in, job_.cluster.replicas)),
       traces_devices_(order.trace), records_rounds_(order.rounds),
       trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.may_span_nodes())
@@ -234,7 +247,7 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
   if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
     return obeys(worker->second);
   if (const auto holder = roles_.holders.find(msg.index);
-      (msg.role == "shard" || msg.role == "aggregator") && holder != roles_.holders.end())
+      (msg.role == "shard" || msg.role == "aggregator" || msg.role == "replica") && holder != roles_.holders.end())
     return obeys(holder->second);
   if (msg.role == "evaluator" && roles_.evaluator)
     return obeys(roles_.evaluator);
@@ -272,20 +285,8 @@ node_totals node_job::totals() const {
   return out;
 }
 
-/// The shards on this node, and the model's parameters.
 shards_view node_job::shards() const {
-  shards_view out;
-  if (!net_)
-    return out;
-  for (const auto& slot : net_->layout().slots)
-    out.parameters.push_back(
-        {slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
-  for (const auto& [index, shard] : roles_.shards) {
-    const auto range = shard_ranges_[index];
-    out.shards.push_back(
-        {index, static_cast<std::uint64_t>(range.begin), static_cast<std::uint64_t>(range.end), name_of(number_), shard});
-  }
-  return out;
+  return net_ ? view_of(net_->layout(), roles_.shards, shard_ranges_, name_of(number_)) : shards_view{};
 }
 
 } // namespace troupe::actors

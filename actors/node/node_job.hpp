@@ -100,6 +100,11 @@ public:
   }
   /// The first shard if it is on this node; else null.
   holder_control lead() const;
+  /// What this node has to know of an order before its roles do.
+  void note(const protocols::takes_over& msg);
+  void note(const protocols::holder_down& msg) { places_.lose(msg.holder); }
+  template <class Order>
+  void note(const Order&) {}
   bool decentralized() const { return protocol_.decentralized; }
 
   std::string own_id() const { return "node " + name_of(number_); }
@@ -138,7 +143,6 @@ private:
   void spawn_evaluator();
   void restart_evaluator();
   void introduce();
-  std::function<bool(protocols::worker_id)> who_is_behind() const;
   /// `role`: the device's role, as in a trace.
   std::shared_ptr<kernels::backend> open_queue(const std::string& device, std::optional<std::uint32_t> role = std::nullopt) const;
 

@@ -60,6 +60,41 @@ kernels::precision precision_of(const std::string& name) {
   throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
 }
 
+/// Of the job's leads, which live in shards: it owns what it uses.
+protocols::lead_succession succession_of(const job& what, const protocols::protocol& runs,
+                                         const std::vector<protocols::holder_place>& tree, bool records_rounds) {
+  const bool each_shard_reports = protocols::is_flat(tree) && !runs.per_push;
+  protocols::lead_succession out{.make = [runs, spec = what.protocol, seed = what.seed,
+                                          reports = each_shard_reports ? what.cluster.shards : 1,
+                                          records_rounds](protocols::lead_state from) {
+    auto made = std::make_shared<protocols::lead>(runs.make_rule(spec, seed), reports, runs.per_push, std::move(from));
+    if (records_rounds)
+      made->record_rounds();
+    return made;
+  }};
+  for (const auto& place : tree)
+    out.first.holders.insert(place.self);
+  return out;
+}
+
+/// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.
+std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places, std::uint32_t self,
+                                                        const std::shared_ptr<net::lane_hub>& hub, std::size_t model_bytes) {
+  std::map<protocols::worker_id, net::node_id> far;
+  for (const auto& where : places.workers)
+    if (where.node != self)
+      far.emplace(protocols::worker_id{where.index}, net::node_id{where.node});
+  return [hub, far = std::move(far), most = 4 * model_bytes](protocols::worker_id worker) {
+    const auto node = far.find(worker);
+    if (node == far.end())
+      return false;
+    for (const auto& lane : hub->stats())
+      if (lane.peer == node->second)
+        return lane.queued_bytes > std::min<std::uint64_t>(most, lane.credit_bytes);
+    return true;
+  };
+}
+
 /// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
 compute_setup computing(const job& what, const std::shared_ptr<kernels::backend>& queue, const std::shared_ptr<const model>& net,
                         std::uint32_t worker, std::uint32_t life) {
@@ -95,11 +130,12 @@ void node_job::spawn_holders() {
     if (where.node != number_)
       continue;
     const auto& place = tree_[where.index];
-    const auto name = fmt::format("{} {}", place.is_shard ? "shard" : "aggregator", where.index);
+    const char* role = place.backup_of ? "replica" : place.is_shard ? "shard" : "aggregator";
+    const auto name = fmt::format("{} {}", role, where.index);
     const auto& device = device_of(where, job_.compute.shard_device);
     auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
     auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-    flat_range range = place.is_shard ? shard_ranges_[where.index] : flat_range{0, floats};
+    flat_range range = place.is_shard ? shard_ranges_[place.backup_of.value_or(place.self).value] : flat_range{0, floats};
     holder_receive_buffers receive_buffers{std::make_shared<push_assembler>(range, allocate),
                                            std::make_shared<partial_assembler>(range, allocate)};
     holder_control actor;
@@ -109,6 +145,7 @@ void node_job::spawn_holders() {
       shard_setup setup{.place = place,
                         .range = range,
                         .alone = job_.cluster.shards == 1,
+                        .shards = job_.cluster.shards,
                         .partitions = cut_into_partitions(range, partition_bytes),
                         .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
                         .queue = queue,
@@ -123,16 +160,16 @@ void node_job::spawn_holders() {
                         .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
                         .link = job_.inject.link,
                         .trace = trace_};
-      if (where.index == 0 || protocol_.per_push)
-        setup.lead =
-            std::make_shared<protocols::lead>(protocol_.make_rule(job_.protocol, job_.seed),
-                                              protocol_.per_push || tree_.size() > job_.cluster.shards ? 1 : job_.cluster.shards,
-                                              protocol_.per_push, source.lead());
-      if (setup.lead && records_rounds_)
-        setup.lead->record_rounds();
+      auto leads = succession_of(job_, protocol_, tree_, records_rounds_);
+      leads.first.from = source.lead();
+      if (place.commits)
+        setup.leads = std::move(leads);
+      else if (where.index == 0 || protocol_.per_push)
+        setup.lead = leads.make(source.lead());
       const shard_control shard =
           for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
-      roles_.shards.emplace(where.index, shard);
+      if (!place.backup_of)
+        roles_.shards.emplace(where.index, shard);
       actor = shard;
     } else {
       aggregator_setup setup{.place = place,
@@ -151,11 +188,30 @@ void node_job::spawn_holders() {
     self_->monitor(actor);
     if (router_)
       router_->add(place.self, holder_actor{actor}, receive_buffers);
+    if (router_ && place.backup_of) // others may take it for the shard before this node has heard that it is
+      router_->add(*place.backup_of, holder_actor{actor}, receive_buffers);
     if (!queue->on_host())
       local_device_holders_.insert_or_assign(place.self, actor);
     roles_.holders.emplace(where.index, actor);
-    shown_.push_back({actor, name, place.is_shard ? "shard" : "aggregator", here});
+    shown_.push_back({actor, name, role, here});
   }
+}
+
+void node_job::note(const protocols::takes_over& msg) {
+  if (msg.by.value >= places_.holders.size() || !places_.holders[msg.by.value].backup_of)
+    return;
+  places_.take_over(msg);
+  if (auto actor = roles_.holders.extract(msg.by.value)) {
+    shown_.push_back({actor.mapped(), fmt::format("shard {}", msg.shard.value), "shard", own_id()});
+    std::erase_if(shown_, [&](const shown_actor& each) { return each.id == fmt::format("replica {}", msg.by.value); });
+    roles_.shards.insert_or_assign(msg.shard.value, caf::actor_cast<parameters_actor>(actor.mapped()));
+    roles_.holders.insert_or_assign(msg.shard.value, std::move(actor.mapped()));
+  }
+  if (auto near = local_device_holders_.extract(msg.by))
+    local_device_holders_.insert_or_assign(msg.shard, std::move(near.mapped()));
+  if (router_)
+    router_->take_only_from(places_);
+  introduce();
 }
 
 void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
@@ -173,7 +229,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.assignment = assignment_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
   setup.net = net_;
   for (const auto& holder : tree_)
-    if (holder.workers.contains(id))
+    if (holder.workers.contains(id) && !holder.backup_of)
       setup.targets.push_back(
           {holder.self,
            cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats}, partition_bytes)});
@@ -186,6 +242,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.incarnation = protocols::incarnation{incarnation};
   setup.keeps_own = protocol_.decentralized;
   setup.machine = protocol_.make_worker(job_.protocol, {id, setup.incarnation}, job_.seed);
+  setup.keeps_push = job_.cluster.replicas > 1;
   setup.keeps_momentum = job_.checkpoint.enabled() && workers_keep_momentum(job_, protocol_);
   auto computes = computing(job_, queue, net_, index, incarnation);
   computes.saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); };
@@ -264,30 +321,15 @@ void node_job::restart_evaluator() {
   introduce();
 }
 
-/// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.
-std::function<bool(protocols::worker_id)> node_job::who_is_behind() const {
-  std::map<protocols::worker_id, net::node_id> far;
-  for (const auto& where : places_.workers)
-    if (where.node != number_)
-      far.emplace(protocols::worker_id{where.index}, net::node_id{where.node});
-  return [hub = hub_, far = std::move(far), most = 4 * to_bytes(net_->layout().floats())](protocols::worker_id worker) {
-    const auto node = far.find(worker);
-    if (node == far.end())
-      return false;
-    for (const auto& lane : hub->stats())
-      if (lane.peer == node->second)
-        return lane.queued_bytes > std::min<std::uint64_t>(most, lane.credit_bytes);
-    return true;
-  };
-}
-
 /// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
   auto peers = std::make_shared<role_peers>();
   for (const auto& where : places_.holders)
-    peers->holders.push_back(where.node == number_ ? holder_actor{roles_.holders.at(where.index)}
-                                                   : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}},
-                                                                                     protocols::holder_id{where.index}));
+    peers->holders.push_back(
+        where.node == nowhere ? holder_actor{}
+        : where.node == number_
+            ? holder_actor{roles_.holders.at(where.index)}
+            : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}, protocols::holder_id{where.index}));
   for (const auto& where : places_.workers)
     peers->workers.push_back(where.node == number_
                                  ? params_actor{roles_.workers.at(where.index)}
@@ -299,9 +341,8 @@ void node_job::introduce() {
     peers->receive_buffers = receive_buffers_;
   peers->local_device_holders = local_device_holders_;
   peers->local_device_workers = local_device_workers_;
-  peers->is_behind = who_is_behind();
-  if (number_ == 0)
-    peers->coordinator = coordinator_;
+  peers->is_behind = who_is_behind(places_, number_, hub_, to_bytes(net_->layout().floats()));
+  peers->coordinator = coordinator_;
   peers_ptr shared = peers;
   tell_roles(shared);
 }

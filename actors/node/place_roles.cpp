@@ -46,6 +46,20 @@ private:
   std::vector<std::size_t> given_;
 };
 
+/// One of these nodes that holds no other copy of the shard; backups go round.
+std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of, const std::vector<std::uint32_t>& nodes) {
+  const auto has_a_copy = [&](std::uint32_t node) {
+    return std::ranges::any_of(places.holders, [&](const role_place& holder) {
+      return holder.node == node && (holder.index == of.value || holder.backup_of == of.value);
+    });
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (const auto node = nodes[(places.holders.size() + i) % nodes.size()]; !has_a_copy(node))
+      return node;
+  TROUPE_ASSERT(false); // `choose_gang` ensures that there is one
+  return 0;
+}
+
 } // namespace
 
 job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
@@ -61,6 +75,9 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     return found;
   };
   auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
+  auto for_backups = shards;
+  if (for_backups.empty() || for_backups.front() != 0)
+    for_backups.insert(for_backups.begin(), 0);
   const bool apart = job.cluster.where == placement::separate && std::ranges::count(nodes, false, &member_node::absent) > 1;
   if (apart)
     if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
@@ -85,16 +102,21 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   for (std::uint32_t i = 0, w = job.cluster.workers; i < count; ++i)
     for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
       places.workers.push_back({w, i, for_workers.next(i)});
-  for (const auto& holder : protocols::holder_tree(job.cluster.seats(), job.cluster.shards, job.protocol.fan_in)) {
+  for (const auto& holder :
+       protocols::holder_tree(job.cluster.seats(), job.cluster.shards, job.protocol.fan_in, job.cluster.replicas)) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
-    if (holder.is_shard)
+    if (holder.backup_of)
+      node = place_of_backup(places, *holder.backup_of, for_backups);
+    else if (holder.is_shard)
       node = shards[number % shards.size()];
     else if (!holder.workers.empty())
       node = places.workers[holder.workers.begin()->value].node;
     else
       node = places.holders[holder.children.front().value].node;
-    places.holders.push_back({number, node, for_holders.next(node)});
+    places.holders.push_back({number, node, for_holders.next(node), {}});
+    if (holder.backup_of)
+      places.holders.back().backup_of = holder.backup_of->value;
   }
   return places;
 }

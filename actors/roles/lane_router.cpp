@@ -79,9 +79,14 @@ void lane_router::on_silent(net::node_id peer, std::uint32_t life, std::chrono::
 void lane_router::take_only_from(const job_places& places) {
   std::lock_guard guard{mutex_};
   for (const auto& worker : places.workers)
-    worker_homes_[{worker.index}] = net::node_id{worker.node};
+    worker_homes_[{worker.index}] = {net::node_id{worker.node}};
   for (const auto& holder : places.holders)
-    holder_homes_[{holder.index}] = net::node_id{holder.node};
+    if (holder.node != nowhere) // else it may still speak from where it was: a backup that is a shard now
+      holder_homes_[{holder.index}] = {net::node_id{holder.node}};
+  // A backup may speak for its shard before this node has heard that it takes the shard's place.
+  for (const auto& holder : places.holders)
+    if (holder.backup_of)
+      holder_homes_[{*holder.backup_of}].insert(net::node_id{holder.node});
 }
 
 std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::message& head) {
@@ -90,7 +95,7 @@ std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::
     return {};
   const auto lives = [&](const auto& homes, auto role, std::string_view kind) -> std::optional<std::string> {
     const auto home = homes.find(role);
-    if (home != homes.end() && home->second == from)
+    if (home != homes.end() && home->second.contains(from))
       return {};
     return fmt::format("node {} speaks for {} {}, which is not there", from.value, kind, role.value);
   };
@@ -103,6 +108,7 @@ std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::
                         [&](const wire::partial_part& m) { return holder(m.from); },
                         [&](const wire::peer_part& m) { return worker(m.message.from.worker); },
                         [&](const wire::addressed<protocols::arrival>& m) { return holder(m.message.holder); },
+                        [&](const wire::addressed<protocols::prepared>& m) { return holder(m.message.holder); },
                         [&](const auto&) { return holder({0}); }, // the lead's orders
                     },
                     head);
@@ -122,7 +128,7 @@ kernels::buffer lane_router::place(net::node_id, const wire::message& head, std:
           [this](const wire::partial_part& m) -> kernels::buffer {
             auto role = find(m.to);
             return role.receive_buffers.partials && !m.empty
-                       ? role.receive_buffers.partials->place({m.from, m.ver}, flat(m.where))
+                       ? role.receive_buffers.partials->place({m.from, m.ver, m.decision}, flat(m.where))
                        : kernels::buffer{};
           },
           [this](const wire::peer_part& m) -> kernels::buffer {
@@ -141,6 +147,7 @@ void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer pa
                  [&](const wire::partial_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
                  [&](const wire::peer_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::decision_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const auto& m) { caf::anon_send(find(m.to).actor, m.message); },
              },
              std::move(msg));
@@ -172,6 +179,16 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
       },
       [this](const protocols::drop_order& msg) {
         target_.hub->send(target_.node, wire::addressed<protocols::drop_order>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::prepared& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::prepared>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::commit_order& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::commit_order>{remote_, msg}, {}, small_message);
+      },
+      [this](wire::decision_part& head, const kernels::buffer& payload) {
+        head.to = remote_;
+        target_.hub->send(target_.node, head, payload, small_message);
       },
   };
 }

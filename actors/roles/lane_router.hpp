@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include <caf/stateful_actor.hpp>
@@ -62,8 +63,9 @@ private:
   const std::function<void(const std::string&)> refused_;
   std::map<protocols::worker_id, params_role> workers_;
   std::map<protocols::holder_id, holder_role> holders_;
-  std::map<protocols::worker_id, net::node_id> worker_homes_; ///< with holder_homes_: of the whole job; empty: not known yet
-  std::map<protocols::holder_id, net::node_id> holder_homes_;
+  /// Whence their messages may come, with holder_homes_: of the whole job; empty: not known yet.
+  std::map<protocols::worker_id, std::set<net::node_id>> worker_homes_;
+  std::map<protocols::holder_id, std::set<net::node_id>> holder_homes_;
 };
 
 /// Where a proxy sends.

@@ -105,6 +105,8 @@ void add_cluster(key_list& keys) {
              "run --cluster: nodes that join later, or become free, bring more workers, up to so many; default: none", true);
   TROUPE_KEY(s, "shards", (integer{1, 1024}), job.cluster.shards,
              "parts of the parameters; default: 1, colocated: one for each node");
+  TROUPE_KEY(s, "replicas", (integer{1, 16}), job.cluster.replicas,
+             "copies of each shard on nodes apart: the job goes on while one of them is left", true);
   TROUPE_KEY(s, "progress_s", (real{.least = 0, .open_least = true}), job.cluster.progress_s,
              "seconds of a round or an evaluation after which whoever it waits for is given up; default: 20 times the median "
              "round, at least 30; 10 times the longest evaluation, at least 60",

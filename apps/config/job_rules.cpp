@@ -200,6 +200,16 @@ void check_growth(job_draft& draft) {
     refuse("does not go with data.partition = \"by-worker\", which divides the data once; leave one of them out");
 }
 
+/// Of a job whose shards have backups.
+void check_replicas(job_draft& draft) {
+  const actors::cluster_spec& cluster = draft.out.job.cluster;
+  if (cluster.replicas > cluster.nodes)
+    draft.refuse("cluster.replicas",
+                 fmt::format("cluster.replicas = {} needs as many nodes, for copies of a shard live on nodes apart, and "
+                             "cluster.nodes = {}; give {} nodes, or replicas = {}",
+                             cluster.replicas, cluster.nodes, cluster.replicas, cluster.nodes));
+}
+
 /// Every node must hold something, and a process with several CPU workers gives each one thread.
 void check_cluster(job_draft& draft) {
   derive_cluster(draft);
@@ -221,6 +231,8 @@ void check_cluster(job_draft& draft) {
                                      colocated ? held : held + 1));
   }
   check_growth(draft);
+  if (!draft.unclear("cluster.replicas"))
+    check_replicas(draft);
   const actors::compute_spec& compute = draft.out.job.compute;
   if (compute.device == "cpu" && compute.threads > 1 && cluster.workers > worker_nodes)
     draft.refuse("compute.threads",

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,14 +12,22 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "kernels/assert.hpp"
 #include "protocols/binding/operand.hpp"
 #include "protocols/binding/ticket_store.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/lead.hpp"
+#include "protocols/replicated_lead.hpp"
 
 namespace troupe::protocols {
+
+/// How a lead is made, and from what the job's first one begins.
+struct lead_succession {
+  replicated_lead::maker make;
+  decision_record first{};
+};
 
 /// A holder's machine and, where this shard decides, its lead. Determines who gets an order, in which order the two hear the
 /// coordinator, when the job's clock is paused, and which tensor a ticket names.
@@ -26,16 +35,22 @@ namespace troupe::protocols {
 /// Shard 0's lead is the job's. The job's clock is paused from the version at which it holds, once that is made here, until it
 /// resumes. Where each shard applies pushes alone, every shard has a lead, whose orders are for its own holder.
 ///
+/// Where shards have backups, the lead's orders go out in two phases (replicated_lead.hpp), and a backup of its shard keeps what
+/// the next lead needs. What comes to it as the lead before it knows that it is the lead waits here.
+///
 /// World is the driver. All calls come on the thread of the binding's owner. It has:
 ///
 ///   using tensor = ...;                                     a handle, copied freely; a default one is none
 ///   nanoseconds now();                                      training time
 ///   void pause(); void go_on();                             the job's clock; called at the job's lead alone, and repeatedly
 ///   void arm(const arm_timer&);                             of the lead
-///   void tell_lead(const arrival&);                         the job's lead, elsewhere
+///   void tell_lead(const arrival&); void tell_lead(const prepared&);  the job's lead, elsewhere
 ///   void tell_others(const Order&, nanoseconds head_start); every other holder; for how long it counts as under way already
 ///   void apply(const close&, operands<tensor>, std::optional<tensor> backup);  then send it, as the close says
 ///   void forward(const close&, operands<tensor>);           an aggregator's sum, to each parent
+///   std::optional<tensor> sum_up(const close&, operands<tensor>, const std::vector<holder_id>& backups);
+///                                                           the sum, also to each backup; none: of nothing
+///   void tell_backups(const std::vector<holder_id>&, const decision_record&);  of the lead's shard
 ///   void serve(const send_order&);                          the newest parameters
 ///   tensor parameters();                                    of the newest version
 ///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
@@ -52,6 +67,12 @@ public:
   /// Without a `lead`, the job's lead decides.
   holder_binding(World& world, holder_place place, std::shared_ptr<lead> decides = nullptr, bool per_push = false)
       : world_(world), self_(place.self), machine_(std::move(place)), lead_(std::move(decides)), per_push_(per_push) {}
+  /// Where shards have backups.
+  holder_binding(World& world, holder_place place, lead_succession leads)
+      : world_(world), self_(place.self), machine_(std::move(place)), per_push_(false), succession_(std::move(leads)) {
+    if (leads_job())
+      lead_with(succession_.first, 0);
+  }
   holder_binding(const holder_binding&) = delete;
   holder_binding& operator=(const holder_binding&) = delete;
 
@@ -70,24 +91,59 @@ public:
     msg.sum = sum ? store_.keep(*std::move(sum)) : ticket{};
     ask(msg);
   }
+  /// A backup of the lead's shard keeps the newest.
+  void on(decision_record msg) {
+    if (machine_.place().backup_of == holder_id{0})
+      succession_.first = std::move(msg);
+  }
 
   // -- from the coordinator: a lead hears it after its holder
 
   void on(const plan& msg) { both(msg); }
   void on(const worker_down& msg) { both(msg); }
-  void on(const holder_down& msg) { ask(msg); }
+  void on(const holder_down& msg) {
+    ask(msg);
+    if (replicated_)
+      lead_on(msg);
+  }
+  void on(const takes_over& msg) {
+    const bool leads = msg.shard == holder_id{0} && msg.by == machine_.place().self;
+    if (msg.by == machine_.place().self)
+      self_ = msg.shard;
+    if (leads) {
+      succession_.first.holders.erase(msg.by); // this one, which is holder 0 now
+      lead_with(succession_.first, msg.view);
+    }
+    ask(msg);
+    if (leads)
+      lead_on(holder_down{msg.by, {}});
+    else if (replicated_)
+      lead_on(msg);
+    for (const auto& hear : std::exchange(early_, {}))
+      hear();
+  }
 
   // -- the lead's orders
 
   void on(const close& msg) { ask(msg); }
   void on(const send_order& msg) { ask(msg); }
   void on(const drop_order& msg) { ask(msg); }
+  void on(const commit_order& msg) { ask(msg); }
 
   // -- to the lead: ignored if there is none here
 
   void on(arrival msg) {
     msg.push.at = world_.now();
-    ask_lead(msg);
+    if (!lead_ && machine_.place().backup_of == holder_id{0})
+      early_.emplace_back([this, msg] { ask_lead(msg); });
+    else
+      ask_lead(msg);
+  }
+  void on(const prepared& msg) {
+    if (replicated_)
+      lead_on(msg);
+    else if (machine_.place().backup_of == holder_id{0})
+      early_.emplace_back([this, msg] { lead_on(msg); });
   }
   void on(const hold_order& msg) { ask_lead(msg); }
   void on(const fetch_order& msg) { ask_lead(msg); }
@@ -107,6 +163,8 @@ public:
 
   const holder& machine() const { return machine_; }
   const lead* decides() const { return lead_.get(); } ///< null: elsewhere
+  /// Null: elsewhere, or shards have no backups.
+  const replicated_lead* replicated() const { return replicated_.get(); }
   bool leads_job() const { return self_ == holder_id{0}; }
   /// Pushes whose tensors are kept, by ticket.
   const std::map<ticket, push_id>& pushes() const { return pushes_; }
@@ -131,10 +189,26 @@ private:
   void ask_lead(const Message& msg) {
     if (!lead_)
       return;
+    if (replicated_)
+      return lead_on(lead_input{msg});
     const lead_effects effects = lead_->on(msg);
     if (world_.checks())
       lead_->check();
     perform_as_lead(effects);
+  }
+
+  void lead_with(decision_record from, std::uint64_t view) {
+    replicated_ = std::make_unique<replicated_lead>(succession_.make, std::move(from), view);
+    lead_ = replicated_->decides();
+  }
+  template <class Message>
+  void lead_on(const Message& msg) {
+    for (std::optional<lead_effects> effects = replicated_->on(msg); effects; effects = replicated_->next()) {
+      lead_ = replicated_->decides();
+      if (world_.checks())
+        replicated_->check();
+      perform_as_lead(*effects);
+    }
   }
 
   void check() const {
@@ -180,6 +254,11 @@ private:
     if (retained_.erase(effect.tensor) == 0)
       world_.broken("a holder releases a ticket that it does not have");
   }
+  void perform(const sum_up& effect) {
+    auto sum = world_.sum_up(effect.round, take(effect.sum, true), effect.backups);
+    ask(summed{effect.round.ver, effect.round.decision, sum ? store_.keep(*std::move(sum)) : ticket{}});
+  }
+  void perform(const send_prepared& effect) { lead_ ? on(effect.prepared) : world_.tell_lead(effect.prepared); }
   void perform(const report& effect) {
     if (effect.event == report::kind::note)
       return world_.broken(effect.text);
@@ -193,11 +272,29 @@ private:
   void perform_as_lead(const lead_effects& effects) {
     if (leads_job() && !lead_->held())
       world_.go_on();
-    world_.decided(effects);
+    tell_observers(effects);
     for (const lead_effect& effect : effects)
       std::visit([this](const auto& e) { perform_as_lead(e); }, effect);
   }
-  void perform_as_lead(const close& msg) { order(msg, !per_push_); }
+  /// A proposal is decided when it is committed.
+  void tell_observers(const lead_effects& effects) {
+    if (!replicated_)
+      return world_.decided(effects);
+    lead_effects decided;
+    for (const lead_effect& effect : effects)
+      if (const auto* order = std::get_if<commit_order>(&effect); order != nullptr && !order->abandoned)
+        decided.emplace_back(replicated_->committed());
+      else if (order == nullptr && !std::holds_alternative<close>(effect))
+        decided.push_back(effect);
+    if (!decided.empty() && !replicated_->repeats())
+      world_.decided(decided);
+  }
+  void perform_as_lead(const close& msg) {
+    if (replicated_)
+      world_.tell_backups(machine_.place().backups, replicated_->record());
+    order(msg, !per_push_);
+  }
+  void perform_as_lead(const commit_order& msg) { order(msg, true); }
   /// An evaluation needs every shard's parameters, even where each shard decides alone.
   void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || std::ranges::count(msg.to, evaluator) > 0); }
   void perform_as_lead(const drop_order& msg) { order(msg, !per_push_); }
@@ -246,6 +343,9 @@ private:
   holder machine_;
   std::shared_ptr<lead> lead_;
   bool per_push_;
+  lead_succession succession_;
+  std::unique_ptr<replicated_lead> replicated_;
+  std::vector<std::function<void()>> early_; ///< for the lead, before this shard knows that it is the lead's
   ticket_store<tensor> store_;
   std::map<ticket, push_id> pushes_; ///< those in the store; its other tensors are children's sums
   std::map<ticket, tensor> retained_;

@@ -38,6 +38,7 @@ namespace troupe::protocols {
 ///   void dual(double rho);                                      dual += rho (own - anchor)
 ///   void send(const push&, std::optional<tensor>);              to every holder; none: a trailer alone
 ///   void send(const push&, operands<tensor> sum, bool keep);    keep: give the sum to `pushed`
+///   void push_again(std::optional<holder_id>);                  the pushes since the adopted version, to one holder or to all
 ///   bool reaches(worker_id);                                    whether a peer is there, and the way to it free
 ///   void send(const send_peer&);                                the worker's own parameters
 ///   void broken(const std::string&);                            the machine has named what is not there
@@ -111,6 +112,8 @@ public:
   }
   void on(const fetch_order& msg) { ask(msg); }
   void on(const keep_order& msg) { save(msg.ver); }
+  /// A push that is not in a version yet may be lost with the shard, or what its lead knew of it with the lead.
+  void on(const takes_over& msg) { world_.push_again(msg.shard == holder_id{0} ? std::nullopt : std::optional{msg.shard}); }
   /// The tensor of a push that `World::send` was asked to keep: the next mix may name it.
   void pushed(tensor sum) { pushed_sum_ = std::move(sum); }
   /// The message was not sent to the peer: it comes back to the machine.

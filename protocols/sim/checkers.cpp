@@ -34,9 +34,11 @@ std::set<std::string> decoded_protocols(const options& job) {
 
 // -- each push ends once
 
-void each_push_ends_once::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+void each_push_ends_once::heard(nanoseconds, endpoint from, endpoint to, const message& msg) {
   if (to.kind != role::holder)
     return;
+  if (const auto* proposal = std::get_if<close>(&msg); proposal != nullptr && from.kind == role::lead && proposal->decision != 0)
+    leads_[{from.index}].dead_then.try_emplace(proposal->decision, leads_[{from.index}].dead);
   one_lead& own = leads_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg))
     own.dead.insert({gone->worker, gone->incarnation});
@@ -73,7 +75,7 @@ void each_push_ends_once::check(one_lead& own, const close& round) {
       wrong(fmt::format("{} is used twice", name));
     if (own.dropped.contains(part.id))
       wrong(fmt::format("{} is used after it was dropped", name));
-    if (own.dead.contains(author(part.id)))
+    if ((round.decision != 0 ? own.dead_then[round.decision] : own.dead).contains(author(part.id)))
       wrong(fmt::format("{} is of the dead", name));
     if (!known->second.finite)
       wrong(fmt::format("{} is not finite", name));
@@ -102,7 +104,7 @@ void each_push_ends_once::finished(const aftermath& all) {
         continue;
       ++pushes;
       const bool named_again = decided.kept.contains(id);
-      if (decided.dropped.contains(id) || (decided.used.contains(id) && !named_again))
+      if (!all.parked.contains(id) && (decided.dropped.contains(id) || (decided.used.contains(id) && !named_again)))
         wrong(fmt::format("holder {} keeps {}, which is decided", left.self.value, text_of(id)));
       else if (decided.dead.contains(author(id)) && !all.parked.contains(id))
         wrong(fmt::format("holder {} keeps {} of the dead for ever", left.self.value, text_of(id)));
@@ -211,19 +213,24 @@ limits_are_exact::limits_are_exact(const options& job) : decoded_(decoded_protoc
   decentralized_ = entry && entry->decentralized;
 }
 
-void limits_are_exact::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
+void limits_are_exact::heard(nanoseconds, endpoint from, endpoint to, const message& msg) {
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
   if (const auto* part = std::get_if<params_envelope>(&msg);
-      part != nullptr && to.kind == role::evaluator && part->from.value == 0 && part->head.ver != held_at_)
+      part != nullptr && to.kind == role::evaluator && part->from.value == 0
+      && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && part->head.ver != held_at_)
     wrong(fmt::format("version {} is evaluated, and {} held", part->head.ver.value, held_at_.value));
-  if (const auto* found = std::get_if<evaluated>(&msg); found != nullptr && found->ver != held_at_)
+  const bool may_come_again = !proposed_.empty(); // a lead that takes over is asked once more for what it holds
+  if (const auto* found = std::get_if<evaluated>(&msg);
+      found != nullptr && found->ver != held_at_ && !(may_come_again && found->ver < held_at_))
     wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));
+  if (const auto* proposal = std::get_if<close>(&msg); proposal != nullptr && from.kind == role::lead)
+    proposed_.try_emplace(proposal->decision, limit_);
   if (to != endpoint{role::lead, 0})
     return;
   if (const auto* order = std::get_if<hold_order>(&msg))
     limit_ = *order;
-  if (std::holds_alternative<resume_order>(msg))
+  if (const auto* order = std::get_if<resume_order>(&msg); order != nullptr && held_at_ <= order->held)
     holds_ = false;
 }
 
@@ -251,6 +258,10 @@ std::uint64_t limits_are_exact::samples_of(const close& round) {
 void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, const lead_effects& effects) {
   if (shard.value != 0)
     return;
+  const auto is_close = [](const lead_effect& effect) { return std::holds_alternative<close>(effect); };
+  // A lead that takes over may hold once more, until it hears what it was told to do since.
+  if (!proposed_.empty() && std::ranges::none_of(effects, is_close))
+    return;
   bool reached = holds_;
   // Where steps are but counted, a version is followed by the end of the push that it counts.
   const auto counted = [&](const lead_effect& version_made) -> std::uint64_t {
@@ -265,10 +276,12 @@ void limits_are_exact::decided(nanoseconds, holder_id shard, const lead& by, con
         wrong(fmt::format("version {}: {} samples are applied before it, not {}", round->ver.value, samples_,
                           round->samples_before));
       samples_ += decentralized_ ? counted(effect) : samples_of(*round);
-      reached = limit_.now || (limit_.at_samples != 0 && samples_ >= limit_.at_samples)
-                || (limit_.at_version != 0 && round->ver.value >= limit_.at_version);
+      const hold_order limit = round->decision != 0 ? proposed_[round->decision] : limit_;
+      reached = limit.now || (limit.at_samples != 0 && samples_ >= limit.at_samples)
+                || (limit.at_version != 0 && round->ver.value >= limit.at_version);
       if (reached) {
-        limit_ = {};
+        if (limit == limit_)
+          limit_ = {};
         held_at_ = round->ver;
         if (!round->send_to.empty())
           wrong(fmt::format("version {} is sent, and should be held", round->ver.value));
@@ -374,7 +387,7 @@ void bound_is_kept::decided(nanoseconds, holder_id shard, const lead&, const lea
 void nobody_is_left_behind::heard(nanoseconds, endpoint, endpoint to, const message& msg) {
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (const auto* gone = std::get_if<worker_down>(&msg); gone != nullptr && to == endpoint{role::holder, 0})
+  if (const auto* gone = std::get_if<worker_down>(&msg); gone != nullptr && to.kind == role::holder)
     dead_.insert({gone->worker, gone->incarnation});
   if (const auto* come = std::get_if<arrival>(&msg)) {
     version& newest = newest_[author(come->push.id)];

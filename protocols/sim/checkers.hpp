@@ -43,6 +43,7 @@ private:
   struct one_lead {
     std::set<push_id> used, dropped, kept;
     std::set<member> dead;
+    std::map<std::uint64_t, std::set<member>> dead_then; ///< by decision, where shards have backups: when it was proposed
     std::size_t members = 0;
   };
   void check(one_lead& own, const close& round);
@@ -99,7 +100,9 @@ private:
   std::map<push_id, std::uint64_t> global_batch_;
   std::set<push_id> counted_;
   hold_order limit_{};
+  std::map<std::uint64_t, hold_order> proposed_{}; ///< by decision, where shards have backups: the limit then
   std::uint64_t samples_ = 0;
+  std::uint64_t evaluated_ = 0; ///< key of the newest sending to the evaluator
   bool holds_ = false;
   version held_at_{};
 };

@@ -31,6 +31,17 @@ coordinator_options first_plan_of(const options& job) {
   return out;
 }
 
+/// Pushes about which a lead that holds has heard what it has not looked at yet.
+void add_undecided(std::set<push_id>& out, const replicated_lead& waits) {
+  for (const lead_input& msg : waits.parked())
+    if (const auto* come = std::get_if<arrival>(&msg))
+      out.insert(come->push.id);
+    else if (const auto* gone = std::get_if<worker_down>(&msg))
+      for (const auto& [id, push] : waits.decides()->state().open)
+        if (id.worker == gone->worker)
+          out.insert(id);
+}
+
 } // namespace
 
 double result::staleness_mean() const {
@@ -48,7 +59,7 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
-      protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in)),
+      protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas)),
       network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
       coordinator_(std::make_unique<coordinator_role>(*this, coordinator{first_plan_of(job), make_controller()})),
@@ -70,13 +81,30 @@ std::unique_ptr<controller> cluster::make_controller() const {
 }
 
 std::shared_ptr<lead> cluster::make_lead(lead_state from) const {
-  const bool each_shard_reports = tree_.size() == options_.job.shards && !protocol_.per_push;
+  const bool each_shard_reports = is_flat(tree_) && !protocol_.per_push;
   return std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed),
                                 each_shard_reports ? options_.job.shards : 1, protocol_.per_push, std::move(from));
 }
 
+std::shared_ptr<cluster::holder_role> cluster::make_holder(const holder_place& place, host_id host) {
+  const std::uint32_t number = place.self.value;
+  std::shared_ptr<holder_role> out;
+  if (place.commits) {
+    lead_succession leads{.make = [this](lead_state from) { return make_lead(std::move(from)); }};
+    for (const holder_place& each : tree_)
+      leads.first.holders.insert(each.self);
+    out = std::make_shared<holder_role>(*this, place, host, std::move(leads));
+  } else {
+    const bool decides = number == 0 || (protocol_.per_push && place.is_shard);
+    out = std::make_shared<holder_role>(*this, place, host, decides ? make_lead() : nullptr);
+  }
+  if (place.is_shard)
+    out->maths = maths_.make_shard(place.backup_of.value_or(place.self).value, options_.job.shards);
+  return out;
+}
+
 void cluster::place_roles() {
-  const bool flat = tree_.size() == options_.job.shards;
+  const bool flat = is_flat(tree_);
   const std::uint32_t nodes = options_.nodes != 0 ? options_.nodes : options_.job.workers;
   const auto host_of_worker = [&](std::uint32_t worker) {
     if (!options_.colocated)
@@ -85,24 +113,20 @@ void cluster::place_roles() {
   };
   for (const holder_place& place : tree_) {
     const std::uint32_t number = place.self.value;
-    host_id host{options_.colocated ? number % nodes : number};
+    const std::uint32_t turn = number % options_.job.shards + (place.backup_of ? number / options_.job.shards : 0);
+    host_id host{options_.colocated ? turn % nodes : number};
     if (options_.colocated && !place.is_shard)
       host = host_of_worker(workers_below(tree_, place.self).begin()->value);
-    std::shared_ptr<lead> decides;
-    if (number == 0 || (protocol_.per_push && place.is_shard))
-      decides = make_lead();
-    auto at = std::make_unique<holder_role>(*this, place, host, std::move(decides));
-    if (place.is_shard)
-      at->maths = maths_.make_shard(number, options_.job.shards);
-    holders_.push_back(std::move(at));
+    holders_.push_back(make_holder(place, host));
   }
+  host_of_coordinator_ = holders_.front()->host;
   std::uint32_t count = options_.job.workers;
   for (const late_join& late : options_.late_joins)
     count = std::max(count, late.worker.value + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
     auto at = std::make_unique<worker_role>(*this, member{{i}, {}}, host_of_worker(i));
     for (const holder_place& place : tree_)
-      if (flat || place.workers.contains({i}))
+      if (!place.backup_of && (flat || place.workers.contains({i})))
         at->targets.push_back(place.self);
     workers_.push_back(std::move(at));
   }
@@ -128,10 +152,17 @@ result cluster::run() {
     step();
   }
   result_.virtual_time = clock_.now();
-  const lead& counts = *holders_.front()->bound.decides();
-  result_.steps = std::max(counts.current(), coordinator_->machine.held_version()).value;
-  result_.samples = std::max(counts.samples_applied(), coordinator_->machine.held_samples());
-  result_.gradients += result_.steps - counts.current().value; // of which the lead has not heard
+  version made;
+  if (!committed_.empty()) {
+    made = committed_.rbegin()->first;
+  } else if (const lead* counts = holders_.front()->bound.decides(); counts != nullptr && !holders_.front()->place.commits) {
+    made = counts->current();
+    result_.samples = counts->samples_applied();
+  }
+  result_.steps = std::max(made, coordinator_->machine.held_version()).value;
+  result_.samples = std::max(result_.samples, coordinator_->machine.held_samples());
+  if (protocol_.decentralized)
+    result_.gradients += result_.steps - made.value; // of which the lead has not heard
   result_.period = coordinator_->machine.current().period;
   result_.target_reached = coordinator_->machine.target_reached();
   result_.time_to_target = result_.target_reached ? result_.virtual_time : 0;
@@ -173,12 +204,21 @@ void cluster::hop() {
   };
   if (hops_.hit(options_.tests.hop))
     coordinator_->machine = {first_plan_of(options_), make_controller(), copy_of(coordinator_->machine.state())};
-  for (const auto& at : holders_) {
+  for (holder_role* at : holders_here()) {
     if (hops_.hit(options_.tests.hop))
       at->bound.replace(copy_of(at->bound.machine().state()));
-    if (at->bound.decides() != nullptr && hops_.hit(options_.tests.hop))
+    if (at->bound.decides() != nullptr && !at->place.commits && hops_.hit(options_.tests.hop))
       at->bound.replace(make_lead(copy_of(at->bound.decides()->state())));
   }
+}
+
+/// Each once.
+std::vector<cluster::holder_role*> cluster::holders_here() const {
+  std::vector<holder_role*> out;
+  for (const auto& at : holders_)
+    if (std::ranges::find(out, at.get()) == out.end())
+      out.push_back(at.get());
+  return out;
 }
 
 void cluster::schedule(nanoseconds at, std::function<void()> action) {
@@ -207,7 +247,10 @@ std::string cluster::waited_for() const {
   std::vector<std::string> out;
   if (!coordinator_->machine.started())
     out.emplace_back("workers to join");
-  for (const auto& at : holders_) {
+  for (const holder_role* at : holders_here()) {
+    if (const replicated_lead* leads = at->bound.replicated())
+      for (const holder_id who : leads->waiting_for())
+        out.push_back(fmt::format("holder {} to be prepared", who.value));
     if (const lead* decides = at->bound.decides())
       for (const worker_id who : decides->waiting_for())
         out.push_back(fmt::format("worker {}{}", who.value,
@@ -227,8 +270,11 @@ aftermath cluster::clear_up() {
   if (quiet && !result_.stalled)
     for (std::uint64_t budget = 1'000'000; budget > 0 && !queue_.empty(); --budget)
       step();
-  aftermath out{.drained = quiet && !result_.stalled && queue_.empty(), .parked = parked_at_lead_};
-  for (const auto& at : holders_) {
+  const replicated_lead* leads = holders_.front()->bound.replicated();
+  // Where shards have backups, what a lead that is gone was to drop is left, and what a proposal would have used.
+  const bool proposes = holders_.front()->place.commits && (leads == nullptr || result_.failed || !leads->waiting_for().empty());
+  aftermath out{.drained = quiet && !proposes && !result_.stalled && queue_.empty(), .parked = parked_at_lead_};
+  for (const holder_role* at : holders_here()) {
     aftermath::holder_left left{.self = at->place.self,
                                 .alive = at->alive,
                                 .machine_keeps = at->bound.machine().kept(),
@@ -238,6 +284,8 @@ aftermath cluster::clear_up() {
     out.holders.push_back(std::move(left));
     if (const lead* decides = at->bound.decides())
       out.open.push_back(decides->open());
+    if (const replicated_lead* waits = at->bound.replicated(); waits != nullptr && at->alive)
+      add_undecided(out.parked, *waits);
   }
   return out;
 }

@@ -23,8 +23,8 @@ namespace troupe::protocols::sim {
 
 /// One job, once. What it promises the machines is in options.hpp (`disorder`).
 ///
-/// Where a role runs: the coordinator and the evaluator beside shard 0. A job whose protocol applies pushes alone has a lead at
-/// every shard; any other has one, beside shard 0. What a role sends to another of the same host takes no time.
+/// Where a role runs: the coordinator and the evaluator where shard 0 is at first. A job whose protocol applies pushes alone has
+/// a lead at every shard; any other has one, beside shard 0. What a role sends to another of the same host takes no time.
 class cluster {
 public:
   cluster(const options& job, numerics& maths, std::span<listener* const> listeners);
@@ -65,6 +65,7 @@ private:
   training_timers timers_of(endpoint who);
 
   // -- the network (delivery.cpp)
+  endpoint actor_of(endpoint who) const;
   host_id host_of(endpoint who) const;
   void send(endpoint from, endpoint to, message msg, std::uint64_t bytes = 0, std::optional<nanoseconds> left = {});
   void arrive(envelope&& mail);
@@ -81,12 +82,14 @@ private:
   void place_roles();
   std::unique_ptr<controller> make_controller() const;
   std::shared_ptr<lead> make_lead(lead_state from = {}) const;
+  std::shared_ptr<holder_role> make_holder(const holder_place& place, host_id host);
   void hop();
   void plan_faults();
   worker_role& role_of(worker_id who);
   void join(worker_id who, bool at_once);
   void kill(worker_id who);
-  void kill_aggregator(holder_id who);
+  void kill_holder(holder_id who);
+  std::vector<holder_role*> holders_here() const;
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
   void unpark(worker_role& worker);
@@ -103,6 +106,7 @@ private:
   std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
   nanoseconds control_latency_ = 0;
+  host_id host_of_coordinator_{};
   random_stream dice_, hops_;
   double repeat_ = 0, loss_ = 0, reorder_ = 0; ///< probabilities
 
@@ -114,9 +118,11 @@ private:
 
   std::unique_ptr<coordinator_role> coordinator_;
   std::unique_ptr<evaluator_role> evaluator_;
-  std::vector<std::unique_ptr<holder_role>> holders_;
+  std::vector<std::shared_ptr<holder_role>> holders_; ///< by number; a backup that is a shard now has that number, too
   std::vector<std::unique_ptr<worker_role>> workers_; ///< by number
   std::set<push_id> parked_at_lead_;
+  std::map<version, std::uint64_t> committed_; ///< where shards have backups: by which decision
+  version last_reported_;
 
   bool ended_ = false;
   result result_;

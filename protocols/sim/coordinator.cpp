@@ -41,7 +41,7 @@ void cluster::coordinator_role::on_evaluated(const evaluated& found) {
 }
 
 void cluster::coordinator_role::tell_holders(const message& msg) {
-  for (const auto& holder : in.holders_)
+  for (const holder_role* holder : in.holders_here())
     in.send(the_coordinator, {role::holder, holder->place.self.value}, msg);
 }
 
@@ -60,6 +60,12 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                    },
                    [&](const send_worker_down& e) { tell_holders(e.notice); },
                    [&](const send_holder_down& e) { tell_holders(e.notice); },
+                   [&](const send_takes_over& e) {
+                     in.holders_.at(e.notice.shard.value) = in.holders_.at(e.notice.by.value);
+                     tell_holders(e.notice);
+                     for (const auto& worker : in.workers_)
+                       in.send(the_coordinator, {role::worker, worker->self.worker.value}, e.notice);
+                   },
                    [&](const hold& e) { in.send(the_coordinator, the_lead, e.order); },
                    [&](const evaluate& e) {
                      if (in.protocol_.decentralized)
@@ -67,7 +73,7 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                      else
                        in.send(the_coordinator, the_lead, fetch_order{e.ver});
                    },
-                   [&](const resume&) { in.send(the_coordinator, the_lead, resume_order{}); },
+                   [&](const resume& e) { in.send(the_coordinator, the_lead, e.order); },
                    [&](const say& e) { in.note(e.text); },
                    [&](const stop& e) {
                      in.ended_ = true;

@@ -14,11 +14,6 @@ namespace {
 
 using role = endpoint::role;
 
-/// A shard's lead and its holder are one actor: what they send, and are sent, comes in one order.
-endpoint actor_of(endpoint who) {
-  return who.kind == role::lead ? endpoint{role::holder, who.index} : who;
-}
-
 /// Whether it is made to carry a tensor, even an empty one.
 bool carries_tensor(const message& msg) {
   return std::holds_alternative<push_envelope>(msg) || std::holds_alternative<params_envelope>(msg)
@@ -34,11 +29,18 @@ bool evaluates(const message& msg, endpoint to) {
 
 } // namespace
 
+/// A shard's lead and its holder are one actor, and so is a backup in its place: what they send, and are sent, comes in one
+/// order.
+endpoint cluster::actor_of(endpoint who) const {
+  const bool holds = who.kind == role::lead || who.kind == role::holder;
+  return holds ? endpoint{role::holder, holders_.at(who.index)->born.value} : who;
+}
+
 host_id cluster::host_of(endpoint who) const {
   switch (who.kind) {
   case role::coordinator:
   case role::evaluator:
-    return holders_.front()->host;
+    return host_of_coordinator_;
   case role::lead:
   case role::holder:
     return holders_.at(who.index)->host;
@@ -173,7 +175,7 @@ void cluster::hear(const envelope& mail) {
     const bool stale = std::holds_alternative<computed>(mail.content) && mail.generation != at.computation;
     if (!at.alive || at.self.incarnation != mail.life || stale)
       return;
-  } else if (mail.to.kind == role::holder && !holders_.at(mail.to.index)->alive) {
+  } else if ((mail.to.kind == role::holder || mail.to.kind == role::lead) && !holders_.at(mail.to.index)->alive) {
     return;
   }
   ++result_.events;

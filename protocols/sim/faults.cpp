@@ -45,8 +45,8 @@ void cluster::plan_faults() {
     }
   for (const late_join& late : options_.late_joins)
     schedule(late.at, [this, who = late.worker] { join(who, false); });
-  for (const aggregator_death& death : options_.aggregator_deaths)
-    schedule(death.at, [this, who = death.holder] { kill_aggregator(who); });
+  for (const holder_death& death : options_.holder_deaths)
+    schedule(death.at, [this, who = death.holder] { kill_holder(who); });
 }
 
 cluster::worker_role& cluster::role_of(worker_id who) {
@@ -81,14 +81,19 @@ void cluster::kill(worker_id who) {
   send(self, the_coordinator, down{worker.self, "it was killed"});
 }
 
-void cluster::kill_aggregator(holder_id who) {
-  if (who.value >= holders_.size() || holders_[who.value]->place.is_shard || !std::exchange(holders_[who.value]->alive, false))
+void cluster::kill_holder(holder_id who) {
+  if (who.value >= holders_.size())
     return;
-  const endpoint self{role::holder, who.value};
-  lose([self](endpoint from) { return from == self; }, [self](endpoint to) { return to == self; });
+  const auto dead = holders_[who.value];
+  if ((dead->place.is_shard && !dead->place.commits) || !std::exchange(dead->alive, false))
+    return;
+  const auto is_it = [&](endpoint end) {
+    return (end.kind == role::holder || end.kind == role::lead) && holders_.at(end.index) == dead;
+  };
+  lose(is_it, is_it);
   last_progress_ = now_;
-  note(fmt::format("aggregator {} is gone", who.value));
-  send(self, the_coordinator, holder_down{who, "it was killed"});
+  note(fmt::format("{} {} is gone", dead->place.is_shard ? "holder" : "aggregator", dead->place.self.value));
+  send({role::holder, who.value}, the_coordinator, holder_down{dead->place.self, "it was killed"});
 }
 
 void cluster::pause(worker_id who, nanoseconds duration) {

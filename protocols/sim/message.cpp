@@ -64,6 +64,15 @@ std::string text_of(const message& msg) {
             return fmt::format("computed step {}, {} samples{}", m.step, m.samples, m.finite ? "" : ", not finite");
           },
           [](const expired& m) { return fmt::format("timer {}", m.timer.value); },
+          [](const prepared& m) {
+            return fmt::format("holder {} is {}prepared for v{}, decision {}", m.holder.value, m.possible ? "" : "not to be ",
+                               m.ver.value, m.decision);
+          },
+          [](const commit_order& m) {
+            return fmt::format("{} v{}, decision {}", m.abandoned ? "abandon" : "commit", m.ver.value, m.decision);
+          },
+          [](const takes_over& m) { return fmt::format("holder {} becomes shard {}", m.by.value, m.shard.value); },
+          [](const record_envelope& m) { return fmt::format("record of decision {}", m->decision); },
       },
       msg);
 }
@@ -114,6 +123,10 @@ void digest::add(const message& msg) {
                  [&](const peer_envelope& m) { add(m.head.from.worker.value), add(m.head.round); },
                  [&](const computed& m) { add(m.step), add(whole(m.samples)), add(m.finite ? 1 : 0); },
                  [&](const expired& m) { add(m.timer.value); },
+                 [&](const prepared& m) { add(m.holder.value), add(m.ver.value), add(m.decision), add(m.possible ? 1 : 0); },
+                 [&](const commit_order& m) { add(m.ver.value), add(m.decision); },
+                 [&](const takes_over& m) { add(m.shard.value), add(m.by.value), add(m.view); },
+                 [&](const record_envelope& m) { add(m->decision), add(m->since.size()); },
              },
              msg);
 }

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "protocols/effect.hpp"
+#include "protocols/replicated_lead.hpp"
 #include "protocols/sim/numerics.hpp"
 
 namespace troupe::protocols::sim {
@@ -43,12 +44,15 @@ struct peer_envelope {
   peer_message head{};
   tensor data{};
 };
+/// What a lead has decided from.
+using record_envelope = std::shared_ptr<const decision_record>;
 /// Shared: it goes to everybody.
 using plan_envelope = std::shared_ptr<const plan>;
 
-using message = std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order,
-                             plan_envelope, worker_down, push_envelope, arrival, close, send_order, drop_order, partial_envelope,
-                             params_envelope, peer_envelope, computed, expired>;
+using message =
+    std::variant<joined, down, holder_down, held, evaluated, report, hold_order, resume_order, fetch_order, plan_envelope,
+                 worker_down, push_envelope, arrival, close, send_order, drop_order, partial_envelope, params_envelope,
+                 peer_envelope, computed, expired, prepared, commit_order, takes_over, record_envelope>;
 
 std::string text_of(endpoint who); ///< "holder 2"
 std::string text_of(const message& msg);

@@ -26,7 +26,8 @@ struct late_join {
   worker_id worker{};
   nanoseconds at = 0;
 };
-struct aggregator_death {
+/// Of an aggregator; or, where shards have backups, of whoever holds this place then.
+struct holder_death {
   holder_id holder{};
   nanoseconds at = 0;
 };
@@ -52,14 +53,14 @@ struct options {
   inject_spec inject{};
   calibration measured{};
   std::uint64_t model_bytes = 0;
-  /// Every worker, shard and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that share the
-  /// shards and the workers; an aggregator is with its first worker.
+  /// Every worker, shard, backup and aggregator has a host of its own. Colocated: `nodes` hosts (0: one for each worker) that
+  /// share the shards, backups and workers; an aggregator is with its first worker.
   bool colocated = false;
   std::uint32_t nodes = 0;
   /// One way, on the control plane, between hosts; negative: the link's.
   nanoseconds control_latency = -1;
   std::vector<late_join> late_joins{};
-  std::vector<aggregator_death> aggregator_deaths{};
+  std::vector<holder_death> holder_deaths{};
   disorder tests{};
   /// The run is given up after so many events, or after so long without a new version (0: no bound).
   std::uint64_t max_events = 0;

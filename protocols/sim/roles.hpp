@@ -62,6 +62,7 @@ struct cluster::worker_role {
   void dual(double rho) { maths->dual(rho); }
   void send(const push& head, std::optional<tensor> gradient);
   void send(const push& head, const operands<tensor>& sum, bool keep);
+  void push_again(std::optional<holder_id> to);
   bool reaches(worker_id who) const;
   void send(const send_peer& order);
   void broken(const std::string& text) const;
@@ -85,9 +86,11 @@ struct cluster::worker_role {
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;
   int partitions = 0;
-  std::vector<envelope> parked{}; ///< while it is paused or cut off, or the job is held
+  std::vector<envelope> parked{};      ///< while it is paused or cut off, or the job is held
+  std::vector<push_envelope> pushed{}; ///< since it adopted a new version
 
 private:
+  void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
 };
@@ -97,8 +100,11 @@ struct cluster::holder_role {
   using tensor = sim::tensor;
 
   holder_role(cluster& in, const holder_place& place, host_id host, std::shared_ptr<lead> decides)
-      : in(in), place(place), host(host), timers(in.timers_of(lead_here())),
+      : in(in), place(place), born(place.self), host(host), timers(in.timers_of(lead_here())),
         bound(*this, place, std::move(decides), in.protocol_.per_push) {}
+  holder_role(cluster& in, const holder_place& place, host_id host, lead_succession leads)
+      : in(in), place(place), born(place.self), host(host), timers(in.timers_of(lead_here())),
+        bound(*this, place, std::move(leads)) {}
   void hear(const message& msg);
   void hear_as_lead(const message& msg);
 
@@ -107,10 +113,13 @@ struct cluster::holder_role {
   void go_on();
   void arm(const arm_timer& timer);
   void tell_lead(const arrival& msg);
+  void tell_lead(const prepared& msg);
   template <class Order>
   void tell_others(const Order& order, nanoseconds head_start);
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup);
   void forward(const close& round, const operands<tensor>& sum);
+  std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups);
+  void tell_backups(const std::vector<holder_id>& backups, const decision_record& record);
   void serve(const send_order& order);
   tensor parameters() const { return maths->parameters(); }
   void tell_coordinator(const report& msg);
@@ -124,6 +133,7 @@ struct cluster::holder_role {
 
   cluster& in;
   holder_place place;
+  holder_id born; ///< its number before it took a shard's place
   host_id host;
   bool alive = true;
   training_timers timers; ///< the lead's

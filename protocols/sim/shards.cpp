@@ -8,6 +8,7 @@
 
 #include "protocols/sim/cases.hpp"
 #include "protocols/sim/roles.hpp"
+#include "protocols/wire/state.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -26,6 +27,13 @@ void cluster::holder_role::hear(const message& msg) {
                  [&](const plan_envelope& m) { bound.on(*m); },
                  [&](const push_envelope& m) { bound.on(m.head, m.gradient); },
                  [&](const partial_envelope& m) { bound.on(m.head, m.sum); },
+                 [&](const record_envelope& m) { bound.on(*m); },
+                 [&](const takes_over& m) {
+                   if (m.by == place.self)
+                     place.self = m.shard;
+                   bound.on(m);
+                   place = bound.machine().place();
+                 },
                  [&](const auto& m) {
                    if constexpr (requires { bound.on(m); })
                      bound.on(m);
@@ -37,7 +45,7 @@ void cluster::holder_role::hear(const message& msg) {
 void cluster::holder_role::hear_as_lead(const message& msg) {
   if (const auto* timer = std::get_if<expired>(&msg))
     return bound.on(expired{timer->timer, now()});
-  if (const auto* come = std::get_if<arrival>(&msg); come != nullptr && bound.decides()->held())
+  if (const auto* come = std::get_if<arrival>(&msg); come != nullptr && bound.decides() && bound.decides()->held())
     in.parked_at_lead_.insert(come->push.id);
   hear(msg);
 }
@@ -48,7 +56,7 @@ void cluster::holder_role::go_on() {
   in.last_progress_ = in.now_;
   in.clock_.resume();
   in.coordinator_->timers.resume();
-  for (const auto& holder : in.holders_)
+  for (holder_role* holder : in.holders_here())
     holder->timers.resume();
   for (const auto& each : in.workers_)
     if (in.protocol_.decentralized)
@@ -65,17 +73,21 @@ void cluster::holder_role::tell_lead(const arrival& msg) {
   in.send(self(), {role::lead, 0}, msg);
 }
 
+void cluster::holder_role::tell_lead(const prepared& msg) {
+  in.send(self(), {role::lead, 0}, msg);
+}
+
 template <class Order>
 void cluster::holder_role::tell_others(const Order& order, nanoseconds head_start) {
-  for (const auto& other : in.holders_)
-    if (other.get() != this)
+  for (const holder_role* other : in.holders_here())
+    if (other != this)
       in.send(lead_here(), other->self(), order, 0, in.now_ - head_start);
 }
 
 void cluster::holder_role::apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup) {
   free_at = std::max(free_at, in.now_) + (sum.empty() ? 0 : in.options_.measured.apply);
   for (listener* each : in.listeners_)
-    each->applying(in.now_, free_at, place.self, round, sum);
+    each->applying(in.now_, free_at, born, round, sum);
   // Without a term the version advances, and the parameters stay as they are.
   if (!sum.empty())
     maths->step(sum, round, backup.value_or(nullptr));
@@ -95,6 +107,25 @@ void cluster::holder_role::forward(const close& round, const operands<tensor>& s
       out.sum = whole && shard ? in.maths_.slice(whole, parent.value, shards) : whole;
     in.send(self(), {role::holder, parent.value}, std::move(out), bytes);
   }
+}
+
+std::optional<tensor> cluster::holder_role::sum_up(const close& round, const operands<tensor>& sum,
+                                                   const std::vector<holder_id>& backups) {
+  std::optional<tensor> out;
+  if (!sum.empty())
+    out = in.maths_.sum(sum);
+  for (const holder_id backup : backups)
+    in.send(self(), {role::holder, backup.value},
+            partial_envelope{{.from = place.self, .ver = round.ver, .decision = round.decision}, out},
+            out ? in.options_.model_bytes / in.options_.job.shards : 0);
+  return out;
+}
+
+void cluster::holder_role::tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {
+  const std::vector<std::uint64_t> words = wire::encode_state(record);
+  const auto copy = std::make_shared<const decision_record>(wire::decode_state<decision_record>(words).value());
+  for (const holder_id backup : backups)
+    in.send(lead_here(), {role::holder, backup.value}, copy);
 }
 
 void cluster::holder_role::serve(const send_order& order) {
@@ -126,6 +157,13 @@ void cluster::holder_role::tells_itself(const Order& order) {
 
 /// What came while the lead held is decided now, unless it holds again before it has come to that.
 void cluster::holder_role::decided(const lead_effects& effects) {
+  for (const lead_effect& effect : effects)
+    if (const auto* round = std::get_if<close>(&effect); round != nullptr && place.commits)
+      if (const auto [known, fresh] = in.committed_.try_emplace(round->ver, round->decision); !fresh) {
+        if (known->second != round->decision)
+          broken(fmt::format("version {} is decided twice, and not alike", round->ver.value));
+        return; // by a lead that has taken over
+      }
   for (listener* each : in.listeners_)
     each->decided(in.now_, place.self, *bound.decides(), effects);
   if (!bound.leads_job())
@@ -156,6 +194,8 @@ void cluster::holder_role::tell_coordinator(const report& msg) {
   result& totals = in.result_;
   switch (msg.event) {
   case kind::round_closed:
+    if (msg.ver <= std::exchange(in.last_reported_, std::max(in.last_reported_, msg.ver)) && place.commits)
+      return;
     totals.gradients += msg.contributions;
     if (msg.contributions > 0)
       totals.staleness[msg.staleness] += msg.contributions;

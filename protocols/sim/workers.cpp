@@ -46,6 +46,7 @@ void cluster::worker_role::begin_life(incarnation life) {
       *this, in.protocol_.make_worker(in.options_.protocol, self, in.options_.seed), self, in.protocol_.decentralized);
   maths = in.maths_.make_worker(self);
   incoming.clear();
+  pushed.clear();
   anchor = nullptr;
   gradient.reset();
   own_step.reset();
@@ -58,6 +59,7 @@ void cluster::worker_role::hear(const message& msg) {
                  [&](const params_envelope& m) { bound->on(m.head, m.from, m); },
                  [&](const peer_envelope& m) { bound->on(m.head, m.data); },
                  [&](const fetch_order& m) { bound->on(m); },
+                 [&](const takes_over& m) { bound->on(m); },
                  [&](const computed& m) {
                    done_at = 0;
                    idle_since = in.now_;
@@ -80,7 +82,8 @@ std::optional<tensor> cluster::worker_role::join(const params&, const params_env
   return in.maths_.join(ranges_of(*parts));
 }
 
-void cluster::worker_role::adopt(version, const tensor& parameters) {
+void cluster::worker_role::adopt(version ver, const tensor& parameters) {
+  std::erase_if(pushed, [ver](const push_envelope& each) { return each.head.base < ver; });
   anchor = parameters;
   maths->adopt(parameters);
 }
@@ -148,15 +151,27 @@ void cluster::worker_role::send(const push& head, std::optional<tensor> gradient
   ++in.result_.workers[self.worker].pushes;
   for (listener* each : in.listeners_)
     each->pushed(in.now_, head);
+  pushed.push_back({head, std::move(gradient)});
+  for (const holder_id target : targets)
+    send_to(target, pushed.back());
+}
+
+void cluster::worker_role::push_again(std::optional<holder_id> to) {
+  for (const push_envelope& each : pushed)
+    for (const holder_id target : targets)
+      if (!to || target == *to)
+        send_to(target, each);
+}
+
+void cluster::worker_role::send_to(holder_id target, const push_envelope& whole) {
   const std::uint32_t shards = in.options_.job.shards;
-  for (const holder_id target : targets) {
-    const bool shard = in.holders_.at(target.value)->place.is_shard;
-    const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
-    push_envelope out{head, gradient};
-    if (gradient && *gradient && shard)
-      out.gradient = in.maths_.slice(*gradient, target.value, shards);
-    in.send({role::worker, self.worker.value}, {role::holder, target.value}, std::move(out), bytes);
-  }
+  const auto& [head, gradient] = whole;
+  const bool shard = in.holders_.at(target.value)->place.is_shard;
+  const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+  push_envelope out = whole;
+  if (gradient && *gradient && shard)
+    out.gradient = in.maths_.slice(*gradient, target.value, shards);
+  in.send({role::worker, self.worker.value}, {role::holder, target.value}, std::move(out), bytes);
 }
 
 /// To who is gone, or while its own link still sends something else, nothing is sent.

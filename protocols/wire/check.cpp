@@ -2,6 +2,7 @@
 // The values that a lane message may have.
 #include "protocols/wire/check.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -90,6 +91,17 @@ fault check(const addressed<send_order>& m) {
 }
 fault check(const addressed<drop_order>&) {
   return {};
+}
+fault check(const addressed<prepared>&) {
+  return {};
+}
+fault check(const addressed<commit_order>&) {
+  return {};
+}
+fault check(const decision_part& m) {
+  if (m.where.begin != 0 || m.words > static_cast<std::uint64_t>(std::max<std::int64_t>(m.where.end, 0)) / 2)
+    return fmt::format("a record of {} words in the range {}..{}", m.words, m.where.begin, m.where.end);
+  return check(m.where);
 }
 fault check(const peer_part& m) {
   return first_of(check(m.where), finite("weight", m.message.weight));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 2: what two nodes of one job say to each other at every step.
+# The lane protocol, version 3: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -50,7 +50,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 2;
+const version :UInt16 = 3;
 
 struct Frame {
   union {
@@ -69,6 +69,10 @@ struct Frame {
     peerPart @10 :PeerPart;      # worker to worker, with payload
 
     beat @13 :Void;              # nothing but `received`
+
+    prepared @14 :Prepared;             # holder to lead
+    commit @15 :CommitOrder;            # lead to holder
+    decisionPart @16 :DecisionPart;     # lead to the backups of its shard, with payload
   }
 
   payload @11 :Data;
@@ -186,6 +190,9 @@ struct PartialPart {
   from @3 :UInt32;
   empty @4 :Bool;
   # None of its workers counted: stands for the whole range, and has no payload.
+
+  decision @5 :UInt64;
+  # Of a shard's sum, which goes to its backups: as in Close.
 }
 
 struct Arrival {
@@ -222,6 +229,32 @@ struct Close {
   parameterWeight @17 :Float64 = 1;
   threshold @18 :Float64;
   checkpoint @19 :Bool;                 # shards write the new version to a disk
+  view @20 :UInt64;                     # where shards have backups: how often another holder has taken the lead
+  decision @21 :UInt64;                 # likewise: the number of this decision on the version
+}
+
+struct Prepared {
+  # All that this decision on the version needs is at this holder.
+  to @0 :UInt32;
+  holder @1 :UInt32;
+  version @2 :UInt64;
+  decision @3 :UInt64;
+  possible @4 :Bool = true; # false: a push that the close names has not come here, and its worker is gone
+}
+
+struct CommitOrder {
+  # Every holder is prepared: make this version. Or forget the close: the lead decides again.
+  to @0 :UInt32;
+  version @1 :UInt64;
+  decision @2 :UInt64;
+  abandoned @3 :Bool;
+}
+
+struct DecisionPart {
+  # From what the lead has decided: a DecisionRecord of state.capnp as a flat message, zeros behind it.
+  where @0 :Range;
+  to @1 :UInt32;
+  words @2 :UInt64; # of the message: 8 bytes each
 }
 
 struct SendOrder {

@@ -38,13 +38,22 @@ struct params_part {
   range where;
   friend bool operator==(const params_part&, const params_part&) = default;
 };
-/// One partition of an aggregator's partial sum. `empty`: none of its workers counted; no payload.
+/// One partition of an aggregator's partial sum, or of a shard's to its backups. `empty`: none of its workers counted; no
+/// payload.
 struct partial_part {
   holder_id to, from;
   version ver;
   range where;
   bool empty = false;
+  std::uint64_t decision = 0; ///< as in `partial`
   friend bool operator==(const partial_part&, const partial_part&) = default;
+};
+/// A decision_record, as encode_state makes it: `words` of 8 bytes, then zeros; the payload is the range's floats.
+struct decision_part {
+  holder_id to;
+  range where; ///< begins at 0
+  std::uint64_t words = 0;
+  friend bool operator==(const decision_part&, const decision_part&) = default;
 };
 /// The small messages, addressed to one holder.
 template <class Message>
@@ -61,7 +70,8 @@ struct peer_part {
   friend bool operator==(const peer_part&, const peer_part&) = default;
 };
 
-using message = std::variant<push_part, push_end, params_part, partial_part, addressed<arrival>, addressed<close>,
-                             addressed<send_order>, addressed<drop_order>, peer_part>;
+using message =
+    std::variant<push_part, push_end, params_part, partial_part, addressed<arrival>, addressed<close>, addressed<send_order>,
+                 addressed<drop_order>, peer_part, addressed<prepared>, addressed<commit_order>, decision_part>;
 
 } // namespace troupe::protocols::wire

@@ -155,9 +155,10 @@ void put(schema::PartialPart::Builder to, const partial_part& m) {
   to.setVersion(m.ver.value);
   put(to.initWhere(), m.where);
   to.setEmpty(m.empty);
+  to.setDecision(m.decision);
 }
 partial_part get(schema::PartialPart::Reader from) {
-  return {{from.getTo()}, {from.getFrom()}, {from.getVersion()}, get(from.getWhere()), from.getEmpty()};
+  return {{from.getTo()}, {from.getFrom()}, {from.getVersion()}, get(from.getWhere()), from.getEmpty(), from.getDecision()};
 }
 
 void put(schema::Arrival::Builder to, const addressed<arrival>& m) {
@@ -212,6 +213,8 @@ void put(schema::Close::Builder to, const addressed<close>& m) {
   to.setPeriod(c.period);
   to.setKey(c.key);
   to.setCheckpoint(c.checkpoint);
+  to.setView(c.view);
+  to.setDecision(c.decision);
 }
 addressed<close> get(schema::Close::Reader from) {
   close c{.epoch = {from.getEpoch()},
@@ -227,6 +230,8 @@ addressed<close> get(schema::Close::Reader from) {
           .position = from.getPosition(),
           .period = from.getPeriod()};
   c.checkpoint = from.getCheckpoint();
+  c.view = from.getView();
+  c.decision = from.getDecision();
   const auto parts = from.getContributions();
   c.contributions.resize(std::min<std::size_t>(parts.size(), max_listed_workers + 1));
   for (unsigned i = 0; i < c.contributions.size(); ++i)
@@ -276,11 +281,41 @@ peer_part get(schema::PeerPart::Reader from) {
           get(from.getWhere())};
 }
 
+void put(schema::Prepared::Builder to, const addressed<prepared>& m) {
+  to.setTo(m.to.value);
+  to.setHolder(m.message.holder.value);
+  to.setVersion(m.message.ver.value);
+  to.setDecision(m.message.decision);
+  to.setPossible(m.message.possible);
+}
+addressed<prepared> get(schema::Prepared::Reader from) {
+  return {{from.getTo()}, {{from.getHolder()}, {from.getVersion()}, from.getDecision(), from.getPossible()}};
+}
+
+void put(schema::CommitOrder::Builder to, const addressed<commit_order>& m) {
+  to.setTo(m.to.value);
+  to.setVersion(m.message.ver.value);
+  to.setDecision(m.message.decision);
+  to.setAbandoned(m.message.abandoned);
+}
+addressed<commit_order> get(schema::CommitOrder::Reader from) {
+  return {{from.getTo()}, {{from.getVersion()}, from.getDecision(), from.getAbandoned()}};
+}
+
+void put(schema::DecisionPart::Builder to, const decision_part& m) {
+  to.setTo(m.to.value);
+  put(to.initWhere(), m.where);
+  to.setWords(m.words);
+}
+decision_part get(schema::DecisionPart::Reader from) {
+  return {{from.getTo()}, get(from.getWhere()), from.getWords()};
+}
+
 } // namespace
 
 std::size_t head_words_bound(const content& body) {
-  // The longest message without its lists, with the double far pointer to the payload, takes 29 words.
-  constexpr std::size_t fixed = 40;
+  // The longest message without its lists, with the double far pointer to the payload, takes 31 words.
+  constexpr std::size_t fixed = 44;
   const auto lists = overloaded{
       [](const bye&) { return max_reason_bytes / 8 + 1; },
       [](const addressed<close>& m) { return 3 * m.message.contributions.size() + m.message.send_to.size() / 2 + 1; },
@@ -302,6 +337,9 @@ void put(schema::Frame::Builder to, const content& body) {
       [&](const addressed<send_order>& m) { put(to.initSendOrder(), m); },
       [&](const addressed<drop_order>& m) { put(to.initDropOrder(), m); },
       [&](const peer_part& m) { put(to.initPeerPart(), m); },
+      [&](const addressed<prepared>& m) { put(to.initPrepared(), m); },
+      [&](const addressed<commit_order>& m) { put(to.initCommit(), m); },
+      [&](const decision_part& m) { put(to.initDecisionPart(), m); },
   };
   std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
                         [&](const beat&) { to.setBeat(); }, [&](const message& m) { std::visit(put_message, m); }},
@@ -335,6 +373,12 @@ result<content> get(schema::Frame::Reader from) {
     return decoded(from.getDropOrder());
   case schema::Frame::PEER_PART:
     return decoded(from.getPeerPart());
+  case schema::Frame::PREPARED:
+    return decoded(from.getPrepared());
+  case schema::Frame::COMMIT:
+    return decoded(from.getCommit());
+  case schema::Frame::DECISION_PART:
+    return decoded(from.getDecisionPart());
   }
   return error{errc::bad_frame, fmt::format("unknown message {}", static_cast<unsigned>(from.which()))};
 }

@@ -57,10 +57,29 @@ struct HolderState {
   orders @5 :List(Order);
   current @6 :UInt64;
   ordered @7 :UInt64;
+  sums @8 :List(SummedEntry);
+  committed @9 :UInt64;
+  announced @10 :Bool;
+  refused @11 :Bool;
+  sent @12 :List(SentEntry);
 
   struct KeptEntry {
     key @0 :PushId;
-    value @1 :UInt64;
+    value @1 :Push;
+  }
+  struct Summed {
+    version @0 :UInt64;
+    decision @1 :UInt64;
+    sum @2 :UInt64;
+    own @3 :Bool;
+  }
+  struct SummedEntry {
+    key @0 :UInt64;
+    value @1 :Summed;
+  }
+  struct SentEntry {
+    key @0 :UInt32;
+    value @1 :SendOrder;
   }
   struct PartialEntry {
     key @0 :UInt32;
@@ -79,6 +98,39 @@ struct HolderState {
       release @4 :Ticket;
       report @5 :Report;
     }
+  }
+}
+
+struct DecisionRecord {
+  from @0 :LeadState;
+  since @1 :List(LeadInput);
+  decision @2 :UInt64;
+  holders @3 :List(UInt32);
+
+  struct LeadInput {
+    union {
+      plan @0 :Plan;
+      arrival @1 :LeadState.Arrival;
+      workerDown @2 :Member;
+      expired @3 :Expired;
+      hold @4 :HoldOrder;
+      resume @5 :ResumeOrder;
+      fetch @6 :FetchOrder;
+      checkpoint @7 :CheckpointOrder;
+    }
+  }
+  struct Expired {
+    timer @0 :UInt32;
+    at @1 :Int64;
+  }
+  struct ResumeOrder {
+    held @0 :UInt64;
+  }
+  struct FetchOrder {
+    version @0 :UInt64;
+  }
+  struct CheckpointOrder {
+    at @0 :UInt64;
   }
 }
 
@@ -101,6 +153,15 @@ struct CoordinatorState {
   roundsWithoutUpdate @15 :UInt32;
   pushesWithoutUpdate @16 :UInt32;
   memory @17 :List(Float64);
+  backupsGone @18 :List(UInt32);
+  acting @19 :List(ActingEntry);
+  view @20 :UInt64;
+  ordered @21 :HoldOrder;
+
+  struct ActingEntry {
+    key @0 :UInt32;
+    value @1 :UInt32;
+  }
 
   struct StepCount {
     steps @0 :UInt64;
@@ -390,6 +451,8 @@ struct Close {
   period @11 :UInt32;
   compensate @12 :DelayCompensation;
   checkpoint @13 :Bool;
+  view @14 :UInt64;
+  decision @15 :UInt64;
 }
 
 struct SendOrder {

@@ -17,6 +17,8 @@ struct root<lead_state> : std::type_identity<kept::LeadState> {};
 template <>
 struct root<holder_state> : std::type_identity<kept::HolderState> {};
 template <>
+struct root<decision_record> : std::type_identity<kept::DecisionRecord> {};
+template <>
 struct root<coordinator_state> : std::type_identity<kept::CoordinatorState> {};
 
 } // namespace
@@ -34,8 +36,10 @@ result<State> decode_state(std::span<const std::uint64_t> words) {
 template std::vector<std::uint64_t> encode_state(const lead_state&);
 template std::vector<std::uint64_t> encode_state(const holder_state&);
 template std::vector<std::uint64_t> encode_state(const coordinator_state&);
+template std::vector<std::uint64_t> encode_state(const decision_record&);
 template result<lead_state> decode_state(std::span<const std::uint64_t>);
 template result<holder_state> decode_state(std::span<const std::uint64_t>);
 template result<coordinator_state> decode_state(std::span<const std::uint64_t>);
+template result<decision_record> decode_state(std::span<const std::uint64_t>);
 
 } // namespace troupe::protocols::wire

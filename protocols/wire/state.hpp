@@ -9,12 +9,13 @@
 #include "protocols/coordinator.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/lead.hpp"
+#include "protocols/replicated_lead.hpp"
 #include "protocols/wire/codec.hpp"
 
 namespace troupe::protocols::wire {
 
-/// One Cap'n Proto message, its root the struct of state.capnp that is named after State: lead_state, holder_state or
-/// coordinator_state. Tickets travel as numbers: the tensors that they name are the driver's to carry.
+/// One Cap'n Proto message, its root the struct of state.capnp that is named after State: lead_state, holder_state,
+/// coordinator_state or decision_record. Tickets travel as numbers: the tensors that they name are the driver's to carry.
 template <class State>
 std::vector<std::uint64_t> encode_state(const State& state);
 

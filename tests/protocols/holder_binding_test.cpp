@@ -64,6 +64,16 @@ struct shard_of_words {
   void go_on() { clock_runs = true; }
   void arm(const arm_timer& timer) { armed.push_back(timer); }
   void tell_lead(const arrival& msg) { arrivals.push_back(msg); }
+  void tell_lead(const prepared& msg) {
+    log.push_back(fmt::format("{} {}prepared for {}", msg.holder.value, msg.possible ? "" : "cannot be ", msg.ver.value));
+  }
+  std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups) {
+    log.push_back(fmt::format("sum of {} = {}, to {} backups", round.ver.value, text(sum), backups.size()));
+    return sum.empty() ? std::nullopt : std::optional{std::make_shared<const std::string>("(" + text(sum) + ")")};
+  }
+  void tell_backups(const std::vector<holder_id>& backups, const decision_record& record) {
+    log.push_back(fmt::format("record of {} inputs to {} backups", record.since.size(), backups.size()));
+  }
   template <class Order>
   void tell_others(const Order& msg, nanoseconds head_start) {
     log.push_back(fmt::format("others: {}", text(msg)) + (head_start == 0 ? "" : fmt::format(", for {} ns", head_start)));
@@ -93,6 +103,7 @@ struct shard_of_words {
   static std::string text(const close& msg) { return fmt::format("close {}", msg.ver.value); }
   static std::string text(const send_order& msg) { return fmt::format("send {}", msg.ver.value); }
   static std::string text(const drop_order& msg) { return fmt::format("drop worker {}'s", msg.id.worker.value); }
+  static std::string text(const commit_order& msg) { return fmt::format("commit {}", msg.ver.value); }
   static std::string text(const operands<tensor>& sum) {
     std::string out;
     for (const auto& part : sum)

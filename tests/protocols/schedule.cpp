@@ -88,10 +88,16 @@ void draw_trouble(options& job, random_stream& draw, trouble how_much) {
       crash.back_after_s = seconds(moment(draw) / 4);
     faults.push_back(crash);
   }
+  if (job.job.replicas > 1)
+    for (std::uint64_t i = draw.below(4); i > 0; --i)
+      job.holder_deaths.push_back(
+          {{static_cast<std::uint32_t>(draw.below(std::uint64_t{job.job.shards} * job.job.replicas))}, moment(draw)});
+  // A process dies with all that it has.
+  if (!job.holder_deaths.empty() && draw.hit(0.5))
+    faults.push_back({.type = fault_spec::kind::crash, .worker = some_worker(), .at_s = seconds(job.holder_deaths.front().at)});
   if (job.protocol.fan_in != 0 && draw.hit(0.5))
     for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
-      job.aggregator_deaths.push_back(
-          {{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
+      job.holder_deaths.push_back({{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
 }
 
 std::string to_text(const fault_spec& fault) {
@@ -115,7 +121,7 @@ std::string to_text(const fault_spec& fault) {
 
 bool deadly(const options& job) {
   return std::ranges::any_of(job.inject.faults, [](const fault_spec& f) { return f.type == fault_spec::kind::crash; })
-         || !job.aggregator_deaths.empty() || job.tests.not_finite > 0;
+         || !job.holder_deaths.empty() || job.tests.not_finite > 0;
 }
 
 /// Every way to make a schedule a little smaller.
@@ -130,9 +136,8 @@ std::vector<options> smaller(const options& job) {
     variant([i](options& next) { next.inject.faults.erase(next.inject.faults.begin() + static_cast<std::ptrdiff_t>(i)); });
   for (std::size_t i = 0; i < job.late_joins.size(); ++i)
     variant([i](options& next) { next.late_joins.erase(next.late_joins.begin() + static_cast<std::ptrdiff_t>(i)); });
-  for (std::size_t i = 0; i < job.aggregator_deaths.size(); ++i)
-    variant(
-        [i](options& next) { next.aggregator_deaths.erase(next.aggregator_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (std::size_t i = 0; i < job.holder_deaths.size(); ++i)
+    variant([i](options& next) { next.holder_deaths.erase(next.holder_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
   if (!job.inject.stragglers.empty())
     variant([](options& next) { next.inject.stragglers.clear(); });
   if (job.tests.not_finite > 0)
@@ -145,6 +150,8 @@ std::vector<options> smaller(const options& job) {
     variant([](options& next) { next.job.stop.steps /= 2; });
   if (job.job.shards > 1)
     variant([](options& next) { next.job.shards = 1; });
+  if (job.job.replicas > 1)
+    variant([](options& next) { --next.job.replicas; });
   if (job.protocol.fan_in != 0)
     variant([](options& next) { next.protocol.fan_in = 0; });
   if (job.job.workers > 1)
@@ -182,6 +189,8 @@ options schedule_of(const protocol& of, std::uint64_t seed, trouble how_much) {
     out.protocol.fan_in = 2 + static_cast<std::uint32_t>(draw.below(2));
     out.job.workers += 3;
   }
+  if (of.may_have_backups() && out.protocol.fan_in == 0 && draw.hit(0.5))
+    out.job.replicas = 2 + static_cast<std::uint32_t>(draw.below(2));
   draw_parameters(out, draw);
   out.inject.step_ms = 10;
   out.inject.link = {.latency_ms = 1, .mbit = draw.hit(0.5) ? 0 : 8.0};
@@ -255,11 +264,11 @@ options shrink(options job) {
 }
 
 std::string describe(const options& job) {
-  text_trace trace{60};
+  text_trace trace{400};
   const verdict found = run_checked(job, &trace);
-  std::string out =
-      fmt::format("{} with {} workers, {} shards, fan-in {}, batches of {} of {} samples, {} steps\n", job.protocol.name,
-                  job.job.workers, job.job.shards, job.protocol.fan_in, job.job.batch, job.job.data_size, job.job.stop.steps);
+  std::string out = fmt::format("{} with {} workers, {} times {} shards, fan-in {}, batches of {} of {} samples, {} steps\n",
+                                job.protocol.name, job.job.workers, job.job.replicas, job.job.shards, job.protocol.fan_in,
+                                job.job.batch, job.job.data_size, job.job.stop.steps);
   for (const auto& [name, value] : job.protocol.parameters)
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       out += fmt::format("  {} = {}\n", name, *whole);
@@ -267,8 +276,8 @@ std::string describe(const options& job) {
     out += fmt::format("  {}\n", to_text(fault));
   for (const late_join& late : job.late_joins)
     out += fmt::format("  worker {} joins at {} s\n", late.worker.value, seconds(late.at));
-  for (const aggregator_death& death : job.aggregator_deaths)
-    out += fmt::format("  aggregator {} dies at {} s\n", death.holder.value, seconds(death.at));
+  for (const holder_death& death : job.holder_deaths)
+    out += fmt::format("  holder {} dies at {} s\n", death.holder.value, seconds(death.at));
   return out
          + fmt::format("what is wrong:\n  {}\nthe end of its trace:\n{}\n", fmt::join(found.problems, "\n  "),
                        fmt::join(trace.lines(), "\n"));

@@ -44,7 +44,9 @@ inline close small_close() {
           .send_epoch = {3},
           .key = 41,
           .position = 5248,
-          .period = 4};
+          .period = 4,
+          .view = 2,
+          .decision = 12};
 }
 
 /// Written by hand once; the golden bytes are of these.
@@ -56,13 +58,16 @@ inline std::vector<sample> ordinary() {
       {"push_part", message{push_part{{1}, {2}, some_push(), {32, 64}}}},
       {"push_end", message{push_end{{1}, whole_push(), 9}}},
       {"params_part", message{params_part{{3}, {1}, {{2}, {41}, 43, 5248, 4, {}}, {16, 48}}}},
-      {"partial_part", message{partial_part{{0}, {5}, {41}, {0, 32}, false}}},
+      {"partial_part", message{partial_part{{0}, {5}, {41}, {0, 32}, false, 12}}},
       {"partial_part_empty", message{partial_part{{0}, {5}, {41}, {0, 1'048'576}, true}}},
       {"arrival", message{addressed<arrival>{{0}, {{1}, whole_push()}}}},
       {"close", message{addressed<close>{{1}, small_close()}}},
       {"send_order", message{addressed<send_order>{{1}, {{2}, {41}, 43, {{3}, evaluator}, 5248, 4}}}},
       {"drop_order", message{addressed<drop_order>{{1}, {some_push()}}}},
       {"peer_part", message{peer_part{{2}, {{{3}, {1}}, 17, 0.5, {}, {18, 288}}, {64, 96}}}},
+      {"prepared", message{addressed<prepared>{{0}, {{5}, {41}, 12, false}}}},
+      {"commit_order", message{addressed<commit_order>{{5}, {{41}, 12, true}}}},
+      {"decision_part", message{decision_part{{2}, {0, 32}, 15}}},
   };
 }
 
@@ -97,7 +102,9 @@ inline std::vector<sample> extreme() {
                          .send_epoch = {u32},
                          .key = u64,
                          .position = u64,
-                         .period = u32};
+                         .period = u32,
+                         .view = u64,
+                         .decision = u64};
   return {
       {"hello", hello{hello::role::dials, u64, u32, std::numeric_limits<std::uint16_t>::max(), u32, u64}},
       {"bye", bye{std::string(max_reason_bytes, 'x'), false}},
@@ -106,7 +113,7 @@ inline std::vector<sample> extreme() {
       {"push_part_of_nothing", message{push_part{{u32}, {u32}, id, {last, last}}}},
       {"push_end", message{push_end{{u32}, large, u32}}},
       {"params_part", message{params_part{{u32}, {u32}, {{u32}, {u64}, u64, u64, u32, {}}, {0, 16}}}},
-      {"partial_part_empty", message{partial_part{{u32}, {u32}, {u64}, {0, last}, true}}},
+      {"partial_part_empty", message{partial_part{{u32}, {u32}, {u64}, {0, last}, true, u64}}},
       {"arrival", message{addressed<arrival>{{u32}, {{u32}, large}}}},
       {"close", message{addressed<close>{{u32}, everything}}},
       {"close_of_nobody", message{addressed<close>{}}},
@@ -114,6 +121,9 @@ inline std::vector<sample> extreme() {
       {"send_order_to_nobody", message{addressed<send_order>{}}},
       {"drop_order", message{addressed<drop_order>{{u32}, {id}}}},
       {"peer_part", message{peer_part{{u32}, {{{u32}, {u32}}, u64, -big, {}, {u64, u64}}, {0, 16}}}},
+      {"prepared", message{addressed<prepared>{{u32}, {{u32}, {u64}, u64, true}}}},
+      {"commit_order", message{addressed<commit_order>{{u32}, {{u64}, u64}}}},
+      {"decision_part", message{decision_part{{u32}, {0, 16}, 8}}},
   };
 }
 

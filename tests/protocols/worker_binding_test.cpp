@@ -50,6 +50,7 @@ struct world_of_words {
   std::vector<std::uint32_t> plans_of_steps;
   std::vector<std::uint64_t> saved;
   std::vector<operands<tensor>> mixed, summed;
+  std::vector<std::string> again; ///< pushes
   bool way_is_free = true;
   std::vector<worker_id> sent_to;
 
@@ -70,6 +71,7 @@ struct world_of_words {
   void dual(double) {}
   void send(const push&, std::optional<tensor> gradient) { pushed.push_back(gradient.value_or("nothing")); }
   void send(const push&, const operands<tensor>& sum, bool) { summed.push_back(sum); }
+  void push_again(std::optional<holder_id> to) { again.push_back(to ? "to " + std::to_string(to->value) : "to all"); }
   bool reaches(worker_id) const { return way_is_free; }
   void send(const send_peer& effect) { sent_to.push_back(effect.to); }
   void broken(const std::string& complaint) { complaints.push_back(complaint); }

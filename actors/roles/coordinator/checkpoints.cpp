@@ -79,7 +79,7 @@ caf::result<std::string> checkpoints::asked() {
 void checkpoints::order(protocols::version at) {
   ordered_ = at;
   if (!per_push_)
-    return self_->send(setup_.nodes[0].actor, protocols::checkpoint_order{at});
+    return self_->send(setup_.nodes[places_.holders[0].node].actor, protocols::checkpoint_order{at});
   for (const auto& node : setup_.nodes)
     self_->send(node.actor, protocols::checkpoint_order{at});
 }
@@ -110,6 +110,19 @@ void checkpoints::on(const file_saved& msg) {
   else
     its.shards.insert_or_assign(msg.index, msg);
   finish_complete();
+}
+
+void checkpoints::shard_lost(std::uint32_t shard) {
+  for (auto& [ver, its] : open_)
+    if (!its.written && !its.shards.contains(shard)) {
+      file_saved& none = its.shards[shard];
+      none.index = shard;
+      none.ver = ver;
+      none.error = "it was lost before it was written";
+    }
+  finish_complete();
+  if (shard == 0 && ordered_)
+    order(*ordered_);
 }
 
 void checkpoints::plan_changed() {

@@ -27,9 +27,9 @@ namespace troupe::actors {
 class checkpoints {
 public:
   /// `machine`: null until the job begins.
-  checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup,
+  checkpoints(measured_pointer<coordinator_control> self, const coordinator_setup& setup, const job_places& places,
               const std::unique_ptr<protocols::coordinator>& machine)
-      : self_(self), setup_(setup), spec_(setup.what.checkpoint), machine_(machine) {}
+      : self_(self), setup_(setup), places_(places), spec_(setup.what.checkpoint), machine_(machine) {}
 
   /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
   void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
@@ -45,6 +45,8 @@ public:
   /// Workers that are gone write no file any more.
   void plan_changed();
   void on(const manifest_written& msg);
+  /// What it had not written is never written; a lead that takes over does not know what the last one was to mark.
+  void shard_lost(std::uint32_t shard);
 
   /// Calls `then` once none of this version, or of a later one, is on its way to the disk any more; or when that takes too long.
   void when_saved(protocols::version ver, std::chrono::seconds patience, std::function<void()> then);
@@ -70,6 +72,7 @@ private:
 
   measured_pointer<coordinator_control> self_;
   const coordinator_setup& setup_;
+  const job_places& places_;
   const checkpoint_spec& spec_;
   std::uint64_t floats_ = 0;
   std::vector<tensor_place> tensors_;

@@ -30,6 +30,16 @@ std::string overdue(const job_result& result, const char* whose) {
                                  : "no others were evaluated");
 }
 
+bool is_gone(const caf::error& why) {
+  return why == caf::sec::broken_promise || why == caf::sec::request_receiver_down
+         || why == caf::exit_reason::remote_link_unreachable;
+}
+
+std::string text_of(const protocols::plan& plan) {
+  return fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}", plan.epoch.value, plan.workers.size(),
+                     plan.protocol.name, plan.period, plan.lr_scale);
+}
+
 /// `starting`: the nodes that have not answered yet, before training begins.
 void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, std::uint64_t steps, bool decentralized,
                            const std::set<std::uint32_t>& starting) {
@@ -45,6 +55,16 @@ void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, st
     waits("node " + setup.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
 }
 
+void add_fields(actor_report& out, const coordinator_setup& setup, const job_result& result, double waited_s,
+                const std::set<std::uint32_t>& returning) {
+  out.fields = {{"protocol", setup.what.protocol.name},
+                {"step", std::to_string(result.steps)},
+                {"samples", std::to_string(result.samples)},
+                {"no_step_for_s", fmt::format("{:.1f}", waited_s)}};
+  for (const auto node : returning)
+    out.fields["asked_back"] += (out.fields["asked_back"].empty() ? "" : ", ") + setup.nodes[node].name;
+}
+
 } // namespace
 
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
@@ -57,7 +77,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
                                       }),
-      progress_(self, setup_, places_, *this), checkpoints_(self, setup_, machine_) {
+      progress_(self, setup_, places_, *this), checkpoints_(self, setup_, places_, machine_) {
   activity_.enter("prepares");
   lost_ = places_.absent();
   lost_workers_ = places_.workers_on(lost_);
@@ -121,8 +141,7 @@ void coordinator_state::could_not_start(std::uint32_t node, std::string_view ste
   if (finishing_)
     return;
   const auto& name = setup_.nodes[node].name;
-  const auto is = [&why](auto... codes) { return ((why == codes) || ...); };
-  const bool gone = is(caf::sec::broken_promise, caf::sec::request_receiver_down, caf::exit_reason::remote_link_unreachable);
+  const bool gone = is_gone(why);
   if (machine_) {
     if (gone || !returning_.contains(node))
       return; // whoever watches it has said so, perhaps long ago: CAF fails such a request when it is late
@@ -182,35 +201,43 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
     std::visit(overloaded{
                    [this](const protocols::send_plan& e) {
                      if (says_all_)
-                       setup_.observer->on_event(fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}",
-                                                             e.plan.epoch.value, e.plan.workers.size(), e.plan.protocol.name,
-                                                             e.plan.period, e.plan.lr_scale));
+                       setup_.observer->on_event(text_of(e.plan));
                      record_.planned(e.plan);
                      tell(e.plan);
                      checkpoints_.plan_changed();
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
-                   [this](const protocols::send_holder_down& e) { tell(e.notice); },
-                   [this](const protocols::hold& e) {
-                     checkpoints_.hold_ordered(e.order);
-                     self_->send(setup_.nodes[0].actor, e.order);
-                   },
-                   [this](const protocols::evaluate& e) {
-                     const protocols::fetch_order order{e.ver};
-                     decentralized_ ? tell(order) : self_->send(setup_.nodes[0].actor, order);
-                   },
-                   [this](const protocols::resume&) {
-                     if (says_all_)
-                       setup_.observer->on_event(fmt::format("the job goes on at step {}", record_.result.steps));
-                     std::exchange(hold_, {}).end();
-                     resume_clock();
-                     tell(protocols::resume_order{});
+                   [this](const protocols::send_holder_down& e) { places_.lose(e.notice.holder), tell(e.notice); },
+                   [this](const protocols::send_takes_over& e) { take_over(e.notice); },
+                   [this](const protocols::hold& e) { checkpoints_.hold_ordered(e.order), self_->send(lead_node(), e.order); },
+                   [this](const protocols::evaluate& e) { fetch({e.ver}); },
+                   [this](const protocols::resume& e) {
+                     if (!clock_.running()) { // else it is repeated
+                       if (says_all_)
+                         setup_.observer->on_event(fmt::format("the job goes on at step {}", record_.result.steps));
+                       std::exchange(hold_, {}).end();
+                       resume_clock();
+                     }
+                     tell(e.order);
                    },
                    [this](const protocols::say& e) { setup_.observer->on_event(e.text); },
                    [this](const protocols::stop& e) { finish(e); },
                    [this](const protocols::arm_timer& e) { timers_.arm(e); },
                },
                effect);
+}
+
+/// The job's clock goes on.
+void coordinator_state::take_over(const protocols::takes_over& who) {
+  const auto node = places_.holders[who.by.value].node;
+  setup_.observer->on_event(
+      fmt::format("its backup on node {} is shard {} from now on", setup_.nodes[node].name, who.shard.value));
+  places_.take_over(who);
+  lost_holders_.erase(who.shard.value);
+  tell(who);
+  if (!clock_.running())
+    self_->send(setup_.nodes[node].actor, pause_order{}); // as all others were told
+  checkpoints_.shard_lost(who.shard.value);
 }
 
 void coordinator_state::resume_clock() {
@@ -230,6 +257,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
   }
   switch (msg.event) {
   case kind::round_closed:
+    if (setup_.what.cluster.replicas > 1 && msg.ver.value <= record_.result.steps)
+      break; // likewise
     progress_.round_closed();
     setup_.observer->on_progress(record_.round_closed(msg, seconds()));
     perform(machine_->on(msg));
@@ -254,6 +283,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
 }
 
 void coordinator_state::job_held(const protocols::report& msg) {
+  if (setup_.what.cluster.replicas > 1 && msg.ver <= machine_->held_version())
+    return; // a lead that has taken over holds again where the last one held
   if (says_all_)
     setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
   clock_.pause();
@@ -267,7 +298,8 @@ void coordinator_state::job_held(const protocols::report& msg) {
 }
 
 void coordinator_state::on_evaluation(const evaluation& msg) {
-  if (finishing_)
+  const bool comes_again = setup_.what.cluster.replicas > 1 && (clock_.running() || msg.ver != machine_->held_version());
+  if (finishing_ || comes_again)
     return;
   auto effects =
       machine_->on(protocols::evaluated{msg.ver, msg.train_loss, msg.test_loss, msg.test_accuracy, clock_.now(), msg.made});
@@ -299,7 +331,7 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
   }
   if (!machine_)
     return lost_before_start(fmt::format("node {} was lost before the job started: {}", setup_.nodes[node].name, reason));
-  for (const auto& holder : places_.holders)
+  for (const auto& holder : std::vector{places_.holders}) // they move
     if (holder.node == node)
       holder_lost(holder.index, reason);
   for (const auto worker : places_.workers_on({node}))
@@ -320,10 +352,10 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
 }
 
 void coordinator_state::holder_lost(std::uint32_t holder, const std::string& reason) {
-  if (finishing_ || !lost_holders_.insert(holder).second)
+  if (finishing_ || places_.holders[holder].node == nowhere || !lost_holders_.insert(holder).second)
     return;
-  auto role = holder < setup_.what.cluster.shards ? "shard" : "aggregator";
-  auto text = fmt::format("{} {} ({}) is lost: {}", role, holder, setup_.nodes[places_.holders[holder].node].name, reason);
+  const auto text =
+      fmt::format("{} is lost: {}", places_.describe(protocols::holder_id{holder}, setup_.what.cluster.shards), reason);
   if (!machine_)
     return lost_before_start(text);
   activity_.failed(text);
@@ -335,12 +367,7 @@ actor_report coordinator_state::report() const {
   auto out = self_->report();
   say_whom_it_waits_for(out, setup_, record_.result.steps, decentralized_,
                         finishing_ || machine_ ? std::set<std::uint32_t>{} : start_.awaited());
-  out.fields = {{"protocol", setup_.what.protocol.name},
-                {"step", std::to_string(record_.result.steps)},
-                {"samples", std::to_string(record_.result.samples)},
-                {"no_step_for_s", fmt::format("{:.1f}", progress_.waited_s())}};
-  for (const auto node : returning_)
-    out.fields["asked_back"] += (out.fields["asked_back"].empty() ? "" : ", ") + setup_.nodes[node].name;
+  add_fields(out, setup_, record_.result, progress_.waited_s(), returning_);
   return out;
 }
 

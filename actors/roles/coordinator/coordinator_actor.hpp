@@ -68,6 +68,9 @@ private:
   caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
+  void take_over(const protocols::takes_over& who);
+  const node_actor& lead_node() const { return setup_.nodes[places_.holders[0].node].actor; }
+  void fetch(const protocols::fetch_order& order) { decentralized_ ? tell(order) : self_->send(lead_node(), order); }
   void job_held(const protocols::report& msg);
   void interrupt(const std::string& reason);
   void on_collected(const collected& msg);

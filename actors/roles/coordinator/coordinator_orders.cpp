@@ -16,6 +16,16 @@ constexpr std::chrono::seconds order_deadline{20};
 /// Whoever asked for a trace waits longer (cluster_actor.cpp, the console).
 constexpr std::chrono::seconds recording_deadline{20};
 
+caf::result<traces_ptr> collect(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes, tracer& own,
+                                const std::shared_ptr<run_observer>& observer) {
+  auto promise = self->make_response_promise<traces_ptr>();
+  collect_traces(self, nodes, own.take_all(), observer, self->clock().now() + recording_deadline,
+                 [promise](std::vector<node_trace> all) mutable {
+                   promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
+                 });
+  return promise;
+}
+
 } // namespace
 
 caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
@@ -25,7 +35,7 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
   if (!target)
     return target.error();
   const auto& [role, index, node] = *target;
-  const bool worker = role == "worker", holder = role == "shard" || role == "aggregator";
+  const bool worker = role == "worker", holder = !worker && role != "evaluator";
   if (msg.verb == role_verb::restart)
     return worker ? restart(index)
                   : caf::result<std::string>(
@@ -102,12 +112,7 @@ caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
     tell(msg);
     return traces_ptr{};
   }
-  auto promise = self_->make_response_promise<traces_ptr>();
-  collect_traces(self_, asked_nodes(setup_.nodes, lost_), trace_->take_all(), setup_.observer,
-                 self_->clock().now() + recording_deadline, [promise](std::vector<node_trace> all) mutable {
-                   promise.deliver(std::make_shared<const std::vector<node_trace>>(std::move(all)));
-                 });
-  return promise;
+  return collect(self_, asked_nodes(setup_.nodes, lost_), *trace_, setup_.observer);
 }
 
 } // namespace troupe::actors

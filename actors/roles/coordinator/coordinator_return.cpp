@@ -16,11 +16,19 @@ bool has_the_last_workers(const job_places& places, std::uint32_t node, const st
                               [&](const role_place& worker) { return worker.node != node && !lost.contains(worker.index); });
 }
 
+std::vector<node_actor> others_than(std::uint32_t node, const std::vector<member_node>& nodes,
+                                    const std::set<std::uint32_t>& lost) {
+  std::vector<node_actor> here;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i)
+    if (i != node && !lost.contains(i))
+      here.push_back(nodes[i].actor);
+  return here;
+}
+
 } // namespace
 
-/// Of two nodes that cannot reach each other, the one without parameters goes. Where both have some, the end of their lane ends
-/// the job. A silent node with parameters, or with the last workers, is waited for: nobody can go on without it, and it may be
-/// alive.
+/// Of two nodes that cannot reach each other, the one goes without which the job can go on. If it needs both, the end of their
+/// lane ends the job. A silent node that it needs, or with the last workers, is waited for: it may be alive.
 void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   const auto known = [this](std::uint32_t node) { return node < places_.nodes.size() && !lost_.contains(node); };
   if (finishing_ || !known(msg.node) || !known(msg.peer) || msg.incarnation < places_.nodes[msg.peer].incarnation)
@@ -31,11 +39,11 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   if (!machine_) {
     if (!msg.silent)
       lost_before_start(why);
-  } else if (msg.silent && (places_.holds_parameters(msg.peer) || has_the_last_workers(places_, msg.peer, lost_workers_))) {
+  } else if (msg.silent && (places_.needs(msg.peer) || has_the_last_workers(places_, msg.peer, lost_workers_))) {
     activity_.failed(why);
-  } else if (!places_.holds_parameters(msg.peer)) {
+  } else if (!places_.needs(msg.peer)) {
     put_out(msg.peer, why);
-  } else if (!places_.holds_parameters(msg.node)) {
+  } else if (!places_.needs(msg.node)) {
     put_out(msg.node, why);
   } else {
     on_node_lost(msg.peer, why);
@@ -74,11 +82,7 @@ void coordinator_state::ask_back(std::uint32_t node) {
     new_.insert(node);
   places_.nodes[node].incarnation = incarnations_.next_of(places_, node);
   returning_.insert(node);
-  std::vector<node_actor> here;
-  for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
-    if (i != node && !lost_.contains(i))
-      here.push_back(setup_.nodes[i].actor);
-  start_.begin_again(node, here, [this, node] { takes_part_again(node); });
+  start_.begin_again(node, others_than(node, setup_.nodes, lost_), [this, node] { takes_part_again(node); });
 }
 
 void coordinator_state::takes_part_again(std::uint32_t node) {

@@ -25,6 +25,7 @@ protocols::coordinator_options coordinator_options_of(const job& what, std::int6
     return learning_rate(spec, static_cast<double>(samples) / static_cast<double>(data_size), static_cast<int>(workers));
   };
   options.shards = what.cluster.shards;
+  options.replicas = what.cluster.replicas;
   options.batch = what.data.batch;
   options.data_size = data_size;
   options.evaluate_every_samples = what.evaluate.every_samples;

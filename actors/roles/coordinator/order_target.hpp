@@ -2,6 +2,7 @@
 // Whom an operator's order means.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -42,13 +43,15 @@ inline caf::expected<order_target> target_of(const std::string& actor, const job
   const auto index = parse_number<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
   if (index && role == "evaluator" && *index == 0)
     return order_target{role, 0, 0};
-  const bool worker = role == "worker", shard = role == "shard", aggregator = role == "aggregator";
-  if (!index || (role != "evaluator" && !worker && !shard && !aggregator))
-    return failure(fmt::format("{} takes no orders; workers, shards, aggregators and the evaluator do", actor));
+  const bool worker = role == "worker", shard = role == "shard", below = role == "aggregator" || role == "replica";
+  if (!index || (role != "evaluator" && !worker && !shard && !below))
+    return failure(fmt::format("{} takes no orders; workers, shards, replicas, aggregators and the evaluator do", actor));
   const auto& roles = worker ? places.workers : places.holders;
-  if (role == "evaluator" || *index >= roles.size() || (!worker && shard != (*index < shards)))
-    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} aggregators", actor,
-                               places.workers.size(), shards, places.holders.size() - shards));
+  const auto is_backup = [](const role_place& each) { return each.backup_of || each.node == nowhere; };
+  const auto backups = std::ranges::count_if(places.holders, is_backup);
+  if (role == "evaluator" || *index >= roles.size() || roles[*index].node == nowhere || (!worker && shard != (*index < shards)))
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} {}", actor, places.workers.size(),
+                               shards, places.holders.size() - shards, backups > 0 ? "replicas" : "aggregators"));
   return order_target{role, *index, roles[*index].node};
 }
 

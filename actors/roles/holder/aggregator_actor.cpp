@@ -27,9 +27,12 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [this](const wire::push_end& end) { arrive(core_.add(end)); },
       [this](const wire::partial_part& head, const kernels::buffer& payload) { arrive(core_.add(head, payload)); },
       [](const protocols::arrival&) {}, // the lead's
+      [](const protocols::prepared&) {},
       [this](const protocols::close& msg) { bound_.on(msg); },
       [this](const protocols::send_order& msg) { bound_.on(msg); },
       [this](const protocols::drop_order& msg) { bound_.on(msg); },
+      [](const protocols::commit_order&) {}, // this and the next: of shards with backups
+      [](const wire::decision_part&, const kernels::buffer&) {},
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
         if (msg.epoch == protocols::plan_epoch{1})
@@ -41,6 +44,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
         bound_.on(msg);
       },
       [this](const protocols::holder_down& msg) { bound_.on(msg); },
+      [](const protocols::takes_over&) {}, // likewise
       [this](pause_order) { run(clock_, timers_, false); },
       [this](const protocols::resume_order&) { run(clock_, timers_, true); },
       [](const protocols::hold_order&) {}, // this and the next three: not an aggregator's
@@ -99,6 +103,11 @@ void aggregator_state::arrive(std::optional<complete<Message>> done) {
 
 void aggregator_state::apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&) {
   throw std::logic_error("an aggregator was asked to apply");
+}
+
+std::optional<kernels::buffer> aggregator_state::sum_up(const protocols::close&, const protocols::operands<tensor>&,
+                                                        const std::vector<protocols::holder_id>&) {
+  throw std::logic_error("an aggregator was asked to sum up for backups");
 }
 
 void aggregator_state::broken(const std::string& why) {

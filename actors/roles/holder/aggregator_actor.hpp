@@ -51,11 +51,17 @@ public:
   void pause() {}
   void go_on() {}
   void arm(const protocols::arm_timer&) {}
-  void tell_lead(const protocols::arrival& msg) { caf::anon_send(peers_->holders[0], msg); }
+  template <class Message>
+  void tell_lead(const Message& msg) {
+    caf::anon_send(peers_->holders[0], msg);
+  }
   template <class Order>
   void tell_others(const Order&, protocols::nanoseconds) {}
   void apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&);
   void forward(const protocols::close& round, const protocols::operands<tensor>& sum);
+  std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
+                               const std::vector<protocols::holder_id>& backups);
+  void tell_backups(const std::vector<protocols::holder_id>&, const protocols::decision_record&) {}
   void serve(const protocols::send_order&) {}
   tensor parameters() const { return {}; }
   void tell_coordinator(const protocols::report&) {}

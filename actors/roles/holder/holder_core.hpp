@@ -10,10 +10,11 @@
 
 namespace troupe::actors {
 
-/// Names a child's partial sum of a round.
+/// Names a child's partial sum of a round, or a primary's.
 struct partial_key {
   protocols::holder_id from;
   protocols::version ver;
+  std::uint64_t decision = 0; ///< of a primary's sum, to its backup
   friend auto operator<=>(const partial_key&, const partial_key&) = default;
 };
 using partial_assembler = assembler<partial_key>;
@@ -55,9 +56,9 @@ public:
   /// Likewise a child's sum.
   template <class Payload>
   std::optional<complete<protocols::partial>> add(const wire::partial_part& head, const Payload& payload) {
-    complete<protocols::partial> done{{head.from, head.ver, {}}};
+    complete<protocols::partial> done{{head.from, head.ver, {}, head.decision}};
     if (!head.empty) {
-      partial_key key{head.from, head.ver};
+      partial_key key{head.from, head.ver, head.decision};
       if (!partials_.add(key, {head.where.begin, head.where.end}, payload))
         return std::nullopt;
       done.tensor = partials_.take(key);
@@ -67,6 +68,12 @@ public:
     return done;
   }
   void forget(const protocols::worker_down& who) { inbox_.drop(who.worker, who.incarnation); }
+  /// Pushes that have come may come again: a new lead does not know what the last one has decided about them.
+  void take_again() { inbox_.take_again(); }
+  /// Sums that nobody completes any more.
+  void forget_sums_before(protocols::version ver) {
+    partials_.drop_if([ver](const partial_key& key) { return key.ver < ver; });
+  }
 
   /// Copies a block to host memory and calls `send` with the copy, on any thread. Both blocks are kept alive until then.
   void download(const kernels::buffer& block, std::function<void(const kernels::buffer&)> send) {

@@ -58,6 +58,11 @@ public:
     newest = std::max(newest, {incarnation, last_clock});
   }
 
+  /// Forgets which pushes were complete, but for those of the dead.
+  void take_again() {
+    std::erase_if(newest_, [](const auto& seen) { return seen.second.second != last_clock; });
+  }
+
 private:
   static constexpr protocols::clock_tick last_clock{std::numeric_limits<std::uint64_t>::max()};
 

@@ -6,9 +6,12 @@
 #include "actors/roles/operator_pause.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "protocols/wire/state.hpp"
 
 namespace troupe::actors {
 
@@ -17,11 +20,48 @@ namespace {
 /// Each reading keeps a version alive.
 constexpr std::size_t most_readings = 8;
 
+/// In host memory, as a lane's payload: a multiple of 64 bytes.
+kernels::buffer payload_of(const std::vector<std::uint64_t>& words, kernels::backend& queue) {
+  auto out = queue.allocate_host((words.size() + 7) / 8 * 64);
+  const auto bytes = std::as_bytes(std::span{words});
+  std::ranges::copy(bytes, out.data());
+  std::fill(out.data() + bytes.size(), out.data() + out.bytes(), std::byte{0});
+  return out;
+}
+
+auto record_in(const kernels::buffer& payload, std::uint64_t words) {
+  const std::span all{reinterpret_cast<const std::uint64_t*>(payload.data()), payload.bytes() / sizeof(std::uint64_t)};
+  return wire::decode_state<protocols::decision_record>(all.first(std::min<std::size_t>(words, all.size())));
+}
+
+wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
+                          protocols::version marked, protocols::worker_id to) {
+  return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
+}
+
+/// A backup waits for its shard, and a lead until all are prepared for its round.
+bool waits_for_copies(actor_report& out, const protocols::holder_place& place, const protocols::replicated_lead* leads,
+                      std::uint32_t shards) {
+  if (place.backup_of) {
+    out.waits_for.push_back(fmt::format("shard {}", place.backup_of->value));
+    return true;
+  }
+  if (leads != nullptr)
+    for (const auto holder : leads->waiting_for())
+      out.waits_for.push_back(fmt::format("{} {}", holder.value < shards ? "shard" : "replica", holder.value));
+  return !out.waits_for.empty();
+}
+
 } // namespace
 
+protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, const shard_setup& setup) {
+  if (setup.leads)
+    return {self, setup.place, *setup.leads};
+  return {self, setup.place, setup.lead, setup.per_push};
+}
+
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
-    : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue),
-      bound_(*this, setup_.place, setup_.lead, setup_.per_push),
+    : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
       step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
       timers_(clock_,
               [this](protocols::timer_id timer, protocols::nanoseconds delay) {
@@ -36,7 +76,7 @@ shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup
 /// Copies the first version to the queue's memory; on a device it is not sent before the copy has run.
 void shard_state::begin() {
   ready_version_ = setup_.start.ver;
-  bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_});
+  bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_, .committed = ready_version_});
   step_.resume(setup_.start);
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
@@ -82,6 +122,17 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::close& msg) { bound_.on(msg); },
       [this](const protocols::send_order& msg) { bound_.on(msg); },
       [this](const protocols::drop_order& msg) { bound_.on(msg); },
+      // where shards have backups
+      [this](const protocols::prepared& msg) { bound_.on(msg); },
+      [this](const protocols::commit_order& msg) { bound_.on(msg); },
+      [this](const wire::decision_part& head, const kernels::buffer& payload) { on_record(head, payload); },
+      [this](const protocols::takes_over& msg) {
+        if (msg.shard == protocols::holder_id{0})
+          core_.take_again();
+        if (msg.by == setup_.place.self)
+          setup_.place.self = msg.shard;
+        bound_.on(msg);
+      },
       // the control plane
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
@@ -181,6 +232,59 @@ void shard_state::forward(const protocols::close&, const protocols::operands<ten
   throw std::logic_error("a shard was asked to forward");
 }
 
+/// The sum is sent once it is computed.
+std::optional<kernels::buffer> shard_state::sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
+                                                   const std::vector<protocols::holder_id>& backups) {
+  auto [tensors, terms] = gathered_terms(sum);
+  std::optional<tensor> out;
+  if (!terms.empty()) {
+    out = setup_.queue->allocate(newest_.bytes());
+    setup_.queue->enqueue(kernels::weighted_sum{.terms = terms, .y = out->as<float>(), .count = setup_.range.size()});
+    for (const auto& each : tensors)
+      core_.held.keep(each);
+  }
+  for (const auto backup : backups) {
+    const auto to = peers_->holders[backup.value];
+    if (!to)
+      continue;
+    auto send = [this, to, whole = out,
+                 head =
+                     wire::partial_part{backup, setup_.place.self, round.ver, {}, !out.has_value(), round.decision}]() mutable {
+      if (!whole)
+        return caf::anon_send(to, head, kernels::buffer{});
+      for (const auto part : setup_.partitions) {
+        head.where = {part.begin, part.end};
+        auto piece = cut(*whole, part).data;
+        if (setup_.queue->on_host())
+          setup_.queue->notify([to, head, piece = std::move(piece)] { caf::anon_send(to, head, piece); });
+        else
+          core_.download(piece, [to, head](const kernels::buffer& on_host) { caf::anon_send(to, head, on_host); });
+      }
+    };
+    if (outgoing_.delays() && clock_.running())
+      outgoing_.send(out ? out->bytes() : 0, std::move(send));
+    else
+      send();
+  }
+  return out;
+}
+
+void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record) {
+  if (backups.empty())
+    return;
+  const auto words = wire::encode_state(record);
+  const auto payload = payload_of(words, *setup_.queue);
+  const wire::range where{0, static_cast<std::int64_t>(payload.bytes() / sizeof(float))};
+  for (const auto backup : backups)
+    if (const auto& to = peers_->holders[backup.value])
+      caf::anon_send(to, wire::decision_part{backup, where, words.size()}, payload);
+}
+
+void shard_state::on_record(const wire::decision_part& head, const kernels::buffer& payload) {
+  auto record = record_in(payload, head.words);
+  record ? bound_.on(std::move(*record)) : broken(record.error().what);
+}
+
 void shard_state::tell_coordinator(const protocols::report& fact) {
   using kind = protocols::report::kind;
   if (fact.event == kind::round_closed)
@@ -205,7 +309,8 @@ void shard_state::tell_others(const Order& order, protocols::nanoseconds head_st
     return;
   auto tell = [peers = peers_, order] {
     for (std::size_t i = 1; i < peers->holders.size(); ++i)
-      caf::anon_send(peers->holders[i], order);
+      if (peers->holders[i])
+        caf::anon_send(peers->holders[i], order);
   };
   if (orders_.delays() && clock_.running())
     orders_.send(0, std::move(tell), head_start);
@@ -261,7 +366,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   }
   if (!order.to.empty() && !at_once)
     next.then_send.push_back(order);
-  if (round.checkpoint)
+  if (round.checkpoint && !is_backup())
     next.snapshots.push_back(snapshot_of(round.ver, next.parameters));
   newest_ = next.parameters;
   enqueue_done(std::move(next), std::move(span));
@@ -294,6 +399,7 @@ void shard_state::applied(protocols::version ver) {
   activity_.again("collects");
   for (const auto& order : done.then_send)
     send_all(order);
+  core_.forget_sums_before(ver);
   for (auto& each : done.snapshots)
     write_behind(self_->home_system(), std::move(each), setup_.checkpoints, setup_.saved);
 }
@@ -340,6 +446,8 @@ actor_report shard_state::report() const {
     for (auto child : children)
       out.waits_for.push_back(fmt::format("aggregator {}", child.value));
     out.waits_on = fmt::format("sums of round {}", ready_version_.value + 1);
+  } else if (waits_for_copies(out, bound_.machine().place(), bound_.replicated(), setup_.shards)) {
+    out.waits_on = fmt::format("round {}", ready_version_.value + 1);
   } else if (!bound_.leads_job()) {
     out.waits_for.push_back("shard 0");
     out.waits_on = fmt::format("what round {} is made of", ready_version_.value + 1);
@@ -422,7 +530,8 @@ void shard_state::serve(const protocols::send_order& order) {
 }
 
 void shard_state::send_all(protocols::send_order order) {
-  order.ver = ready_version_;
+  if (setup_.per_push) // else an order is for this version, or from before this shard took another one's place
+    order.ver = ready_version_;
   if (!outgoing_.delays())
     return send_version(order, ready_);
   auto all = order.to;
@@ -452,7 +561,8 @@ void shard_state::send_from_device(protocols::send_order order, const kernels::b
   for (auto part : setup_.partitions) {
     auto piece = cut(parameters, part);
     for (auto to : near)
-      caf::anon_send(peers_->local_device_workers.at(to), head_of(order, piece, to),
+      caf::anon_send(peers_->local_device_workers.at(to),
+                     head_of(order, piece.from, {piece.where.begin, piece.where.end}, piece.marked, to),
                      device_tensor{piece.data, std::string{setup_.queue->name()}});
     if (!order.to.empty())
       core_.download(piece.data,
@@ -469,20 +579,11 @@ shard_state::piece shard_state::cut(const kernels::buffer& parameters, flat_rang
           lead != nullptr ? lead->marked().made : protocols::version{}};
 }
 
-wire::params_part shard_state::head_of(const protocols::send_order& order, const piece& part, protocols::worker_id to) {
-  wire::params_part head;
-  head.from = part.from;
-  head.to = to;
-  head.params = {order.epoch, order.ver, order.key, order.position, order.period, part.marked, {}};
-  head.where = {part.where.begin, part.where.end};
-  return head;
-}
-
 /// Thread-safe: a device's notification may call it.
 void shard_state::send(const role_peers& peers, const protocols::send_order& order, const piece& part) {
   for (auto to : order.to)
-    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value), head_of(order, part, to),
-                   part.data);
+    caf::anon_send(to == protocols::evaluator ? peers.evaluator : peers.workers.at(to.value),
+                   head_of(order, part.from, {part.where.begin, part.where.end}, part.marked, to), part.data);
 }
 
 /// The version is made here, and the other shards need the order to make it, too.

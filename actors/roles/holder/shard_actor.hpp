@@ -27,8 +27,9 @@ namespace troupe::actors {
 
 struct shard_setup {
   protocols::holder_place place;
-  flat_range range;                   ///< of the flat parameters
-  bool alone = true;                  ///< the range is all of them
+  flat_range range;  ///< of the flat parameters
+  bool alone = true; ///< the range is all of them
+  std::uint32_t shards = 1;
   std::vector<flat_range> partitions; ///< of `range`: the units of sending
   kernels::buffer initial;            ///< the range's initial parameters, in immutable host memory
   std::shared_ptr<kernels::backend> queue;
@@ -38,10 +39,11 @@ struct shard_setup {
   std::map<protocols::worker_id, protocols::holder_id> through = {}; ///< by worker: the child whose sums include its pushes
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; at every shard if the protocol applies each push alone
   bool per_push = false;
-  saved_state start = {};                            ///< `initial` has the parameters of its version
-  std::string checkpoints = {};                      ///< the folder
-  std::function<void(const file_saved&)> saved = {}; ///< thread-safe
-  protocols::link_spec link;                         ///< emulated
+  std::optional<protocols::lead_succession> leads = {}; ///< instead of both, where shards have backups
+  saved_state start = {};                               ///< `initial` has the parameters of its version
+  std::string checkpoints = {};                         ///< the folder
+  std::function<void(const file_saved&)> saved = {};    ///< thread-safe
+  protocols::link_spec link;                            ///< emulated
   tracer_ptr trace;
   /// At most this many per message to another host: fits the control plane's limit (system.cpp) with room to spare.
   std::uint64_t floats_per_piece = 128 * 1024;
@@ -53,6 +55,8 @@ struct shard_setup {
 ///
 /// Pushes, partial sums and arrivals come in by the shard's emulated link; its parameters, and a lead's orders, go out by it.
 /// Messages that an evaluation waits for are not delayed while the clock is paused.
+///
+/// A backup of a shard is this actor, too: it takes the steps of its shard, from the sums that come from there.
 ///
 /// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range. When it has run, its
 /// partitions go directly to roles on devices of this process, and through host memory to all others. Each apply writes a fresh
@@ -71,11 +75,17 @@ public:
   void pause();
   void go_on() { run(clock_, timers_, true); }
   void arm(const protocols::arm_timer& timer) { timers_.arm(timer); }
-  void tell_lead(const protocols::arrival& msg) { caf::anon_send(peers_->holders[0], msg); }
+  template <class Message>
+  void tell_lead(const Message& msg) {
+    caf::anon_send(peers_->holders[0], msg);
+  }
   template <class Order>
   void tell_others(const Order& order, protocols::nanoseconds head_start);
   void apply(const protocols::close& round, const protocols::operands<tensor>& sum, const std::optional<tensor>& backup);
   void forward(const protocols::close&, const protocols::operands<tensor>&);
+  std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
+                               const std::vector<protocols::holder_id>& backups);
+  void tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record);
   void serve(const protocols::send_order& order);
   tensor parameters() const { return newest_; }
   void tell_coordinator(const protocols::report& fact);
@@ -112,6 +122,9 @@ private:
     kernels::buffer parameters;
   };
 
+  static protocols::holder_binding<shard_state> bind(shard_state& self, const shard_setup& setup);
+  bool is_backup() const { return bound_.machine().place().backup_of.has_value(); }
+  void on_record(const wire::decision_part& head, const kernels::buffer& payload);
   void begin();
   open_span span_of(const protocols::close& round, std::size_t terms) const;
   void enqueue_done(pending_apply pending, open_span span);
@@ -123,7 +136,6 @@ private:
   void send_version(const protocols::send_order& order, const kernels::buffer& parameters);
   void send_from_device(protocols::send_order order, const kernels::buffer& parameters);
   piece cut(const kernels::buffer& parameters, flat_range part) const;
-  static wire::params_part head_of(const protocols::send_order& order, const piece& part, protocols::worker_id to);
   static void send(const role_peers& peers, const protocols::send_order& order, const piece& part);
   caf::result<parameters_piece> read(const parameters_query& query);
   void deliver(const piece_downloaded& piece);

@@ -83,6 +83,10 @@ worker_actor::behavior_type worker_state::make_behavior() {
       [this](const protocols::plan& msg) { on(msg); },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](protocols::resume_order) { run(clock_, timers_, true); },
+      [this](const protocols::takes_over& msg) {
+        moved_.insert(msg.shard);
+        bound_.on(msg);
+      },
       [this](const protocols::keep_order& msg) { bound_.on(msg); },
       [this](const protocols::fetch_order& msg) { bound_.on(msg); },
       [this](const protocols::expired& msg) { timers_.fire(msg.timer); },
@@ -131,6 +135,7 @@ std::optional<kernels::buffer> worker_state::join(const protocols::peer_message&
 
 void worker_state::adopt(protocols::version ver, const tensor& parameters) {
   track_.adopts(ver);
+  std::erase_if(pushes_, [ver](const kept_push& each) { return each.push.base < ver; });
   adopted_ = ver;
   anchor_ = parameters;
 }
@@ -150,6 +155,7 @@ slice worker_state::slice_at(std::uint64_t position, const protocols::compute& l
 
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
+  moved_.clear();
   step_.request = request;
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);
@@ -385,16 +391,32 @@ void worker_state::send_push(const protocols::push& push, const kernels::buffer&
   const bool streamed = step_.request.stream_as && step_.request.stream_as->id == push.id;
   for (std::size_t t = 0; gradient && t < setup_.targets.size(); ++t)
     for (std::size_t p = 0; p < setup_.targets[t].partitions.size(); ++p)
-      if (!streamed || step_.slots_missing[t][p] != 0)
+      if (!streamed || step_.slots_missing[t][p] != 0 || moved_.contains(setup_.targets[t].holder))
         send_partition(t, p, gradient, push);
   leaving_ = {};
+  if (setup_.keeps_push)
+    pushes_.push_back({push, gradient});
   track_.pushed(gradient.bytes());
   bytes_pushed_ += gradient.bytes();
-  for (const auto& target : setup_.targets) {
-    wire::push_end end{target.holder, push, gradient ? static_cast<std::uint32_t>(target.partitions.size()) : 0};
-    end.push.gradient = {};
-    caf::anon_send(peers_->holders[target.holder.value], end);
-  }
+  for (const auto& target : setup_.targets)
+    send_end(target, push, !gradient.empty());
+}
+
+void worker_state::send_end(const push_target& to, const protocols::push& push, bool has_parts) {
+  wire::push_end end{to.holder, push, has_parts ? static_cast<std::uint32_t>(to.partitions.size()) : 0};
+  end.push.gradient = {};
+  caf::anon_send(peers_->holders[to.holder.value], end);
+}
+
+void worker_state::push_again(std::optional<protocols::holder_id> to) {
+  for (const auto& [push, gradient] : pushes_)
+    for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
+      if (to && setup_.targets[t].holder != *to)
+        continue;
+      for (std::size_t p = 0; gradient && p < setup_.targets[t].partitions.size(); ++p)
+        send_partition(t, p, gradient, push);
+      send_end(setup_.targets[t], push, !gradient.empty());
+    }
 }
 
 void worker_state::send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients,

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -37,6 +38,7 @@ struct worker_setup {
   protocols::incarnation incarnation{};
   bool keeps_own = false;      ///< decentralized: the workers hold the parameters
   bool keeps_momentum = false; ///< between rounds, for checkpoints
+  bool keeps_push = false;     ///< until it is answered: shards have backups, which may need it
   std::uint64_t seed = 1;
   std::int64_t batch = 1, data_size = 1;
   optimizer_spec optimizer; ///< of local steps
@@ -92,6 +94,7 @@ public:
   void dual(double rho) { self_->send(setup_.compute, dual_request{anchor_, rho}); }
   void send(const protocols::push& push, std::optional<tensor> gradient);
   void send(const protocols::push& push, protocols::operands<tensor> sum, bool keep);
+  void push_again(std::optional<protocols::holder_id> to);
   bool reaches(protocols::worker_id who) const { return !peers_->is_behind(who) && !to_peers_.busy(); }
   void send(const protocols::send_peer& effect);
   void broken(const std::string& why) { activity_.failed(why); }
@@ -130,6 +133,7 @@ private:
   void deliver_own(const wire::peer_part& head, const kernels::buffer& own);
   void download(const kernels::buffer& from, const kernels::buffer& to, std::function<void()> done);
   void send_push(const protocols::push& push, const kernels::buffer& gradient);
+  void send_end(const push_target& to, const protocols::push& push, bool has_parts);
   void send_partition(std::size_t target, std::size_t partition, const kernels::buffer& gradients, const protocols::push& as);
   template <class Key>
   tensor_inbox<Key> inbox_of(const std::shared_ptr<assembler<Key>>& receive_buffers);
@@ -162,6 +166,12 @@ private:
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;
   std::optional<slice> asked_for_;
+  struct kept_push {
+    protocols::push push;
+    kernels::buffer gradient;
+  };
+  std::vector<kept_push> pushes_;        ///< since it adopted a new version, if they are kept; the newest last
+  std::set<protocols::holder_id> moved_; ///< since the step began: what was streamed to them is lost
   /// A push that is being downloaded, and the host memory for it.
   struct {
     protocols::push_id id;

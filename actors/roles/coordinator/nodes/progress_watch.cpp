@@ -84,7 +84,7 @@ void progress_watch::look() {
 }
 
 void progress_watch::say_who_is_awaited() {
-  self_->request(setup_.nodes[0].actor, 1s, waiting_query{})
+  self_->request(setup_.nodes[places_.holders[0].node].actor, 1s, waiting_query{})
       .then(
           [this, waited = waited_s()](const std::vector<std::uint32_t>& workers) {
             std::vector<std::string> names;
@@ -119,7 +119,8 @@ void progress_watch::round_is_overdue() {
       nodes.insert(places_.workers[worker].node);
     if (workers.empty())
       for (const auto& holder : places_.holders)
-        nodes.insert(holder.node);
+        if (holder.node != nowhere)
+          nodes.insert(holder.node);
     ask_what_they_do(nodes, [this, step, workers](const reports& all) {
       asks_ = false;
       if (by_.now() != owner::course::trains || by_.step() != step)
@@ -131,13 +132,16 @@ void progress_watch::round_is_overdue() {
           by_.does_not_progress(worker, fmt::format("no step for {:.0f} s; {}", waited_s(), what_it_does(all, id)));
     });
   };
-  self_->request(setup_.nodes[0].actor, answer_deadline, waiting_query{}).then(judge, [judge](const caf::error&) { judge({}); });
+  self_->request(setup_.nodes[places_.holders[0].node].actor, answer_deadline, waiting_query{})
+      .then(judge, [judge](const caf::error&) { judge({}); });
 }
 
 void progress_watch::holders_are_overdue(const reports& all) {
   constexpr std::size_t most_shown = 3;
   std::vector<std::string> doing;
   for (const auto& holder : places_.holders) {
+    if (holder.node == nowhere || holder.backup_of)
+      continue;
     const auto id = fmt::format("{} {}", holder.index < setup_.what.cluster.shards ? "shard" : "aggregator", holder.index);
     if (is_paused(all, id))
       return;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A lead whose shards have backups: what it decides counts once every holder can carry it out, and is not lost with it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "protocols/lead.hpp"
+
+namespace troupe::protocols {
+
+/// What a lead hears, beside the answers to what it has decided.
+using lead_input = std::variant<plan, arrival, worker_down, expired, hold_order, resume_order, fetch_order, checkpoint_order>;
+
+/// From what a lead has decided on a version: enough to decide the same again.
+struct decision_record {
+  lead_state from{};               ///< when the version before was committed
+  std::vector<lead_input> since{}; ///< what it has heard since, the last of which made it decide
+  std::uint64_t decision = 1;      ///< of the close
+  std::set<holder_id> holders{};   ///< who must be prepared
+  friend bool operator==(const decision_record&, const decision_record&) = default;
+};
+
+/// Wraps a lead. The lead decides as ever; this keeps its orders back until they cannot be lost:
+///
+///   propose   The close alone goes to the holders; before it, its record to the backups of the lead's own shard.
+///   commit    Once all holders are prepared: a commit_order, then the other orders and reports of the decision.
+///   abandon   A holder lacks a push whose worker is gone (both died). The lead is put back to the record's beginning, hears of
+///             the death in time, and decides again. No holder has made the version, for not all were prepared.
+///
+/// Meanwhile, and while the lead holds, what it hears waits here. Who takes the lead's place decides again by the last record: if
+/// the last lead has committed that version, all holders are prepared for this very decision, and it is committed here, too; if
+/// some can never be, it was not.
+///
+/// A sans-IO machine, as all here: a call of `on` may be followed by calls of `next`, until that returns nothing; each time, the
+/// effects are to be performed first.
+class replicated_lead {
+public:
+  using maker = std::function<std::shared_ptr<lead>(lead_state from)>;
+
+  /// The first lead of a job: `view` is 0, and `from.since` empty. Another begins with what the record says.
+  replicated_lead(maker make, decision_record from, std::uint64_t view);
+
+  lead_effects on(lead_input msg);
+  lead_effects on(const prepared& msg);
+  lead_effects on(const holder_down& msg);
+  lead_effects on(const takes_over& msg);
+  /// What has waited.
+  std::optional<lead_effects> next();
+
+  const std::shared_ptr<lead>& decides() const { return lead_; }
+  /// Of the newest proposal.
+  const decision_record& record() const { return record_; }
+  /// The newest close that was committed.
+  const close& committed() const { return committed_; }
+  /// Whether it decides again what the last lead may have decided.
+  bool repeats() const { return takes_over_; }
+  /// What it has not heard yet.
+  const std::deque<lead_input>& parked() const { return waiting_; }
+  /// Holders that are not prepared for the version that is proposed; none if none is.
+  const std::set<holder_id>& waiting_for() const { return missing_; }
+  void check() const;
+
+private:
+  /// What is decided of a version, until it is committed.
+  struct proposal {
+    close round;
+    lead_effects before, after; ///< of the same decision
+  };
+
+  void begin_view();
+  bool must_wait(const lead_input& msg) const;
+  void hear_of_orders();
+  lead_effects decide(lead_input msg);
+  lead_effects commit();
+  bool concerns_proposal(const lead_input& msg) const;
+  bool is_hopeless() const;
+  lead_effects abandon();
+
+  maker make_;
+  decision_record record_; ///< from the last commit on
+  std::uint64_t view_;
+  std::shared_ptr<lead> lead_;
+  std::optional<proposal> open_;
+  std::set<holder_id> missing_; ///< of `record_.holders`
+  std::set<holder_id> unable_;  ///< of these: they lack a push of the dead
+  std::deque<lead_input> waiting_;
+  bool takes_over_;   ///< from another lead: the record is not decided again yet
+  bool needs_orders_; ///< likewise: the coordinator's newest hold_order has not come, so nothing else may be decided
+  close committed_;
+};
+
+} // namespace troupe::protocols
