@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe node`: one node of a cluster, its coordinator's or one that joins.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -302,11 +303,26 @@ private:
   caf::actor watcher_;
 };
 
-/// The coordinator's node: the cluster lives as long as it does. A `job` file is submitted from here by a child process, and the
-/// node ends with that job.
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::min(seconds, 1e9) * 1000)};
+}
+
+/// The coordinator's node: the cluster lives as long as it does, or as its journal. A `job` file is submitted from here by a
+/// child process, and the node ends with that job.
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
           signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
+  std::shared_ptr<actors::kept_jobs> kept;
+  if (!cluster.journal.empty())
+    try {
+      kept = actors::open_kept_jobs(cluster.journal, milliseconds_of(cluster.orphan_s));
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "troupe: node {} cannot use its journal: {}\n", self.name, e.what());
+      return exit_failed;
+    }
+  if (kept && kept->ledger.torn_bytes() > 0)
+    log(fmt::format("its last process died in a decision that nobody was told of: {} bytes at the end of the journal are cut off",
+                    kept->ledger.torn_bytes()));
   const auto refused = actors::turned_away(log);
   const actors::net::refusal_watch watch{refused}; // on the control plane
   actors::system_config config{options_for(cluster, self, log, refused)};
@@ -323,7 +339,8 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .say = log,
                                       .refused = refused},
                               .say = log,
-                              .peers = config.peers()};
+                              .peers = config.peers(),
+                              .kept = kept};
   setup.nodes = node_descriptions(cluster);
   auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
   if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
@@ -347,7 +364,7 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
       code = end->code;
       break;
     }
-  log_as(self.name, "ends; so does the cluster");
+  log_as(self.name, kept ? "ends; its jobs go on when it is started again" : "ends; so does the cluster");
   alarm(shutdown_seconds);
   caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   return code;

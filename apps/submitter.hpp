@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <caf/actor_system.hpp>
 
@@ -20,6 +21,12 @@ namespace troupe::apps {
 /// the reason is only shown.
 using submitter_actor = actors::client_actor::extend<caf::result<void>(actors::stop_job)>;
 
+/// Where a cluster's coordinator listens.
+struct coordinator_address {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
 struct submission {
   actors::cluster_actor cluster;
   actors::submit_job request;
@@ -31,6 +38,9 @@ struct submission {
   std::int64_t floats = 0;                 ///< of the model
   /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};
+  /// Where the coordinator may come back, if jobs of its cluster outlive it (cluster_view::orphan_s): then the client dials again
+  /// for so long, and goes on with its job. None: its end is the client's.
+  std::optional<coordinator_address> address{};
 };
 
 submitter_actor submit(caf::actor_system& system, submission setup);

@@ -16,6 +16,7 @@
 #include "actors/messages/fields.hpp"
 #include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
+#include "protocols/ledger.hpp"
 
 namespace troupe::actors {
 
@@ -88,9 +89,10 @@ struct release_job {
 };
 
 /// Client to cluster: report to me too on a job that was submitted `detached`; answered with the job. If it has ended, the result
-/// follows.
+/// follows. `returns`: I am its submitter, and have lost the coordinator that I submitted it to; then it need not be detached.
 struct attach_job {
   std::uint64_t number = 0;
+  bool returns = false;
 };
 
 /// The submitter of a job. In another process it gets the result without parameters and trace.
@@ -130,6 +132,7 @@ struct cluster_view {
   std::string name;
   std::vector<member_view> members{}; ///< in the file's order, the coordinator's first
   std::vector<job_view> jobs{};       ///< those that run first, then the queue
+  double orphan_s = 0; ///< its jobs outlive its coordinator, and wait so long for their clients; 0: they end with it
 };
 
 /// A node wants to leave: answered when it may.
@@ -166,6 +169,17 @@ struct job_news {
   std::variant<job_begins, progress, evaluation_point, job_says> news;
 };
 
+/// To whoever keeps the ledger: decide this.
+struct decide_entry {
+  protocols::ledger::entry what;
+};
+/// It is on the disk, unless one of these has a text.
+struct decided_entry {
+  std::string why_not; ///< and never will be
+  std::string failed;  ///< nothing more is decided; of this one nobody knows
+};
+using ledger_actor = caf::typed_actor<caf::result<decided_entry>(decide_entry)>;
+
 using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
 
 } // namespace troupe::actors
@@ -174,6 +188,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_cluster, caf::id_block::troupe_node::end)
 
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_finished))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_news))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decide_entry))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decided_entry))
 
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_hello))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_description))
