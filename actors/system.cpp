@@ -93,10 +93,6 @@ std::string what_keeps_out(const caf::actor_system& system, const caf::error& wh
   return net::what_keeps_out(host, port, {config.openssl_cafile, config.openssl_certificate, config.openssl_key});
 }
 
-caf::io::middleman_actor connector(caf::actor_system& system) {
-  return is_secured(system) ? system.openssl_manager().actor_handle() : system.middleman().actor_handle();
-}
-
 bool is_secured(const caf::actor_system& system) {
   return !system.config().openssl_cafile.empty();
 }

@@ -13,7 +13,6 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/io/middleman_actor.hpp>
 #include <caf/openssl/publish.hpp>
 #include <caf/openssl/remote_actor.hpp>
 
@@ -78,9 +77,6 @@ caf::expected<Handle> reach(caf::actor_system& system, const std::string& host, 
       return found;
   }
 }
-
-/// For an actor, which `reach` would block: asked with (connect_atom, host, port) it answers (node_id, the actor there, ...).
-caf::io::middleman_actor connector(caf::actor_system& system);
 
 /// Why `reach` failed, if the certificates of this system, or their absence, are the reason; else empty. Asks the other end,
 /// which takes at most three seconds.

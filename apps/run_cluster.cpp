@@ -69,7 +69,7 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
                                              .page = view.web,
                                              .rounds = view.rounds,
                                              .floats = network.layout().floats(),
-                                             .address = coordinator_address{where.coordinator().host, where.coordinator().port}});
+                                             .addresses = addresses_of(where)});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;
   return outcome_of(std::move(result), *display, network);

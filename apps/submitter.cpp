@@ -3,17 +3,16 @@
 #include "apps/submitter.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <caf/deep_to_string.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
 #include "actors/messages/cluster.hpp"
-#include "actors/system.hpp"
 #include "apps/trace_pieces.hpp"
 #include "apps/web/cluster_watch.hpp"
 #include "kernels/backend.hpp"
@@ -30,6 +29,17 @@ using clock = std::chrono::steady_clock;
 constexpr auto patience = 30s;
 /// A coordinator that comes back is found soon, and one that does not is no burden.
 constexpr auto between_dials = 500ms;
+
+/// Dials once, on a thread of its own.
+caf::behavior dialer(caf::event_based_actor* self, const actors::coordinator_address& to) {
+  return {[self, to](caf::connect_atom) -> caf::result<actors::cluster_actor> {
+    self->quit();
+    auto found = actors::reach_cluster(self->home_system(), to);
+    if (!found)
+      return found.error();
+    return *found;
+  }};
+}
 
 class submitter_state {
 public:
@@ -49,7 +59,7 @@ public:
   }
 
   submitter_actor::behavior_type make_behavior() {
-    if (setup_.address)
+    if (!setup_.addresses.empty())
       self_->request(setup_.cluster, patience, actors::cluster_query{})
           .then([this](const actors::cluster_view& its) { orphan_s_ = its.orphan_s; }, [](const caf::error&) {});
     if (setup_.attach != 0)
@@ -135,18 +145,10 @@ private:
   }
 
   void dial() {
-    self_
-        ->request(actors::connector(self_->home_system()), caf::infinite, caf::connect_atom_v, setup_.address->host,
-                  setup_.address->port)
-        .then(
-            [this](const caf::node_id&, const caf::strong_actor_ptr& there, const std::set<std::string>&) {
-              // CAF keeps a handle until it hears of the actor's end
-              if (!there || there->get()->getf(caf::abstract_actor::is_terminated_flag)
-                  || there == caf::actor_cast<caf::strong_actor_ptr>(setup_.cluster))
-                return dial_later("it does not answer");
-              come_back(caf::actor_cast<actors::cluster_actor>(there));
-            },
-            [this](const caf::error& e) { dial_later(actors::explain(e)); });
+    const auto& next = setup_.addresses[dialled_++ % setup_.addresses.size()];
+    self_->request(self_->spawn<caf::detached>(dialer, next), caf::infinite, caf::connect_atom_v)
+        .then([this](const actors::cluster_actor& there) { come_back(there); },
+              [this](const caf::error& e) { dial_later(actors::explain(e)); });
   }
 
   void dial_later(const std::string& why) {
@@ -260,7 +262,8 @@ private:
   std::unique_ptr<kernels::backend> host_;
   std::uint64_t number_ = 0;
   bool begun_ = false, cancelled_ = false;
-  double orphan_s_ = 0;             ///< as the cluster has said
+  double orphan_s_ = 0; ///< as the cluster has said
+  std::size_t dialled_ = 0;
   bool away_ = false;               ///< the coordinator is looked for
   clock::time_point given_up_at_{}; ///< until then
   std::string waits_for_{};

@@ -126,10 +126,12 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
 }
 
 void cluster_state::begin_again(kept_jobs& kept) {
-  last_number_ = kept.ledger.state().last;
+  last_number_ = kept.last_number;
   for (auto& job : std::exchange(kept.jobs, {}))
     take_over(std::move(job));
-  decisions_.joined(members_.front().description.name);
+  for (const auto& node : kept.nodes)
+    if (const auto* member = find(node); member == nullptr || member == &members_.front()) // of another coordinator, too
+      decisions_.joined(node);
   self_->run_delayed(kept.nodes.empty() ? std::chrono::seconds{0} : return_of_nodes, [this] {
     decisions_.settle();
     start_what_fits();
@@ -168,6 +170,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const history_query& query) { return history_of(query.job); },
       [this](const shards_query& msg) { return shards_of(msg.job); },
       [this](const probe_query& what) { return probe(what); },
+      [this](leader_query) -> caf::result<caf::strong_actor_ptr> { return self_->ctrl(); },
       [this](const job_finished& msg) { finished(msg); },
       [this](const job_news& msg) { hear(msg); },
   };

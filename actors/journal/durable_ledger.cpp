@@ -3,12 +3,17 @@
 #include "actors/journal/durable_ledger.hpp"
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <variant>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -37,6 +42,24 @@ std::size_t words_of(const std::vector<raft::entry>& log) {
   return out;
 }
 
+/// What one majority has decided another may not know. Who is alone has no such file.
+void check_members(const std::string& folder, const std::vector<std::string>& names, bool is_new) {
+  const std::string path = folder + "/members", now = fmt::format("{}", fmt::join(names, "\n"));
+  std::ifstream file(path);
+  const std::string before(std::istreambuf_iterator<char>(file), {});
+  if (before == now)
+    return;
+  if (!is_new)
+    throw std::runtime_error(
+        fmt::format("{}: this journal is of other coordinators than the cluster's file names now; give the role "
+                    "to the same nodes again, or an empty folder to each, and submit the jobs again",
+                    path));
+  durable_file out(path + ".new");
+  out.write(std::as_bytes(std::span(now)), 0);
+  out.sync();
+  out.keep_as(path);
+}
+
 } // namespace
 
 folder_lock::folder_lock(const std::string& folder) {
@@ -59,27 +82,44 @@ folder_lock::~folder_lock() {
   ::close(descriptor_);
 }
 
-durable_ledger::durable_ledger(const std::string& folder)
-    : lock_(folder), folder_(folder), journal_(folder), member_(alone, journal_.contents(), whenever) {
-  install(journal_.contents().snapshot);
+durable_ledger::durable_ledger(const std::string& folder) : durable_ledger(folder, alone, {}, whenever) {
   carry_out(member_.on(raft::tick{}, whenever));
   TROUPE_ASSERT(member_.leads());
+}
+
+durable_ledger::durable_ledger(const std::string& folder, const raft::options& as, const std::vector<std::string>& names,
+                               protocols::nanoseconds now)
+    : lock_(folder), folder_(folder), journal_(folder), member_(as, journal_.contents(), now) {
+  check_members(folder, names, journal_.contents() == raft::stored{});
+  install(journal_.contents().snapshot);
+}
+
+durable_ledger::messages durable_ledger::on(const raft::message& msg, protocols::nanoseconds now) {
+  compact_if_long();
+  return carry_out(member_.on(msg, now));
+}
+
+durable_ledger::messages durable_ledger::on(const raft::tick& msg, protocols::nanoseconds now) {
+  return carry_out(member_.on(msg, now));
+}
+
+durable_ledger::messages durable_ledger::propose(const ledger::entry& what, protocols::nanoseconds now) {
+  compact_if_long();
+  return carry_out(member_.on(raft::proposal{{protocols::wire::encode(what)}}, now));
 }
 
 std::string durable_ledger::decide(const ledger::entry& what) {
   if (auto full = ledger::no_room_for(state_, what); !full.empty())
     return full;
-  const auto& log = member_.state().stored.log;
-  if (log.size() >= most_entries || words_of(log) >= most_words_of_log)
-    compact();
-  carry_out(member_.on(raft::proposal{{protocols::wire::encode(what)}}, whenever));
+  propose(what, whenever);
   return {};
 }
 
-void durable_ledger::carry_out(const raft::effects& effects) {
+durable_ledger::messages durable_ledger::carry_out(const raft::effects& effects) {
+  messages out;
   for (const auto& each : effects)
     std::visit(overloaded{[&](const raft::persist& what) { journal_.write(what); },
-                          [](const raft::send&) { TROUPE_ASSERT(false); }, // to whom
+                          [&](const raft::send& what) { out.push_back(what.message); },
                           [&](const raft::committed& what) {
                             for (const auto& decided : what.entries)
                               apply(decided);
@@ -87,6 +127,7 @@ void durable_ledger::carry_out(const raft::effects& effects) {
                           [&](const raft::installed& what) { install(what.snapshot); }, [](const raft::leads&) {},
                           [](const raft::follows&) {}},
                each);
+  return out;
 }
 
 /// What the journal proves to be as it was written, and does not decode, is of another program.
@@ -110,7 +151,10 @@ void durable_ledger::apply(const raft::entry& decided) {
   ledger::apply(state_, *what);
 }
 
-void durable_ledger::compact() {
+void durable_ledger::compact_if_long() {
+  const auto& log = member_.state().stored.log;
+  if (log.size() < most_entries && words_of(log) < most_words_of_log)
+    return;
   carry_out(member_.on(raft::compaction{member_.state().commit, protocols::wire::encode(state_)}, whenever));
 }
 

@@ -309,13 +309,13 @@ private:
     if (coordinators == 0)
       many("exactly one has it, such as roles = [\"coordinator\", \"shard\"]");
     else if (coordinators % 2 == 0)
-      many("an even number survives no more losses than one less; give it to one node");
+      many("an even number survives no more losses than one less; give it to one, three or five nodes");
     else if (coordinators > 1 && out_.journal.empty())
-      many("what they decide must be on their disks, and there is no journal; give the role to one node, and for jobs that "
-           "outlive "
-           "it write journal = \"FOLDER\" under [cluster]");
-    else if (coordinators > 1)
-      many("more than one is not supported yet; give it to one node, whose journal keeps the jobs until it is started again");
+      many(
+          "what they decide must be on their disks, and there is no journal; write journal = \"FOLDER\" under [cluster], or give "
+          "the role to one node");
+    else if (coordinators > 5)
+      many("each decision waits for a majority of them; give it to one, three or five nodes");
   }
 
   void check_journal() {
@@ -327,6 +327,9 @@ private:
     const auto self = std::ranges::find(nodes_, reader_, [](const node_draft& node) { return node.out.name; });
     if (out_.journal.empty() || self == nodes_.end() || !self->out.coordinator)
       return;
+    for (auto hole = out_.journal.find("{name}"); hole != std::string::npos;
+         hole = out_.journal.find("{name}", hole + reader_.size()))
+      out_.journal.replace(hole, 6, reader_);
     if (const auto why = cannot_fill(out_.journal); !why.empty())
       problems_.add(
           of_cluster_.at("journal"),
@@ -355,6 +358,14 @@ const cluster_node* cluster::find(const std::string& node) const {
 
 const cluster_node& cluster::coordinator() const {
   return *std::find_if(nodes.begin(), nodes.end(), [](const cluster_node& n) { return n.coordinator; });
+}
+
+std::vector<const cluster_node*> cluster::coordinators() const {
+  std::vector<const cluster_node*> out;
+  for (const auto& node : nodes)
+    if (node.coordinator)
+      out.push_back(&node);
+  return out;
 }
 
 checked<cluster> load_cluster(const std::string& path, const std::string& reader) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace ledger = protocols::ledger;
+namespace raft = protocols::raft;
 using testing::HasSubstr;
 
 ledger::submitted job_of(std::uint64_t number, std::size_t size = 8) {
@@ -166,6 +168,88 @@ TEST_F(DurableLedger, ADiskThatIsFullIsFinal) {
   EXPECT_EQ(again.state().last, 1U);
   EXPECT_GT(again.torn_bytes(), 0U);
   EXPECT_EQ(again.decide(job_of(2)), "");
+}
+
+/// Three members, whose messages arrive at once.
+class Council : public DurableLedger {
+protected:
+  static constexpr std::uint32_t all = 3;
+  const std::vector<std::string> names{"a", "b", "c"};
+  std::vector<std::unique_ptr<durable_ledger>> members{all};
+  protocols::nanoseconds now = 0;
+
+  std::unique_ptr<durable_ledger> open_member(std::uint32_t self, const std::vector<std::string>& of) const {
+    return std::make_unique<durable_ledger>(fmt::format("{}/{}", folder, self),
+                                            raft::options{.self = {self}, .members = {{0}, {1}, {2}}, .seed = 5}, of, now);
+  }
+  void open(std::uint32_t self) { members[self] = open_member(self, names); }
+  void deliver(durable_ledger::messages out) {
+    for (std::size_t i = 0; i < out.size(); ++i) // what is answered comes last
+      if (auto& to = members[out[i].to.value])
+        for (auto& more : to->on(raft::message(out[i]), now))
+          out.push_back(std::move(more));
+  }
+  void pass(protocols::nanoseconds time) {
+    for (const auto end = now + time; now < end; now += 10'000'000)
+      for (auto& each : members)
+        if (each)
+          deliver(each->on(raft::tick{}, now));
+  }
+  durable_ledger* leader() {
+    for (auto& each : members)
+      if (each && each->member().role == raft::role::leader)
+        return each.get();
+    return nullptr;
+  }
+};
+
+TEST_F(Council, WhatAMajorityHasIsDecidedAndOutlivesTheLeader) {
+  for (std::uint32_t i = 0; i < all; ++i)
+    open(i);
+  pass(5'000'000'000);
+  ASSERT_NE(leader(), nullptr);
+  deliver(leader()->propose(job_of(1), now));
+  EXPECT_EQ(leader()->state().jobs.size(), 1U);
+  pass(1'000'000'000);
+  for (const auto& each : members)
+    EXPECT_EQ(each->state(), leader()->state());
+  for (auto& each : members)
+    if (each.get() == leader()) {
+      each.reset();
+      break;
+    }
+  pass(5'000'000'000);
+  ASSERT_NE(leader(), nullptr);
+  EXPECT_EQ(leader()->state().last, 1U);
+  deliver(leader()->propose(job_of(2), now));
+  EXPECT_EQ(leader()->state().last, 2U);
+}
+
+TEST_F(Council, OneAloneDecidesNothing) {
+  open(1);
+  pass(5'000'000'000);
+  EXPECT_EQ(leader(), nullptr);
+  EXPECT_TRUE(members[1]->propose(job_of(1), now).empty());
+  EXPECT_EQ(members[1]->state(), ledger::state{});
+}
+
+TEST_F(Council, AJournalIsOfItsMembers) {
+  for (std::uint32_t i = 0; i < all; ++i)
+    open(i);
+  pass(5'000'000'000);
+  members.clear();
+  members.resize(all);
+  const auto why_not = [&](const std::vector<std::string>& of) -> std::string {
+    try {
+      static_cast<void>(open_member(0, of));
+    } catch (const std::runtime_error& wrong) {
+      return wrong.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(why_not({"a", "b", "d"}), HasSubstr("this journal is of other coordinators"));
+  EXPECT_THAT(why_not({}), HasSubstr("this journal is of other coordinators"));
+  EXPECT_EQ(why_not(names), "");
 }
 
 TEST_F(DurableLedger, AFolderThatIsNoneIsNamed) {

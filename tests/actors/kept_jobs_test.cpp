@@ -73,7 +73,7 @@ TEST_F(KeptJobs, AreAsTheyWere) {
           ledger::started{2, 1, {"a", "c"}}, ledger::started{2, 2, {"a", "d"}}});
   const auto kept = open_kept_jobs(folder, 30s);
   ASSERT_EQ(kept->jobs.size(), 3U);
-  EXPECT_EQ(kept->ledger.state().last, 4U);
+  EXPECT_EQ(kept->last_number, 4U);
   EXPECT_THAT(kept->nodes, ElementsAre("a", "d"));
   const auto &ended = kept->jobs[0], &ran = kept->jobs[1], &waited = kept->jobs[2];
   EXPECT_TRUE(ended.ended && ended.ending && !ended.waits() && !ended.orphan);

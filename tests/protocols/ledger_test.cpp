@@ -119,6 +119,7 @@ TEST(Ledger, ARefusalNamesWhatIsFullAndWhatWouldHelp) {
   while ((why = no_room_for(now, submitted{number + 1, true, of(1000)})).empty())
     ASSERT_TRUE(apply(now, (submitted{++number, true, of(1000)})));
   EXPECT_GT(number, 150U) << "as many jobs as nobody submits";
+  EXPECT_LE(number, most_bytes / (1000 + most_of_nodes + most_of_end)) << "with what each comes to";
   EXPECT_THAT(why, HasSubstr("the queue is full: " + std::to_string(number) + " jobs"));
   EXPECT_THAT(why, HasSubstr("submit it again when some of them have ended"));
   EXPECT_LE(size_of(now), most_bytes);

@@ -35,7 +35,7 @@ public:
   ledger_actor::behavior_type make_behavior() {
     return {[this](const decide_entry& msg) -> caf::result<decided_entry> {
       try {
-        return decided_entry{kept_->ledger.decide(msg.what), {}};
+        return decided_entry{kept_->ledger->decide(msg.what), {}};
       } catch (const std::exception& e) {
         return decided_entry{{}, e.what()};
       }
@@ -121,8 +121,18 @@ std::string go_on(job& what) {
 } // namespace
 
 std::shared_ptr<kept_jobs> open_kept_jobs(const std::string& folder, std::chrono::milliseconds orphan) {
-  std::shared_ptr<kept_jobs> out{new kept_jobs{durable_ledger{folder}, orphan}};
-  for (const auto& [number, known] : out->ledger.state().jobs) {
+  auto ledger = std::make_unique<durable_ledger>(folder);
+  auto out = kept_jobs_of(ledger->state(), folder, orphan);
+  out->ledger = std::move(ledger);
+  return out;
+}
+
+std::shared_ptr<kept_jobs> kept_jobs_of(const ledger::state& decided, const std::string& folder,
+                                        std::chrono::milliseconds orphan) {
+  auto out = std::make_shared<kept_jobs>();
+  out->orphan = orphan;
+  out->last_number = decided.last;
+  for (const auto& [number, known] : decided.jobs) {
     cluster_job back{.number = number, .submission = {}, .client = {}};
     std::string written_by;
     const bool read = read_bytes(known.submission, written_by, back.submission);
@@ -159,7 +169,9 @@ job_decisions::job_decisions(cluster_control::pointer self, std::shared_ptr<kept
   if (!kept_)
     return;
   awaited_ = kept_->nodes;
-  keeper_ = self_->spawn<ledger_actor::stateful_impl<ledger_keeper>, caf::detached + caf::linked>(kept_);
+  keeper_ = kept_->council;
+  if (!keeper_)
+    keeper_ = self_->spawn<ledger_actor::stateful_impl<ledger_keeper>, caf::detached + caf::linked>(kept_);
 }
 
 double job_decisions::orphan_s() const {
@@ -186,7 +198,11 @@ void job_decisions::started(const cluster_job& job, const std::vector<std::strin
 void job_decisions::ended(std::uint64_t number, const job_result& how, afterwards then) {
   if (!durable())
     return then({});
-  decide(entry_of(number, how), std::move(then));
+  // Of several coordinators another one decides how it ends, if this one cannot.
+  decide(entry_of(number, how), [this, then = std::move(then)](const std::string& why_not) {
+    if (why_not.empty() || !kept_->council)
+      then(why_not);
+  });
 }
 
 void job_decisions::forgotten(std::uint64_t number) {
@@ -206,7 +222,9 @@ void job_decisions::decide(ledger::entry what, afterwards then) {
   if (!durable() || !failed_.empty())
     return then(failed_);
   const auto fail = [this, then](const std::string& why) {
-    if (failed_.empty()) {
+    if (failed_.empty() && kept_->council)
+      failed_ = why; // whoever leads now goes on
+    else if (failed_.empty()) {
       failed_ =
           fmt::format("the coordinator's journal failed, and it takes no further jobs: {}; mend that (is the disk full?), and "
                       "start its node again",

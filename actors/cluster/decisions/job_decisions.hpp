@@ -16,17 +16,22 @@
 
 namespace troupe::actors {
 
-/// The journal of a coordinator's node, and its jobs when it was opened.
+/// Who decides, and the jobs as they were when this coordinator began to lead.
 struct kept_jobs {
-  durable_ledger ledger;
-  std::chrono::milliseconds orphan{}; ///< how long a job that is not detached waits for its client
-  std::vector<cluster_job> jobs{};    ///< in the order of their coming
-  std::set<std::string> nodes{};      ///< on which they ran
+  std::unique_ptr<durable_ledger> ledger{}; ///< of a single coordinator
+  ledger_actor council{};                   ///< of one of several
+  std::uint64_t last_number = 0;            ///< that was given to a job
+  std::chrono::milliseconds orphan{};       ///< how long a job that is not detached waits for its client
+  std::vector<cluster_job> jobs{};          ///< in the order of their coming
+  std::set<std::string> nodes{};            ///< on which they ran
 };
 /// Reads the journal in `folder`, which is made where it is missing, and looks for the checkpoints of jobs that ran. Blocks.
 /// Throws std::runtime_error with the remedy where it cannot be used: see durable_ledger, or it has jobs of another version of
 /// Troupe.
 std::shared_ptr<kept_jobs> open_kept_jobs(const std::string& folder, std::chrono::milliseconds orphan);
+/// Likewise of what was decided, without anybody who decides. `where`: the folder, for messages.
+std::shared_ptr<kept_jobs> kept_jobs_of(const protocols::ledger::state& decided, const std::string& where,
+                                        std::chrono::milliseconds orphan);
 
 /// Used by the cluster's actor, on its thread alone. The disk is waited for on another.
 class job_decisions {
