@@ -209,7 +209,9 @@ void add_others(CLI::App& app, arguments& a) {
   add_json(evaluate, a.evaluate.json);
 
   CLI::App* node = add_command(app, "node", "Start one node of a cluster", "troupe node lab.toml --name a");
-  auto* file = node->add_option("cluster", a.node.cluster, "cluster file (TOML)")->type_name("CLUSTER.toml");
+  auto* file = node->add_option("cluster", a.node.cluster,
+                                "cluster file (TOML); with [cluster] journal = FOLDER in it, jobs outlive their coordinator");
+  file->type_name("CLUSTER.toml");
   node->add_option("--name", a.node.name, "which node of the file this is")->type_name("NAME")->needs(file);
   node->add_flag("--once", a.node.once, "end when the coordinator does, instead of waiting for it to come back");
   auto* slurm = node->add_flag("--slurm", a.node.slurm, "a task of a Slurm step: srun -n 4 troupe node --slurm")->excludes(file);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `troupe node`: one node of a cluster, its coordinator's or one that joins.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,9 +15,13 @@
 #include <caf/stateful_actor.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "actors/cluster/cluster_actor.hpp"
+#include "actors/cluster/decisions/council.hpp"
+#include "actors/cluster/decisions/door.hpp"
+#include "actors/cluster/decisions/reach_cluster.hpp"
 #include "actors/errors.hpp"
 #include "actors/http/metrics_server.hpp"
 #include "actors/monitoring/metrics.hpp"
@@ -166,7 +171,7 @@ class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
          signal_waiter& signals)
-      : added_(names_of(options.added)), coordinator_(cluster.coordinator()), self_(self), once_(once),
+      : added_(names_of(options.added)), coordinators_(cluster.coordinators()), self_(self), once_(once),
         quiet_(cluster.name.starts_with(embedded_name)), signals_(signals), config_(options_for(cluster, self, log())),
         system_(config_), metrics_(system_, cluster, self),
         node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
@@ -220,8 +225,8 @@ private:
       const std::string why = join(for_good);
       if (why.empty()) {
         if (!quiet_)
-          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_.name, coordinator_.host,
-                                         coordinator_.port));
+          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_->name, coordinator_->host,
+                                         coordinator_->port));
         return true;
       }
       const auto waited = steady::now() - began;
@@ -240,14 +245,30 @@ private:
     }
   }
 
-  /// Empty: it has joined. Else the reason; `for_good`: trying again is useless.
+  /// Empty: it has joined. Else the reason; `for_good`: trying again is useless. Of several coordinators each is tried.
   std::string join(bool& for_good) {
-    auto reached = actors::reach<actors::cluster_actor>(system_, coordinator_.host, coordinator_.port);
+    std::vector<std::string> reasons;
+    for (const auto* each : coordinators_) {
+      coordinator_ = each;
+      reasons.push_back(join_at(for_good));
+      if (reasons.back().empty() || for_good)
+        return reasons.back();
+    }
+    return fmt::format("{}", fmt::join(reasons, "; "));
+  }
+
+  std::string join_at(bool& for_good) {
+    const auto& at = *coordinator_;
+    const bool one_of_several = coordinators_.size() > 1;
+    auto reached = actors::reach_cluster(system_, {at.host, at.port, one_of_several});
     if (!reached) {
       for_good = reached.error() == caf::sec::incompatible_application_ids;
-      const auto why = actors::what_keeps_out(system_, reached.error(), coordinator_.host, coordinator_.port);
-      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", coordinator_.name, coordinator_.host,
-                         coordinator_.port, why.empty() ? actors::explain(reached.error()) : why);
+      if (one_of_several && reached.error() == caf::sec::runtime_error)
+        return fmt::format("node {} is no leader: {}", at.name, actors::explain(reached.error()));
+      const bool silent = one_of_several && reached.error() == caf::sec::connection_timeout;
+      const auto why = silent ? "" : actors::what_keeps_out(system_, reached.error(), at.host, at.port);
+      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", at.name, at.host, at.port,
+                         why.empty() ? actors::explain(reached.error()) : why);
     }
     cluster_ = *reached;
     std::string why;
@@ -289,7 +310,8 @@ private:
   }
 
   std::vector<std::string> added_;
-  const config::cluster_node& coordinator_;
+  std::vector<const config::cluster_node*> coordinators_;
+  const config::cluster_node* coordinator_ = nullptr; ///< that was tried last
   const config::cluster_node& self_;
   bool once_;
   bool quiet_; ///< a child of `run`, which prints what matters
@@ -302,11 +324,81 @@ private:
   caf::actor watcher_;
 };
 
-/// The coordinator's node: the cluster lives as long as it does. A `job` file is submitted from here by a child process, and the
-/// node ends with that job.
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::min(seconds, 1e9) * 1000)};
+}
+
+/// What a coordinator's journal has: of a single one its jobs, of one of several its part in the decisions.
+struct journal_of {
+  std::shared_ptr<actors::kept_jobs> kept;
+  std::shared_ptr<actors::durable_ledger> members;
+  std::uint64_t torn_bytes() const { return members ? members->torn_bytes() : kept ? kept->ledger->torn_bytes() : 0; }
+};
+
+std::vector<std::string> names_of_coordinators(const config::cluster& cluster) {
+  std::vector<std::string> out;
+  for (const auto* each : cluster.coordinators())
+    out.push_back(each->name);
+  return out;
+}
+
+std::uint32_t number_among_coordinators(const config::cluster& cluster, const config::cluster_node& self) {
+  const auto names = names_of_coordinators(cluster);
+  return static_cast<std::uint32_t>(std::ranges::find(names, self.name) - names.begin());
+}
+
+journal_of open_journal(const config::cluster& cluster, const config::cluster_node& self) {
+  if (cluster.journal.empty())
+    return {};
+  const auto names = names_of_coordinators(cluster);
+  if (names.size() == 1)
+    return {actors::open_kept_jobs(cluster.journal, milliseconds_of(cluster.orphan_s)), {}};
+  return {{}, actors::open_council_ledger(cluster.journal, number_among_coordinators(cluster, self), names)};
+}
+
+/// Coordinators that do not lead take no part in jobs.
+std::vector<actors::node_description> descriptions_for(const config::cluster& cluster, const config::cluster_node& self) {
+  auto out = node_descriptions(cluster);
+  std::erase_if(out, [&](const auto& each) { return each.name != self.name && cluster.find(each.name)->coordinator; });
+  return out;
+}
+
+/// Has the cluster's actor listen, or among several coordinators the door behind which it is while this one leads.
+caf::expected<std::uint16_t> listen(caf::actor_system& system, const config::cluster& cluster, const config::cluster_node& self,
+                                    actors::cluster_setup setup, const journal_of& jobs, caf::actor& listener) {
+  if (!jobs.members) {
+    const auto single = system.spawn<actors::cluster_impl>(std::move(setup));
+    listener = caf::actor_cast<caf::actor>(single);
+    return actors::publish(system, actors::cluster_actor{single}, self.port, self.host);
+  }
+  actors::door_setup door{.cluster = std::move(setup),
+                          .journal = cluster.journal,
+                          .orphan = milliseconds_of(cluster.orphan_s),
+                          .members = {},
+                          .self = number_among_coordinators(cluster, self),
+                          .ledger = jobs.members};
+  for (const auto* each : cluster.coordinators())
+    door.members.push_back({each->name, each->host, each->port});
+  const auto one = system.spawn<actors::door_impl>(std::move(door));
+  listener = caf::actor_cast<caf::actor>(one);
+  return actors::publish(system, actors::council_door{one}, self.port, self.host);
+}
+
+/// The coordinator's node: the cluster lives as long as it does, or as its journal. A `job` file is submitted from here by a
+/// child process, and the node ends with that job.
 int serve(const config::cluster& cluster, const config::cluster_node& self, const actors::extensions& added,
           signal_waiter& signals, const std::string& job = {}) {
   const auto log = [name = self.name](const std::string& text) { log_as(name, text); };
+  journal_of jobs;
+  try {
+    jobs = open_journal(cluster, self);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "troupe: node {} cannot use its journal: {}\n", self.name, e.what());
+    return exit_failed;
+  }
+  if (const auto torn = jobs.torn_bytes(); torn > 0)
+    log(fmt::format("its last process died in a decision that nobody was told of: {} bytes at the end of the journal are cut off",
+                    torn));
   const auto refused = actors::turned_away(log);
   const actors::net::refusal_watch watch{refused}; // on the control plane
   actors::system_config config{options_for(cluster, self, log, refused)};
@@ -323,18 +415,23 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                                       .say = log,
                                       .refused = refused},
                               .say = log,
-                              .peers = config.peers()};
-  setup.nodes = node_descriptions(cluster);
-  auto actor = system.spawn<actors::cluster_impl>(std::move(setup));
-  if (auto port = actors::publish(system, actors::cluster_actor{actor}, self.port, self.host); !port) {
+                              .peers = config.peers(),
+                              .kept = jobs.kept};
+  setup.nodes = descriptions_for(cluster, self);
+  caf::actor actor;
+  if (const auto port = listen(system, cluster, self, std::move(setup), jobs, actor); !port) {
     fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}\n", self.name, self.host, self.port,
                actors::explain(port.error()));
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return exit_failed;
   }
-  log_as(self.name, fmt::format("coordinator of cluster {} at {}:{}; {} may join", cluster.name, self.host, self.port,
-                                cluster.nodes.size() == 1 ? std::string{"no other node"}
-                                                          : fmt::format("{} more", cluster.nodes.size() - 1)));
+  const auto coordinators = cluster.coordinators().size();
+  log_as(self.name,
+         fmt::format("{} of cluster {} at {}:{}; {} may join",
+                     coordinators == 1 ? "coordinator" : fmt::format("one of {} coordinators", coordinators), cluster.name,
+                     self.host, self.port,
+                     cluster.nodes.size() == coordinators ? std::string{"no other node"}
+                                                          : fmt::format("{} more", cluster.nodes.size() - coordinators)));
   if (self.lane_port != 0)
     log_as(self.name,
            fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
@@ -347,7 +444,9 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
       code = end->code;
       break;
     }
-  log_as(self.name, "ends; so does the cluster");
+  log_as(self.name, jobs.members ? "ends; the other coordinators go on"
+                    : jobs.kept  ? "ends; its jobs go on when it is started again"
+                                 : "ends; so does the cluster");
   alarm(shutdown_seconds);
   caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   return code;

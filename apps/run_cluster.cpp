@@ -68,7 +68,8 @@ job_outcome run_on_cluster(const config::cluster& where, const config::loaded_jo
                                              .attach = view.attach,
                                              .page = view.web,
                                              .rounds = view.rounds,
-                                             .floats = network.layout().floats()});
+                                             .floats = network.layout().floats(),
+                                             .addresses = addresses_of(where)});
   auto result = await_result(*display, signals, [&] { caf::anon_send(client, actors::stop_job{}); });
   client = nullptr;
   return outcome_of(std::move(result), *display, network);

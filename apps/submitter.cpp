@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <caf/deep_to_string.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <fmt/format.h>
@@ -22,8 +23,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
+using clock = std::chrono::steady_clock;
+
 /// How long the cluster may take to answer.
 constexpr auto patience = 30s;
+/// A coordinator that comes back is found soon, and one that does not is no burden.
+constexpr auto between_dials = 500ms;
+
+/// Dials once, on a thread of its own.
+caf::behavior dialer(caf::event_based_actor* self, const actors::coordinator_address& to) {
+  return {[self, to](caf::connect_atom) -> caf::result<actors::cluster_actor> {
+    self->quit();
+    auto found = actors::reach_cluster(self->home_system(), to);
+    if (!found)
+      return found.error();
+    return *found;
+  }};
+}
 
 class submitter_state {
 public:
@@ -31,17 +47,21 @@ public:
 
   submitter_state(submitter_actor::stateful_pointer<submitter_state> self, submission setup)
       : self_(self), setup_(std::move(setup)), observer_(setup_.display), host_(kernels::open_backend({})) {
-    self->set_down_handler(
-        [this](const caf::down_msg& msg) { fail("the cluster's coordinator is gone: " + actors::explain(msg.reason)); });
-    self->monitor(setup_.cluster);
+    self->set_down_handler([this](const caf::down_msg& msg) {
+      if (msg.source == setup_.cluster.address())
+        lost(actors::explain(msg.reason));
+    });
     if (setup_.page != nullptr) {
       feed_ = web::feed_for(*setup_.page, setup_.request.job, setup_.display);
-      watch_.emplace(self->home_system(), setup_.cluster, feed_);
       observer_ = feed_;
     }
+    watch();
   }
 
   submitter_actor::behavior_type make_behavior() {
+    if (!setup_.addresses.empty())
+      self_->request(setup_.cluster, patience, actors::cluster_query{})
+          .then([this](const actors::cluster_view& its) { orphan_s_ = its.orphan_s; }, [](const caf::error&) {});
     if (setup_.attach != 0)
       attach();
     else
@@ -102,11 +122,59 @@ private:
             [this](const caf::error& e) { fail("the cluster refused the job: " + actors::explain(e)); });
   }
 
+  void watch() {
+    self_->monitor(setup_.cluster);
+    if (feed_)
+      watch_.emplace(self_->home_system(), setup_.cluster, feed_);
+  }
+
+  /// The coordinator is gone. Where its jobs outlive it this one goes on, and is looked for.
+  void lost(const std::string& why) {
+    const auto gone = "the cluster's coordinator is gone: " + why;
+    if (orphan_s_ <= 0)
+      return fail(gone);
+    if (number_ == 0)
+      return fail(gone + "; it has not said whether it has the job: see `jobs` of the console when it is back");
+    if (setup_.rounds != nullptr)
+      return fail(gone + "; a file of rounds cannot go on over that");
+    observer_->on_event(fmt::format("{}; its jobs are kept, and it is looked for during {:g} s", gone, orphan_s_));
+    const auto wait = std::chrono::duration<double>(std::min(orphan_s_, 1e9));
+    given_up_at_ = clock::now() + std::chrono::duration_cast<clock::duration>(wait);
+    away_ = true;
+    dial();
+  }
+
+  void dial() {
+    const auto& next = setup_.addresses[dialled_++ % setup_.addresses.size()];
+    self_->request(self_->spawn<caf::detached>(dialer, next), caf::infinite, caf::connect_atom_v)
+        .then([this](const actors::cluster_actor& there) { come_back(there); },
+              [this](const caf::error& e) { dial_later(actors::explain(e)); });
+  }
+
+  void dial_later(const std::string& why) {
+    if (clock::now() >= given_up_at_)
+      return fail(fmt::format("the cluster's coordinator is gone, and did not come back within {:g} s: {}", orphan_s_, why));
+    self_->run_delayed(between_dials, [this] { dial(); });
+  }
+
+  void come_back(const actors::cluster_actor& to) {
+    setup_.cluster = to;
+    away_ = false;
+    result_ = {};
+    watch();
+    observer_->on_event(fmt::format("the coordinator is back; this follows job {} again", number_));
+    attach_to({number_, true});
+  }
+
   void attach() {
     number_ = setup_.attach; // its messages may come before the answer
     if (feed_)
       feed_->follow(number_);
-    self_->request(setup_.cluster, patience, actors::attach_job{number_}, actors::client_actor{self_})
+    attach_to({number_});
+  }
+
+  void attach_to(const actors::attach_job& what) {
+    self_->request(setup_.cluster, patience, what, actors::client_actor{self_})
         .then(
             [this](const actors::submit_job& its) {
               auto& asked = setup_.request.job;
@@ -116,13 +184,17 @@ private:
               result_ = {}; // the result of another job
               fail(fmt::format("job {} was submitted from another file, or with other flags; give those", number_));
             },
-            [this](const caf::error& e) { fail(fmt::format("cannot attach to job {}: {}", number_, actors::explain(e))); });
+            [this](const caf::error& e) { failed_asking(fmt::format("cannot attach to job {}", number_), e); });
   }
 
   /// The job is cancelled by its number, so one without a number is cancelled once it has one.
   void cancel() {
     cancelled_ = true;
-    if (setup_.attach != 0) {
+    if (away_) {
+      result_.interrupted = true;
+      fail(fmt::format("job {} is in the journal of the coordinator that is gone{}", number_,
+                       setup_.attach != 0 ? "" : fmt::format(", and ends {:g} s after that is back", orphan_s_)));
+    } else if (setup_.attach != 0) {
       result_.interrupted = true;
       fail(fmt::format("job {} goes on without this", number_));
     } else if (number_ != 0)
@@ -143,7 +215,7 @@ private:
               std::ranges::copy(piece.values, all.begin() + static_cast<std::ptrdiff_t>(offset));
               fetch_weights(offset + piece.values.size());
             },
-            [this](const caf::error& e) { fail("the final parameters could not be fetched: " + actors::explain(e)); });
+            [this](const caf::error& e) { failed_asking("the final parameters could not be fetched", e); });
   }
 
   void fetch_trace(std::uint32_t node, std::uint64_t offset) {
@@ -158,13 +230,19 @@ private:
               else
                 fetch_trace(node, offset + piece.events.events.size());
             },
-            [this](const caf::error& e) { fail("the trace could not be fetched: " + actors::explain(e)); });
+            [this](const caf::error& e) { failed_asking("the trace could not be fetched", e); });
   }
 
   void finish() {
     self_->send(setup_.cluster, actors::release_job{number_});
     observer_->on_finished(std::move(result_));
     self_->quit();
+  }
+
+  /// A coordinator that is gone is not at fault where it is looked for.
+  void failed_asking(const std::string& what, const caf::error& why) {
+    if (!away_ && (orphan_s_ <= 0 || why != caf::sec::request_receiver_down))
+      fail(fmt::format("{}: {}", what, actors::explain(why)));
   }
 
   void fail(const std::string& reason) {
@@ -184,6 +262,10 @@ private:
   std::unique_ptr<kernels::backend> host_;
   std::uint64_t number_ = 0;
   bool begun_ = false, cancelled_ = false;
+  double orphan_s_ = 0; ///< as the cluster has said
+  std::size_t dialled_ = 0;
+  bool away_ = false;               ///< the coordinator is looked for
+  clock::time_point given_up_at_{}; ///< until then
   std::string waits_for_{};
   actors::job_result result_;
 };

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <caf/actor_system.hpp>
 
+#include "actors/cluster/decisions/reach_cluster.hpp"
 #include "actors/http/web_server.hpp"
 #include "actors/messages/cluster.hpp"
 #include "apps/rounds_file.hpp"
@@ -31,6 +33,9 @@ struct submission {
   std::int64_t floats = 0;                 ///< of the model
   /// For a cluster that starts only for this job: how long that may take. Waiting is not reported then.
   std::optional<std::chrono::seconds> begins_within{};
+  /// Where the coordinator may come back, or another, if jobs of its cluster outlive it (cluster_view::orphan_s): then the client
+  /// dials again for so long, and goes on with its job. None: its end is the client's.
+  std::vector<actors::coordinator_address> addresses{};
 };
 
 submitter_actor submit(caf::actor_system& system, submission setup);

@@ -26,10 +26,10 @@ namespace {
 
 /// A job that lost a node before it began waits so long, until that has been noticed here too.
 constexpr std::chrono::seconds rest{1};
+/// So long the nodes on which jobs ran have to join again; they dial every two seconds.
+constexpr std::chrono::seconds return_of_nodes{5};
 /// So long a node may take to answer whether it is there.
 constexpr std::chrono::seconds sign_of_life{2};
-/// Longer than the coordinator gathers what its nodes have recorded.
-constexpr std::chrono::seconds record_deadline{30};
 
 /// Of a job that was still waiting.
 job_result unstarted(const std::string& reason) {
@@ -72,6 +72,32 @@ bool is_client_of(const cluster_job* job, const caf::strong_actor_ptr& who) {
   return job != nullptr && caf::actor_cast<caf::strong_actor_ptr>(job->client) == who;
 }
 
+std::string how_it_ended(const job_result& result) {
+  return result.reason.empty() ? "has ended" : "has ended: " + result.reason;
+}
+
+/// Those of which it is true, in their order.
+template <class Predicate>
+std::vector<std::uint64_t> numbers_of(const std::map<std::uint64_t, cluster_job>& jobs, Predicate is) {
+  std::vector<std::uint64_t> out;
+  for (const auto& [number, job] : jobs)
+    if (is(job))
+      out.push_back(number);
+  return out;
+}
+
+/// Across hosts parameters and trace are fetched piece by piece; a client of this process has the same memory.
+void report_to_client(cluster_control::pointer self, cluster_job& job) {
+  if (job.client.node() == self->node()) {
+    self->send(job.client, std::exchange(job.result, {}));
+    return;
+  }
+  auto report = job.result;
+  report.parameters = {};
+  report.trace.clear();
+  self->send(job.client, std::move(report));
+}
+
 std::int64_t wall_ms() {
   return wall_clock_ns() / 1'000'000;
 }
@@ -79,7 +105,8 @@ std::int64_t wall_ms() {
 } // namespace
 
 cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
-    : self_(self), setup_(std::move(setup)), admission_(setup_.peers, names_of(setup_.own.added)), idle_since_ns_(steady_ns()) {
+    : self_(self), setup_(std::move(setup)), admission_(setup_.peers, names_of(setup_.own.added)),
+      decisions_(self, setup_.kept, [this](const std::string& text) { say(text); }), idle_since_ns_(steady_ns()) {
   end_with_reason(*self);
   for (const auto& node : setup_.nodes)
     members_.push_back({.description = node});
@@ -87,12 +114,38 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
     for (auto& [number, job] : jobs_)
-      cancel(number, "the cluster ends");
+      if (!decisions_.durable())
+        cancel(number, "the cluster ends");
     for (auto& [number, job] : jobs_)
       if (job.own)
         self_->send_exit(job.own, caf::exit_reason::user_shutdown);
     self_->quit(msg.reason);
   });
+  if (setup_.kept)
+    begin_again(*setup_.kept);
+}
+
+void cluster_state::begin_again(kept_jobs& kept) {
+  last_number_ = kept.last_number;
+  for (auto& job : std::exchange(kept.jobs, {}))
+    take_over(std::move(job));
+  for (const auto& node : kept.nodes)
+    if (const auto* member = find(node); member == nullptr || member == &members_.front()) // of another coordinator, too
+      decisions_.joined(node);
+  self_->run_delayed(kept.nodes.empty() ? std::chrono::seconds{0} : return_of_nodes, [this] {
+    decisions_.settle();
+    start_what_fits();
+  });
+  self_->run_delayed(kept.orphan, [this] { end_orphans(); });
+}
+
+void cluster_state::take_over(cluster_job kept) {
+  auto& job = jobs_.emplace(kept.number, std::move(kept)).first->second;
+  job.since = self_->clock().now();
+  history_.open(job.number, job.submission.job.name, job.submission.job.protocol.name);
+  say(job.number, job.what_now);
+  if (job.ended)
+    history_.close(job.number, how_it_ended(job.result));
 }
 
 cluster_control::behavior_type cluster_state::make_behavior() {
@@ -101,7 +154,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const leave_cluster& msg) { return leave(msg); },
       [this](const undrain_node& msg) { return undrain(msg.name); },
       [this](const submit_job& what, const client_actor& client) { return submit(what, client); },
-      [this](const attach_job& msg, const client_actor& client) { return attach(msg.number, client); },
+      [this](const attach_job& msg, const client_actor& client) { return attach(msg, client); },
       [this](const cancel_job& msg) {
         cancel(msg.number, is_client_of(find(msg.number), self_->current_sender()) ? "interrupted" : "stopped at the console");
       },
@@ -117,6 +170,7 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const history_query& query) { return history_of(query.job); },
       [this](const shards_query& msg) { return shards_of(msg.job); },
       [this](const probe_query& what) { return probe(what); },
+      [this](leader_query) -> caf::result<caf::strong_actor_ptr> { return self_->ctrl(); },
       [this](const job_finished& msg) { finished(msg); },
       [this](const job_news& msg) { hear(msg); },
   };
@@ -157,6 +211,7 @@ caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const no
   member->pid = hello.pid;
   member->leaving = false;
   self_->monitor(node);
+  decisions_.joined(hello.name);
   say(fmt::format("node {} has joined", hello.name));
   come_back(number);
   start_what_fits();
@@ -266,6 +321,17 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
+  auto promise = self_->make_response_promise<std::uint64_t>();
+  decisions_.submitted(number, what, [=, this](const std::string& why_not) mutable {
+    if (!why_not.empty())
+      return promise.deliver(failure(why_not));
+    enqueue(number, what, client);
+    promise.deliver(number);
+  });
+  return promise;
+}
+
+void cluster_state::enqueue(std::uint64_t number, const submit_job& what, const client_actor& client) {
   jobs_.emplace(number, cluster_job{.number = number,
                                     .submission = what,
                                     .client = what.detached ? client_actor{} : client,
@@ -275,21 +341,25 @@ caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const c
   history_.open(number, what.job.name, what.job.protocol.name);
   say(number, fmt::format("is submitted, as {}", what.job.name));
   start_what_fits();
-  return number;
 }
 
-caf::result<submit_job> cluster_state::attach(std::uint64_t number, const client_actor& client) {
+caf::result<submit_job> cluster_state::attach(const attach_job& msg, const client_actor& client) {
+  const auto number = msg.number;
   auto* job = find(number);
   if (job == nullptr)
     return failure(fmt::format("there is no job {} here, or its result is not kept any more", number));
-  if (!job->submission.detached)
+  if (!job->submission.detached && !(msg.returns && job->orphan))
     return failure(fmt::format("job {} was submitted without --detach, and belongs to its submitter", number));
   if (job->client)
     return failure(fmt::format("another client is attached to job {}", number));
   job->client = client;
   self_->monitor(client);
+  if (msg.returns && !job->what_now.empty())
+    self_->send(client, job_says{fmt::format("job {} {}", number, job->what_now)});
+  if (std::exchange(job->orphan, false))
+    start_what_fits();
   if (job->ended)
-    report_to_client(*job);
+    report_to_client(self_, *job);
   else if (job->begun)
     self_->send(client, *job->begun);
   else
@@ -306,29 +376,9 @@ caf::result<std::string> cluster_state::pass_on(const Order& msg) {
   return self_->delegate(job->coordinator, msg);
 }
 
-caf::result<recording> cluster_state::record(const record_order& msg) {
-  auto* job = find(msg.number);
-  if (job == nullptr || job->ended || !job->coordinator)
-    return failure(fmt::format("there is no job {} that runs", msg.number));
-  auto promise = self_->make_response_promise<recording>();
-  self_->request(job->coordinator, record_deadline, msg)
-      .then(
-          [this, promise, msg](const traces_ptr& recorded) mutable {
-            auto* of = find(msg.number);
-            if (of == nullptr)
-              return promise.deliver(failure("the job has ended"));
-            of->recorded = recorded;
-            if (msg.on)
-              of->record_to = msg.file;
-            promise.deliver(recording{of->submission.job, of->record_to});
-          },
-          [promise](const caf::error& e) mutable { promise.deliver(e); });
-  return promise;
-}
-
 void cluster_state::cancel(std::uint64_t number, const std::string& reason) {
   auto* job = find(number);
-  if (job == nullptr || job->ended)
+  if (job == nullptr || job->ending)
     return;
   if (job->coordinator)
     self_->send(job->coordinator, stop_job{false, reason});
@@ -344,18 +394,19 @@ void cluster_state::start_what_fits() {
     reasons.clear();
     kept_nodes kept;
     for (auto& [number, job] : jobs_) {
-      if (job.ended || job.coordinator)
+      if (!job.waits())
         continue;
       const auto members = views();
+      const auto held_back = decisions_.holds_back(job);
       auto fits = choose_gang(job.submission.job, members, kept);
-      if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && !job.rests) {
+      if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && held_back.empty()) {
         start(job, std::move(*gang));
         started = true;
         continue;
       }
       for (const auto node : nodes_to_keep(job.submission.job, members, kept))
         kept.try_emplace(node, number);
-      reasons.emplace(number, job.rests ? "it starts again" : std::get<no_gang>(fits).reason);
+      reasons.emplace(number, held_back.empty() ? std::get<no_gang>(fits).reason : held_back);
     }
   }
   for (const auto& [number, reason] : reasons)
@@ -389,6 +440,8 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
     if (i > 0 || first_node_works(what, nodes))
       members_[job.gang[i]].job = job.number;
   }
+  ++job.life;
+  decisions_.started(job, names);
   say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
   if (!std::exchange(job.waits_for, {}).empty())
     self_->send(job.client, job_waits{});
@@ -402,49 +455,47 @@ void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
 
 void cluster_state::finished(const job_finished& msg) {
   auto* job = find(msg.number);
-  if (job == nullptr)
+  if (job == nullptr || job->ending)
     return;
-  if (msg.result->lost_before_start && (job->client || job->submission.detached)) { // nothing is lost but time
-    say(msg.number, "starts again: " + msg.result->reason);
-    self_->send(job->client, job_says{"the job starts again: " + msg.result->reason});
-    free_nodes_of(msg.number);
-    job->coordinator = nullptr;
-    job->gang.clear();
-    job->begins_with = 0;
-    job->since = self_->clock().now();
-    job->rests = true;
-    self_->run_delayed(rest, [this, number = msg.number] {
-      if (auto* waiting = find(number))
-        waiting->rests = false;
-      start_what_fits();
-    });
+  if (msg.result->lost_before_start && (job->client || job->submission.detached))
+    return start_later(*job, *msg.result);
+  job->ending = true;
+  decisions_.ended(msg.number, *msg.result, [this, msg](const std::string&) { conclude(msg.number, std::move(*msg.result)); });
+}
+
+/// Nothing is lost but time.
+void cluster_state::start_later(cluster_job& job, const job_result& why) {
+  say(job.number, "starts again: " + why.reason);
+  self_->send(job.client, job_says{"the job starts again: " + why.reason});
+  free_nodes_of(job.number);
+  job.coordinator = nullptr;
+  job.gang.clear();
+  job.begins_with = 0;
+  job.since = self_->clock().now();
+  job.rests = true;
+  self_->run_delayed(rest, [this, number = job.number] {
+    if (auto* waiting = find(number))
+      waiting->rests = false;
     start_what_fits();
-    return;
-  }
-  job->ended = true;
-  job->result = std::move(*msg.result);
-  const auto how = job->result.reason.empty() ? "has ended" : "has ended: " + job->result.reason;
-  say(msg.number, how);
-  history_.close(msg.number, how);
-  free_nodes_of(msg.number);
-  if (job->client)
-    report_to_client(*job);
-  else if (!job->submission.detached)
-    forget(msg.number);
-  forget_the_detached();
+  });
   start_what_fits();
 }
 
-/// Across hosts parameters and trace are fetched piece by piece; a client of this process has the same memory.
-void cluster_state::report_to_client(cluster_job& job) {
-  if (job.client.node() == self_->node()) {
-    self_->send(job.client, std::exchange(job.result, {}));
-    return;
-  }
-  auto report = job.result;
-  report.parameters = {};
-  report.trace.clear();
-  self_->send(job.client, std::move(report));
+/// Its end is decided: it will not run again.
+void cluster_state::conclude(std::uint64_t number, job_result result) {
+  auto* job = find(number);
+  job->ended = true;
+  job->result = std::move(result);
+  const auto how = how_it_ended(job->result);
+  say(number, how);
+  history_.close(number, how);
+  free_nodes_of(number);
+  if (job->client)
+    report_to_client(self_, *job);
+  else if (!job->submission.detached)
+    forget(number);
+  forget_the_detached();
+  start_what_fits();
 }
 
 void cluster_state::free_nodes_of(std::uint64_t number) {
@@ -467,12 +518,22 @@ void cluster_state::forget(std::uint64_t number) {
   if (at->second.client)
     self_->demonitor(at->second.client);
   jobs_.erase(at);
+  decisions_.forgotten(number);
 }
 
 /// The result of a detached job is kept for as long as its history is.
 void cluster_state::forget_the_detached() {
-  std::erase_if(jobs_,
-                [this](const auto& each) { return each.second.ended && !each.second.client && !history_.knows(each.first); });
+  for (const auto number :
+       numbers_of(jobs_, [this](const cluster_job& job) { return job.ended && !job.client && !history_.knows(job.number); }))
+    forget(number);
+}
+
+/// Of the jobs of before, those whose clients have not come back.
+void cluster_state::end_orphans() {
+  for (const auto number : numbers_of(jobs_, [](const cluster_job& job) { return job.orphan; })) {
+    cancel(number, fmt::format("its client did not come back within {:g} s", decisions_.orphan_s()));
+    forget(number);
+  }
 }
 
 void cluster_state::on_down(const caf::down_msg& msg) {

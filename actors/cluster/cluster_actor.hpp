@@ -14,6 +14,7 @@
 #include "actors/cluster/admission.hpp"
 #include "actors/cluster/cluster_job.hpp"
 #include "actors/cluster/cluster_member.hpp"
+#include "actors/cluster/decisions/job_decisions.hpp"
 #include "actors/cluster/gang.hpp"
 #include "actors/cluster/history.hpp"
 #include "actors/node/node_actor.hpp"
@@ -27,6 +28,8 @@ struct cluster_setup {
   std::function<void(const std::string&)> say = [](const std::string&) {}; ///< what a log should have; on the actor's thread
   /// Whose certificates its connections show (system_config::peers); null: there are none, and names are believed.
   std::shared_ptr<const net::tls_peers> peers{};
+  /// The journal, and the jobs of before; null: there is none, and the jobs end with this process.
+  std::shared_ptr<kept_jobs> kept{};
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
@@ -34,6 +37,9 @@ struct cluster_setup {
 /// would not start though all that are here were free keeps none. This process takes part in every job as its first node, with a
 /// node actor and a coordinator for each; what they do goes to the client that submitted the job, whose death ends it, but for a
 /// detached job. A node that is lost and comes back joins its job again.
+///
+/// With a journal the jobs outlive this process: the next one with that journal has the same queue, and starts those that ran
+/// again. A job has been submitted, and has ended, once that is on the disk. One that is not detached waits for its client then.
 class cluster_state {
 public:
   static inline const char* name = "troupe.cluster";
@@ -50,20 +56,24 @@ private:
   void grow();
   void let_go(cluster_member& member);
   caf::result<std::uint64_t> submit(const submit_job& what, const client_actor& client);
-  caf::result<submit_job> attach(std::uint64_t number, const client_actor& client);
+  caf::result<submit_job> attach(const attach_job& msg, const client_actor& client);
   void hear(const job_news& msg);
   template <class Order>
   caf::result<std::string> pass_on(const Order& msg);
-  caf::result<recording> record(const record_order& msg);
   void cancel(std::uint64_t number, const std::string& reason);
   void start_what_fits();
   void wait(cluster_job& job, const std::string& reason);
   void start(cluster_job& job, std::vector<std::uint32_t> gang);
+  void take_over(cluster_job kept);
+  void begin_again(kept_jobs& kept);
+  void enqueue(std::uint64_t number, const submit_job& what, const client_actor& client);
   void finished(const job_finished& msg);
-  void report_to_client(cluster_job& job);
+  void start_later(cluster_job& job, const job_result& why);
+  void conclude(std::uint64_t number, job_result result);
   void free_nodes_of(std::uint64_t number);
   void forget(std::uint64_t number);
   void forget_the_detached();
+  void end_orphans();
   void on_down(const caf::down_msg& msg);
   /// To the log and to whoever asks later.
   void say(const std::string& text);
@@ -77,6 +87,7 @@ private:
   caf::result<history> history_of(std::uint64_t job) const;
   caf::result<weights_piece> weights_of(const weights_query& msg);
   caf::result<node_trace_piece> trace_of(const node_trace_query& msg);
+  caf::result<recording> record(const record_order& msg);
   caf::result<shards_view> shards_of(std::uint64_t number);
   static std::string state_of(const cluster_job& job);
 
@@ -94,6 +105,7 @@ private:
   std::map<std::uint64_t, cluster_job> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;
   history_book history_;
+  job_decisions decisions_;
   std::int64_t idle_since_ns_ = 0; ///< this process has had no job since
 };
 

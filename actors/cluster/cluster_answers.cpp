@@ -18,6 +18,8 @@ namespace {
 
 /// How long a node may take to say which shards it has.
 constexpr std::chrono::milliseconds shards_deadline{2500};
+/// Longer than the coordinator gathers what its nodes have recorded.
+constexpr std::chrono::seconds record_deadline{30};
 /// What fits a message of the control plane, with room to spare (system.cpp).
 constexpr std::uint64_t floats_per_piece = 128 * 1024;
 
@@ -55,7 +57,7 @@ caf::result<shards_view> gather_shards(cluster_control::pointer self, shards_vie
 } // namespace
 
 cluster_view cluster_state::view() const {
-  cluster_view out{.name = setup_.name, .members = views()};
+  cluster_view out{.name = setup_.name, .members = views(), .orphan_s = decisions_.orphan_s()};
   for (const bool running : {true, false})
     for (const auto& [number, job] : jobs_) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
@@ -90,6 +92,26 @@ caf::result<node_trace_piece> cluster_state::trace_of(const node_trace_query& ms
   if (job == nullptr || !(job->ended || job->recorded))
     return failure(fmt::format("job {} has no result here", msg.number));
   return job->trace(msg);
+}
+
+caf::result<recording> cluster_state::record(const record_order& msg) {
+  auto* job = find(msg.number);
+  if (job == nullptr || job->ended || !job->coordinator)
+    return failure(fmt::format("there is no job {} that runs", msg.number));
+  auto promise = self_->make_response_promise<recording>();
+  self_->request(job->coordinator, record_deadline, msg)
+      .then(
+          [this, promise, msg](const traces_ptr& recorded) mutable {
+            auto* of = find(msg.number);
+            if (of == nullptr)
+              return promise.deliver(failure("the job has ended"));
+            of->recorded = recorded;
+            if (msg.on)
+              of->record_to = msg.file;
+            promise.deliver(recording{of->submission.job, of->record_to});
+          },
+          [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
 }
 
 caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {

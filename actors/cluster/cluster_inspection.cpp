@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -60,11 +61,11 @@ caf::result<cluster_report> page_of(cluster_control::stateful_pointer<cluster_st
   return promise;
 }
 
-} // namespace
-
 /// Every actor of every node, and the coordinators; a node that does not answer is named with the reason.
-caf::result<cluster_report> cluster_state::inspect_all() {
-  auto promise = self_->make_response_promise<cluster_report>();
+caf::result<cluster_report> ask_all(cluster_control::stateful_pointer<cluster_state> self,
+                                    const std::vector<cluster_member>& members, const std::map<std::uint64_t, cluster_job>& jobs,
+                                    std::int64_t idle_since_ns) {
+  auto promise = self->make_response_promise<cluster_report>();
   const join_counter<cluster_report> all([promise](cluster_report whole) mutable { promise.deliver(std::move(whole)); });
   auto add = [all](node_report&& said, std::uint64_t job, const std::string& node) {
     put_names(said, job, node);
@@ -75,21 +76,21 @@ caf::result<cluster_report> cluster_state::inspect_all() {
     all.one_more();
     if (!actor)
       return add({.silent = "it is gone"}, job, name);
-    self_->request(actor, deadline, inspect_query{})
+    self->request(actor, deadline, inspect_query{})
         .then([add, job, name](node_report& said) { add(std::move(said), job, name); },
               [add, job, name](const caf::error& e) { add({.silent = explain(e)}, job, name); });
   };
   std::set<std::uint32_t> asked;
-  for (const auto& [number, job] : jobs_) {
+  for (const auto& [number, job] : jobs) {
     if (!job.runs())
       continue;
-    for (auto member : job.nodes(members_)) {
-      ask(member == 0 ? job.own : members_[member].actor, number, members_[member].description.name);
+    for (auto member : job.nodes(members)) {
+      ask(member == 0 ? job.own : members[member].actor, number, members[member].description.name);
       asked.insert(member);
     }
     all.one_more();
-    const auto& here = members_.front().description.name;
-    self_->request(job.coordinator, deadline, inspect_query{})
+    const auto& here = members.front().description.name;
+    self->request(job.coordinator, deadline, inspect_query{})
         .then(
             [add, job = number, here](actor_report& said) {
               said.id = "coordinator 0";
@@ -99,15 +100,21 @@ caf::result<cluster_report> cluster_state::inspect_all() {
             },
             [all](const caf::error&) { all.one_less(); }); // it has just ended
   }
-  for (std::uint32_t i = 1; i < members_.size(); ++i)
-    if (members_[i].actor && !asked.contains(i))
-      ask(members_[i].actor, 0, members_[i].description.name);
-  if (std::ranges::none_of(jobs_, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
+  for (std::uint32_t i = 1; i < members.size(); ++i)
+    if (members[i].actor && !asked.contains(i))
+      ask(members[i].actor, 0, members[i].description.name);
+  if (std::ranges::none_of(jobs, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
     all.one_more();
-    add(idle_node(members_.front().pid, idle_since_ns_, self_->mailbox().size()), 0, members_.front().description.name);
+    add(idle_node(members.front().pid, idle_since_ns, self->mailbox().size()), 0, members.front().description.name);
   }
   all.one_less();
   return promise;
+}
+
+} // namespace
+
+caf::result<cluster_report> cluster_state::inspect_all() {
+  return ask_all(self_, members_, jobs_, idle_since_ns_);
 }
 
 /// The rest of what a node said, handed on.

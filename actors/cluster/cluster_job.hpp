@@ -32,12 +32,17 @@ struct cluster_job {
   job_result result{};     ///< once it has ended, until the client has taken what it wants
   traces_ptr recorded{};   ///< for whoever had that recorded, while it runs
   std::string record_to{}; ///< the file that was named
+  bool ending = false;     ///< it is over, and this is being written down
   bool ended = false;
-  bool rests = false; ///< shall not start before those that are gone have been missed
+  bool rests = false;     ///< shall not start before those that are gone have been missed
+  bool orphan = false;    ///< the coordinator was lost, and its client has not come back to the new one; not of a detached job
+  std::string what_now{}; ///< since the coordinator began again: "was in the queue ...", "ran ..., and goes on from DIR/step-40"
+  std::uint32_t life = 0; ///< how often it has started
   std::shared_ptr<job_meter> meter{};
 
   /// The members that serve it, by number.
   std::vector<std::uint32_t> nodes(const std::vector<cluster_member>& members) const;
+  bool waits() const { return !ending && !coordinator; }
   bool runs() const { return !ended && coordinator; }
   std::string state() const { return coordinator ? "runs" : "waits: " + waits_for; }
   /// Without the names of its nodes.

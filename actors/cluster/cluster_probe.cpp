@@ -75,21 +75,15 @@ struct probing {
   }
 };
 
-} // namespace
-
-caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
-  auto promise = self_->make_response_promise<cluster_probe>();
+/// `here`: the coordinator's own node.
+caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_state> self, const std::string& cluster,
+                                     const std::vector<cluster_member>& members, const node_actor& here,
+                                     const probe_query& what) {
+  auto promise = self->make_response_promise<cluster_probe>();
   const join_counter<cluster_probe> all([promise](cluster_probe whole) mutable { promise.deliver(std::move(whole)); });
-  all->name = setup_.name;
-  // Here every job has a node of its own. One that runs has the lanes' port; without any, one that is gone when it has answered.
-  node_actor here;
-  for (const auto& [number, job] : jobs_)
-    if (job.own)
-      here = job.own;
-  if (!here)
-    here = self_->spawn<node_impl>(setup_.own);
-  for (const auto& member : members_) {
-    const bool own = &member == &members_.front();
+  all->name = cluster;
+  for (const auto& member : members) {
+    const bool own = &member == &members.front();
     all->nodes.push_back(
         {.node = member.description.name, .host = member.description.host, .here = own || member.actor, .job = member.job});
     if (!own && !member.actor) {
@@ -97,7 +91,7 @@ caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
       continue;
     }
     all.one_more();
-    probing one{self_, all, all->nodes.size() - 1, own ? here : member.actor, what};
+    probing one{self, all, all->nodes.size() - 1, own ? here : member.actor, what};
     if (own)
       one.look();
     else
@@ -105,6 +99,19 @@ caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
   }
   all.one_less();
   return promise;
+}
+
+} // namespace
+
+/// Here every job has a node of its own. One that runs has the lanes' port; without any, one that is gone when it has answered.
+caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
+  node_actor here;
+  for (const auto& [number, job] : jobs_)
+    if (job.own)
+      here = job.own;
+  if (!here)
+    here = self_->spawn<node_impl>(setup_.own);
+  return probe_all(self_, setup_.name, members_, here, what);
 }
 
 } // namespace troupe::actors

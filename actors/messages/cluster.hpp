@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,8 +17,11 @@
 #include "actors/messages/fields.hpp"
 #include "actors/messages/node.hpp"
 #include "actors/run_observer.hpp"
+#include "protocols/ledger.hpp"
 
 namespace troupe::actors {
+
+struct kept_jobs;
 
 /// A node introduces itself to the coordinator's node.
 struct node_hello {
@@ -88,9 +92,10 @@ struct release_job {
 };
 
 /// Client to cluster: report to me too on a job that was submitted `detached`; answered with the job. If it has ended, the result
-/// follows.
+/// follows. `returns`: I am its submitter, and have lost the coordinator that I submitted it to; then it need not be detached.
 struct attach_job {
   std::uint64_t number = 0;
+  bool returns = false;
 };
 
 /// The submitter of a job. In another process it gets the result without parameters and trace.
@@ -130,6 +135,20 @@ struct cluster_view {
   std::string name;
   std::vector<member_view> members{}; ///< in the file's order, the coordinator's first
   std::vector<job_view> jobs{};       ///< those that run first, then the queue
+  double orphan_s = 0; ///< its jobs outlive its coordinator, and wait so long for their clients; 0: they end with it
+};
+
+/// To whoever listens at a coordinator's port: which actor is the cluster? The error says that another coordinator leads, or
+/// none.
+struct leader_query {};
+
+/// Among several coordinators, with a door: that of this member of their council.
+struct council_hello {
+  std::uint32_t member = 0;
+};
+/// A message of Raft (protocols/wire/raft.hpp).
+struct raft_words {
+  std::vector<std::uint64_t> words;
 };
 
 /// A node wants to leave: answered when it may.
@@ -152,7 +171,13 @@ using cluster_actor = caf::typed_actor<
     caf::result<recording>(record_order), ///< once ended, the trace is fetched like that of a job that is over
     caf::result<weights_piece>(weights_query), caf::result<node_trace_piece>(node_trace_query), caf::result<void>(release_job),
     caf::result<cluster_view>(cluster_query), caf::result<cluster_report>(inspect_query), caf::result<shards_view>(shards_query),
-    caf::result<history>(history_query), caf::result<cluster_probe>(probe_query)>;
+    caf::result<history>(history_query), caf::result<cluster_probe>(probe_query),
+    caf::result<caf::strong_actor_ptr>(leader_query)>; ///< itself
+
+/// At a coordinator's port. A single coordinator's is the cluster itself.
+using door_actor = caf::typed_actor<caf::result<caf::strong_actor_ptr>(leader_query)>;
+/// Of one of several coordinators.
+using council_door = door_actor::extend<caf::result<void>(council_hello, caf::strong_actor_ptr), caf::result<void>(raft_words)>;
 
 /// To itself, from a job's coordinator: it is over.
 struct job_finished {
@@ -166,6 +191,44 @@ struct job_news {
   std::variant<job_begins, progress, evaluation_point, job_says> news;
 };
 
+/// To whoever keeps the ledger: decide this.
+struct decide_entry {
+  protocols::ledger::entry what;
+};
+/// It is on the disk, unless one of these has a text.
+struct decided_entry {
+  std::string why_not; ///< and never will be
+  std::string failed;  ///< nothing more is decided; of this one nobody knows
+};
+using ledger_actor = caf::typed_actor<caf::result<decided_entry>(decide_entry)>;
+
+/// From a council to the door of its process: this member leads, and these are the decisions so far.
+struct council_leads {
+  protocols::ledger::state decided;
+};
+/// It does not (any more); who does, where it is known.
+struct council_follows {
+  std::optional<std::uint32_t> who;
+  std::string failed; ///< it takes no part any more: why
+};
+/// The door of another member is there; null: gone.
+struct council_peer {
+  std::uint32_t member = 0;
+  council_door door{};
+};
+/// Time passes.
+struct council_tick {};
+using council_actor =
+    ledger_actor::extend<caf::result<void>(raft_words), caf::result<void>(council_peer), caf::result<void>(council_tick)>;
+/// What a new leader finds out of the jobs before it serves them.
+struct jobs_taken_over {
+  std::uint64_t reign = 0;         ///< whose it is
+  std::shared_ptr<kept_jobs> kept; ///< null: it cannot serve them
+  std::string why_not;
+};
+using council_door_control = council_door::extend<caf::result<void>(council_leads), caf::result<void>(council_follows),
+                                                  caf::result<void>(jobs_taken_over), caf::result<void>(council_peer)>;
+
 using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
 
 } // namespace troupe::actors
@@ -174,6 +237,13 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_cluster, caf::id_block::troupe_node::end)
 
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_finished))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_news))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decide_entry))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decided_entry))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_leads))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_follows))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_peer))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_tick))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::jobs_taken_over))
 
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_hello))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::node_description))
@@ -195,6 +265,9 @@ CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::job_view))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_view))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::cluster_probe))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::leave_cluster))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::leader_query))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::council_hello))
+CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::raft_words))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::undrain_node))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::history_query))
 CAF_ADD_TYPE_ID(troupe_cluster, (troupe::actors::history))

@@ -32,4 +32,17 @@ bool somebody_listens(const std::string& host, std::uint16_t port) {
   return !failed;
 }
 
+bool somebody_listens_within(std::chrono::milliseconds patience, const std::string& host, std::uint16_t port) {
+  boost::asio::io_context io;
+  boost::system::error_code failed;
+  const auto ends = tcp::resolver(io).resolve(host, std::to_string(port), failed);
+  if (failed)
+    return false;
+  tcp::socket socket(io);
+  bool answered = false;
+  boost::asio::async_connect(socket, ends, [&](const boost::system::error_code& e, const tcp::endpoint&) { answered = !e; });
+  io.run_for(patience);
+  return answered;
+}
+
 } // namespace troupe::actors::net

@@ -2,6 +2,7 @@
 // Whether a port is free or in use. Does not expose Asio. Both functions block: not for an actor that others wait for.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -12,5 +13,7 @@ std::string cannot_listen(const std::string& host, std::uint16_t port);
 
 /// Whether any program accepts connections there.
 bool somebody_listens(const std::string& host, std::uint16_t port);
+/// The same; a host that does not answer at all is given so long.
+bool somebody_listens_within(std::chrono::milliseconds patience, const std::string& host, std::uint16_t port);
 
 } // namespace troupe::actors::net

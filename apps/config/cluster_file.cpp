@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/certs/certificate.hpp"
 #include "apps/config/read_table.hpp"
@@ -40,6 +42,22 @@ std::string wrong_host(const std::string& host) {
 
 std::string wrong_path(const std::string& path) {
   return path.empty() ? "is empty; it takes the path of a PEM file" : "";
+}
+
+std::string wrong_journal(const std::string& path) {
+  return path.empty() ? "is empty; it takes a folder on the coordinator's host, such as \"journal\"" : "";
+}
+
+/// Why no files can be made in a folder, which need not be there yet; empty: they can.
+std::string cannot_fill(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code wrong;
+  auto there = fs::absolute(folder, wrong).lexically_normal();
+  while (!wrong && !fs::exists(there, wrong) && there.has_relative_path())
+    there = there.parent_path();
+  if (!fs::is_directory(there, wrong))
+    return fmt::format("{} is no folder", there.string());
+  return access(there.c_str(), W_OK | X_OK) == 0 ? "" : fmt::format("{} is not this user's to write to", there.string());
 }
 
 /// One [[node]] while it is read; roles are texts.
@@ -74,6 +92,10 @@ std::vector<key_info<cluster>> cluster_keys() {
   };
   return {
       key_of<cluster>("", "name", text{}, TROUPE_FIELD(name), "the cluster's name"),
+      key_of<cluster>("cluster", "journal", text{{}, {}, wrong_journal}, TROUPE_FIELD(journal),
+                      "folder on the coordinator's host: its jobs outlive it"),
+      key_of<cluster>("cluster", "orphan_s", real{.least = 0}, TROUPE_FIELD(orphan_s),
+                      "with a journal: how long a job waits for its client when the coordinator begins again"),
       security("ca", text{{}, {}, wrong_path}, TROUPE_FIELD(security.ca), "PEM file of the authority"),
       security("certificate", text{{}, {}, wrong_path}, TROUPE_FIELD(security.certificate), "PEM file, this node's"),
       security("key", text{{}, {}, wrong_path}, TROUPE_FIELD(security.key), "PEM file, this node's"),
@@ -103,12 +125,17 @@ public:
         read_security(entry);
       else if (entry.key == "security")
         problems_.add({entry.key_at, "", 0}, "security is a section, not a value; write [security] and its keys below it");
+      else if (entry.key == "cluster" && std::holds_alternative<toml_table>(entry.value.held))
+        of_cluster_ = read_table(problems_, cluster_keys(), "cluster", std::get<toml_table>(entry.value.held), out_);
+      else if (entry.key == "cluster")
+        problems_.add({entry.key_at, "", 0}, "cluster is a section, not a value; write [cluster] and its keys below it");
       else if (std::holds_alternative<toml_table>(entry.value.held) || is_list_of_tables(entry.value))
         refuse_section(entry);
       else
         top.push_back(entry);
     read_table(problems_, cluster_keys(), "", top, out_);
     check_nodes();
+    check_journal();
     check_certificates_of_nodes();
     if (!problems_.empty())
       return problems_.take();
@@ -119,11 +146,11 @@ public:
 
 private:
   void refuse_section(const toml_entry& entry) {
-    const std::string likely = nearest(entry.key, {"node", "security"});
+    const std::string likely = nearest(entry.key, {"node", "cluster", "security"});
     problems_.add({entry.key_at, "", 0}, fmt::format("there is no section [{}]; {}", entry.key,
-                                                     likely == "node"       ? "did you mean [[node]]?"
-                                                     : likely == "security" ? "did you mean [security]?"
-                                                                            : "there are [[node]] and [security]"));
+                                                     likely == "node" ? "did you mean [[node]]?"
+                                                     : likely.empty() ? "there are [[node]], [cluster] and [security]"
+                                                                      : fmt::format("did you mean [{}]?", likely)));
   }
 
   void read_nodes(const toml_entry& entry) {
@@ -268,21 +295,53 @@ private:
       return std::count_if(nodes_.begin(), nodes_.end(), [&](const node_draft& n) { return n.out.*role; });
     };
     const place at = nodes_.front().at;
-    if (const auto coordinators = count(&cluster_node::coordinator); coordinators != 1)
-      problems_.add(
-          at, fmt::format("{} nodes have the role coordinator; exactly one has it, such as roles = [\"coordinator\", \"shard\"]",
-                          coordinators));
+    check_coordinators(count(&cluster_node::coordinator), at);
     if (count(&cluster_node::shard) == 0)
       problems_.add(at, "no node has the role shard; at least one holds the parameters: write it into a node's roles");
     if (count(&cluster_node::worker) == 0)
       problems_.add(at, "no node has the role worker; at least one computes: write it into a node's roles");
   }
 
+  void check_coordinators(std::ptrdiff_t coordinators, const place& at) {
+    const auto many = [&](const std::string& what) {
+      problems_.add(at, fmt::format("{} nodes have the role coordinator; {}", coordinators, what));
+    };
+    if (coordinators == 0)
+      many("exactly one has it, such as roles = [\"coordinator\", \"shard\"]");
+    else if (coordinators % 2 == 0)
+      many("an even number survives no more losses than one less; give it to one, three or five nodes");
+    else if (coordinators > 1 && out_.journal.empty())
+      many(
+          "what they decide must be on their disks, and there is no journal; write journal = \"FOLDER\" under [cluster], or give "
+          "the role to one node");
+    else if (coordinators > 5)
+      many("each decision waits for a majority of them; give it to one, three or five nodes");
+  }
+
+  void check_journal() {
+    const auto given = [&](const char* key) { return of_cluster_.contains(key); };
+    if (given("orphan_s") && !given("journal"))
+      problems_.add(of_cluster_.at("orphan_s"),
+                    "cluster.orphan_s is for clusters with a journal, without which jobs end with their coordinator; write "
+                    "cluster.journal, too");
+    const auto self = std::ranges::find(nodes_, reader_, [](const node_draft& node) { return node.out.name; });
+    if (out_.journal.empty() || self == nodes_.end() || !self->out.coordinator)
+      return;
+    for (auto hole = out_.journal.find("{name}"); hole != std::string::npos;
+         hole = out_.journal.find("{name}", hole + reader_.size()))
+      out_.journal.replace(hole, 6, reader_);
+    if (const auto why = cannot_fill(out_.journal); !why.empty())
+      problems_.add(
+          of_cluster_.at("journal"),
+          fmt::format("cluster.journal = \"{}\" cannot be written: {}; give a folder on this host that can", out_.journal, why));
+  }
+
   problem_list problems_;
   std::string reader_;
   cluster out_;
   std::vector<node_draft> nodes_;
-  std::string certificate_pattern_; ///< as written, with {name}
+  std::map<std::string, place> of_cluster_; ///< keys of [cluster]
+  std::string certificate_pattern_;         ///< as written, with {name}
   place certificate_at_;
 };
 
@@ -299,6 +358,14 @@ const cluster_node* cluster::find(const std::string& node) const {
 
 const cluster_node& cluster::coordinator() const {
   return *std::find_if(nodes.begin(), nodes.end(), [](const cluster_node& n) { return n.coordinator; });
+}
+
+std::vector<const cluster_node*> cluster::coordinators() const {
+  std::vector<const cluster_node*> out;
+  for (const auto& node : nodes)
+    if (node.coordinator)
+      out.push_back(&node);
+  return out;
 }
 
 checked<cluster> load_cluster(const std::string& path, const std::string& reader) {

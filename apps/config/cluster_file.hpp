@@ -34,16 +34,21 @@ struct cluster_security {
   bool loopback_only() const { return !tls() && !insecure; }
 };
 
-/// A cluster file, checked: names and addresses are unique, exactly one node is the coordinator, at least one holds shards
-/// and one workers; without [security] every host is a loopback address.
+/// A cluster file, checked: names and addresses are unique, one node is the coordinator, or with a journal 3 or 5 are; one holds
+/// shards and one workers; without [security] every host is a loopback address. A journal can be written, if its node reads the
+/// file.
 struct cluster {
   std::string name = "cluster";
   std::vector<cluster_node> nodes;
   cluster_security security;
+  std::string journal{}; ///< folder on each coordinator's host where jobs outlive it; empty: they end with it
+  double orphan_s = 30;  ///< with a journal: how long a job waits for its client when the coordinator begins again
   /// The node of that name, or null.
   const cluster_node* find(const std::string& node) const;
-  /// The one that the others join.
+  /// The one that the others join; the first of several.
   const cluster_node& coordinator() const;
+  /// One, or an odd number with a journal, one of which leads.
+  std::vector<const cluster_node*> coordinators() const;
 };
 
 /// Whether this name or address reaches only its own host.

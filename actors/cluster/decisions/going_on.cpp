@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Judging checkpoints of a job that ran.
+#include "actors/cluster/decisions/going_on.hpp"
+
+#include <cmath>
+#include <exception>
+#include <ranges>
+
+#include <fmt/format.h>
+
+#include "actors/checkpoint/checkpoint_file.hpp"
+#include "actors/checkpoint/job_facts.hpp"
+#include "protocols/lead.hpp"
+#include "protocols/wire/state.hpp"
+
+namespace troupe::actors {
+namespace {
+
+/// A job does not go on from where a limit of [stop] has ended it: there is nothing left to do, and it would do more.
+bool is_the_end(const job& what, const checkpoint_manifest& made) {
+  const auto& stop = what.stop;
+  const auto lead = protocols::wire::decode_state<protocols::lead_state>(made.lead);
+  const auto data_size = lead ? static_cast<double>(lead->plan.data_size) : 0.0;
+  const auto samples = static_cast<double>(made.samples);
+  return (stop.steps > 0 && made.ver.value >= stop.steps) || (stop.samples > 0 && made.samples >= stop.samples)
+         || (stop.seconds > 0 && static_cast<double>(made.training_ns) * 1e-9 >= stop.seconds)
+         || (stop.epochs > 0 && data_size > 0 && samples >= std::ceil(stop.epochs * data_size));
+}
+
+/// Empty: it can.
+std::string why_not_from(const job& what, const std::string& folder) {
+  if (auto fault = fault_of(folder))
+    return *fault;
+  try {
+    const auto made = read_manifest(folder);
+    if (made.facts != checkpoint_facts(what))
+      return "it was made by another job";
+    return is_the_end(what, made) ? "the job was at its end there" : "";
+  } catch (const std::exception& e) { // it was there a moment ago
+    return e.what();
+  }
+}
+
+} // namespace
+
+going_on newest_checkpoint_of(const job& what) {
+  going_on out;
+  const auto& dir = what.checkpoint.dir;
+  const auto known = dir.empty() ? std::vector<protocols::version>{} : checkpoints_in(dir);
+  for (const auto ver : known | std::views::reverse) {
+    const auto folder = fmt::format("{}/{}", dir, checkpoint_name(ver));
+    const auto why = why_not_from(what, folder);
+    if (why.empty()) {
+      out.from = folder;
+      return out;
+    }
+    out.passed_over.push_back(fmt::format("{}: {}", folder, why));
+  }
+  return out;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a job goes on whose coordinator was lost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/job.hpp"
+
+namespace troupe::actors {
+
+struct going_on {
+  std::string from{};                     ///< "DIR/step-N", absolute; empty: with what it was submitted
+  std::vector<std::string> passed_over{}; ///< newer checkpoints and why they cannot be used
+};
+
+/// The newest whole checkpoint that the job can go on from: one of this job, in `checkpoint.dir`, made before its end. Every byte
+/// is read, from this host.
+going_on newest_checkpoint_of(const job& what);
+
+} // namespace troupe::actors

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What a cluster decides about its jobs, and what that came to.
+
+@0xd7a3f4c1b8926e05;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("troupe::protocols::wire::ledgered");
+
+# Each struct has the fields of the C++ struct of the same name (ledger.hpp), in the same order; its header says what they mean. An
+# optional is a list of one or none, a map the list of its entries.
+#
+# Evolution. New fields and new members of a union are added at the end, here and there. A reader that is older than the writer
+# does not see them; it refuses a member of a union that it does not know.
+
+struct Entry { # of the log of decisions
+  union {
+    submitted @0 :Submitted;
+    started @1 :Started;
+    ended @2 :Ended;
+    forgotten @3 :Forgotten;
+  }
+
+  struct Submitted {
+    number @0 :UInt64;
+    detached @1 :Bool;
+    submission @2 :List(UInt8);
+  }
+  struct Started {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    nodes @2 :List(Text);
+  }
+  struct Ended {
+    number @0 :UInt64;
+    how @1 :UInt8;
+    reason @2 :Text;
+    outcome @3 :List(UInt8);
+  }
+  struct Forgotten {
+    number @0 :UInt64;
+  }
+}
+
+struct State { # a snapshot
+  last @0 :UInt64;
+  jobs @1 :List(NumberedJob);
+
+  struct NumberedJob {
+    number @0 :UInt64;
+    job @1 :Job;
+  }
+  struct Job {
+    detached @0 :Bool;
+    submission @1 :List(UInt8);
+    life @2 :UInt32;
+    nodes @3 :List(Text);
+    end @4 :List(End);
+  }
+  struct End {
+    how @0 :UInt8;
+    reason @1 :Text;
+    outcome @2 :List(UInt8);
+  }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which struct of ledger.capnp belongs to which value.
+#include "protocols/wire/ledger.hpp"
+
+#include "protocols/wire/fields.hpp"
+#include "protocols/wire/ledger.capnp.h"
+
+namespace troupe::protocols::wire {
+
+std::vector<std::uint64_t> encode(const ledger::entry& what) {
+  return fields::encode<ledgered::Entry>(what);
+}
+std::vector<std::uint64_t> encode(const ledger::state& what) {
+  return fields::encode<ledgered::State>(what);
+}
+result<ledger::entry> decode_ledger_entry(std::span<const std::uint64_t> words) {
+  return fields::decode<ledgered::Entry, ledger::entry>(words, "a decision about a job");
+}
+result<ledger::state> decode_ledger(std::span<const std::uint64_t> words) {
+  return fields::decode<ledgered::State, ledger::state>(words, "the ledger of jobs");
+}
+
+} // namespace troupe::protocols::wire
