@@ -368,6 +368,7 @@ void holder::make(holder_effects& out, const close& round) {
   for (const worker_id to : round.send_to)
     state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};
   state_.current = round.ver;
+  state_.decided = round.decision;
   state_.announced = state_.refused = false;
   out.emplace_back(std::move(step));
   forget_sums(out, round.ver);
@@ -388,10 +389,14 @@ holder_effects holder::on(const takes_over& msg) {
   if (this_one) {
     place_.self = msg.shard;
     place_.backup_of.reset();
-    state_.announced = state_.refused = false;
     for (const auto& [to, order] : state_.sent)
       out.emplace_back(serve{order});
   }
+  // What was said of a close was said by another one, or to another one.
+  if (this_one || msg.shard == holder_id{0})
+    state_.announced = state_.refused = false;
+  if (msg.shard == holder_id{0} && state_.decided != 0)
+    out.emplace_back(send_prepared{{place_.self, state_.current, state_.decided}});
   if (msg.shard == holder_id{0})
     forget_close_if([&](const close& open) { return open.view < msg.view && open.ver > state_.committed; });
   add_all(out, advance());

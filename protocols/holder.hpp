@@ -53,6 +53,7 @@ struct holder_state {
   std::map<version, summed> sums{};        ///< of versions that are not made yet
   version committed{};                     ///< may be made
   bool announced = false, refused = false; ///< `prepared` is said of the close that waits; or that it is not possible
+  std::uint64_t decided = 0;               ///< by which decision the current version was made; 0: none was
   std::map<worker_id, send_order> sent{};  ///< the newest that goes to each
   friend bool operator==(const holder_state&, const holder_state&) = default;
 };

@@ -84,8 +84,10 @@ rule_effects round_rule::on(const push& msg) {
   state_.now = std::max(state_.now, msg.at);
   const member from{msg.id.worker, msg.id.incarnation};
   nanoseconds elapsed = 0;
-  if (const auto sent = state_.busy.extract(from)) {
-    elapsed = msg.at - sent.mapped();
+  // A push that answers older parameters than its worker has leaves it busy: it was sent twice, or computed twice.
+  if (const auto sent = state_.busy.find(from); sent != state_.busy.end() && msg.base >= sent->second.ver) {
+    elapsed = msg.at - sent->second.at;
+    state_.busy.erase(sent);
     state_.timings.push_back({from.worker, msg.compute, elapsed, msg.samples});
     if (policy_)
       policy_->arrived(msg, elapsed);
@@ -183,7 +185,7 @@ rule_effects round_rule::begin() {
     state_.round.live.clear();
   std::vector<worker_id> waiting;
   for (const member& who : state_.round.live)
-    if (state_.busy.try_emplace(who, state_.now).second)
+    if (state_.busy.try_emplace(who, sent_parameters{state_.now, state_.round.base}).second)
       waiting.push_back(who.worker);
   rule_effects out;
   send(out, waiting);
@@ -262,7 +264,7 @@ rule_effects round_rule::refuse(const push& msg, bool waits) {
     why.text = state_.round.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
   }
   rule_effects out{discard{msg.gradient}, std::move(why)};
-  if (waits && state_.busy.try_emplace(from, state_.now).second)
+  if (waits && state_.busy.try_emplace(from, sent_parameters{state_.now, state_.round.base}).second)
     send(out, {from.worker});
   return out;
 }

@@ -13,14 +13,20 @@
 
 namespace troupe::protocols {
 
+/// Parameters that a worker has not answered with a push yet.
+struct sent_parameters {
+  nanoseconds at = 0;
+  version ver{};
+  friend bool operator==(const sent_parameters&, const sent_parameters&) = default;
+};
 /// Of round_rule.
 struct round_rule_state {
   plan newest{};           ///< of the next round
   std::set<member> dead{}; ///< members of `newest` that died since it was made
   open_round round{};
-  std::map<member, nanoseconds> busy{}; ///< workers that have parameters and have not pushed: since when
-  std::vector<timing> timings{};        ///< of pushes since the last close
-  bool armed = false;                   ///< the policy's patience is timed
+  std::map<member, sent_parameters> busy{}; ///< workers that have parameters and have not pushed
+  std::vector<timing> timings{};            ///< of pushes since the last close
+  bool armed = false;                       ///< the policy's patience is timed
   nanoseconds now = 0;
   std::vector<double> memory{}; ///< the policy's
   friend bool operator==(const round_rule_state&, const round_rule_state&) = default;

@@ -80,6 +80,9 @@ void lane_router::take_only_from(const job_places& places) {
   std::lock_guard guard{mutex_};
   for (const auto& worker : places.workers)
     worker_homes_[{worker.index}] = {net::node_id{worker.node}};
+  moved_ = !holder_homes_.empty();
+  for (const auto& [holder, homes] : holder_homes_)
+    left_[holder].insert(homes.begin(), homes.end());
   for (const auto& holder : places.holders)
     if (holder.node != nowhere) // else it may still speak from where it was: a backup that is a shard now
       holder_homes_[{holder.index}] = {net::node_id{holder.node}};
@@ -89,18 +92,19 @@ void lane_router::take_only_from(const job_places& places) {
       holder_homes_[{*holder.backup_of}].insert(net::node_id{holder.node});
 }
 
-std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::message& head) {
+lane_router::claim lane_router::claim_of(net::node_id from, const wire::message& head) const {
   std::lock_guard guard{mutex_};
-  if (holder_homes_.empty() && worker_homes_.empty())
-    return {};
-  const auto lives = [&](const auto& homes, auto role, std::string_view kind) -> std::optional<std::string> {
-    const auto home = homes.find(role);
-    if (home != homes.end() && home->second.contains(from))
+  const auto lives = [&](const auto& homes, const auto& left, auto role, std::string_view kind) -> claim {
+    const auto is_in = [&](const auto& all) {
+      const auto known = all.find(role);
+      return known != all.end() && known->second.contains(from);
+    };
+    if ((holder_homes_.empty() && worker_homes_.empty()) || is_in(homes))
       return {};
-    return fmt::format("node {} speaks for {} {}, which is not there", from.value, kind, role.value);
+    return {is_in(left) ? claim::standing::was_true : claim::standing::is_false, fmt::format("{} {}", kind, role.value)};
   };
-  const auto worker = [&](protocols::worker_id id) { return lives(worker_homes_, id, "worker"); };
-  const auto holder = [&](protocols::holder_id id) { return lives(holder_homes_, id, "holder"); };
+  const auto worker = [&](protocols::worker_id id) { return lives(worker_homes_, worker_homes_, id, "worker"); };
+  const auto holder = [&](protocols::holder_id id) { return lives(holder_homes_, left_, id, "holder"); };
   return std::visit(overloaded{
                         [&](const wire::push_part& m) { return worker(m.id.worker); },
                         [&](const wire::push_end& m) { return worker(m.push.id.worker); },
@@ -114,7 +118,21 @@ std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::
                     head);
 }
 
-kernels::buffer lane_router::place(net::node_id, const wire::message& head, std::size_t) {
+std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::message& head) {
+  const auto says = claim_of(from, head);
+  if (says.is != claim::standing::is_false)
+    return {};
+  return fmt::format("node {} speaks for {}, which is not there", from.value, says.role);
+}
+
+/// It was on its way when another one took the place of the shard that it is from.
+bool lane_router::is_outdated(net::node_id from, const wire::message& head) const {
+  return moved_ && claim_of(from, head).is == claim::standing::was_true;
+}
+
+kernels::buffer lane_router::place(net::node_id from, const wire::message& head, std::size_t) {
+  if (is_outdated(from, head))
+    return {};
   return std::visit(
       overloaded{
           [this](const wire::params_part& m) -> kernels::buffer {
@@ -140,7 +158,9 @@ kernels::buffer lane_router::place(net::node_id, const wire::message& head, std:
       head);
 }
 
-void lane_router::on_message(net::node_id, wire::message msg, kernels::buffer payload) {
+void lane_router::on_message(net::node_id from, wire::message msg, kernels::buffer payload) {
+  if (is_outdated(from, msg))
+    return;
   std::visit(overloaded{
                  [&](const wire::params_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::push_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },

@@ -2,6 +2,7 @@
 // Between lanes and actors: the router hands incoming messages to local actors; proxies send outgoing ones.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,7 +28,8 @@ public:
       node_control owner, job_incarnation run = {}, std::function<void(const std::string&)> refused = [](const std::string&) {})
       : owner_(std::move(owner)), run_(run), refused_(std::move(refused)) {}
 
-  /// From now on a message is taken only from the node that holds the role it claims to come from.
+  /// From now on a message is taken only from the node that holds the role it claims to come from. Called again, where a backup
+  /// has taken a shard's place: what is still on its way from the shard is dropped.
   void take_only_from(const job_places& places);
   void add(protocols::worker_id id, params_actor actor, std::shared_ptr<params_assembler> receive_buffers,
            std::shared_ptr<peer_assembler> peers);
@@ -54,6 +56,14 @@ private:
     holder_receive_buffers receive_buffers;
   };
 
+  /// Of whom a message is, by its own words.
+  struct claim {
+    enum class standing : std::uint8_t { is_true, was_true, is_false } is = standing::is_true;
+    std::string role{};
+  };
+
+  claim claim_of(net::node_id from, const wire::message& head) const;
+  bool is_outdated(net::node_id from, const wire::message& head) const;
   params_role find(protocols::worker_id id) const;
   holder_role find(protocols::holder_id id) const;
 
@@ -66,6 +76,8 @@ private:
   /// Whence their messages may come, with holder_homes_: of the whole job; empty: not known yet.
   std::map<protocols::worker_id, std::set<net::node_id>> worker_homes_;
   std::map<protocols::holder_id, std::set<net::node_id>> holder_homes_;
+  std::map<protocols::holder_id, std::set<net::node_id>> left_; ///< where they were before
+  std::atomic<bool> moved_ = false;                             ///< some were elsewhere
 };
 
 /// Where a proxy sends.

@@ -212,11 +212,11 @@ void cluster::hop() {
   }
 }
 
-/// Each once.
+/// Each once; without the dead whose place was taken.
 std::vector<cluster::holder_role*> cluster::holders_here() const {
   std::vector<holder_role*> out;
   for (const auto& at : holders_)
-    if (std::ranges::find(out, at.get()) == out.end())
+    if ((at->alive || !at->place.commits) && std::ranges::find(out, at.get()) == out.end())
       out.push_back(at.get());
   return out;
 }

@@ -123,6 +123,7 @@ private:
   std::set<push_id> parked_at_lead_;
   std::map<version, std::uint64_t> committed_; ///< where shards have backups: by which decision
   version last_reported_;
+  std::map<holder_id, std::uint64_t> moves_; ///< how often a backup has taken the place of this shard
 
   bool ended_ = false;
   result result_;

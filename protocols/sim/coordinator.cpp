@@ -62,6 +62,7 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                    [&](const send_holder_down& e) { tell_holders(e.notice); },
                    [&](const send_takes_over& e) {
                      in.holders_.at(e.notice.shard.value) = in.holders_.at(e.notice.by.value);
+                     ++in.moves_[e.notice.shard];
                      tell_holders(e.notice);
                      for (const auto& worker : in.workers_)
                        in.send(the_coordinator, {role::worker, worker->self.worker.value}, e.notice);

@@ -86,8 +86,9 @@ struct cluster::worker_role {
   nanoseconds idle_since = -1; ///< it has computed, and waits for what is next
   nanoseconds paused_until = 0;
   int partitions = 0;
-  std::vector<envelope> parked{};      ///< while it is paused or cut off, or the job is held
-  std::vector<push_envelope> pushed{}; ///< since it adopted a new version
+  std::vector<envelope> parked{};             ///< while it is paused or cut off, or the job is held
+  std::vector<push_envelope> pushed{};        ///< since it adopted a new version
+  std::map<holder_id, std::uint64_t> moves{}; ///< of which it has heard: what it sends to a shard's last place is lost
 
 private:
   void send_to(holder_id target, const push_envelope& whole);
@@ -133,7 +134,8 @@ struct cluster::holder_role {
 
   cluster& in;
   holder_place place;
-  holder_id born; ///< its number before it took a shard's place
+  holder_id born;          ///< its number before it took a shard's place
+  std::uint64_t leads = 0; ///< changes of the lead of which it has heard: what it sends to the last one is lost
   host_id host;
   bool alive = true;
   training_timers timers; ///< the lead's

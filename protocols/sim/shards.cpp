@@ -31,6 +31,8 @@ void cluster::holder_role::hear(const message& msg) {
                  [&](const takes_over& m) {
                    if (m.by == place.self)
                      place.self = m.shard;
+                   if (m.shard == holder_id{0})
+                     ++leads;
                    bound.on(m);
                    place = bound.machine().place();
                  },
@@ -70,11 +72,13 @@ void cluster::holder_role::arm(const arm_timer& timer) {
 void cluster::holder_role::tell_lead(const arrival& msg) {
   if (msg.push.gradient != ticket{})
     broken("a ticket leaves its holder");
-  in.send(self(), {role::lead, 0}, msg);
+  if (leads == in.moves_[{0}])
+    in.send(self(), {role::lead, 0}, msg);
 }
 
 void cluster::holder_role::tell_lead(const prepared& msg) {
-  in.send(self(), {role::lead, 0}, msg);
+  if (leads == in.moves_[{0}])
+    in.send(self(), {role::lead, 0}, msg);
 }
 
 template <class Order>

@@ -47,6 +47,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   maths = in.maths_.make_worker(self);
   incoming.clear();
   pushed.clear();
+  moves = in.moves_;
   anchor = nullptr;
   gradient.reset();
   own_step.reset();
@@ -59,7 +60,10 @@ void cluster::worker_role::hear(const message& msg) {
                  [&](const params_envelope& m) { bound->on(m.head, m.from, m); },
                  [&](const peer_envelope& m) { bound->on(m.head, m.data); },
                  [&](const fetch_order& m) { bound->on(m); },
-                 [&](const takes_over& m) { bound->on(m); },
+                 [&](const takes_over& m) {
+                   ++moves[m.shard];
+                   bound->on(m);
+                 },
                  [&](const computed& m) {
                    done_at = 0;
                    idle_since = in.now_;
@@ -164,6 +168,8 @@ void cluster::worker_role::push_again(std::optional<holder_id> to) {
 }
 
 void cluster::worker_role::send_to(holder_id target, const push_envelope& whole) {
+  if (moves[target] != in.moves_[target])
+    return;
   const std::uint32_t shards = in.options_.job.shards;
   const auto& [head, gradient] = whole;
   const bool shard = in.holders_.at(target.value)->place.is_shard;

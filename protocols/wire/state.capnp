@@ -61,7 +61,8 @@ struct HolderState {
   committed @9 :UInt64;
   announced @10 :Bool;
   refused @11 :Bool;
-  sent @12 :List(SentEntry);
+  decided @12 :UInt64;
+  sent @13 :List(SentEntry);
 
   struct KeptEntry {
     key @0 :PushId;
@@ -191,7 +192,7 @@ struct RoundRuleState {
   newest @0 :Plan;
   dead @1 :List(Member);
   round @2 :OpenRound;
-  busy @3 :List(TimeEntry);
+  busy @3 :List(BusyEntry);
   timings @4 :List(Timing);
   armed @5 :Bool;
   now @6 :Int64;
@@ -209,6 +210,14 @@ struct RoundRuleState {
   struct PushedEntry {
     key @0 :Member;
     value @1 :Push;
+  }
+  struct SentParameters {
+    at @0 :Int64;
+    version @1 :UInt64;
+  }
+  struct BusyEntry {
+    key @0 :Member;
+    value @1 :SentParameters;
   }
 }
 

@@ -48,6 +48,23 @@ TEST_F(LaneRouter, AMessageIsTakenOnlyFromTheNodeThatHoldsTheRoleThatSendsIt) {
   EXPECT_EQ(senders_of(wire::addressed<protocols::drop_order>{{1}, {}}), senders{0});
 }
 
+/// What a dead shard had sent may still come from its node, and must not cost its lane.
+TEST_F(LaneRouter, ABackupSpeaksForItsShardAndTheShardsNodeIsNoStranger) {
+  job_places places;
+  places.workers = {{.index = 0, .node = 1}};
+  places.holders = {{.index = 0, .node = 0}, {.index = 1, .node = 2, .backup_of = 0}};
+  lane_router subject{node_control{}};
+  subject.take_only_from(places);
+  const wire::params_part part{{0}, {0}, {}, some};
+  EXPECT_FALSE(subject.fault_of(net::node_id{2}, part)) << "this node may hear late that it is the shard";
+  EXPECT_TRUE(subject.fault_of(net::node_id{1}, part));
+  places.take_over({{0}, {1}, 1});
+  subject.take_only_from(places);
+  EXPECT_FALSE(subject.fault_of(net::node_id{2}, part));
+  EXPECT_FALSE(subject.fault_of(net::node_id{0}, part));
+  EXPECT_TRUE(subject.fault_of(net::node_id{1}, part));
+}
+
 TEST_F(LaneRouter, NobodySpeaksForARoleThatIsNotInTheJob) {
   EXPECT_EQ(senders_of(wire::push_part{{0}, {0}, of(7), some}), senders{});
   EXPECT_EQ(router.fault_of(net::node_id{2}, wire::params_part{{0}, {9}, {}, some}),

@@ -25,6 +25,7 @@ import mutants_of_bindings
 import mutants_of_ledger
 import mutants_of_protocols
 import mutants_of_raft
+import mutants_of_replication
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -160,7 +161,7 @@ MUTANTS = [
      "position + static_cast<std::uint64_t>(batch) * cuts",
      "a batch crosses the end of the epoch"),
     ("message.cpp", "return std::ranges::binary_search(workers, who);", "return rank_of(who.worker) >= 0;", "any incarnation is a member"),
-] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS
+] + mutants_of_protocols.MUTANTS + mutants_of_bindings.MUTANTS + mutants_of_raft.MUTANTS + mutants_of_ledger.MUTANTS + mutants_of_replication.MUTANTS
 
 TABLE = pathlib.Path(__file__).with_name("mutants.md")
 HEAD = """# What the tests notice

@@ -17,7 +17,7 @@ MUTANTS = [
      "weights by worker instead of by sample"),
     ("round_rule.cpp", "  state_.round.position = state_.round.end();\n", "", "every round has the same batch"),
     ("round_rule.cpp", "step < plan.period; ++step)\n    out", "step < 1; ++step)\n    out", "the period does not move the position"),
-    ("round_rule.cpp", "if (state_.busy.try_emplace(who, state_.now).second)", "if (state_.busy.try_emplace(who, state_.now), true)", "who still computes is sent to"),
+    ("round_rule.cpp", "if (state_.busy.try_emplace(who, sent_parameters{state_.now, state_.round.base}).second)", "if (state_.busy.try_emplace(who, sent_parameters{state_.now, state_.round.base}), true)", "who still computes is sent to"),
     ("round_rule.cpp", "if (waits && state_.busy.", "if (state_.busy.", "a foreigner is answered"),
     ("round_rule.cpp", "    send(out, {from.worker});", "    (void)from;", "a late worker waits for the next round"),
     ("round_rule.cpp", "if (!state_.round.live.empty() && policy_->lost", "if (false && policy_->lost", "a round that is lost from the start begins"),

@@ -258,6 +258,29 @@ TEST(TwoPhases, ADeposedLeadIsNotHeard) {
   EXPECT_EQ(count<apply_round>(subject.on(commit_order{v(1), 1})), 1u);
 }
 
+/// The new lead's close may come before the news that it leads: what was said then went to the last one.
+TEST(TwoPhases, ANewLeadIsToldAgainWhatIsPrepared) {
+  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(push_at_holder(0));
+  subject.on(push_at_holder(1));
+  subject.on(round_of_two(1, 1));
+  subject.on(summed{v(1), 1, t(7)});
+  const auto said = all<send_prepared>(subject.on(takes_over{h(0), h(2), 1}));
+  EXPECT_THAT(said, ElementsAre(send_prepared{{h(1), v(1), 1}}));
+}
+
+TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
+  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(push_at_holder(0));
+  subject.on(push_at_holder(1));
+  subject.on(round_of_two());
+  subject.on(summed{v(1), 1, t(7)});
+  subject.on(commit_order{v(1), 1});
+  EXPECT_EQ(all<send_prepared>(subject.on(takes_over{h(0), h(2), 1})).front(), (send_prepared{{h(1), v(1), 1}}));
+}
+
 TEST(TwoPhases, WhatIsMadeIsPreparedForWhoeverAsks) {
   holder subject = copy_of_shard(1);
   subject.on(round_of_two());

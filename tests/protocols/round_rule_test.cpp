@@ -88,6 +88,17 @@ TEST(RoundRule, LatePushIsDiscardedAndItsWorkerGetsTheNewestAtOnce) {
   EXPECT_EQ(only<send_params>(rule.on(push_from(0, 2))).to, (std::vector{w(0)}));
 }
 
+/// Its worker was sent parameters twice, and has pushed for both: it works on the newest already.
+TEST(RoundRule, SecondAnswerToOlderParametersIsNotAnswered) {
+  script does{.wanted = 1};
+  round_rule rule = rule_of(does);
+  rule.on(plan_of(1, {0, 1}));
+  rule.on(push_from(0));
+  rule.on(push_from(1));
+  EXPECT_EQ(count<send_params>(rule.on(push_from(0))), 0u);
+  EXPECT_EQ(count<send_params>(rule.on(push_from(1))), 0u);
+}
+
 TEST(RoundRule, LatePushOfSomebodyWhoTakesNoPartIsNotAnswered) {
   script does{.wanted = 1};
   round_rule rule = rule_of(does);

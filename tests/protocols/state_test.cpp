@@ -126,7 +126,7 @@ lead_state full_lead() {
                                              .pushed = {{{{0}, {2}}, some_push()}},
                                              .began = 55,
                                              .out_of_patience = true},
-                                   .busy = {{{{3}, {}}, 44}},
+                                   .busy = {{{{3}, {}}, {44, {6}}}},
                                    .timings = {{{0}, 1, 2, 3}},
                                    .armed = true,
                                    .now = 66,

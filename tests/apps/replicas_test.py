@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs whose shards have backups: the same bits as without, and with shards, backups and nodes that die.
+
+usage: replicas_test.py TROUPE [unittest arguments]. What dies, and when, is drawn from TROUPE_TEST_SEED.
+"""
+import json
+import math
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cluster_test
+from cluster_test import SEED, ClusterTest, select_nothing
+
+HANG_S = 60  # no run here takes a tenth of it
+TRIES = 5    # to hit a run before its end
+
+# Three workers' batches of 16 over 600 samples: an evaluation every 12 or 13 steps.
+JOB = """
+name = "replicated"
+seed = 7
+[data]
+source = "digits"
+train_samples = 600
+test_samples = 100
+batch = 16
+[model]
+layers = ["flatten", "linear 32 relu", "dropout 0.3", "linear 10"]
+[optimizer]
+lr = 0.05
+momentum = 0.9
+[cluster]
+nodes = 3
+workers = 3
+shards = 2
+placement = "colocated"
+replicas = 2
+[stop]
+steps = 40
+"""
+LONG = JOB.replace("steps = 40", "steps = 150") + "[inject]\nstep_ms = 8\n"
+ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
+THREE_COPIES = ["--set", "cluster.replicas=3"]
+NOT_TO_BE_SAID = re.compile(r"pure virtual|invariant|assert|terminate called", re.IGNORECASE)
+
+
+class ReplicasTest(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        self.draw = random.Random(SEED)
+
+    def begin(self, *arguments, job=LONG):
+        """A run that has made a step. What it says goes to a file, so that all of it is there in the end."""
+        with open(self.path("out"), "w", encoding="utf-8") as out, open(self.path("err"), "w", encoding="utf-8") as err:
+            run = subprocess.Popen([cluster_test.TROUPE, "run", self.path("job.toml", job), "--json", *arguments], stdout=out,
+                                   stderr=err, start_new_session=True)
+        self.addCleanup(self.end, run)
+        self.assertTrue(self.wait_until_said(run, r"(?m)^step "), self.said())
+        self.address = re.search(r"console (\S+)`", self.said())[1]
+        self.pids = [run.pid, *self.children(run)]
+        return run
+
+    @staticmethod
+    def end(run):
+        if run.poll() is None:
+            run.kill()
+        run.wait()
+
+    def said(self):
+        with open(self.path("err"), encoding="utf-8") as err:
+            return err.read()
+
+    def wait_until_said(self, run, pattern):
+        """Whether it says so before it ends."""
+        deadline = time.monotonic() + HANG_S
+        while True:
+            over = run.poll() is not None
+            if re.search(pattern, self.said()):
+                return True
+            if over:
+                return False
+            if time.monotonic() > deadline:
+                self.fail(f"it does not say {pattern!r}: {self.said()}\n{self.who_waits()}")
+            select_nothing()
+
+    def console(self, command):
+        return subprocess.run([cluster_test.TROUPE, "console", self.address, "--json", "-c", command], capture_output=True, text=True,
+                              timeout=HANG_S, check=False)
+
+    def actors(self):
+        return json.loads(self.console("ps").stdout)["actors"]
+
+    def who_waits(self):
+        try:
+            return "\n".join(f"{each['id']}: {each.get('state')}, {each.get('waits_for')} {each.get('waits_on')}" for each in self.actors())
+        except (AttributeError, json.JSONDecodeError, subprocess.TimeoutExpired) as failed:
+            return f"the console does not say who waits: {failed}"
+
+    def at_a_drawn_moment(self, within_s=0.9):
+        moment = time.monotonic() + self.draw.uniform(0, within_s)
+        while time.monotonic() < moment:
+            select_nothing()
+
+    def kills(self, run, role):
+        """Whether the run lost the role before its end, and went on without it, or with another one in its place."""
+        before = self.said().count(f"{role} is killed")
+        self.console(f"kill {role}")
+        if not self.wait_until_said(run, rf"(?s)({role} is killed.*){{{before + 1}}}"):
+            return False
+        lost = rf"(?s)({role} is killed.*?{role} \(\S+\) is lost: killed by the operator.*?){{{before + 1}}}"
+        if role.startswith("shard"):
+            lost += rf"its backup on node \S+ is {role} from now on"
+        return self.wait_until_said(run, lost)
+
+    def end_of(self, run, code=0):
+        """The result, if there is one, and all that was said."""
+        self.pids = sorted({*self.pids, *self.children(run)}) if run.poll() is None else self.pids
+        try:
+            run.wait(HANG_S)
+        except subprocess.TimeoutExpired:
+            self.fail(f"it hangs: {self.said()}\n{self.who_waits()}")
+        said = self.said()
+        self.assertEqual(run.returncode, code, said)
+        self.assertNotRegex(said, NOT_TO_BE_SAID)
+        self.assert_gone(self.pids)
+        with open(self.path("out"), encoding="utf-8") as out:
+            lines = out.read().splitlines()
+        return json.loads(lines[-1]) if lines else None, said
+
+    def disturbed(self, roles, *arguments, job=LONG):
+        """The result of a run that has lost each of these at a moment that was drawn; a run that ends before that is drawn again."""
+        for _ in range(TRIES):
+            run = self.begin(*arguments, job=job)
+            hit = True
+            for role in roles:
+                self.at_a_drawn_moment(0.9 / len(roles))
+                hit = hit and self.kills(run, role)
+            result, said = self.end_of(run)
+            if hit:
+                self.assertEqual(result["steps"], 150, said)
+                return result, said
+        return self.fail(f"no kill of {roles} was in time: {said}")
+
+
+class Bits(ReplicasTest):
+    def test_backups_do_not_change_the_weights(self):
+        for kind, sets in {"momentum": [], "adamw": ADAMW}.items():
+            with self.subTest(kind):
+                digests = {copies: self.run_job(*sets, "--set", f"cluster.replicas={copies}", job=JOB)["weights_digest"]
+                           for copies in (1, 2, 3)}
+                self.assertEqual(len(set(digests.values())), 1, digests)
+
+    def test_nor_do_losses_of_shards_and_backups(self):
+        # Of two shards with two copies: replicas 2 and 3 are backups; with three: 2 to 5.
+        losses = [([], ["shard 0"]), ([], ["shard 1"]), ([], ["replica {}"]), (ADAMW, ["shard 0"]), (ADAMW, ["shard 1", "shard 0"]),
+                  (THREE_COPIES, ["shard 0", "shard {}"])]
+        undisturbed = {}
+        for sets, roles in losses:
+            kind = "adamw" if sets is ADAMW else "momentum"
+            if kind not in undisturbed:
+                undisturbed[kind] = self.run_job(*(ADAMW if kind == "adamw" else []), job=LONG)["weights_digest"]
+            drawn = [role.format(self.draw.choice([2, 3] if role.startswith("replica") else [0, 1])) for role in roles]
+            with self.subTest(kind=kind, sets=sets, roles=drawn, seed=SEED):
+                result, said = self.disturbed(drawn, *sets)
+                self.assertEqual(result["weights_digest"], undisturbed[kind], said)
+
+
+class Losses(ReplicasTest):
+    def test_a_node_that_holds_of_everything_is_killed(self):
+        shards = ["--set", "cluster.shards=3"]
+        for _ in range(TRIES):
+            run = self.begin(*shards)
+            of_node = [each["role"] for each in self.actors() if each["node"] == "node-1"]
+            self.assertLessEqual({"shard", "replica", "worker"}, set(of_node))
+            self.at_a_drawn_moment(0.5)
+            if self.killed_child(run, "node-1"):
+                break
+            self.end_of(run)
+        self.assertTrue(self.wait_until_said(run, "its backup on node node-[02] is shard 1 from now on"), self.said())
+        result, said = self.end_of(run)
+        self.assertEqual(result["steps"], 150, said)
+        self.assertTrue(math.isfinite(result["train_loss"]), said)
+
+    def killed_child(self, run, name):
+        for pid in self.children(run):
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
+                if f"--name\0{name}\0" in words.read():
+                    os.kill(pid, signal.SIGKILL)
+                    return self.wait_until_said(run, f"{name} was killed by signal 9") and "is lost" in self.said()
+        return False
+
+    def test_a_shard_without_copies_left_ends_the_job(self):
+        run = self.begin("--set", "stop.steps=2000")
+        self.assertTrue(self.kills(run, "shard 1"), self.said())
+        self.console("kill shard 1")
+        result, said = self.end_of(run, code=1)
+        self.assertIn("shard 1 was lost, and the parameters that it held with it", result["error"])
+        self.assertIn(f"the job failed: {result['error']}", said)
+
+    def test_every_protocol_of_rounds_goes_on(self):
+        for name in ("coded", "backup", "local", "deadline"):
+            with self.subTest(name, seed=SEED):
+                self.disturbed(["shard 0"], "--set", f"protocol.name={name}")
+
+    def test_a_run_that_lost_its_lead_replays_to_its_bits(self):
+        rounds = self.path("rounds.jsonl")
+        result, said = self.disturbed(["shard 0"], "--rounds", rounds)
+        replayed = subprocess.run([cluster_test.TROUPE, "replay", self.path("job.toml"), rounds, "--json"], capture_output=True,
+                                  text=True, timeout=HANG_S, check=False)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr + said)
+        found = json.loads(replayed.stdout.splitlines()[-1])
+        self.assertEqual((found["weights_digest"], found["version"]), (result["weights_digest"], 150), replayed.stderr + said)
+
+
+if __name__ == "__main__":
+    cluster_test.TROUPE = os.path.abspath(sys.argv.pop(1))
+    unittest.main(argv=sys.argv, verbosity=2)
