@@ -8,6 +8,8 @@ A job of three processes on this machine makes steps of 20 ms, and is harmed N t
   stop    SIGSTOP to a worker's process, for 1.7 s
   kill    kill -9 of a worker's process, which is started anew
   reset   a reset of one of its lanes (root and iproute2)
+  shard   kill -9 of the process that holds a shard, the copy of another one and a worker (cluster.replicas = 2): a run for each
+  lead    the end of the first shard, which leads the job; likewise
 
 Printed are the N longest gaps between two versions, the evaluations left out: no fault made the job stand longer. And how long it
 took until the node was back.
@@ -33,11 +35,12 @@ DEADLINE_S = 60
 class Run:
     """A job that is being made, and what it has said so far."""
 
-    def __init__(self, troupe, folder):
+    def __init__(self, troupe, folder, *settings):
         self.trace = pathlib.Path(folder, "trace.json")
         job = pathlib.Path(folder, "job.toml")
         job.write_text(JOB, encoding="utf-8")
-        self.process = subprocess.Popen([troupe, "run", str(job), "--nodes", "3", "--trace", str(self.trace), "--json"],
+        self.process = subprocess.Popen([troupe, "run", str(job), "--nodes", "3", "--trace", str(self.trace), "--json",
+                                         *settings],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.said, self.changed = [], threading.Condition()
         threading.Thread(target=self.listen, daemon=True).start()
@@ -92,14 +95,46 @@ def reset(run, _):
     cluster_test.Lanes.reset_one(cluster_test.Lanes, cluster_test.ClusterTest.children(run.process))
 
 
-FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset}
+def lose_shard(run, child):
+    begin = time.monotonic()
+    os.kill(child, signal.SIGKILL)
+    run.wait_for("is shard [0-9]+ from now on", begin)
+
+
+def lose_lead(run, _):
+    begin = time.monotonic()
+    address = next(found[1] for _, line in run.said if (found := re.search("console ([0-9.:]+)", line)))
+    subprocess.run([run.process.args[0], "console", address], input="kill shard 0\n", text=True, capture_output=True, check=True,
+                   timeout=DEADLINE_S)
+    run.wait_for("is shard 0 from now on", begin)
+
+
+FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset, "shard": lose_shard, "lead": lose_lead}
+WITH_COPIES = ["--set", "cluster.replicas=2", "--set", "cluster.placement=colocated", "--set", "cluster.workers=3", "--set",
+               "cluster.shards=3"]
 
 
 def of(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else None
 
 
+def measure_losses(troupe, fault, times):
+    """A copy is not replaced while its job runs, so each loss is of another run."""
+    gaps = []
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(troupe, folder, *WITH_COPIES)
+            time.sleep(random.uniform(0.3, 0.8))
+            FAULTS[fault](run, random.choice(cluster_test.ClusterTest.children(run.process)))
+            time.sleep(1)
+            gaps.append(run.end()[0][0])
+    return {"fault": fault, "times": times, "gap_p50_s": of(gaps, 0.5), "gap_p99_s": of(gaps, 0.99), "back_p50_s": None,
+            "back_p99_s": None, "restarts": 0, "load": os.getloadavg()[0]}
+
+
 def measure(troupe, fault, times):
+    if fault in ("shard", "lead"):
+        return measure_losses(troupe, fault, times)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(troupe, folder)
         returns = []
