@@ -19,6 +19,11 @@ void* operator new(std::size_t bytes) {
     return memory;
   throw std::bad_alloc();
 }
+/// The temporary memory of std::stable_partition comes from here, and goes back below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  allocated += bytes;
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -29,7 +29,7 @@ MUTANTS = [
     ("round_rule.cpp", "state_.newest.protocol != state_.round.plan.protocol", "false", "a plan's protocol is ignored"),
     ("round_rule.cpp", "!policy_ || state_.newest.protocol != state_.round.plan.protocol", "true", "the policy forgets its past at each round"),
     ("round_rule.cpp", "std::exchange(state_.timings, {})", "state_.timings", "timings are reported again and again"),
-    ("round_rule.cpp", "elapsed = msg.at - sent.mapped();", "elapsed = msg.at;", "times are from the job's begin"),
+    ("round_rule.cpp", "elapsed = msg.at - sent->second.at;", "elapsed = msg.at;", "times are from the job's begin"),
     ("round_rule.cpp", "      policy_->arrived(msg, elapsed);", "      ;", "the policy hears of no arrival"),
     ("round_rule.cpp", "policy_->lost(state_.round) ? abandon() : close_if_full()", "false ? abandon() : close_if_full()", "a lost round is waited for"),
     ("round_rule.cpp", "weight != how.weights.end() && usable(part)", "weight != how.weights.end()", "what cannot be added is added"),

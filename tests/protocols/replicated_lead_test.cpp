@@ -85,6 +85,23 @@ TEST(ReplicatedLead, WhatComesMeanwhileWaits) {
   EXPECT_FALSE(subject.next());
 }
 
+TEST(ReplicatedLead, WhatComesWhileItHoldsWaitsForTheResume) {
+  replicated_lead subject = first_lead();
+  subject.on(lead_input{hold_order{.at_version = 1}});
+  const close round = proposed_by(subject);
+  subject.on(prepared_by(0, round));
+  subject.on(prepared_by(1, round));
+  EXPECT_THAT(subject.on(lead_input{worker_down{w(1), {}}}), IsEmpty());
+  EXPECT_FALSE(subject.next());
+  EXPECT_EQ(subject.parked().size(), 1u);
+  EXPECT_THAT(subject.on(lead_input{fetch_order{v(1)}}).size() + (subject.next() ? 1 : 0), testing::Ge(1u))
+      << "but for what is asked of the held version";
+  subject.on(lead_input{resume_order{}});
+  while (subject.next()) {
+  }
+  EXPECT_TRUE(subject.parked().empty());
+}
+
 TEST(ReplicatedLead, ALostBackupIsNotWaitedFor) {
   replicated_lead subject = first_lead();
   const close round = proposed_by(subject);
@@ -163,6 +180,33 @@ TEST(ReplicatedLead, ASuccessorDecidesNothingNewBeforeItsOrdersCome) {
     proposes = proposes || count<close>(*out) > 0;
   EXPECT_TRUE(proposes);
   EXPECT_TRUE(next.decides()->held()) << "the order came first";
+}
+
+/// The order came while the round that cannot be made was proposed again.
+TEST(ReplicatedLead, ASuccessorThatAbandonsHasHeardItsOrders) {
+  replicated_lead subject = first_lead();
+  proposed_by(subject);
+  decision_record record = subject.record();
+  record.holders = {h(0)};
+  replicated_lead next{sync_lead_from, record, 1};
+  close again;
+  const auto go_on = [&] {
+    while (const auto out = next.next())
+      if (count<close>(*out) > 0)
+        again = only<close>(*out);
+  };
+  go_on();
+  next.on(prepared_by(0, again, false));
+  next.on(lead_input{hold_order{.at_version = 9}});
+  next.on(lead_input{worker_down{w(1), {}}});
+  go_on();
+  next.on(prepared_by(0, again));
+  go_on();
+  EXPECT_EQ(next.decides()->current(), v(1));
+  again = {};
+  next.on(arrived_at(0, 2));
+  go_on();
+  EXPECT_TRUE(next.parked().empty()) << "nothing is waited for any more";
 }
 
 // -- holders
@@ -281,6 +325,54 @@ TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
   EXPECT_EQ(all<send_prepared>(subject.on(takes_over{h(0), h(2), 1})).front(), (send_prepared{{h(1), v(1), 1}}));
 }
 
+TEST(TwoPhases, TheNextCloseSaysThatTheLastOneIsCommitted) {
+  holder subject = copy_of_shard(1);
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  close second = round_of_two(2);
+  second.ver = v(2);
+  EXPECT_EQ(count<apply_round>(subject.on(second)), 1u);
+  EXPECT_EQ(subject.current(), v(1));
+}
+
+TEST(TwoPhases, ACloseThatComesAgainIsAnsweredAgain) {
+  holder subject = copy_of_shard(1);
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  EXPECT_EQ(subject.on(round_of_two()), (holder_effects{send_prepared{{h(1), v(1), 1}}}));
+}
+
+TEST(TwoPhases, ASumThatDiedWithItsPrimaryGoesToTheOtherBackups) {
+  holder subject{holder_tree(2, 1, 0, 3)[1]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  const auto asks = only<sum_up>(subject.on(takes_over{h(0), h(1), 0}));
+  EXPECT_THAT(asks.sum, ElementsAre(term{t(7), 1}));
+  EXPECT_THAT(asks.backups, ElementsAre(h(2)));
+}
+
+TEST(TwoPhases, AnOlderDecisionsSumIsNotKept) {
+  holder subject = copy_of_shard(1);
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(8), .decision = 2});
+  EXPECT_EQ(subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1}), (holder_effects{discard{t(7)}}));
+  EXPECT_EQ(count<send_prepared>(subject.on(round_of_two(2))), 1u);
+}
+
+TEST(TwoPhases, WhatADeadLeadProposedBlocksNobody) {
+  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  subject.on(plan_of(1, {0, 1}));
+  subject.on(round_of_two());
+  subject.on(takes_over{h(0), h(2), 1});
+  EXPECT_EQ(count<serve>(subject.on(send_order{.epoch = e(1), .key = 9, .to = {w(0)}})), 1u);
+}
+
+TEST(TwoPhases, ABackupTellsNobodyOfAPush) {
+  holder subject = copy_of_shard(1);
+  EXPECT_THAT(subject.on(push_at_holder(0)), IsEmpty()) << "its worker knew first that it is the shard";
+  EXPECT_EQ(only<send_arrival>(subject.on(takes_over{h(0), h(1), 1})).arrival.holder, h(0));
+}
+
 TEST(TwoPhases, WhatIsMadeIsPreparedForWhoeverAsks) {
   holder subject = copy_of_shard(1);
   subject.on(round_of_two());
@@ -332,6 +424,22 @@ TEST(Backups, ANewLeadHearsAllThatTheLastOneMayHaveHeardAlone) {
   EXPECT_EQ(only<hold>(out).order.at_samples, 100u);
   EXPECT_EQ(only<resume>(out).order.held, v(0));
   EXPECT_EQ(count<evaluate>(out), 0u);
+}
+
+TEST(Backups, ANewLeadHearsOfEveryLifeThatIsOver) {
+  coordinator subject = of_two_shards(2);
+  for (const std::uint32_t life : {0U, 1U}) {
+    subject.on(joined{{w(1), {life}}});
+    subject.on(down{{w(1), {life}}, "killed"});
+  }
+  EXPECT_EQ(count<send_worker_down>(subject.on(holder_down{h(0), "killed"})), 2u);
+}
+
+TEST(Backups, AVersionThatWasEvaluatedIsNotEvaluatedAgain) {
+  coordinator subject = of_two_shards(2);
+  subject.on(held{v(3), 100, 0});
+  subject.on(evaluated{.ver = v(3)});
+  EXPECT_THAT(subject.on(held{v(3), 100, 0}), IsEmpty());
 }
 
 TEST(Backups, ANewLeadIsAskedForWhatIsBeingEvaluated) {
