@@ -239,7 +239,7 @@ std::string checkpoints::awaited() const {
 void checkpoints::held(protocols::version ver) {
   if (!hold_.saves_at(ver) || (newest_ && *newest_ >= ver))
     return;
-  if (per_push_ && !open_.contains(ver))
+  if (per_push_ && !open_.contains(ver) && ordered_ != ver) // a file that is written twice is not what the manifest proves
     order(ver);
   open(ver);
 }
