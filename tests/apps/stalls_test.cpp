@@ -36,6 +36,7 @@ struct stall {
   bool early = false;                                                          ///< it begins with the job: no step is waited for
   std::function<void(cluster_in_process&)> begin = [](cluster_in_process&) {}; ///< while the job runs
   std::vector<std::string> cause = {};                                         ///< all of it in one cause, the only one
+  std::vector<std::string> soon = {};                                          ///< or this, once it has lasted a second
 };
 
 actors::job endless() {
@@ -55,6 +56,7 @@ void hold_lane(stall& out, const std::string& node, bool to_node) {
   out.cause = {to_node ? fmt::format("the lane from node a to node {}: ", node)
                        : fmt::format("the lane from node {} to node a: ", node),
                "nothing has gone for"};
+  out.soon = {out.cause[0], "nothing has come from there for"};
 }
 
 constexpr int kinds = 7;
@@ -129,7 +131,9 @@ std::string ask(cluster_in_process& cluster, const std::string& actor, const sta
     const auto out = apps::console::why(cluster.look(), actor);
     const auto causes = out.wrong ? boost::json::array{} : out.json.at("causes").as_array();
     said = out.text;
-    if (holds(causes, drawn.cause))
+    // At a job's beginning every worker computes its first step, and for a moment the stalled one may be the only one.
+    if ((holds(causes, drawn.cause) && (!drawn.early || claims(causes)))
+        || (!drawn.soon.empty() && holds(causes, drawn.soon) && claims(causes)))
       ++right;
     else if (right > 0 || (!drawn.early && claims(causes)))
       return said; // not any more, or of somebody else
