@@ -46,13 +46,14 @@ void sync_folder(const std::string& folder) {
 }
 
 void make_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0777) == 0)
-    return sync_folder(folder_of(folder));
-  const int code = errno;
+  const auto make = [&folder] { return ::mkdir(folder.c_str(), 0777) == 0 ? 0 : errno; };
+  int code = make();
   if (code == ENOENT && folder_of(folder) != folder) {
     make_folder(folder_of(folder));
-    return make_folder(folder);
+    code = make(); // once: /proc, for one, is there and takes no folder, with the same code
   }
+  if (code == 0)
+    return sync_folder(folder_of(folder));
   struct stat about {};
   if (code != EEXIST || ::stat(folder.c_str(), &about) != 0 || !S_ISDIR(about.st_mode))
     throw_io(folder, "make the folder", code);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "actors/checkpoint/crc32c.hpp"
+#include "actors/checkpoint/durable_file.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors {
@@ -464,6 +465,8 @@ TEST_F(Checkpoint, WhereNoFolderCanBeIsRefusedByName) {
   folder = dir + "/file/step-40";
   EXPECT_EQ(refusal_of([&] { write_shard(0, {0, 16}); }), folder + ": cannot make the folder: Not a directory");
   EXPECT_EQ(refusal_of([&] { write_manifest(folder, {}); }), folder + ": cannot make the folder: Not a directory");
+  EXPECT_EQ(refusal_of([] { make_folder("/proc/kept/step-40"); }),
+            "/proc/kept: cannot make the folder: No such file or directory");
 }
 
 } // namespace

@@ -143,7 +143,7 @@ class Disturbed(ReplayTest):
 
     def test_a_run_that_loses_workers_and_regains_them_replays_to_its_bits(self):
         draw = random.Random(SEED)
-        kinds = {"sync": [], "backup adamw": ["--set", "protocol.name=backup", *ADAMW],
+        kinds = {"sync, whose rate follows": ["--set", "optimizer.scale_with_workers=true"], "backup adamw": ["--set", "protocol.name=backup", *ADAMW],
                  "deadline": ["--set", "protocol.name=deadline"], "coded sgd": ["--set", "protocol.name=coded", *SGD]}
         for kind, sets in kinds.items():
             with self.subTest(kind, seed=SEED):
@@ -163,6 +163,7 @@ class Disturbed(ReplayTest):
                 self.assert_replays(result, sets)
                 lives = {(worker, life) for line in self.lines() for worker, life, *_ in line.get("contributions", [])}
                 self.assertGreater(len(lives), 4, "a life of a worker is a life of its process")
+                self.assertLess(min(line["workers"] for line in self.lines() if "workers" in line), 4, "versions of fewer, at their rate")
 
 
 class Refused(ReplayTest):
