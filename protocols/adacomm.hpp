@@ -50,11 +50,12 @@ public:
     const double coupling = options_.couple_lr ? first_rate_ / rate_ : 1;
     const bool follows = options_.couple_lr && rate_ != last_rate_;
     last_rate_ = rate_;
-    const double formula = std::ceil(std::sqrt(coupling * loss_ / first_loss_) * static_cast<double>(options_.initial_steps));
+    const double formula =
+        std::ceil(std::sqrt(std::max(0.0, coupling * loss_ / first_loss_)) * static_cast<double>(options_.initial_steps));
     const auto wanted = static_cast<std::uint32_t>(std::clamp(formula, 1.0, 1e9));
     const std::uint32_t before = tau_;
     tau_ = wanted < before || follows ? wanted : (before + 1) / 2;
-    TROUPE_ASSERT(tau_ > 0 && (follows || tau_ <= before));
+    TROUPE_ASSERT(follows || tau_ <= before);
     if (tau_ == before)
       return std::nullopt;
     return decision{.period = tau_,
@@ -68,6 +69,11 @@ public:
     tau_ = std::max(in.integer<std::uint32_t>(), 1U);
     for (double* each : {&first_loss_, &loss_, &first_rate_, &last_rate_, &rate_})
       *each = in.real();
+  }
+
+  void check() const override {
+    TROUPE_ASSERT(tau_ > 0);
+    TROUPE_ASSERT(std::isfinite(first_loss_) && std::isfinite(loss_));
   }
 
 private:

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "protocols/memory.hpp"
 
 namespace troupe::protocols {
@@ -81,12 +82,21 @@ void automatic::remember(std::span<const double> memory) {
   memory_reader in{memory};
   rounds_ = in.integer<std::uint32_t>();
   while (!in.done()) {
-    std::deque<step_time>& own = past_[in.worker()];
+    const worker_id who = in.worker();
     for (std::size_t left = in.count(); left > 0; --left) {
       const double compute = in.real();
-      own.push_back({compute, in.real()});
+      past_[who].push_back({compute, in.real()});
     }
   }
+  for (auto& [who, times] : past_)
+    while (times.size() > window)
+      times.pop_front();
+}
+
+void automatic::check() const {
+  TROUPE_ASSERT(!candidates_.empty());
+  for (const auto& [who, times] : past_)
+    TROUPE_ASSERT(!times.empty() && times.size() <= window);
 }
 
 double automatic::predicted(const protocol_spec& candidate) const {

@@ -32,6 +32,7 @@ public:
 
   std::vector<double> memory() const override;
   void remember(std::span<const double> memory) override;
+  void check() const override;
 
 private:
   const protocol& protocol_of(const protocol_spec& candidate) const;

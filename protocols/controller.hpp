@@ -41,6 +41,8 @@ public:
   virtual std::vector<double> memory() const { return {}; }
   /// To a new one, after that plan. It forgets what it does not understand.
   virtual void remember(std::span<const double> memory) { (void)memory; }
+  /// Ends the process where an invariant of its state is broken. Between messages.
+  virtual void check() const {}
 };
 
 } // namespace troupe::protocols

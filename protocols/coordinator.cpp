@@ -149,6 +149,8 @@ hold coordinator::order(const hold& what) {
 }
 
 void coordinator::check() const {
+  if (controls_)
+    controls_->check();
   for (const auto& [worker, incarnation] : state_.members) {
     const auto last = state_.last_down.find(worker);
     TROUPE_ASSERT(last == state_.last_down.end() || incarnation > last->second);

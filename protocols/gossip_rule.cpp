@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "kernels/assert.hpp"
+
 namespace troupe::protocols {
 
 rule_effects gossip_rule::on(const plan& msg) {
@@ -35,6 +37,12 @@ rule_effects gossip_rule::on(const push& msg) {
   made.timings = {{msg.id.worker, msg.compute, msg.at - std::exchange(from->second, msg.at), msg.samples}};
   return {apply{.ver = state_.made, .epoch = state_.plan.epoch, .workers = n, .samples = msg.samples}, discard{msg.gradient},
           std::move(made)};
+}
+
+void gossip_rule::check() const {
+  TROUPE_ASSERT(state_.live.size() == state_.plan.workers.size());
+  for (const auto& [who, heard] : state_.live)
+    TROUPE_ASSERT(state_.plan.has(who));
 }
 
 std::vector<worker_id> gossip_rule::waiting_for() const {

@@ -16,6 +16,7 @@ public:
   rule_effects on(const expired&) override { return {}; }
   version current() const override { return state_.made; }
   std::vector<worker_id> waiting_for() const override; ///< every member
+  void check() const override;
   rule_state state() const override { return state_; }
   void restore(const rule_state& from) override {
     if (const auto* known = std::get_if<gossip_rule_state>(&from))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -35,10 +36,11 @@ class memory_reader {
 public:
   explicit memory_reader(std::span<const double> from) : left_(from) {}
   bool done() const { return left_.empty(); }
+  /// 0 for what is not finite.
   double real() {
     const double out = left_.empty() ? 0 : left_.front();
     left_ = left_.subspan(left_.empty() ? 0 : 1);
-    return out;
+    return std::isfinite(out) ? out : 0;
   }
   /// 0 for what is no such integer.
   template <std::integral Integer>

@@ -115,5 +115,17 @@ TEST(AdaComm, IntervalIsItsOptions) {
   EXPECT_EQ((adacomm{{.interval = 7}}.interval()), 7);
 }
 
+TEST(AdaComm, OfAMemoryThatNoneOfItsKindWroteItKeepsWhatItCan) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  for (const std::vector<double>& memory :
+       {std::vector<double>{}, {none, none, none}, {5, infinite, 1, 1, 1, 1}, {5, 1, -1, 1, 1, 1}}) {
+    adacomm subject{{.initial_steps = 20}};
+    subject.remember(memory);
+    subject.check();
+    EXPECT_GE(subject.on_interval(second).value_or(decision{.period = 1}).period, 1U);
+    subject.check();
+  }
+}
+
 } // namespace
 } // namespace troupe::protocols

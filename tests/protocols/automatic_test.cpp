@@ -3,6 +3,7 @@
 #include "protocols/automatic.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +71,21 @@ TEST(Auto, PredictsTheSameOnceItIsCarried) {
   carried.remember(subject.memory());
   EXPECT_DOUBLE_EQ(carried.predicted(coded_spec), 65);
   EXPECT_EQ(carried.memory(), subject.memory());
+}
+
+TEST(Auto, OfAMemoryThatNoneOfItsKindWroteItKeepsWhatItCan) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::vector<double>> memories{
+      {1, 0, 0}, {none, 0, 1, none}, {2, 0, 1e9, 7}, {-1, 3.5, -2}, std::vector<double>(50, 40)};
+  for (const auto& memory : memories) {
+    automatic subject = watching(plan_of_n(4));
+    subject.remember(memory);
+    subject.check();
+    for (int round = 0; round < 3; ++round)
+      subject.on(round_of({10, 20, 30, 80}, 5), 1);
+    subject.check();
+    EXPECT_TRUE(std::isfinite(subject.predicted(sync_spec)));
+  }
 }
 
 TEST(Auto, LocalSharesTheJourneyAmongItsSteps) {
