@@ -64,6 +64,7 @@ TEST_F(Metrics, WithoutABoardNothingIsKept) {
   const job_metrics nowhere{nullptr, 1, "j"};
   nowhere.on_progress({});
   nowhere.on_evaluation({});
+  EXPECT_THAT(text(), Not(HasSubstr("troupe_job")));
 }
 
 TEST_F(Metrics, LanesAreSummedOverJobsAndWhatBeganAnewCountsOn) {
