@@ -44,8 +44,9 @@ struct protocol {
   bool decentralized = false; ///< the workers hold the parameters; the shard gives out the initial ones and counts steps
   bool decodes = false;       ///< workers compute parts of each other's batches, and the rule decodes their pushes
   bool own_samples = false;   ///< meant for workers that keep samples of their own
-  bool resumable =
-      false; ///< all that is kept between rounds is in the shards, in the rule, in the controller, or a worker's momentum
+  /// All that a job goes on with is in the shards, in the rule, in the controller, or a worker's momentum. What else a worker
+  /// has, one that joins does without.
+  bool resumable = false;
 
   std::vector<parameter_info> parameters{};
   /// The parameter that gives the local steps between communications. Absent: 1.
