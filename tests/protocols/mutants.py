@@ -7,7 +7,7 @@ usage: mutants.py [--only WORD]... [--share K/N] [--write] [--check] [--jobs N]
 Each mutant is one textual change in protocols/: protocols_test (of Raft and the ledger: raft_test) is built with it and run until a test fails. One that none notices
 has survived. That is an error, as is one whose text is not found any more, unless the mutant gives a reason: a change that alters
 nothing which a caller could see. --only takes mutants whose file or note has the word; --share takes every Nth of them, from the Kth
-on (1 to N): all take ten hours of two cores. --write puts what became of each into mutants.md; --check builds nothing: it finds each
+on (1 to N): all take hours of two cores. --write puts what became of each into mutants.md; --check builds nothing: it finds each
 text in its file, and the same mutants in the table.
 """
 
