@@ -9,10 +9,27 @@
 namespace troupe::kernels {
 
 /// Elementwise functions of one argument. gelu is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks &
-/// Gimpel 2016, eq. 2). copy is the last.
-enum class unary_op : std::uint8_t { relu, tanh, sigmoid, gelu, exp, log, sqrt, square, negate, copy };
+/// Gimpel 2016, eq. 2), gelu_erf the exact one: x Phi(x), Phi(x) = 0.5 (1 + erf(x / sqrt(2))). silu is x sigmoid(x), rsqrt
+/// 1 / sqrt(x). The slope of abs is 0 at 0. copy is the last.
+enum class unary_op : std::uint8_t {
+  relu,
+  tanh,
+  sigmoid,
+  gelu,
+  gelu_erf,
+  silu,
+  exp,
+  log,
+  erf,
+  sqrt,
+  rsqrt,
+  square,
+  abs,
+  negate,
+  copy
+};
 /// Activation functions that gemm and conv2d can apply to their result in the same pass.
-enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu };
+enum class activation : std::uint8_t { none, relu, tanh, sigmoid, gelu, gelu_erf, silu };
 
 struct activation_facts {
   activation act{};
@@ -27,7 +44,9 @@ inline constexpr activation_facts activations[]{
     {.act = activation::relu, .function = unary_op::relu, .name = "relu", .saves_result = true, .rectifier = true},
     {.act = activation::tanh, .function = unary_op::tanh, .name = "tanh", .saves_result = true},
     {.act = activation::sigmoid, .function = unary_op::sigmoid, .name = "sigmoid", .saves_result = true},
-    {.act = activation::gelu, .function = unary_op::gelu, .name = "gelu", .rectifier = true}};
+    {.act = activation::gelu, .function = unary_op::gelu, .name = "gelu", .rectifier = true},
+    {.act = activation::gelu_erf, .function = unary_op::gelu_erf, .name = "gelu-erf", .rectifier = true},
+    {.act = activation::silu, .function = unary_op::silu, .name = "silu", .rectifier = true}};
 
 /// copy for none.
 constexpr unary_op as_unary(activation act) {
@@ -69,14 +88,24 @@ void with_constant(unary_op op, F f) {
     return f(constant<sigmoid>{});
   case gelu:
     return f(constant<gelu>{});
+  case gelu_erf:
+    return f(constant<gelu_erf>{});
+  case silu:
+    return f(constant<silu>{});
   case exp:
     return f(constant<exp>{});
   case log:
     return f(constant<log>{});
+  case erf:
+    return f(constant<erf>{});
   case sqrt:
     return f(constant<sqrt>{});
+  case rsqrt:
+    return f(constant<rsqrt>{});
   case square:
     return f(constant<square>{});
+  case abs:
+    return f(constant<abs>{});
   case negate:
     return f(constant<negate>{});
   case copy:
@@ -99,6 +128,10 @@ void with_constant(activation act, F f) {
     return f(constant<unary_op::sigmoid>{});
   case gelu:
     return f(constant<unary_op::gelu>{});
+  case gelu_erf:
+    return f(constant<unary_op::gelu_erf>{});
+  case silu:
+    return f(constant<unary_op::silu>{});
   }
 }
 

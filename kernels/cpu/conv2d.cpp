@@ -19,22 +19,30 @@ constexpr auto f32 = memory::data_type::f32;
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 
 /// What distinguishes one prepared convolution from another: the window, the channels out, bias and relu.
-using conv_key = std::array<std::int64_t, 11>;
+using conv_key = std::array<std::int64_t, 13>;
 
 conv_key key_of(const window2d& w, std::int64_t out_channels, bool bias, bool relu) {
-  return {w.n, w.c, w.h, w.w, w.kernel_h, w.kernel_w, w.stride, w.padding, out_channels, bias, relu};
+  return {w.n, w.c, w.h, w.w, w.kernel_h, w.kernel_w, w.stride, w.padding, w.dilation, w.groups, out_channels, bias, relu};
 }
 
 /// The shapes of one convolution, in the layout of the contract and as oneDNN may choose.
 struct conv_shape {
-  memory::dims x, weight, bias, y, stride, padding, padding_end;
+  memory::dims x, weight, bias, y, stride, dilation, padding, padding_end;
+  tag weight_tag;
 
   conv_shape(const window2d& w, std::int64_t out_channels)
-      : x{w.n, w.c, w.h, w.w}, weight{out_channels, w.c, w.kernel_h, w.kernel_w}, bias{out_channels},
-        y{w.n, out_channels, w.out_h(), w.out_w()}, stride{w.stride, w.stride}, padding{w.padding, w.padding},
+      : x{w.n, w.c, w.h, w.w}, weight{out_channels, w.c, w.kernel_h, w.kernel_w}, bias{out_channels}, y{w.n, out_channels,
+                                                                                                        w.out_h(), w.out_w()},
+        stride{w.stride, w.stride}, dilation{w.dilation - 1, w.dilation - 1}, padding{w.padding, w.padding},
         // What the last window reaches past the image: less than `padding` where the stride does not divide.
-        padding_end{(w.out_h() - 1) * w.stride + w.kernel_h - w.h - w.padding,
-                    (w.out_w() - 1) * w.stride + w.kernel_w - w.w - w.padding} {}
+        padding_end{(w.out_h() - 1) * w.stride + w.dilation * (w.kernel_h - 1) + 1 - w.h - w.padding,
+                    (w.out_w() - 1) * w.stride + w.dilation * (w.kernel_w - 1) + 1 - w.w - w.padding},
+        weight_tag(tag::oihw) {
+    if (w.groups == 1)
+      return;
+    weight = {w.groups, out_channels / w.groups, w.c / w.groups, w.kernel_h, w.kernel_w};
+    weight_tag = tag::goihw;
+  }
 
   memory::desc any(const memory::dims& dims) const { return {dims, f32, tag::any}; }
 };
@@ -65,7 +73,7 @@ struct conv2d_runner::state {
   };
 
   /// Which blocked image an operand is; each has its own growing block, shared by all geometries.
-  enum role { images_in, images_out, other_images_out, weights, role_count };
+  enum role { images_in, images_out, other_images_out, weights, sums, role_count };
 
   std::shared_ptr<memory_pool> pool;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -93,12 +101,17 @@ struct conv2d_runner::state {
     o.plain.set_data_handle(const_cast<float*>(data));
     if (!o.reorder)
       return o.used.set_data_handle(const_cast<float*>(data));
+    o.used.set_data_handle(room(where, o.used.get_desc().get_size()).data());
+  }
+
+  /// The scratch of a role, of this size at least.
+  buffer& room(role where, std::size_t bytes) {
     auto& block = scratch[where];
-    if (block.bytes() < o.used.get_desc().get_size()) {
+    if (block.bytes() < bytes) {
       block = {}; // back to the pool before the larger one is made
-      block = pool->allocate(o.used.get_desc().get_size());
+      block = pool->allocate(bytes);
     }
-    o.used.set_data_handle(block.data());
+    return block;
   }
 
   /// Binds and fills an input.
@@ -116,6 +129,8 @@ struct conv2d_runner::state {
 
   forward_set& prepare(const conv2d& args);
   backward_set& prepare(const conv2d_backward& args);
+  /// Overwrites every gradient.
+  void run(const conv2d_backward& args);
   void run_data(const conv2d_backward& args, backward_set& set);
 };
 
@@ -133,10 +148,10 @@ conv2d_runner::state::forward_set& conv2d_runner::state::prepare(const conv2d& a
   const memory::desc bias = args.bias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
   const auto chosen = choose_forward<dnnl::convolution_forward>(
       engine, attributes, dnnl::prop_kind::forward_training, direct, shape.any(shape.x), shape.any(shape.weight), bias,
-      shape.any(shape.y), shape.stride, shape.padding, shape.padding_end);
+      shape.any(shape.y), shape.stride, shape.dilation, shape.padding, shape.padding_end);
   forward_set set{.primitive = dnnl::convolution_forward(chosen),
                   .x = read_operand(shape.x, tag::nchw, chosen.src_desc()),
-                  .weight = read_operand(shape.weight, tag::oihw, chosen.weights_desc()),
+                  .weight = read_operand(shape.weight, shape.weight_tag, chosen.weights_desc()),
                   .y = write_operand(shape.y, tag::nchw, chosen.dst_desc()),
                   .bias = args.bias ? memory(bias, engine, nullptr) : memory()};
   return forwards.emplace(key, std::move(set)).first->second;
@@ -151,19 +166,19 @@ conv2d_runner::state::backward_set& conv2d_runner::state::prepare(const conv2d_b
   const memory::desc bias = args.dbias ? memory::desc(shape.bias, f32, tag::x) : memory::desc();
   const auto hint =
       choose_forward<dnnl::convolution_forward>(engine, dnnl::primitive_attr(), dnnl::prop_kind::forward_training, direct, x,
-                                                weight, bias, y, shape.stride, shape.padding, shape.padding_end);
+                                                weight, bias, y, shape.stride, shape.dilation, shape.padding, shape.padding_end);
   const auto data = choose_backward<dnnl::convolution_backward_data>(engine, hint, direct, x, weight, y, shape.stride,
-                                                                     shape.padding, shape.padding_end);
-  const auto weights_desc = choose_backward<dnnl::convolution_backward_weights>(engine, hint, direct, x, weight, bias, y,
-                                                                                shape.stride, shape.padding, shape.padding_end);
+                                                                     shape.dilation, shape.padding, shape.padding_end);
+  const auto weights_desc = choose_backward<dnnl::convolution_backward_weights>(
+      engine, hint, direct, x, weight, bias, y, shape.stride, shape.dilation, shape.padding, shape.padding_end);
   backward_set set{.data = dnnl::convolution_backward_data(data),
                    .weights = dnnl::convolution_backward_weights(weights_desc),
                    .data_dy = read_operand(shape.y, tag::nchw, data.diff_dst_desc()),
-                   .data_weight = read_operand(shape.weight, tag::oihw, data.weights_desc()),
+                   .data_weight = read_operand(shape.weight, shape.weight_tag, data.weights_desc()),
                    .dx = write_operand(shape.x, tag::nchw, data.diff_src_desc()),
                    .weights_dy = read_operand(shape.y, tag::nchw, weights_desc.diff_dst_desc()),
                    .weights_x = read_operand(shape.x, tag::nchw, weights_desc.src_desc()),
-                   .dweight = write_operand(shape.weight, tag::oihw, weights_desc.diff_weights_desc()),
+                   .dweight = write_operand(shape.weight, shape.weight_tag, weights_desc.diff_weights_desc()),
                    .dbias = args.dbias ? memory(bias, engine, nullptr) : memory(),
                    .same_dy = data.diff_dst_desc() == weights_desc.diff_dst_desc()};
   return backwards.emplace(key, std::move(set)).first->second;
@@ -193,20 +208,38 @@ void conv2d_runner::forward(const conv2d& args) {
 }
 
 void conv2d_runner::backward(const conv2d_backward& args) {
-  auto& set = state_->prepare(args);
-  state_->read(set.weights_dy, args.dy, state::images_out);
-  state_->read(set.weights_x, args.x, state::images_in);
-  state_->bind(set.dweight, args.dweight, state::weights);
+  if (!args.accumulate)
+    return state_->run(args);
+  // The library overwrites: what it gives is added afterwards.
+  const auto weights = args.weights(), biases = args.dbias ? args.out_channels : 0;
+  auto* sums = state_->room(state::sums, static_cast<std::size_t>(weights + biases) * sizeof(float)).as<float>();
+  auto into_sums = args;
+  into_sums.dweight = sums;
+  into_sums.dbias = args.dbias ? sums + weights : nullptr;
+  state_->run(into_sums);
+  const auto add = [](const float* from, float* to, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      to[i] += from[i];
+  };
+  add(sums, args.dweight, weights);
+  add(sums + weights, args.dbias, biases);
+}
+
+void conv2d_runner::state::run(const conv2d_backward& args) {
+  auto& set = prepare(args);
+  read(set.weights_dy, args.dy, images_out);
+  read(set.weights_x, args.x, images_in);
+  bind(set.dweight, args.dweight, state::weights);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_DIFF_DST, set.weights_dy.used}, {DNNL_ARG_SRC, set.weights_x.used}, {DNNL_ARG_DIFF_WEIGHTS, set.dweight.used}};
   if (args.dbias) {
     set.dbias.set_data_handle(args.dbias);
     arguments.emplace(DNNL_ARG_DIFF_BIAS, set.dbias);
   }
-  set.weights.execute(state_->stream, arguments);
-  state_->write(set.dweight);
+  set.weights.execute(stream, arguments);
+  write(set.dweight);
   if (args.dx)
-    state_->run_data(args, set);
+    run_data(args, set);
 }
 
 void conv2d_runner::state::run_data(const conv2d_backward& args, backward_set& set) {

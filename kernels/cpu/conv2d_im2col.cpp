@@ -11,26 +11,27 @@ namespace troupe::kernels {
 
 namespace {
 
-/// The sizes of one image's products: (out_channels, taps) times (taps, pixels).
+/// The sizes of the products of one group of one image: (out_channels, taps) times (taps, pixels).
 struct conv_sizes {
   std::int64_t image, taps, pixels, out_channels;
   conv_sizes(const window2d& w, std::int64_t channels)
-      : image(w.c * w.h * w.w), taps(w.c * w.kernel_h * w.kernel_w), pixels(w.out_h() * w.out_w()), out_channels(channels) {}
+      : image(w.c / w.groups * w.h * w.w), taps(w.c / w.groups * w.kernel_h * w.kernel_w), pixels(w.out_h() * w.out_w()),
+        out_channels(channels / w.groups) {}
 };
 
 /// Calls f(row of the columns, pixel of the output, index in the image) for each tap that lies inside the image.
 template <class F>
 void each_tap(const window2d& w, F f) {
   std::int64_t tap = 0;
-  for (std::int64_t c = 0; c < w.c; ++c)
+  for (std::int64_t c = 0; c < w.c / w.groups; ++c)
     for (std::int64_t kh = 0; kh < w.kernel_h; ++kh)
       for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, ++tap)
         for (std::int64_t oh = 0; oh < w.out_h(); ++oh) {
-          const auto row = oh * w.stride + kh - w.padding;
+          const auto row = oh * w.stride + kh * w.dilation - w.padding;
           if (row < 0 || row >= w.h)
             continue;
           for (std::int64_t ow = 0; ow < w.out_w(); ++ow) {
-            const auto column = ow * w.stride + kw - w.padding;
+            const auto column = ow * w.stride + kw * w.dilation - w.padding;
             if (column >= 0 && column < w.w)
               f(tap, oh * w.out_w() + ow, (c * w.h + row) * w.w + column);
           }
@@ -81,12 +82,13 @@ conv2d_runner::~conv2d_runner() = default;
 
 void conv2d_runner::forward(const conv2d& args) {
   const conv_sizes sizes(args.window, args.out_channels);
-  for (std::int64_t n = 0; n < args.window.n; ++n) {
-    const float* columns = state_->unfold(args.window, sizes, args.x + n * sizes.image);
-    float* y = args.y + n * sizes.out_channels * sizes.pixels;
-    multiply(false, false, sizes.out_channels, sizes.pixels, sizes.taps, args.weight, columns, 0, y);
+  float* y = args.y;
+  for (std::int64_t part = 0; part < args.window.n * args.window.groups; ++part) {
+    const auto first = part % args.window.groups * sizes.out_channels; // of this group's channels
+    const float* columns = state_->unfold(args.window, sizes, args.x + part * sizes.image);
+    multiply(false, false, sizes.out_channels, sizes.pixels, sizes.taps, args.weight + first * sizes.taps, columns, 0, y);
     for (std::int64_t k = 0; k < sizes.out_channels; ++k, y += sizes.pixels) {
-      const float bias = args.bias ? args.bias[k] : 0;
+      const float bias = args.bias ? args.bias[first + k] : 0;
       for (std::int64_t i = 0; i < sizes.pixels; ++i) {
         const float sum = y[i] + bias;
         y[i] = args.act == activation::relu && sum < 0 ? 0 : sum; // NaN stays
@@ -97,26 +99,29 @@ void conv2d_runner::forward(const conv2d& args) {
 
 void conv2d_runner::backward(const conv2d_backward& args) {
   const conv_sizes sizes(args.window, args.out_channels);
-  const auto image_dy = sizes.out_channels * sizes.pixels;
+  const auto parts = args.window.n * args.window.groups, part_dy = sizes.out_channels * sizes.pixels;
   if (args.dx)
-    std::fill_n(args.dx, args.window.n * sizes.image, 0.0F);
+    std::fill_n(args.dx, parts * sizes.image, 0.0F);
   if (args.dbias)
-    for (std::int64_t k = 0; k < sizes.out_channels; ++k) {
-      double sum = 0;
+    for (std::int64_t k = 0; k < args.out_channels; ++k) {
+      double sum = args.accumulate ? static_cast<double>(args.dbias[k]) : 0.0;
       for (std::int64_t n = 0; n < args.window.n; ++n)
         for (std::int64_t i = 0; i < sizes.pixels; ++i)
-          sum += static_cast<double>(args.dy[n * image_dy + k * sizes.pixels + i]);
+          sum += static_cast<double>(args.dy[(n * args.out_channels + k) * sizes.pixels + i]);
       args.dbias[k] = static_cast<float>(sum);
     }
-  for (std::int64_t n = 0; n < args.window.n; ++n) {
-    const float* dy = args.dy + n * image_dy;
-    const float* columns = state_->unfold(args.window, sizes, args.x + n * sizes.image);
-    multiply(false, true, sizes.out_channels, sizes.taps, sizes.pixels, dy, columns, n == 0 ? 0 : 1, args.dweight);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const auto first = part % args.window.groups * sizes.out_channels;
+    const float* dy = args.dy + part * part_dy;
+    const float* columns = state_->unfold(args.window, sizes, args.x + part * sizes.image);
+    const bool add = args.accumulate || part >= args.window.groups;
+    multiply(false, true, sizes.out_channels, sizes.taps, sizes.pixels, dy, columns, add ? 1 : 0,
+             args.dweight + first * sizes.taps);
     if (!args.dx)
       continue;
     float* gradients = state::room(*state_->pool, state_->column_gradients, sizes.taps * sizes.pixels);
-    multiply(true, false, sizes.taps, sizes.pixels, sizes.out_channels, args.weight, dy, 0, gradients);
-    float* dx = args.dx + n * sizes.image;
+    multiply(true, false, sizes.taps, sizes.pixels, sizes.out_channels, args.weight + first * sizes.taps, dy, 0, gradients);
+    float* dx = args.dx + part * sizes.image;
     each_tap(args.window, [&](auto tap, auto pixel, auto index) { dx[index] += gradients[tap * sizes.pixels + pixel]; });
   }
 }

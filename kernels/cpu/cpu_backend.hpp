@@ -9,6 +9,7 @@
 #include "kernels/cpu/gemm.hpp"
 #include "kernels/cpu/loops/table.hpp"
 #include "kernels/cpu/memory_pool.hpp"
+#include "kernels/reference.hpp"
 
 namespace troupe::kernels {
 
@@ -60,7 +61,13 @@ private:
   class recording;
 
   /// A loop of ours for everything that no library computes.
-  void run(const auto& op) { loops_(op); }
+  template <class Op>
+  void run(const Op& op) {
+    if constexpr (requires { loops_(op); })
+      loops_(op);
+    else
+      reference::run(op);
+  }
   void run(const gemm& op) { gemm_.run(op); }
   void run(const conv2d& op) { conv2d_.forward(op); }
   void run(const conv2d_backward& op) { conv2d_.backward(op); }

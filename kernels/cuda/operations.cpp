@@ -20,8 +20,10 @@ public:
   void operator()(const Op& op) const {
     if constexpr (requires { scratch_floats(op); })
       cuda::enqueue(stream_, op, memory_.get(scratch::reduction, scratch_floats(op)));
-    else
+    else if constexpr (requires { cuda::enqueue(stream_, op); })
       cuda::enqueue(stream_, op);
+    else
+      throw device_error(std::string(Op::name) + " is not there yet on CUDA devices");
   }
 
   void operator()(const gemm& op) const { matrices_.multiply(op); }

@@ -43,8 +43,9 @@ TEST_P(Network, SoftmaxCrossEntropyAgrees) {
     const auto labels = random.integers(rows, static_cast<std::int32_t>(classes));
     std::vector<float> want_loss(size(rows)), want_dx(x.size());
     std::vector<std::int32_t> want_correct(size(rows));
-    reference::softmax_cross_entropy(x.data(), labels.data(), 0.125, want_loss.data(), want_dx.data(), want_correct.data(), rows,
-                                     classes);
+    reference::softmax_cross_entropy(
+        {.labels = labels.data(), .scale = 0.125F, .correct = want_correct.data(), .rows = rows, .classes = classes}, x.data(),
+        want_loss.data(), want_dx.data());
     auto device_x = upload(x), loss = output(rows), dx = output(rows * classes);
     auto device_labels = upload(labels);
     device_array<std::int32_t> correct(queue, rows);
@@ -61,18 +62,21 @@ TEST_P(Network, SoftmaxCrossEntropyAgrees) {
 }
 
 TEST_P(Network, SoftmaxCrossEntropyAtItsEdges) {
-  // Equal largest logits: the first counts. A label outside: NaN, never a read outside. A hopeless logit: finite.
-  auto logits = upload(std::vector<float>{2, 2, 0, /**/ 1, 2, 3, /**/ 1, 2, 3, /**/ -1000, 1000, 0});
-  auto labels = upload(std::vector<std::int32_t>{1, 3, -1, 0});
-  auto loss = output(4), dlogits = output(12);
-  device_array<std::int32_t> correct(queue, 4);
-  queue.enqueue(softmax_cross_entropy{logits, labels, 1, loss, dlogits, correct, 4, 3});
-  const auto got = loss.get();
+  // Equal largest logits: the first counts. A label outside: NaN, never a read outside. A hopeless logit: finite. One that is
+  // ignored: zeros, even where the logits are not finite.
+  auto logits = upload(std::vector<float>{2, 2, 0, /**/ 1, 2, 3, /**/ 1, 2, 3, /**/ -1000, 1000, 0, /**/ NAN, INFINITY, 0});
+  auto labels = upload(std::vector<std::int32_t>{1, 3, -2, 0, -1});
+  auto loss = output(5), dlogits = output(15);
+  device_array<std::int32_t> correct(queue, 5);
+  queue.enqueue(softmax_cross_entropy{logits, labels, 1, loss, dlogits, correct, 5, 3});
+  const auto got = loss.get(), gradients = dlogits.get();
   EXPECT_NEAR(got[0], std::log(2 + std::exp(-2.0)), 1e-6);
   EXPECT_TRUE(std::isnan(got[1]) && std::isnan(got[2]));
   EXPECT_FLOAT_EQ(got[3], 2000);
-  EXPECT_EQ(correct.get(), (std::vector<std::int32_t>{0, 0, 0, 0}));
-  EXPECT_EQ(dlogits.get()[9], -1);
+  EXPECT_EQ(got[4], 0);
+  EXPECT_EQ(correct.get(), (std::vector<std::int32_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(gradients[9], -1);
+  EXPECT_EQ(std::vector(gradients.end() - 3, gradients.end()), (std::vector<float>{0, 0, 0}));
 }
 
 TEST_P(Network, LayernormAgrees) {
@@ -82,10 +86,10 @@ TEST_P(Network, LayernormAgrees) {
     const auto dy = random.floats(rows * columns);
     std::vector<float> want_y(x.size()), want_mean(size(rows)), want_rstd(size(rows)), want_dx(x.size());
     std::vector<float> want_dgamma(gamma.size()), want_dbeta(gamma.size());
-    reference::layernorm(x.data(), gamma.data(), beta.data(), 1e-5F, want_y.data(), want_mean.data(), want_rstd.data(), rows,
-                         columns);
-    reference::layernorm_backward(x.data(), gamma.data(), want_mean.data(), want_rstd.data(), dy.data(), want_dx.data(),
-                                  want_dgamma.data(), want_dbeta.data(), rows, columns);
+    reference::layernorm({.rows = rows, .columns = columns}, x.data(), gamma.data(), beta.data(), want_y.data(), want_mean.data(),
+                         want_rstd.data());
+    reference::layernorm_backward({.rows = rows, .columns = columns}, x.data(), gamma.data(), want_mean.data(), want_rstd.data(),
+                                  dy.data(), want_dx.data(), want_dgamma.data(), want_dbeta.data());
     auto device_x = upload(x), device_gamma = upload(gamma), device_beta = upload(beta), device_dy = upload(dy);
     auto y = output(rows * columns), mean = output(rows), rstd = output(rows), dx = output(rows * columns);
     auto dgamma = output(columns), dbeta = output(columns);

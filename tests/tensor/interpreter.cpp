@@ -26,14 +26,24 @@ double evaluate(kernels::unary_op function, double x) {
     return 1 / (1 + std::exp(-x));
   case gelu:
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  case gelu_erf:
+    return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+  case silu:
+    return x / (1 + std::exp(-x));
   case exp:
     return std::exp(x);
   case log:
     return std::log(x);
+  case erf:
+    return std::erf(x);
   case sqrt:
     return std::sqrt(x);
+  case rsqrt:
+    return 1 / std::sqrt(x);
   case square:
     return x * x;
+  case abs:
+    return std::abs(x);
   case negate:
     return -x;
   case copy:
@@ -56,14 +66,28 @@ double derivative(kernels::unary_op function, double saved) {
     const double x = saved, c = std::sqrt(2 / std::numbers::pi), t = std::tanh(c * (x + 0.044715 * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
   }
+  case gelu_erf: {
+    const double x = saved;
+    return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+  }
+  case silu: {
+    const double s = 1 / (1 + std::exp(-saved));
+    return s + saved * s * (1 - s);
+  }
   case exp:
     return std::exp(saved);
   case log:
     return 1 / saved;
+  case erf:
+    return 2 / std::sqrt(std::numbers::pi) * std::exp(-saved * saved);
   case sqrt:
     return 0.5 / std::sqrt(saved);
+  case rsqrt:
+    return -0.5 / (saved * std::sqrt(saved));
   case square:
     return 2 * saved;
+  case abs:
+    return saved > 0 ? 1 : (saved < 0 ? -1 : 0);
   case negate:
     return -1;
   case copy:

@@ -27,7 +27,7 @@ void run(const layernorm_backward& op) {
   float *dx = op.dx, *dgamma = op.dgamma, *dbeta = op.dbeta;
   const std::int64_t columns = op.columns;
   const float inverse = 1.0F / static_cast<float>(columns);
-  for (std::int64_t i = 0; i < columns; ++i)
+  for (std::int64_t i = 0; i < columns && !op.accumulate; ++i)
     dgamma[i] = dbeta[i] = 0;
   for (std::int64_t r = 0; r < op.rows; ++r, x += columns, dy += columns, dx += columns) {
     const float m = op.mean[r], s = op.rstd[r];

@@ -26,6 +26,8 @@ namespace {
 
 #include "kernels/cpu/loops/softmax.hpp"
 
+#include "kernels/cpu/loops/losses.hpp"
+
 #include "kernels/cpu/loops/layernorm.hpp"
 
 #include "kernels/cpu/loops/pooling.hpp"

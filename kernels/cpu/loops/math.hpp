@@ -110,6 +110,64 @@ inline float gelu_derivative(float x) {
   return mul_add(2.0F * x * s * (1.0F - s), slope, s);
 }
 
+inline float silu(float x) {
+  return x * sigmoid(x);
+}
+
+/// silu'(x) = s (1 + x (1 - s)), s = sigmoid(x).
+inline float silu_derivative(float x) {
+  const float s = sigmoid(x);
+  return s * mul_add(x, 1.0F - s, 1.0F);
+}
+
+/// ln(1 - erf(t)) for t >= 0.927734375: the minimax polynomial of N. Juffa's erff.
+inline float log_erf_rest(float t) {
+  float p = mul_add(-1.72853470e-5F, t, 3.83197126e-4F);
+  p = mul_add(p, t * t, mul_add(-3.88396438e-3F, t, 2.42546219e-2F));
+  p = mul_add(p, t, -1.06777877e-1F);
+  p = mul_add(p, t, -6.34846687e-1F);
+  p = mul_add(p, t, -1.28717512e-1F);
+  return mul_add(p, t, -t);
+}
+
+/// erf(x) / x - 1 for |x| <= 0.927734375, z = x^2.
+inline float erf_near_zero(float z) {
+  float p = -5.96761703e-4F;
+  p = mul_add(p, z, 4.99119423e-3F);
+  p = mul_add(p, z, -2.67681349e-2F);
+  p = mul_add(p, z, 1.12819925e-1F);
+  p = mul_add(p, z, -3.76125336e-1F);
+  return mul_add(p, z, 1.28379166e-1F);
+}
+
+constexpr float erf_border = 0.927734375F;
+
+/// erf(x) to 2 ulp.
+inline float erf(float x) {
+  const float t = x < 0 ? -x : x, near = mul_add(erf_near_zero(x * x), x, x), rest = 1.0F - exp(log_erf_rest(t));
+  return t > erf_border ? __builtin_copysignf(rest, x) : near;
+}
+
+/// Phi(x) = 0.5 erfc(-x / sqrt(2)), without the cancellation of 1 + erf for negative x.
+inline float normal_cdf(float x) {
+  const float u = x * 0.70710678118654752440F, t = u < 0 ? -u : u,
+              near = mul_add(0.5F, mul_add(erf_near_zero(u * u), u, u), 0.5F);
+  const float tail = 0.5F * exp(log_erf_rest(t));
+  const float far = x < 0 ? tail : 1.0F - tail;
+  return t > erf_border ? far : near;
+}
+
+constexpr float normal_peak = 0.39894228040143267794F; // 1 / sqrt(2 pi)
+
+inline float gelu_erf(float x) {
+  return x * normal_cdf(x);
+}
+
+/// Phi(x) + x phi(x).
+inline float gelu_erf_derivative(float x) {
+  return mul_add(x * normal_peak, exp(-0.5F * x * x), normal_cdf(x));
+}
+
 template <unary_op Op>
 inline float apply(float x) {
   if constexpr (Op == unary_op::relu)
@@ -120,14 +178,24 @@ inline float apply(float x) {
     return sigmoid(x);
   else if constexpr (Op == unary_op::gelu)
     return gelu(x);
+  else if constexpr (Op == unary_op::gelu_erf)
+    return gelu_erf(x);
+  else if constexpr (Op == unary_op::silu)
+    return silu(x);
   else if constexpr (Op == unary_op::exp)
     return exp(x);
   else if constexpr (Op == unary_op::log)
     return log(x);
+  else if constexpr (Op == unary_op::erf)
+    return erf(x);
   else if constexpr (Op == unary_op::sqrt)
     return __builtin_sqrtf(x);
+  else if constexpr (Op == unary_op::rsqrt)
+    return 1.0F / __builtin_sqrtf(x);
   else if constexpr (Op == unary_op::square)
     return x * x;
+  else if constexpr (Op == unary_op::abs)
+    return __builtin_fabsf(x);
   else if constexpr (Op == unary_op::negate)
     return -x;
   else
@@ -145,14 +213,24 @@ inline float apply_backward(float saved, float dy) {
     return dy * saved * (1.0F - saved);
   else if constexpr (Op == unary_op::gelu)
     return dy * gelu_derivative(saved);
+  else if constexpr (Op == unary_op::gelu_erf)
+    return dy * gelu_erf_derivative(saved);
+  else if constexpr (Op == unary_op::silu)
+    return dy * silu_derivative(saved);
   else if constexpr (Op == unary_op::exp)
     return dy * exp(saved);
   else if constexpr (Op == unary_op::log)
     return dy / saved;
+  else if constexpr (Op == unary_op::erf)
+    return dy * (2.82842712474619009760F * normal_peak) * exp(-saved * saved);
   else if constexpr (Op == unary_op::sqrt)
     return 0.5F * dy / __builtin_sqrtf(saved);
+  else if constexpr (Op == unary_op::rsqrt)
+    return -0.5F * dy / (saved * __builtin_sqrtf(saved));
   else if constexpr (Op == unary_op::square)
     return 2.0F * saved * dy;
+  else if constexpr (Op == unary_op::abs)
+    return saved > 0 ? dy : (saved < 0 ? -dy : 0.0F);
   else if constexpr (Op == unary_op::negate)
     return -dy;
   else

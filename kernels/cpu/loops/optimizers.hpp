@@ -24,7 +24,7 @@ inline void for_blocks(std::span<const term> terms, const float* p, float* p_out
 }
 
 void run(const sgd& args) {
-  const float lr = args.step_scalars[scalar_lr], momentum = args.momentum, decay = args.weight_decay;
+  const float lr = args.lr_scale * args.step_scalars[scalar_lr], momentum = args.momentum, decay = args.weight_decay;
   const auto step_with = [&](auto with_momentum, auto nesterov) {
     for_blocks(args.terms, args.p, args.p_out, args.count,
                [=](std::int64_t begin, std::int64_t count, const float* gradient, float* out) {
@@ -52,7 +52,7 @@ void run(const sgd& args) {
 }
 
 void run(const adamw& args) {
-  const float lr = args.step_scalars[scalar_lr], decay = args.weight_decay, epsilon = args.epsilon;
+  const float lr = args.lr_scale * args.step_scalars[scalar_lr], decay = args.weight_decay, epsilon = args.epsilon;
   const float unbias1 = 1.0F / args.step_scalars[scalar_correction1], unbias2 = 1.0F / args.step_scalars[scalar_correction2];
   const float beta1 = args.beta1, beta2 = args.beta2, rest1 = 1.0F - beta1, rest2 = 1.0F - beta2;
   for_blocks(args.terms, args.p, args.p_out, args.count,

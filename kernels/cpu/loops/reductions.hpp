@@ -12,7 +12,7 @@ void run(const sum_rows& op) {
     const std::int64_t count = min(block_size, columns - begin);
     const float* row = op.x + begin;
     float* sums = op.y + begin;
-    for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t i = 0; i < count && !op.accumulate; ++i)
       sums[i] = 0;
     std::int64_t r = 0;
     for (; r + together <= rows; r += together, row += together * columns) {

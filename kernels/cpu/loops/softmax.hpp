@@ -31,28 +31,3 @@ void run(const softmax& op) {
     map(y, columns, false, [=](std::int64_t i) { return y[i] * inverse; });
   }
 }
-
-void run(const softmax_cross_entropy& op) {
-  const std::int64_t classes = op.classes;
-  for (std::int64_t r = 0; r < op.rows; ++r) {
-    const float* x = op.logits + r * classes;
-    float* dx = op.dlogits ? op.dlogits + r * classes : nullptr;
-    const std::int64_t label = op.labels[r];
-    const bool known = label >= 0 && label < classes;
-    const float peak = max_of(x, classes), at_label = known ? x[label] : 0.0F; // read before dx, which may be x
-    if (op.correct) {
-      std::int64_t first = 0;
-      while (first < classes && x[first] != peak) // ends at `classes` when the row holds NaN
-        ++first;
-      op.correct[r] = known && first == label;
-    }
-    const float total_exp = sum_exp(x, classes, peak, dx);
-    op.loss[r] = known ? log(total_exp) - (at_label - peak) : __builtin_nanf("");
-    if (!dx)
-      continue;
-    const float factor = op.scale / total_exp;
-    map(dx, classes, false, [=](std::int64_t i) { return dx[i] * factor; });
-    if (known)
-      dx[label] -= op.scale;
-  }
-}

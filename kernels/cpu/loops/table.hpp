@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "kernels/operation.hpp"
 
@@ -22,18 +23,17 @@ struct loop {
 template <class... Ops>
 struct loop_table_of : loop<Ops>... {
   template <class Op>
-  void operator()(const Op& op) const {
-    static_cast<const loop<Op>&>(*this).run(op);
-  }
+  requires(std::is_same_v<Op, Ops> || ...) void operator()(const Op& op) const { static_cast<const loop<Op>&>(*this).run(op); }
 };
 
 /// Every operation but the products and convolutions, which libraries compute.
 ///
 /// An element's result depends on its operands alone, never on where it lies in a buffer: a partition that starts elsewhere,
 /// or a shard that holds half of it, gives the same bits.
-using loop_table = loop_table_of<fill, unary, unary_backward, binary, axpby, bias_activation, dropout, sum_rows, sum,
-                                 weighted_sum, all_finite, layernorm, layernorm_backward, max_pool, max_pool_backward, avg_pool,
-                                 avg_pool_backward, softmax_cross_entropy, softmax, sgd, adamw, delay_compensate, soft_threshold>;
+using loop_table =
+    loop_table_of<fill, unary, unary_backward, binary, axpby, bias_activation, dropout, sum_rows, sum, weighted_sum, all_finite,
+                  layernorm, layernorm_backward, max_pool, max_pool_backward, avg_pool, avg_pool_backward, softmax_cross_entropy,
+                  mean_squared_error, sigmoid_cross_entropy, softmax, sgd, adamw, delay_compensate, soft_threshold>;
 
 namespace loops_baseline {
 extern const loop_table table;
