@@ -64,6 +64,10 @@ public:
   }
   void operator()(const sgd& op) const { TROUPE_ASSERT(op.velocity != nullptr || op.momentum == 0); }
   void operator()(const soft_threshold& op) const { TROUPE_ASSERT(op.threshold >= 0); }
+  void operator()(const lstm& op) const { check_recurrence(op, 0); }
+  void operator()(const lstm_backward& op) const { check_recurrence(op, 1); }
+  void operator()(const gru& op) const { check_recurrence(op, 0); }
+  void operator()(const gru_backward& op) const { check_recurrence(op, 1); }
   void operator()(const auto&) const {}
 
 private:
@@ -75,6 +79,9 @@ private:
   static void check_table(const auto& op) {
     TROUPE_ASSERT(op.vocabulary > 0 && op.vocabulary <= INT32_MAX);
     TROUPE_ASSERT(op.width > 0 && op.count >= 0 && op.count <= INT32_MAX);
+  }
+  static void check_recurrence(const auto& op, std::int64_t fewest_rows) {
+    TROUPE_ASSERT(op.rows >= fewest_rows && op.length > 0 && op.width > 0);
   }
   static void check_attention(const auto& op) {
     const attention_shape& s = op.shape;

@@ -78,6 +78,15 @@ void cpu_backend::enqueue(const operation& op) {
   std::visit([this](const auto& own) { run(own); }, op);
 }
 
+float* cpu_backend::scratch(std::int64_t floats) {
+  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  if (scratch_.bytes() < bytes) {
+    scratch_ = {}; // back to the pool before the larger one is made
+    scratch_ = pool_->allocate(bytes);
+  }
+  return scratch_.as<float>();
+}
+
 void cpu_backend::copy(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0 || destination == source)
     return;

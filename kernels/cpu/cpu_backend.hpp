@@ -9,7 +9,7 @@
 #include "kernels/cpu/gemm.hpp"
 #include "kernels/cpu/loops/table.hpp"
 #include "kernels/cpu/memory_pool.hpp"
-#include "kernels/reference.hpp"
+#include "kernels/operations/merged.hpp"
 
 namespace troupe::kernels {
 
@@ -60,23 +60,33 @@ private:
   class compute_mode;
   class recording;
 
-  /// A loop of ours for everything that no library computes.
+  /// A loop of ours for everything that no library computes, with the scratch memory that it wants.
   template <class Op>
   void run(const Op& op) {
-    if constexpr (requires { loops_(op); })
-      loops_(op);
+    if constexpr (requires { scratch_floats(op); })
+      loops_(with_scratch<Op>{op, scratch(scratch_floats(op))});
     else
-      reference::run(op);
+      loops_(op);
   }
+  void run(const broadcast_binary& op) { loops_(merged(op)); }
+  void run(const copy_strided& op) { loops_(merged(op)); }
+  void run(const sum_axes& op) { loops_(merged(op)); }
   void run(const gemm& op) { gemm_.run(op); }
+  void run(const batched_gemm& op) { gemm_.run(op); }
+  void run(const lstm_backward& op); ///< recurrent.cpp
+  void run(const gru_backward& op);
   void run(const conv2d& op) { conv2d_.forward(op); }
   void run(const conv2d_backward& op) { conv2d_.backward(op); }
+
+  /// At least this many floats, until the next call.
+  float* scratch(std::int64_t floats);
 
   cpu_options options_;
   std::shared_ptr<memory_pool> pool_;
   const loop_table& loops_;
   gemm_runner gemm_;
   conv2d_runner conv2d_;
+  buffer scratch_;
   recording* recorded_ = nullptr; ///< what is enqueued goes there, while there is a capture
 };
 

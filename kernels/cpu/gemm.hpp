@@ -29,6 +29,7 @@ public:
   ~gemm_runner();
 
   void run(const gemm& args);
+  void run(const batched_gemm& args);
 
 private:
   void run_openblas(const gemm& args, float* result);

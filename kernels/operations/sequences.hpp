@@ -162,7 +162,8 @@ struct lstm {
 };
 
 /// dprojected (as gates, which it may be) is overwritten; du and dbias (may be null) too, or they are accumulated. y, gates and
-/// cells are the forward's. The gradients of W, of b and of x are products and a sum of dprojected, the caller's.
+/// cells are the forward's. The gradients of W, of b and of x are products and a sum of dprojected, the caller's. At least one
+/// row.
 struct lstm_backward {
   static constexpr auto name = "lstm_backward";
   const float* u = nullptr;
@@ -208,7 +209,7 @@ struct gru {
 
 /// dprojected (as gates, which it may be) is overwritten; du and dbias (may be null) too, or they are accumulated. y, gates and
 /// candidates are the forward's. The gradients of W, of b and of x are products and a sum of dprojected, the caller's; that of
-/// `bias` differs from b's in its last third.
+/// `bias` differs from b's in its last third. At least one row.
 struct gru_backward {
   static constexpr auto name = "gru_backward";
   const float* u = nullptr;

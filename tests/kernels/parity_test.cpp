@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -18,14 +19,20 @@ namespace troupe::kernels::testing {
 
 namespace {
 
-/// Calls f(pointer to a null Op) for every alternative.
-template <class... Ops, class F>
-void for_each_operation(const std::variant<Ops...>*, F f) {
-  (f(static_cast<const Ops*>(nullptr)), ...);
+/// An alternative of `operation`, and how to draw one.
+struct kind {
+  const char* name;
+  operation (*draw)(operands&);
+};
+
+template <class... Ops>
+std::vector<kind> kinds_of(const std::variant<Ops...>*) {
+  return {{Ops::name, [](operands& m) -> operation { return sample(m, static_cast<const Ops*>(nullptr)); }}...};
 }
-template <class F>
-void for_each_operation(F f) {
-  for_each_operation(static_cast<const operation*>(nullptr), f);
+
+const std::vector<kind>& every_kind() {
+  static const auto all = kinds_of(static_cast<const operation*>(nullptr));
+  return all;
 }
 
 struct output_array {
@@ -61,16 +68,27 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
 
 constexpr std::uint64_t samples = 12;
 
+void expect_agreement(const output_array& got, const output_array& want) {
+  if (got.of == output_array::type::other) {
+    EXPECT_EQ(got.bytes, want.bytes);
+  } else if (got.of == output_array::type::f64) {
+    expect_close(numbers_of<double>(got.bytes), numbers_of<double>(want.bytes));
+  } else {
+    const auto numbers = numbers_of<float>(got.bytes);
+    EXPECT_TRUE(agree(numbers, numbers_of<float>(want.bytes), {.absolute = 2e-5, .relative = 2e-5}));
+    EXPECT_FALSE(std::ranges::any_of(numbers, [](float v) { return std::isnan(v); }));
+  }
+}
+
 /// Compares what `run(op, its arrays)` writes in the device's memory with what the reference writes, and looks for writes
 /// elsewhere.
-template <class Run>
-void compare_with_reference(backend& device, Run run) {
+void compare_with_reference(backend& device, const std::function<void(const operation&, operands&)>& run) {
   const auto host = open_backend({});
-  for_each_operation([&]<class Op>(const Op* kind) {
+  for (const kind& each : every_kind())
     for (std::uint64_t seed = test_seed(); seed < test_seed() + samples; ++seed) {
-      SCOPED_TRACE(::testing::Message() << Op::name << ", seed " << seed);
+      SCOPED_TRACE(::testing::Message() << each.name << ", seed " << seed);
       operands here(*host, seed), there(device, seed);
-      const operation want = sample(here, kind), got = sample(there, kind);
+      const operation want = each.draw(here), got = each.draw(there);
       reference::run(want);
       try {
         run(got, there);
@@ -82,24 +100,14 @@ void compare_with_reference(backend& device, Run run) {
       const auto expected = outputs_of(want, here), found = outputs_of(got, there);
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {
-        if (found[i].of == output_array::type::other) {
-          EXPECT_EQ(found[i].bytes, expected[i].bytes) << "output " << i;
-          continue;
-        }
-        if (found[i].of == output_array::type::f64) {
-          expect_close(numbers_of<double>(found[i].bytes), numbers_of<double>(expected[i].bytes));
-          continue;
-        }
-        const auto numbers = numbers_of<float>(found[i].bytes);
-        EXPECT_TRUE(agree(numbers, numbers_of<float>(expected[i].bytes), {.absolute = 2e-5, .relative = 2e-5})) << "output " << i;
-        EXPECT_FALSE(std::ranges::any_of(numbers, [](float v) { return std::isnan(v); })) << "output " << i;
+        SCOPED_TRACE(::testing::Message() << "output " << i);
+        expect_agreement(found[i], expected[i]);
       }
       for (const auto& array : there.arrays())
         if (std::ranges::none_of(found, [&](const auto& out) { return out.begin == array.begin; })) {
           EXPECT_EQ(there.now(array.begin, array.before.size()), array.before) << "an operand has changed";
         }
     }
-  });
 }
 
 /// Enqueues it, and spoils what the caller may spoil once the call has returned: the operation and its terms.
@@ -144,11 +152,11 @@ TEST(Operations, AreTheSameWhenTheyAreDeferred) {
 
 TEST(Operations, NameEveryArrayThatTheyAreGiven) {
   const auto host = open_backend({});
-  for_each_operation([&]<class Op>(const Op* kind) {
+  for (const kind& each : every_kind())
     for (std::uint64_t seed = 1; seed <= samples; ++seed) {
-      SCOPED_TRACE(::testing::Message() << Op::name << ", seed " << seed);
+      SCOPED_TRACE(::testing::Message() << each.name << ", seed " << seed);
       operands m(*host, seed);
-      const operation op = sample(m, kind);
+      const operation op = each.draw(m);
       std::vector<std::pair<const void*, std::size_t>> named;
       const auto add = [&](const auto* begin, std::int64_t elements) {
         named.emplace_back(begin, static_cast<std::size_t>(elements) * sizeof *begin);
@@ -159,7 +167,6 @@ TEST(Operations, NameEveryArrayThatTheyAreGiven) {
         EXPECT_TRUE(std::ranges::count(named, std::pair{array.begin, array.before.size()}) > 0)
             << "an array of " << array.before.size() << " bytes";
     }
-  });
 }
 
 TEST(Operations, CountWhatTheyCost) {

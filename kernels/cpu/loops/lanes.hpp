@@ -76,14 +76,21 @@ inline f32x16 load_part(const float* x, std::int64_t count, float rest) {
   return load(v);
 }
 
-/// The sum of the lanes, as a tree of fixed shape.
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x4 __attribute__((vector_size(16)));
+
+/// f over the lanes, as a tree of fixed shape: the upper half with the lower, until one is left.
+template <class F>
+inline float fold(f32x16 v, F f) {
+  const f32x8 eight =
+      f(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+  const f32x4 four = f(__builtin_shufflevector(eight, eight, 0, 1, 2, 3), __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+  const f32x4 two = f(four, __builtin_shufflevector(four, four, 2, 3, 2, 3));
+  return f(two, __builtin_shufflevector(two, two, 1, 1, 1, 1))[0];
+}
+
 inline float total(f32x16 v) {
-  alignas(64) float a[16];
-  __builtin_memcpy(a, &v, sizeof v);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      a[i] += a[i + width];
-  return a[0];
+  return fold(v, [](auto a, auto b) { return a + b; });
 }
 
 /// The sum of f(x[i]) in sixteen running sums: element i always goes to lane i % 16, so the order depends on n alone.
@@ -99,6 +106,18 @@ inline float sum_lanes(const float* x, std::int64_t n, float rest, F f) {
   return total(sum);
 }
 
+/// The sum of f(a[i], b[i]) in the same order; f(0, 0) is 0.
+template <class F>
+inline float sum_lanes(const float* a, const float* b, std::int64_t n, F f) {
+  f32x16 sum = {};
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    sum += f(load(a + i), load(b + i));
+  if (i < n)
+    sum += f(load_part(a + i, n - i, 0.0F), load_part(b + i, n - i, 0.0F));
+  return total(sum);
+}
+
 /// The largest element; what NaN does is left open. n > 0.
 inline float max_of(const float* x, std::int64_t n) {
   f32x16 best = load_part(x, min(n, 16), x[0]);
@@ -111,10 +130,5 @@ inline float max_of(const float* x, std::int64_t n) {
     const f32x16 v = load_part(x + i, n - i, x[0]);
     best = v > best ? v : best;
   }
-  alignas(64) float a[16];
-  __builtin_memcpy(a, &best, sizeof best);
-  float result = a[0];
-  for (int l = 1; l < 16; ++l)
-    result = a[l] > result ? a[l] : result;
-  return result;
+  return fold(best, [](auto a, auto b) { return b > a ? b : a; });
 }

@@ -5,9 +5,11 @@
 // linker keeps one copy of such a function, and were it the one compiled with AVX-512, an older processor would stop at it.
 // Hence builtins, plain pointers, and own min.
 #include <cstdint>
+#include <type_traits>
 
 #include <immintrin.h>
 
+#include "kernels/cpu/loops/scratch.hpp"
 #include "kernels/cpu/loops/table.hpp"
 
 namespace troupe::kernels::TROUPE_LOOPS {
@@ -28,7 +30,19 @@ namespace {
 
 #include "kernels/cpu/loops/losses.hpp"
 
-#include "kernels/cpu/loops/layernorm.hpp"
+#include "kernels/cpu/loops/normalisation.hpp"
+
+#include "kernels/cpu/loops/channels.hpp"
+
+#include "kernels/cpu/loops/strided.hpp"
+
+#include "kernels/cpu/loops/tokens.hpp"
+
+#include "kernels/cpu/loops/tiles.hpp"
+
+#include "kernels/cpu/loops/attention.hpp"
+
+#include "kernels/cpu/loops/recurrent.hpp"
 
 #include "kernels/cpu/loops/pooling.hpp"
 

@@ -4,31 +4,35 @@
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
 
-void run(const sum_rows& op) {
-  const std::int64_t rows = op.rows, columns = op.columns;
-  // A block of columns stays in the first-level cache while the rows pass by, several at a time.
+/// sums[i] = the sum over `rows` of x[row * stride + i], for a block of columns that stays in the first-level cache while the
+/// rows pass by, several at a time.
+inline void sum_block(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t count, float* sums) {
   constexpr std::int64_t together = 8;
-  for (std::int64_t begin = 0; begin < columns; begin += block_size) {
-    const std::int64_t count = min(block_size, columns - begin);
-    const float* row = op.x + begin;
-    float* sums = op.y + begin;
-    for (std::int64_t i = 0; i < count && !op.accumulate; ++i)
-      sums[i] = 0;
-    std::int64_t r = 0;
-    for (; r + together <= rows; r += together, row += together * columns) {
+  for (std::int64_t i = 0; i < count; ++i)
+    sums[i] = 0;
+  std::int64_t r = 0;
+  for (; r + together <= rows; r += together, x += together * stride) {
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < count; ++i) {
-        float s = sums[i];
-        for (std::int64_t k = 0; k < together; ++k)
-          s += row[k * columns + i];
-        sums[i] = s;
-      }
+    for (std::int64_t i = 0; i < count; ++i) {
+      float s = sums[i];
+      for (std::int64_t k = 0; k < together; ++k)
+        s += x[k * stride + i];
+      sums[i] = s;
     }
-    for (; r < rows; ++r, row += columns) {
+  }
+  for (; r < rows; ++r, x += stride) {
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < count; ++i)
-        sums[i] += row[i];
-    }
+    for (std::int64_t i = 0; i < count; ++i)
+      sums[i] += x[i];
+  }
+}
+
+void run(const sum_rows& op) {
+  alignas(64) float sums[block_size];
+  for (std::int64_t begin = 0; begin < op.columns; begin += block_size) {
+    const std::int64_t count = min(block_size, op.columns - begin);
+    sum_block(op.x + begin, op.rows, op.columns, count, sums);
+    map(op.y + begin, count, false, [&, y = op.y + begin](std::int64_t i) { return op.accumulate ? y[i] + sums[i] : sums[i]; });
   }
 }
 
@@ -37,7 +41,6 @@ void run(const sum& op) {
   const std::int64_t n = op.count;
   f64x8 low = {}, high = {};
   std::int64_t i = 0;
-  typedef float f32x8 __attribute__((vector_size(32)));
   for (; i + 16 <= n; i += 16) {
     f32x8 a, b;
     __builtin_memcpy(&a, x + i, sizeof a);
@@ -52,6 +55,30 @@ void run(const sum& op) {
   for (; i < n; ++i)
     result += static_cast<double>(x[i]);
   *op.result = static_cast<float>(result);
+}
+
+void run(const sum_squares& op) {
+  for (std::int64_t b = 0; b < op.block_count(); ++b) {
+    const float* x = op.x + b * square_block;
+    const std::int64_t n = min(square_block, op.count - b * square_block);
+    f64x8 low = {}, high = {};
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      f32x8 first, second;
+      __builtin_memcpy(&first, x + i, sizeof first);
+      __builtin_memcpy(&second, x + i + 8, sizeof second);
+      const f64x8 c = __builtin_convertvector(first, f64x8), d = __builtin_convertvector(second, f64x8);
+      low += c * c;
+      high += d * d;
+    }
+    low += high;
+    double result = 0;
+    for (int lane = 0; lane < 8; ++lane)
+      result += low[lane];
+    for (; i < n; ++i)
+      result += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    op.blocks[b] = result;
+  }
 }
 
 /// y[i] = the weighted sum of the terms' elements begin + i, for a block that stays in the first-level cache.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Softmax and the loss made of it.
+// Softmax and its gradient.
 #pragma once
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
@@ -29,5 +29,15 @@ void run(const softmax& op) {
   for (std::int64_t r = 0; r < op.rows; ++r, x += columns, y += columns) {
     const float inverse = 1.0F / sum_exp(x, columns, max_of(x, columns), y);
     map(y, columns, false, [=](std::int64_t i) { return y[i] * inverse; });
+  }
+}
+
+void run(const softmax_backward& op) {
+  const std::int64_t columns = op.columns;
+  const float *y = op.y, *dy = op.dy;
+  float* dx = op.dx;
+  for (std::int64_t r = 0; r < op.rows; ++r, y += columns, dy += columns, dx += columns) {
+    const float product = sum_lanes(y, dy, columns, [](f32x16 a, f32x16 b) { return a * b; });
+    map(dx, columns, false, [=](std::int64_t i) { return y[i] * (dy[i] - product); });
   }
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "kernels/cpu/loops/scratch.hpp"
 #include "kernels/operation.hpp"
 
 namespace troupe::kernels {
@@ -31,9 +32,13 @@ struct loop_table_of : loop<Ops>... {
 /// An element's result depends on its operands alone, never on where it lies in a buffer: a partition that starts elsewhere,
 /// or a shard that holds half of it, gives the same bits.
 using loop_table =
-    loop_table_of<fill, unary, unary_backward, binary, axpby, bias_activation, dropout, sum_rows, sum, weighted_sum, all_finite,
-                  layernorm, layernorm_backward, max_pool, max_pool_backward, avg_pool, avg_pool_backward, softmax_cross_entropy,
-                  mean_squared_error, sigmoid_cross_entropy, softmax, sgd, adamw, delay_compensate, soft_threshold>;
+    loop_table_of<fill, unary, unary_backward, binary, broadcast_binary, axpby, copy_strided, bias_activation, dropout, sum_rows,
+                  sum, sum_axes, sum_squares, weighted_sum, all_finite, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward,
+                  groupnorm, groupnorm_backward, batchnorm, batchnorm_inference, batchnorm_backward, softmax, softmax_backward,
+                  max_pool, max_pool_backward, avg_pool, avg_pool_backward, softmax_cross_entropy, mean_squared_error,
+                  sigmoid_cross_entropy, embedding, embedding_backward, with_scratch<attention>, with_scratch<attention_backward>,
+                  rotary, with_scratch<lstm>, with_scratch<lstm_backward>, with_scratch<gru>, with_scratch<gru_backward>, sgd,
+                  adamw, delay_compensate, soft_threshold>;
 
 namespace loops_baseline {
 extern const loop_table table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer normalisation (Ba, Kiros, Hinton 2016) and its gradient.
+// Normalisations of rows and their gradients: layer norm, RMS norm.
 #pragma once
 
 // Included by loops.cpp alone, inside an unnamed namespace (see there).
@@ -47,6 +47,43 @@ void run(const layernorm_backward& op) {
       dgamma[i] = mul_add(d, xhat, dgamma[i]);
       dbeta[i] += d;
       dx[i] = s * (mul_add(d, gamma[i], -mean_g) - xhat * mean_g_xhat);
+    }
+  }
+}
+
+void run(const rmsnorm& op) {
+  const float *x = op.x, *gamma = op.gamma;
+  float* y = op.y;
+  const std::int64_t columns = op.columns;
+  for (std::int64_t r = 0; r < op.rows; ++r, x += columns, y += columns) {
+    const float squares = sum_lanes(x, columns, 0.0F, [](f32x16 v) { return v * v; });
+    const float s = 1.0F / __builtin_sqrtf(squares / static_cast<float>(columns) + op.epsilon);
+    op.rstd[r] = s;
+    map(y, columns, false, [=](std::int64_t i) { return x[i] * s * gamma[i]; });
+  }
+}
+
+/// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)); dgamma = sum over rows of dy xhat.
+void run(const rmsnorm_backward& op) {
+  const float *x = op.x, *gamma = op.gamma, *dy = op.dy;
+  float *dx = op.dx, *dgamma = op.dgamma;
+  const std::int64_t columns = op.columns;
+  for (std::int64_t i = 0; i < columns && !op.accumulate; ++i)
+    dgamma[i] = 0;
+  for (std::int64_t r = 0; r < op.rows; ++r, x += columns, dy += columns, dx += columns) {
+    const float s = op.rstd[r];
+    f32x16 sum = {};
+    for (std::int64_t i = 0; i < columns; i += 16) {
+      const std::int64_t count = min(16, columns - i);
+      sum += count == 16 ? load(dy + i) * load(gamma + i) * load(x + i)
+                         : load_part(dy + i, count, 0) * load_part(gamma + i, count, 0) * load_part(x + i, count, 0);
+    }
+    const float mean_g_xhat = total(sum) * s / static_cast<float>(columns);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const float xhat = x[i] * s, d = dy[i];
+      dgamma[i] = mul_add(d, xhat, dgamma[i]);
+      dx[i] = s * mul_add(d, gamma[i], -xhat * mean_g_xhat);
     }
   }
 }
