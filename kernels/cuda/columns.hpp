@@ -27,6 +27,7 @@ template <int Outputs>
 struct column_targets {
   float* to[Outputs];
   std::int64_t stride; ///< from one split's sums to the next's
+  bool accumulate;     ///< adds to what is there
 };
 
 /// terms.add(row, column, sums) adds what one element gives to `Outputs` sums.
@@ -49,7 +50,8 @@ __global__ void __launch_bounds__(256) column_sums_kernel(Terms terms, column_ta
     float total = partial[o][0][threadIdx.x];
     for (int y = 1; y < 8; ++y)
       total += partial[o][y][threadIdx.x];
-    out.to[o][blockIdx.y * out.stride + column] = total;
+    float& place = out.to[o][blockIdx.y * out.stride + column];
+    place = out.accumulate ? place + total : total;
   }
 }
 
@@ -63,18 +65,19 @@ __global__ void __launch_bounds__(256)
     float total = partial.to[o][column];
     for (std::int64_t s = 1; s < splits; ++s)
       total += partial.to[o][s * partial.stride + column];
-    out.to[o][column] = total;
+    out.to[o][column] = out.accumulate ? out.to[o][column] + total : total;
   }
 }
 
 template <int Outputs, class Terms>
 void column_sums(cudaStream_t stream, const Terms& terms, const std::array<float*, Outputs>& outputs, std::int64_t rows,
-                 std::int64_t columns, float* scratch) {
+                 std::int64_t columns, float* scratch, bool accumulate) {
   if (columns == 0)
     return;
   const column_split split(rows, columns);
   column_targets<Outputs> target = {}, partial = {};
   partial.stride = Outputs * columns;
+  target.accumulate = accumulate;
   for (int o = 0; o < Outputs; ++o) {
     target.to[o] = outputs[static_cast<std::size_t>(o)];
     partial.to[o] = scratch + o * columns;

@@ -51,7 +51,7 @@ struct plan {
   cudnnConvolutionBwdFilterAlgoPerf_t filter = {};
 };
 
-using geometry_key = std::array<std::int64_t, 9>;
+using geometry_key = std::array<std::int64_t, 11>;
 
 /// Algorithms come from cuDNN's heuristic, not from a stopwatch, and only those that repeat their bits are taken.
 class cudnn_library final : public convolution_library {
@@ -69,7 +69,7 @@ public:
     auto& prepared_plan = prepared(args.window, args.out_channels);
     const auto& w = args.window;
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
-    const float* weight = operand(args.weight, args.out_channels * w.c * w.kernel_h * w.kernel_w, scratch::left);
+    const float* weight = operand(args.weight, args.weights(), scratch::left);
     TROUPE_CUDA(cudnnConvolutionForward(
         handle_, &one, prepared_plan.x, x, prepared_plan.weight, weight, prepared_plan.convolution, prepared_plan.forward.algo,
         workspace(prepared_plan.forward.memory), prepared_plan.forward.memory, &zero, prepared_plan.y, args.y));
@@ -82,15 +82,16 @@ public:
     const auto& w = args.window;
     const std::int64_t plane = w.out_h() * w.out_w();
     if (args.dbias)
-      sum_planes(context_.stream, args.dy, args.dbias, w.n, args.out_channels, plane);
+      sum_planes(context_.stream, args.dy, args.dbias, w.n, args.out_channels, plane, args.accumulate);
     const float* dy = operand(args.dy, w.n * args.out_channels * plane, scratch::rows);
     const float* x = operand(args.x, w.n * w.c * w.h * w.w, scratch::columns);
     TROUPE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, prepared_plan.x, x, prepared_plan.y, dy, prepared_plan.convolution,
                                                prepared_plan.filter.algo, workspace(prepared_plan.filter.memory),
-                                               prepared_plan.filter.memory, &zero, prepared_plan.weight, args.dweight));
+                                               prepared_plan.filter.memory, args.accumulate ? &one : &zero, prepared_plan.weight,
+                                               args.dweight));
     if (!args.dx)
       return;
-    const float* weight = operand(args.weight, args.out_channels * w.c * w.kernel_h * w.kernel_w, scratch::left);
+    const float* weight = operand(args.weight, args.weights(), scratch::left);
     TROUPE_CUDA(cudnnConvolutionBackwardData(
         handle_, &one, prepared_plan.weight, weight, prepared_plan.y, dy, prepared_plan.convolution, prepared_plan.data.algo,
         workspace(prepared_plan.data.memory), prepared_plan.data.memory, &zero, prepared_plan.x, args.dx));
@@ -114,7 +115,7 @@ private:
   }
 
   plan& prepared(const window2d& w, std::int64_t out_channels) {
-    const geometry_key key{w.n, w.c, w.h, w.w, w.kernel_h, w.kernel_w, w.stride, w.padding, out_channels};
+    const geometry_key key{w.n, w.c, w.h, w.w, w.kernel_h, w.kernel_w, w.stride, w.padding, w.dilation, w.groups, out_channels};
     auto found = plans_.find(key);
     if (found == plans_.end()) {
       auto made = std::make_unique<plan>();
@@ -130,11 +131,12 @@ private:
     TROUPE_CUDA(cudnnSetTensor4dDescriptor(out.x, CUDNN_TENSOR_NCHW, type, narrow(w.n), narrow(w.c), narrow(w.h), narrow(w.w)));
     TROUPE_CUDA(cudnnSetTensor4dDescriptor(out.y, CUDNN_TENSOR_NCHW, type, narrow(w.n), narrow(out_channels), narrow(w.out_h()),
                                            narrow(w.out_w())));
-    TROUPE_CUDA(cudnnSetFilter4dDescriptor(out.weight, type, CUDNN_TENSOR_NCHW, narrow(out_channels), narrow(w.c),
+    TROUPE_CUDA(cudnnSetFilter4dDescriptor(out.weight, type, CUDNN_TENSOR_NCHW, narrow(out_channels), narrow(w.c / w.groups),
                                            narrow(w.kernel_h), narrow(w.kernel_w)));
-    const int padding = narrow(w.padding), stride = narrow(w.stride);
-    TROUPE_CUDA(
-        cudnnSetConvolution2dDescriptor(out.convolution, padding, padding, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION, type));
+    const int padding = narrow(w.padding), stride = narrow(w.stride), dilation = narrow(w.dilation);
+    TROUPE_CUDA(cudnnSetConvolution2dDescriptor(out.convolution, padding, padding, stride, stride, dilation, dilation,
+                                                CUDNN_CROSS_CORRELATION, type));
+    TROUPE_CUDA(cudnnSetConvolutionGroupCount(out.convolution, narrow(w.groups)));
     // FMA: float32 throughout. DEFAULT lets tensor cores round float operands to tf32.
     TROUPE_CUDA(cudnnSetConvolutionMathType(out.convolution,
                                             context_.arithmetic == precision::fp32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH));

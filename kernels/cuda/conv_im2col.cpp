@@ -17,59 +17,78 @@ class im2col_library final : public convolution_library {
 public:
   explicit im2col_library(const convolution_context& context) : context_(context) {}
 
-  /// y(K, n P) = weight(K, C kh kw) columns(C kh kw, n P).
+  /// y(K, n P) = weight(K, C kh kw) columns(C kh kw, n P), group by group.
   void forward(const conv2d& args) override {
     for_pieces(args.window, [&](const window2d& piece, std::int64_t first) {
       const shape sizes(piece, args.out_channels);
-      float* columns = context_.memory.get(scratch::columns, sizes.products * sizes.places);
-      float* rows = context_.memory.get(scratch::rows, args.out_channels * sizes.places);
+      float* columns = context_.memory.get(scratch::columns, sizes.groups * sizes.columns());
+      float* rows = context_.memory.get(scratch::rows, sizes.groups * sizes.rows());
       image_to_columns(context_.stream, piece, args.x + first * sizes.image, columns);
-      context_.matrices.multiply(
-          {.m = args.out_channels, .n = sizes.places, .k = sizes.products, .a = args.weight, .b = columns, .c = rows});
+      context_.matrices.multiply(batched_gemm{.batch = sizes.groups,
+                                              .m = sizes.outputs,
+                                              .n = sizes.places,
+                                              .k = sizes.products,
+                                              .a = args.weight,
+                                              .b = columns,
+                                              .c = rows,
+                                              .stride_a = sizes.weights(),
+                                              .stride_b = sizes.columns(),
+                                              .stride_c = sizes.rows()});
       planes_from_rows(context_.stream, rows, args.bias, args.act, args.y + first * sizes.result, piece.n, args.out_channels,
                        sizes.plane);
     });
   }
 
-  /// dweight = dy(K, n P) columns^T, dcolumns = weight^T dy.
+  /// dweight = dy(K, n P) columns^T, dcolumns = weight^T dy, group by group.
   void backward(const conv2d_backward& args) override {
     const std::int64_t plane = args.window.out_h() * args.window.out_w();
     if (args.dbias)
-      sum_planes(context_.stream, args.dy, args.dbias, args.window.n, args.out_channels, plane);
+      sum_planes(context_.stream, args.dy, args.dbias, args.window.n, args.out_channels, plane, args.accumulate);
     for_pieces(args.window, [&](const window2d& piece, std::int64_t first) {
       const shape sizes(piece, args.out_channels);
-      float* columns = context_.memory.get(scratch::columns, sizes.products * sizes.places);
-      float* rows = context_.memory.get(scratch::rows, args.out_channels * sizes.places);
+      float* columns = context_.memory.get(scratch::columns, sizes.groups * sizes.columns());
+      float* rows = context_.memory.get(scratch::rows, sizes.groups * sizes.rows());
       rows_from_planes(context_.stream, args.dy + first * sizes.result, rows, piece.n, args.out_channels, plane);
       image_to_columns(context_.stream, piece, args.x + first * sizes.image, columns);
-      context_.matrices.multiply({.m = args.out_channels,
-                                  .n = sizes.products,
-                                  .k = sizes.places,
-                                  .a = rows,
-                                  .b = columns,
-                                  .c = args.dweight,
-                                  .transpose_b = true,
-                                  .beta = first == 0 ? 0.0F : 1.0F});
+      context_.matrices.multiply(batched_gemm{.batch = sizes.groups,
+                                              .m = sizes.outputs,
+                                              .n = sizes.products,
+                                              .k = sizes.places,
+                                              .a = rows,
+                                              .b = columns,
+                                              .c = args.dweight,
+                                              .stride_a = sizes.rows(),
+                                              .stride_b = sizes.columns(),
+                                              .stride_c = sizes.weights(),
+                                              .transpose_b = true,
+                                              .beta = first == 0 && !args.accumulate ? 0.0F : 1.0F});
       if (!args.dx)
         return;
-      context_.matrices.multiply({.m = sizes.products,
-                                  .n = sizes.places,
-                                  .k = args.out_channels,
-                                  .a = args.weight,
-                                  .b = rows,
-                                  .c = columns,
-                                  .transpose_a = true});
+      context_.matrices.multiply(batched_gemm{.batch = sizes.groups,
+                                              .m = sizes.products,
+                                              .n = sizes.places,
+                                              .k = sizes.outputs,
+                                              .a = args.weight,
+                                              .b = rows,
+                                              .c = columns,
+                                              .stride_a = sizes.weights(),
+                                              .stride_b = sizes.rows(),
+                                              .stride_c = sizes.columns(),
+                                              .transpose_a = true});
       columns_to_image(context_.stream, piece, columns, args.dx + first * sizes.image);
     });
   }
 
 private:
-  /// Sizes of a piece: of its matrices, and of one image of x and of y.
+  /// Sizes of a piece: of one group's matrices, and of one image of x and of y.
   struct shape {
-    std::int64_t products, plane, places, image, result;
+    std::int64_t groups, products, outputs, plane, places, image, result;
     shape(const window2d& w, std::int64_t out_channels)
-        : products(w.c * w.kernel_h * w.kernel_w), plane(w.out_h() * w.out_w()), places(w.n * plane), image(w.c * w.h * w.w),
-          result(out_channels * plane) {}
+        : groups(w.groups), products(w.c / w.groups * w.kernel_h * w.kernel_w), outputs(out_channels / w.groups),
+          plane(w.out_h() * w.out_w()), places(w.n * plane), image(w.c * w.h * w.w), result(out_channels * plane) {}
+    std::int64_t weights() const { return outputs * products; }
+    std::int64_t columns() const { return products * places; }
+    std::int64_t rows() const { return outputs * places; }
   };
 
   template <class F>

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(256) image_to_columns_kernel(const window2d g,
     std::int64_t rest = i;
     const std::int64_t ow = rest % out_w, oh = (rest /= out_w) % out_h, n = (rest /= out_h) % g.n;
     const std::int64_t kw = (rest /= g.n) % g.kernel_w, kh = (rest /= g.kernel_w) % g.kernel_h, c = rest / g.kernel_h;
-    const std::int64_t h = oh * g.stride - g.padding + kh, w = ow * g.stride - g.padding + kw;
+    const std::int64_t h = oh * g.stride - g.padding + kh * g.dilation, w = ow * g.stride - g.padding + kw * g.dilation;
     const bool inside = h >= 0 && h < g.h && w >= 0 && w < g.w;
     columns[i] = inside ? x[((n * g.c + c) * g.h + h) * g.w + w] : 0.0F;
   }
@@ -29,11 +29,11 @@ __global__ void __launch_bounds__(256) columns_to_image_kernel(const window2d g,
     const std::int64_t w = rest % g.w, h = (rest /= g.w) % g.h, c = (rest /= g.h) % g.c, n = rest / g.c;
     float total = 0;
     for (std::int64_t kh = 0; kh < g.kernel_h; ++kh) {
-      const std::int64_t top = h + g.padding - kh, oh = top / g.stride;
+      const std::int64_t top = h + g.padding - kh * g.dilation, oh = top / g.stride;
       if (top < 0 || top % g.stride != 0 || oh >= out_h)
         continue;
       for (std::int64_t kw = 0; kw < g.kernel_w; ++kw) {
-        const std::int64_t left = w + g.padding - kw, ow = left / g.stride;
+        const std::int64_t left = w + g.padding - kw * g.dilation, ow = left / g.stride;
         if (left >= 0 && left % g.stride == 0 && ow < out_w)
           total += columns[((((c * g.kernel_h + kh) * g.kernel_w + kw) * g.n + n) * out_h + oh) * out_w + ow];
       }
@@ -69,13 +69,13 @@ __global__ void __launch_bounds__(256)
 
 /// A block per channel.
 __global__ void __launch_bounds__(256)
-    sum_planes_kernel(const float* dy, float* dbias, std::int64_t n, std::int64_t channels, std::int64_t plane) {
+    sum_planes_kernel(const float* dy, float* dbias, std::int64_t n, std::int64_t channels, std::int64_t plane, bool accumulate) {
   float total = 0;
   for (std::int64_t i = threadIdx.x; i < n * plane; i += 256)
     total += dy[(i / plane * channels + blockIdx.x) * plane + i % plane];
   total = reduce<256>(total, add_op{});
   if (threadIdx.x == 0)
-    dbias[blockIdx.x] = total;
+    dbias[blockIdx.x] = accumulate ? dbias[blockIdx.x] + total : total;
 }
 
 template <class... Parameters, class... Arguments>
@@ -111,8 +111,9 @@ void bias_planes(cudaStream_t stream, const float* bias, activation act, float* 
               n * channels * plane, stream, bias, y, channels, plane);
 }
 
-void sum_planes(cudaStream_t stream, const float* dy, float* dbias, std::int64_t n, std::int64_t channels, std::int64_t plane) {
-  launch(sum_planes_kernel, one_dimension(channels), one_dimension(256), stream, dy, dbias, n, channels, plane);
+void sum_planes(cudaStream_t stream, const float* dy, float* dbias, std::int64_t n, std::int64_t channels, std::int64_t plane,
+                bool accumulate) {
+  launch(sum_planes_kernel, one_dimension(channels), one_dimension(256), stream, dy, dbias, n, channels, plane, accumulate);
 }
 
 } // namespace troupe::kernels::cuda

@@ -25,6 +25,8 @@ struct product {
   const float* bias = nullptr;
   activation act = activation::none;
   float* pre = nullptr;
+  /// So many products; each operand's matrices begin this many elements apart, multiples of 4 (0: the same for all).
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
 
 /// A library of matrix products on one stream.
@@ -46,8 +48,14 @@ public:
   products(cudaStream_t stream, scratch& memory, shadows& rounded, precision arithmetic);
 
   void multiply(const gemm& args);
+  void multiply(const batched_gemm& args);
+  /// Something has written these floats since the operation began.
+  void written(const float* begin, std::int64_t count) {
+    rounded_.written(begin, static_cast<std::size_t>(count) * sizeof(float));
+  }
 
 private:
+  void multiply_together(const batched_gemm& args);
   const void* operand(const float* x, std::int64_t count, scratch::use where);
   const float* aligned(const float* x, std::int64_t count, scratch::use where);
   void run(product args, float* c, float* pre);

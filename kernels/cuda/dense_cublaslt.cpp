@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products of matrices by cuBLASLt.
+#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -7,6 +8,7 @@
 #include <cublasLt.h>
 #include <fmt/format.h>
 
+#include "kernels/assert.hpp"
 #include "kernels/cuda/dense.hpp"
 #include "kernels/cuda/status.hpp"
 
@@ -44,8 +46,9 @@ using layout = owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using preference = owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 using library_handle = owned<cublasLtHandle_t, cublasLtDestroy>;
 
-/// What distinguishes one prepared product from another: m, n, k, transpose_a, transpose_b, beta is 0, the epilogue.
-using product_key = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool, cublasLtEpilogue_t>;
+/// What distinguishes one prepared product from another: m, n, k, the batch with its strides; transpose_a, transpose_b, beta is
+/// 0, the epilogue.
+using product_key = std::tuple<std::array<std::int64_t, 7>, bool, bool, bool, cublasLtEpilogue_t>;
 
 struct plan {
   operation_desc operation;
@@ -64,11 +67,21 @@ void set(cublasLtMatmulPreference_t desc, cublasLtMatmulPreferenceAttributes_t a
   TROUPE_CUDA(cublasLtMatmulPreferenceSetAttribute(desc, attribute, &value, sizeof value));
 }
 
-/// A matrix that cuBLASLt, which thinks in columns, sees as the transpose of our row-major one.
-layout layout_of(cudaDataType type, std::int64_t rows, std::int64_t columns) {
+template <class T>
+void set(cublasLtMatrixLayout_t desc, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  TROUPE_CUDA(cublasLtMatrixLayoutSetAttribute(desc, attribute, &value, sizeof value));
+}
+
+/// A matrix that cuBLASLt, which thinks in columns, sees as the transpose of our row-major one; or `batch` of them.
+layout layout_of(cudaDataType type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
   layout out;
   TROUPE_CUDA(cublasLtMatrixLayoutCreate(out.out(), type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
                                          columns));
+  if (batch > 1) {
+    TROUPE_ASSERT(batch <= INT32_MAX);
+    set(out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+    set(out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  }
   return out;
 }
 
@@ -118,7 +131,11 @@ private:
   }
 
   plan& prepared(const product& args, cublasLtEpilogue_t fused) {
-    const product_key key{args.m, args.n, args.k, args.transpose_a, args.transpose_b, args.beta == 0, fused};
+    const product_key key{{args.m, args.n, args.k, args.batch, args.stride_a, args.stride_b, args.stride_c},
+                          args.transpose_a,
+                          args.transpose_b,
+                          args.beta == 0,
+                          fused};
     auto found = plans_.find(key);
     if (found == plans_.end())
       found = plans_.emplace(key, prepare(args, fused)).first;
@@ -147,9 +164,15 @@ private:
       }
       set_pointers(out, args); // the heuristic looks whether they are there
     }
-    out.left = args.transpose_b ? layout_of(operand_, args.n, args.k) : layout_of(operand_, args.k, args.n);
-    out.right = args.transpose_a ? layout_of(operand_, args.k, args.m) : layout_of(operand_, args.m, args.k);
-    out.result = layout_of(CUDA_R_32F, args.m, args.n);
+    const auto left = [&](std::int64_t rows, std::int64_t columns) {
+      return layout_of(operand_, rows, columns, args.batch, args.stride_b);
+    };
+    const auto right = [&](std::int64_t rows, std::int64_t columns) {
+      return layout_of(operand_, rows, columns, args.batch, args.stride_a);
+    };
+    out.left = args.transpose_b ? left(args.n, args.k) : left(args.k, args.n);
+    out.right = args.transpose_a ? right(args.k, args.m) : right(args.m, args.k);
+    out.result = layout_of(CUDA_R_32F, args.m, args.n, args.batch, args.stride_c);
 
     preference limits;
     TROUPE_CUDA(cublasLtMatmulPreferenceCreate(limits.out()));

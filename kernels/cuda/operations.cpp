@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cuda_backend.hpp"
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/recurrent.hpp"
 
 namespace troupe::kernels::cuda {
 
@@ -13,20 +14,24 @@ namespace {
 class launcher {
 public:
   launcher(cudaStream_t stream, scratch& memory, products& matrices, convolution_library& convolutions)
-      : stream_(stream), memory_(memory), matrices_(matrices), convolutions_(convolutions) {}
+      : stream_(stream), memory_(memory), matrices_(matrices), convolutions_(convolutions), recurrent_(stream, memory, matrices) {
+  }
 
   /// A kernel of ours, with the scratch memory that it wants.
   template <class Op>
   void operator()(const Op& op) const {
     if constexpr (requires { scratch_floats(op); })
       cuda::enqueue(stream_, op, memory_.get(scratch::reduction, scratch_floats(op)));
-    else if constexpr (requires { cuda::enqueue(stream_, op); })
-      cuda::enqueue(stream_, op);
     else
-      throw device_error(std::string(Op::name) + " is not there yet on CUDA devices");
+      cuda::enqueue(stream_, op);
   }
 
   void operator()(const gemm& op) const { matrices_.multiply(op); }
+  void operator()(const batched_gemm& op) const { matrices_.multiply(op); }
+  void operator()(const lstm& op) const { recurrent_.run(op); }
+  void operator()(const lstm_backward& op) const { recurrent_.run(op); }
+  void operator()(const gru& op) const { recurrent_.run(op); }
+  void operator()(const gru_backward& op) const { recurrent_.run(op); }
   void operator()(const conv2d& op) const {
     if (op.window.n > 0)
       convolutions_.forward(op);
@@ -61,6 +66,7 @@ private:
   scratch& memory_;
   products& matrices_;
   convolution_library& convolutions_;
+  mutable recurrent_layers recurrent_;
 };
 
 } // namespace

@@ -65,13 +65,13 @@ struct sgd_body {
   float* p_out;
   float* velocity;
   const float* scalars;
-  float momentum, decay;
+  float momentum, decay, lr_scale;
 
   template <int W>
   __device__ void run(std::int64_t i) const {
     auto g = terms.sum<W>(i);
     auto parameter = load<W>(p + i);
-    const float lr = scalars[scalar_lr];
+    const float lr = lr_scale * scalars[scalar_lr];
     pack<W> v = {};
     if constexpr (Momentum)
       v = load<W>(velocity + i);
@@ -95,13 +95,13 @@ struct adamw_body {
   const float* p;
   float *p_out, *m, *v;
   const float* scalars;
-  float beta1, beta2, epsilon, decay;
+  float beta1, beta2, epsilon, decay, lr_scale;
 
   template <int W>
   __device__ void run(std::int64_t i) const {
     const auto g = terms.sum<W>(i);
     auto parameter = load<W>(p + i), first = load<W>(m + i), second = load<W>(v + i);
-    const float lr = scalars[scalar_lr];
+    const float lr = lr_scale * scalars[scalar_lr];
     const float unbias1 = 1.0F / scalars[scalar_correction1], unbias2 = 1.0F / scalars[scalar_correction2];
     for (int e = 0; e < W; ++e) {
       first.v[e] = mul_add(beta1, first.v[e], (1.0F - beta1) * g.v[e]);
@@ -166,7 +166,7 @@ void enqueue(cudaStream_t stream, const sgd& args, const float* carry) {
     for_elements_and_terms(stream, args.count, list, {args.p, args.velocity, args.p_out}, body);
   };
   const auto run_as = [&]<class Body>(const Body*) {
-    run(Body{list, args.p, args.p_out, args.velocity, args.step_scalars, args.momentum, args.weight_decay});
+    run(Body{list, args.p, args.p_out, args.velocity, args.step_scalars, args.momentum, args.weight_decay, args.lr_scale});
   };
   if (!args.velocity)
     run_as(static_cast<const sgd_body<false, false>*>(nullptr));
@@ -180,7 +180,7 @@ void enqueue(cudaStream_t stream, const adamw& args, const float* carry) {
   const term_list list(args.terms, carry);
   for_elements_and_terms(stream, args.count, list, {args.p, args.m, args.v, args.p_out},
                          adamw_body{list, args.p, args.p_out, args.m, args.v, args.step_scalars, args.beta1, args.beta2,
-                                    args.epsilon, args.weight_decay});
+                                    args.epsilon, args.weight_decay, args.lr_scale});
 }
 
 void enqueue(cudaStream_t stream, const delay_compensate& args) {

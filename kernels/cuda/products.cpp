@@ -67,6 +67,53 @@ void products::multiply(const gemm& args) {
     TROUPE_CUDA(cudaMemcpyAsync(args.pre, c + place, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 
+/// The strides alone decide whether all go together: where one would lie at an address that is no multiple of 16, each goes
+/// alone.
+void products::multiply(const batched_gemm& args) {
+  if (args.batch == 0 || args.m == 0 || args.n == 0)
+    return;
+  const std::int64_t whole = arithmetic_ == precision::bf16 ? 8 : 4; // elements of 16 bytes
+  if (args.batch > 1 && args.stride_a % whole == 0 && args.stride_b % whole == 0 && args.stride_c % 4 == 0)
+    return multiply_together(args);
+  for (std::int64_t i = 0; i < args.batch; ++i)
+    multiply(gemm{.m = args.m,
+                  .n = args.n,
+                  .k = args.k,
+                  .a = args.a + i * args.stride_a,
+                  .b = args.b + i * args.stride_b,
+                  .c = args.c + i * args.stride_c,
+                  .transpose_a = args.transpose_a,
+                  .transpose_b = args.transpose_b,
+                  .alpha = args.alpha,
+                  .beta = args.beta});
+}
+
+void products::multiply_together(const batched_gemm& args) {
+  const product all{.m = args.m,
+                    .n = args.n,
+                    .k = args.k,
+                    .transpose_a = args.transpose_a,
+                    .transpose_b = args.transpose_b,
+                    .a = operand(args.a, args.reach(args.stride_a, args.m * args.k), scratch::left),
+                    .b = operand(args.b, args.reach(args.stride_b, args.k * args.n), scratch::right),
+                    .bf16 = arithmetic_ == precision::bf16,
+                    .alpha = args.alpha,
+                    .beta = args.beta,
+                    .batch = args.batch,
+                    .stride_a = args.stride_a,
+                    .stride_b = args.stride_b,
+                    .stride_c = args.stride_c};
+  if (aligned16(args.c))
+    return run(all, args.c, nullptr);
+  const std::int64_t count = args.reach(args.stride_c, args.m * args.n);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  float* c = memory_.get(scratch::result, count);
+  if (args.beta != 0 || args.stride_c > args.m * args.n) // what lies between the matrices goes there and back
+    TROUPE_CUDA(cudaMemcpyAsync(c, args.c, bytes, cudaMemcpyDeviceToDevice, stream_));
+  run(all, c, nullptr);
+  TROUPE_CUDA(cudaMemcpyAsync(args.c, c, bytes, cudaMemcpyDeviceToDevice, stream_));
+}
+
 void products::run(product args, float* c, float* pre) {
   args.c = c;
   args.pre = pre;

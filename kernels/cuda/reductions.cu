@@ -54,6 +54,18 @@ __global__ void __launch_bounds__(256) all_finite_kernel(const float* x, std::in
     *flag = 0;
 }
 
+/// A block of threads per block of elements.
+__global__ void __launch_bounds__(sum_threads) sum_squares_kernel(const __grid_constant__ sum_squares args) {
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * square_block;
+  const std::int64_t end = begin + square_block < args.count ? begin + square_block : args.count;
+  double total = 0;
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += sum_threads)
+    total += static_cast<double>(args.x[i]) * static_cast<double>(args.x[i]);
+  total = reduce<sum_threads>(total, add_op{});
+  if (threadIdx.x == 0)
+    args.blocks[blockIdx.x] = total;
+}
+
 struct element_terms {
   const float* x;
   std::int64_t columns;
@@ -79,7 +91,12 @@ std::int64_t scratch_floats(const sum_rows& op) {
 }
 
 void enqueue(cudaStream_t stream, const sum_rows& op, float* scratch) {
-  column_sums<1>(stream, element_terms{op.x, op.columns}, {op.y}, op.rows, op.columns, scratch);
+  column_sums<1>(stream, element_terms{op.x, op.columns}, {op.y}, op.rows, op.columns, scratch, op.accumulate);
+}
+
+void enqueue(cudaStream_t stream, const sum_squares& op) {
+  if (op.count > 0)
+    launch(sum_squares_kernel, one_dimension(op.block_count()), one_dimension(sum_threads), stream, op);
 }
 
 void enqueue(cudaStream_t stream, const all_finite& op) {

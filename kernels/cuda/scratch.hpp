@@ -16,7 +16,7 @@ namespace troupe::kernels::cuda {
 /// small are kept, since work that is under way, or a recorded program, may still use them.
 class scratch {
 public:
-  enum use { reduction, carry, left, right, result, bias, columns, rows, library, use_count };
+  enum use { reduction, carry, left, right, result, bias, columns, rows, steps, library, use_count };
 
   explicit scratch(std::shared_ptr<block_pool> pool) : pool_(std::move(pool)) {}
 

@@ -92,7 +92,7 @@ struct groupnorm {
   float* rstd = nullptr;
   std::int64_t rows = 0, channels = 0, inner = 1, groups = 1;
 
-  std::int64_t count() const { return rows * channels * inner; }
+  constexpr std::int64_t count() const { return rows * channels * inner; }
   void inputs(auto each) const { each(x, count()), each(gamma, channels), each(beta, channels); }
   void outputs(auto each) const { each(y, count()), each(mean, rows * groups), each(rstd, rows * groups); }
 };
@@ -111,7 +111,7 @@ struct groupnorm_backward {
   std::int64_t rows = 0, channels = 0, inner = 1, groups = 1;
   bool accumulate = false;
 
-  std::int64_t count() const { return rows * channels * inner; }
+  constexpr std::int64_t count() const { return rows * channels * inner; }
   void inputs(auto each) const {
     each(x, count()), each(gamma, channels), each(mean, rows * groups), each(rstd, rows * groups), each(dy, count());
     each(accumulate ? dgamma : nullptr, channels), each(accumulate ? dbeta : nullptr, channels);
@@ -143,7 +143,7 @@ struct batchnorm {
   std::int64_t rows = 0, channels = 0, inner = 1;
   bool accumulate = false;
 
-  std::int64_t count() const { return rows * channels * inner; }
+  constexpr std::int64_t count() const { return rows * channels * inner; }
   void inputs(auto each) const {
     each(x, count()), each(gamma, channels), each(beta, channels), each(running_mean, channels), each(running_variance, channels);
     each(accumulate ? mean_step : nullptr, channels), each(accumulate ? variance_step : nullptr, channels);
@@ -165,7 +165,7 @@ struct batchnorm_inference {
   float* y = nullptr;
   std::int64_t rows = 0, channels = 0, inner = 1;
 
-  std::int64_t count() const { return rows * channels * inner; }
+  constexpr std::int64_t count() const { return rows * channels * inner; }
   void inputs(auto each) const {
     each(x, count()), each(gamma, channels), each(beta, channels), each(running_mean, channels), each(running_variance, channels);
   }
@@ -187,7 +187,7 @@ struct batchnorm_backward {
   std::int64_t rows = 0, channels = 0, inner = 1;
   bool accumulate = false;
 
-  std::int64_t count() const { return rows * channels * inner; }
+  constexpr std::int64_t count() const { return rows * channels * inner; }
   void inputs(auto each) const {
     each(x, count()), each(gamma, channels), each(mean, channels), each(rstd, channels), each(dy, count());
     each(accumulate ? dgamma : nullptr, channels), each(accumulate ? dbeta : nullptr, channels);

@@ -62,7 +62,7 @@ struct sum_squares {
   std::int64_t count = 0;
   double* blocks = nullptr;
 
-  std::int64_t block_count() const { return (count + square_block - 1) / square_block; }
+  constexpr std::int64_t block_count() const { return (count + square_block - 1) / square_block; }
   void inputs(auto each) const { each(x, count); }
   void outputs(auto each) const { each(blocks, block_count()); }
   double flops() const { return 2 * static_cast<double>(count); }

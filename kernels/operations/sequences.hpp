@@ -54,9 +54,9 @@ struct attention_shape {
   bool causal = false; ///< a query sees the keys up to its own place
   float scale = 1;     ///< of the products, before softmax: 1 / sqrt(head_size) as a rule
 
-  std::int64_t tokens() const { return rows * length; }
-  std::int64_t width() const { return heads * head_size; }
-  std::int64_t key_width() const { return key_heads * head_size; }
+  constexpr std::int64_t tokens() const { return rows * length; }
+  constexpr std::int64_t width() const { return heads * head_size; }
+  constexpr std::int64_t key_width() const { return key_heads * head_size; }
   /// Calls each for three arrays laid out as q, k and v: once for the tensor that they are parts of, or for each of them.
   void views(auto* q, auto* k, auto* v, auto each) const {
     const auto elements = [this](std::int64_t stride, std::int64_t used) {
@@ -134,7 +134,7 @@ struct rotary {
   double base = 10000;
   bool interleaved = false, inverse = false;
 
-  std::int64_t count() const { return rows * length * width; }
+  constexpr std::int64_t count() const { return rows * length * width; }
   void inputs(auto each) const { each(x, count()); }
   void outputs(auto each) const { each(y, count()); }
 };
@@ -155,7 +155,7 @@ struct lstm {
   float* cells = nullptr;
   std::int64_t rows = 0, length = 0, width = 0;
 
-  std::int64_t count() const { return rows * length * width; }
+  constexpr std::int64_t count() const { return rows * length * width; }
   void inputs(auto each) const { each(projected, 4 * count()), each(u, 4 * width * width), each(bias, 4 * width); }
   void outputs(auto each) const { each(y, count()), each(gates, 4 * count()), each(cells, count()); }
   double flops() const { return 8 * static_cast<double>(count()) * static_cast<double>(width); }
@@ -177,7 +177,7 @@ struct lstm_backward {
   std::int64_t rows = 0, length = 0, width = 0;
   bool accumulate = false;
 
-  std::int64_t count() const { return rows * length * width; }
+  constexpr std::int64_t count() const { return rows * length * width; }
   void inputs(auto each) const {
     each(u, 4 * width * width), each(y, count()), each(gates, 4 * count()), each(cells, count()), each(dy, count());
     each(accumulate ? du : nullptr, 4 * width * width), each(accumulate ? dbias : nullptr, 4 * width);
@@ -201,7 +201,7 @@ struct gru {
   float* candidates = nullptr;
   std::int64_t rows = 0, length = 0, width = 0;
 
-  std::int64_t count() const { return rows * length * width; }
+  constexpr std::int64_t count() const { return rows * length * width; }
   void inputs(auto each) const { each(projected, 3 * count()), each(u, 3 * width * width), each(bias, 3 * width); }
   void outputs(auto each) const { each(y, count()), each(gates, 3 * count()), each(candidates, count()); }
   double flops() const { return 6 * static_cast<double>(count()) * static_cast<double>(width); }
@@ -223,7 +223,7 @@ struct gru_backward {
   std::int64_t rows = 0, length = 0, width = 0;
   bool accumulate = false;
 
-  std::int64_t count() const { return rows * length * width; }
+  constexpr std::int64_t count() const { return rows * length * width; }
   void inputs(auto each) const {
     each(u, 3 * width * width), each(y, count()), each(gates, 3 * count()), each(candidates, count()), each(dy, count());
     each(accumulate ? du : nullptr, 3 * width * width), each(accumulate ? dbias : nullptr, 3 * width);

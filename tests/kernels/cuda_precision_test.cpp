@@ -359,6 +359,40 @@ TEST_F(CudaPrecision, ConvolutionsRoundTheirOperandsToo) {
     check_convolution(queue, random, window, 1e-5, [](const auto& x) { return as_bf16(x); });
 }
 
+// Its products read what its own kernels have just written, where an operand of the step before may have been rounded.
+TEST_F(CudaPrecision, ARecurrentLayersGradientIsThatOfItsStep) {
+  constexpr std::int64_t rows = 2, length = 3, width = 8, count = rows * length * width;
+  const auto weight = random.floats(4 * width * width), h = random.floats(count), cell = random.floats(count),
+             gate = random.floats(4 * count, 0, 1);
+  const std::array steps{random.floats(count), random.floats(count)};
+  const auto weight_gradient = [&](std::span<const std::vector<float>> gradients) {
+    device_array<float> u(queue, weight), result(queue, h), cells(queue, cell), gates(queue, gate), dprojected(queue, 4 * count),
+        du(queue, 4 * width * width), dw(queue, 4 * width * width);
+    for (const auto& each : gradients) {
+      device_array<float> dy(queue, each);
+      queue.enqueue(lstm_backward{.u = u,
+                                  .y = result,
+                                  .gates = gates,
+                                  .cells = cells,
+                                  .dy = dy,
+                                  .dprojected = dprojected,
+                                  .du = du,
+                                  .rows = rows,
+                                  .length = length,
+                                  .width = width});
+      queue.enqueue(gemm{.m = 4 * width, // as the caller does for the other weight
+                         .n = width,
+                         .k = rows * length,
+                         .a = dprojected,
+                         .b = result,
+                         .c = dw,
+                         .transpose_a = true});
+    }
+    return du.get();
+  };
+  EXPECT_TRUE(same_bits(weight_gradient(steps), weight_gradient(std::span(steps).last(1))));
+}
+
 // Columns for all of these images would be larger than what is kept for them.
 TEST_F(CudaPrecision, ConvolutionsTakeImagesInPieces) {
   const window2d window{.n = 8, .c = 16, .h = 40, .w = 40, .kernel_h = 5, .kernel_w = 5, .padding = 2};

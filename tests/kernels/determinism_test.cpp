@@ -28,6 +28,15 @@ protected:
       all.emplace_back("binary " + std::to_string(static_cast<int>(op)), [this, op](auto a, auto b, auto y, auto n) {
         queue.enqueue(binary{op, a, b, y, n});
       });
+    all.emplace_back("broadcast_binary", [this](auto a, auto b, auto y, auto n) {
+      const axes extents = extents_of(std::array{n});
+      queue.enqueue(broadcast_binary{binary_op::divide, extents, a, row_major(extents), b, row_major(extents), y});
+    });
+    all.emplace_back("copy_strided", [this](auto a, auto b, auto y, auto n) {
+      queue.copy(y, b, static_cast<std::size_t>(n) * sizeof(float));
+      const axes extents = extents_of(std::array{n});
+      queue.enqueue(copy_strided{extents, a, row_major(extents), y, row_major(extents), 0.3F, true});
+    });
     all.emplace_back("axpby", [this](auto a, auto b, auto y, auto n) {
       queue.copy(y, b, static_cast<std::size_t>(n) * sizeof(float));
       queue.enqueue(axpby{0.3F, a, 0.7F, y, n});
@@ -204,6 +213,34 @@ TEST_P(Determinism, GemmRepeatsItselfWhereverItsOperandsLie) {
       if (first.empty())
         first = c.get();
       EXPECT_TRUE(same_bits(c.get(), first)) << "shift " << shift;
+    }
+  }
+}
+
+TEST_P(Determinism, BatchedProductsRepeatThemselvesWhereverTheirOperandsLie) {
+  constexpr std::int64_t batch = 3, m = 6, n = 10, k = 8, gap = 4;
+  const auto a = random.floats(batch * m * k), b = random.floats(batch * k * n), before = random.floats(batch * (m * n + gap));
+  for (float beta : {0.0F, 0.5F}) {
+    std::vector<float> first;
+    for (std::int64_t shift : {0, 0, 4, 9}) {
+      auto device_a = upload(a, shift), device_b = upload(b, shift), c = upload(before, shift);
+      queue.enqueue(batched_gemm{.batch = batch,
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = device_a,
+                                 .b = device_b,
+                                 .c = c,
+                                 .stride_a = m * k,
+                                 .stride_b = k * n,
+                                 .stride_c = m * n + gap,
+                                 .beta = beta});
+      const auto got = c.get();
+      if (first.empty())
+        first = got;
+      EXPECT_TRUE(same_bits(got, first)) << "shift " << shift;
+      for (std::size_t i = m * n; i < before.size(); i += m * n + gap)
+        EXPECT_TRUE(same_bits(std::span(got).subspan(i, gap), std::span(before).subspan(i, gap))) << "behind a matrix";
     }
   }
 }

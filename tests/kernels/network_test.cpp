@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Normalisation, pooling, softmax and the loss against the reference.
+// Normalisation, pooling, softmax, the loss and attention against the reference.
 #include "tests/kernels/harness.hpp"
 
 #include <algorithm>
@@ -149,6 +149,42 @@ TEST_P(Network, PoolsAgree) {
     reference::avg_pool_backward(w, dy.data(), want_dx.data());
     queue.enqueue(avg_pool_backward{w, device_dy, mean_dx});
     EXPECT_TRUE(agree(mean_dx.get(), want_dx, {.absolute = 1e-6}));
+  }
+}
+
+// The size of a head decides how a device cuts its tiles.
+TEST_P(Network, AttentionOfEveryHeadSizeAgrees) {
+  for (const std::int64_t head_size : {3, 64, 65, 128, 129, 256}) {
+    SCOPED_TRACE(head_size);
+    attention_shape s{.rows = 2, .length = 37, .heads = 2, .key_heads = 1, .head_size = head_size, .causal = head_size % 2 == 1};
+    s.q_stride = s.width(), s.kv_stride = s.key_width();
+    s.scale = 1 / std::sqrt(static_cast<float>(head_size));
+    const std::int64_t results = s.tokens() * s.width(), keys = s.tokens() * s.key_width(), sums = s.tokens() * s.heads;
+    const auto q = random.floats(results), k = random.floats(keys), v = random.floats(keys), dy = random.floats(results);
+    std::vector<float> want_y(size(results)), want_lse(size(sums)), want_dq(size(results)), want_dk(size(keys)),
+        want_dv(size(keys));
+    reference::attention({.shape = s}, q.data(), k.data(), v.data(), want_y.data(), want_lse.data());
+    reference::attention_backward({.shape = s}, q.data(), k.data(), v.data(), want_y.data(), want_lse.data(), dy.data(),
+                                  want_dq.data(), want_dk.data(), want_dv.data());
+    auto device_q = upload(q), device_k = upload(k), device_v = upload(v), device_dy = upload(dy);
+    auto y = output(results), lse = output(sums), dq = output(results), dk = output(keys), dv = output(keys);
+    queue.enqueue(attention{.shape = s, .q = device_q, .k = device_k, .v = device_v, .y = y, .lse = lse});
+    queue.enqueue(attention_backward{.shape = s,
+                                     .q = device_q,
+                                     .k = device_k,
+                                     .v = device_v,
+                                     .y = y,
+                                     .lse = lse,
+                                     .dy = device_dy,
+                                     .dq = dq,
+                                     .dk = dk,
+                                     .dv = dv});
+    const tolerance allowed{.absolute = 5e-6, .relative = 5e-6};
+    EXPECT_TRUE(agree(y.get(), want_y, allowed));
+    EXPECT_TRUE(agree(lse.get(), want_lse, allowed));
+    EXPECT_TRUE(agree(dq.get(), want_dq, allowed));
+    EXPECT_TRUE(agree(dk.get(), want_dk, allowed));
+    EXPECT_TRUE(agree(dv.get(), want_dv, allowed));
   }
 }
 

@@ -62,7 +62,7 @@ void add_products(const float* a, const float* b, float* c, std::int64_t m, std:
       }
 }
 
-void multiply_now(const product& p, bool tf32) {
+void multiply_one(const product& p, bool tf32) {
   auto a = operand(p.a, p.m * p.k, p.bf16, tf32), b = operand(p.b, p.k * p.n, p.bf16, tf32);
   if (p.transpose_a)
     a = transposed(a, p.k, p.m);
@@ -72,6 +72,20 @@ void multiply_now(const product& p, bool tf32) {
   add_products(a.data(), b.data(), result.data(), p.m, p.n, p.k);
   for (std::size_t i = 0; i < result.size(); ++i)
     p.c[i] = p.beta != 0 ? p.alpha * result[i] + p.beta * p.c[i] : p.alpha * result[i];
+}
+
+/// `elements` after an operand's address.
+const void* later(const void* from, bool bf16, std::int64_t elements) {
+  return static_cast<const std::byte*>(from) + elements * static_cast<std::int64_t>(bf16 ? sizeof(std::uint16_t) : sizeof(float));
+}
+
+void multiply_now(product p, bool tf32) {
+  for (; p.batch > 0; --p.batch) {
+    multiply_one(p, tf32);
+    p.a = later(p.a, p.bf16, p.stride_a);
+    p.b = later(p.b, p.bf16, p.stride_b);
+    p.c += p.stride_c;
+  }
 }
 
 class emulated_library final : public matrix_library {
