@@ -233,6 +233,12 @@ private:
     move_row("all_finite", all_finite{a, n, small.as<std::int32_t>()});
     move_row("weighted_sum of 4", weighted_sum{four, y, n});
     move_row("layernorm", layernorm{a, s, s, 1e-5F, y, s + columns, s + columns + rows, rows, columns});
+    move_row("rmsnorm", rmsnorm{a, s, 1e-5F, y, s + columns, rows, columns});
+    const axes turned = extents_of(std::array{columns, rows});
+    move_row(
+        "transposition",
+        copy_strided{.extents = turned, .x = a, .x_strides = {0, 0, 0, 0, 1, columns}, .y = y, .y_strides = row_major(turned)});
+    move_row("softmax_backward", softmax_backward{a, b, y, rows, columns});
     move_row(
         "sgd",
         sgd{.count = n, .terms = one, .p = y, .p_out = y, .velocity = b, .step_scalars = scalars.as<float>(), .momentum = 0.9F});
