@@ -71,7 +71,8 @@ worker_effects gossip_worker::on(const computed& msg) {
                                 .samples = msg.samples,
                                 .loss = msg.loss,
                                 .compute = msg.compute,
-                                .finite = msg.finite}});
+                                .finite = msg.finite,
+                                .ignored = msg.ignored}});
   idle_ = msg.samples == 0 && std::ranges::all_of(heard_, [](const auto& from) { return from.second.weight == 0; });
   if (!idle_)
     go_on(out);

@@ -61,11 +61,14 @@ struct push {
   version base{};    ///< the parameters it was computed against
   ticket gradient{}; ///< ticket 0 when `samples` is 0
   std::int64_t samples = 0;
-  double loss = 0;         ///< mean training loss over the samples
+  double loss = 0;         ///< mean training loss over the samples, as far as their labels count
   nanoseconds compute = 0; ///< how long the worker computed
   bool finite = true;      ///< the worker looked at every element
   double weight = 1;       ///< elastic averaging: alpha, so that both sides use the same
   nanoseconds at = 0;      ///< training time of its arrival
+  double ignored = 0;      ///< samples' worth of labels that do not count: half a sample where half of a sample's are ignored
+  /// What the loss and the gradient are the mean over, and weighted by.
+  double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const push&, const push&) = default;
 };
 
@@ -119,6 +122,8 @@ struct computed {
   double loss = 0;
   nanoseconds compute = 0;
   bool finite = true;
+  double ignored = 0; ///< as in `push`
+  double counted() const { return static_cast<double>(samples) - ignored; }
   friend bool operator==(const computed&, const computed&) = default;
 };
 

@@ -89,10 +89,11 @@ void params_worker::check() const {
 
 void accumulate(push& total, const computed& msg) {
   total.samples += msg.samples;
+  total.ignored += msg.ignored;
   total.compute += msg.compute;
   total.finite = total.finite && msg.finite;
-  if (msg.samples > 0)
-    total.loss += (msg.loss - total.loss) * static_cast<double>(msg.samples) / static_cast<double>(total.samples);
+  if (msg.counted() > 0)
+    total.loss += (msg.loss - total.loss) * msg.counted() / total.counted();
 }
 
 worker_effects gradient_task::begin(const plan& plan, const params& msg, const push& draft) {

@@ -68,8 +68,8 @@ private:
   push open_;
 };
 
-/// Adds the result of one computation to its push: samples, time, and the mean loss over all samples. Without samples there is no
-/// loss to add.
+/// Adds the result of one computation to its push: samples, time, and the mean loss over all labels that count. Without those
+/// there is no loss to add.
 void accumulate(push& total, const computed& msg);
 
 } // namespace troupe::protocols

@@ -50,7 +50,7 @@ struct closing {
   double residual = 0; ///< coded: how far the decoded sum is from the full one, as a bound on coefficients
 };
 
-/// Every usable push, weighted by its samples.
+/// Every usable push, weighted by its samples, as far as their labels count.
 closing by_samples(const open_round& round);
 
 /// An object lives as long as plans name the same protocol with the same parameters, and may remember past rounds. It is never

@@ -59,12 +59,15 @@ bool open_round::settled() const {
 
 closing by_samples(const open_round& round) {
   closing out;
+  double counted = 0;
   for (const auto& [from, part] : round.pushed)
-    if (usable(part))
+    if (usable(part)) {
       out.samples += part.samples;
+      counted += part.counted();
+    }
   for (const auto& [from, part] : round.pushed)
     if (usable(part))
-      out.weights[from] = static_cast<double>(part.samples) / static_cast<double>(out.samples);
+      out.weights[from] = counted > 0 ? part.counted() / counted : 0;
   return out;
 }
 
@@ -212,14 +215,14 @@ rule_effects round_rule::close(const closing& how) {
              .position = state_.round.position};
   report closed{.event = report::kind::round_closed, .ver = step.ver, .at = state_.now};
   rule_effects unused;
-  double loss_sum = 0, samples = 0;
+  double loss_sum = 0, counted = 0;
   // Summing in worker order, not arrival order, makes a run repeat bit for bit.
   for (const auto& [from, part] : state_.round.pushed) {
     const auto weight = how.weights.find(from);
     if (weight != how.weights.end() && usable(part)) {
       step.sum.push_back({part.gradient, weight->second});
-      loss_sum += part.loss * static_cast<double>(part.samples);
-      samples += static_cast<double>(part.samples);
+      loss_sum += part.loss * part.counted();
+      counted += part.counted();
     } else if (usable(part)) {
       unused.emplace_back(discard{part.gradient});
       unused.emplace_back(discarded(part));
@@ -230,7 +233,7 @@ rule_effects round_rule::close(const closing& how) {
     }
   }
   closed.contributions = static_cast<std::uint32_t>(step.sum.size());
-  closed.loss = samples > 0 ? loss_sum / samples : 0;
+  closed.loss = counted > 0 ? loss_sum / counted : 0;
   closed.residual = how.residual;
   closed.timings = std::exchange(state_.timings, {});
   state_.round.position = state_.round.end();

@@ -42,8 +42,9 @@ batch batch_of(const compute& order, const plan& current);
 
 struct gradient {
   tensor value{};  ///< sum over the parts of weight times the mean gradient over the part's samples
-  double loss = 0; ///< mean over all samples
+  double loss = 0; ///< mean over all samples, as far as their labels count
   bool finite = true;
+  double ignored = 0; ///< as in protocols::push
 };
 
 /// How a worker takes a step on its own parameters: see protocols::local_step.

@@ -139,6 +139,7 @@ void cluster::worker_role::end_step(computed& done) {
 void cluster::worker_role::outcome_is(computed& done, const sim::gradient& found) const {
   const double chance = in.options_.tests.not_finite;
   done.loss = found.loss;
+  done.ignored = found.ignored;
   done.finite = found.finite
                 && !(chance > 0
                      && random_stream::keyed(in.options_.seed, self.worker.value, self.incarnation.value, done.step).hit(chance));

@@ -48,8 +48,14 @@ fault check(const range& r) {
     return fmt::format("range {}..{} is longer than a frame may carry ({} bytes)", r.begin, r.end, max_payload_bytes);
   return {};
 }
+fault ignores(const push& p) {
+  if (!(p.ignored >= 0 && p.counted() >= 0))
+    return fmt::format("ignored is {}, must be 0 or more and at most the {} samples", p.ignored, p.samples);
+  return {};
+}
 fault check(const push& p) {
-  return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0), finite("weight", p.weight));
+  return first_of(at_least("samples", p.samples, 0), at_least("compute time", p.compute, 0), finite("weight", p.weight),
+                  ignores(p));
 }
 fault check(const step_rule& s) {
   if (s.method > step_rule::kind::linear)

@@ -142,6 +142,7 @@ struct Push {
   epoch @6 :UInt32;   # of the plan
   finite @7 :Bool;    # every element is
   weight @8 :Float64 = 1; # elastic averaging: alpha; finite
+  ignored @9 :Float64;    # samples' worth of labels that do not count; 0 to samples
 }
 
 struct Contribution {

@@ -45,6 +45,7 @@ void put(schema::Push::Builder to, const push& p) {
   to.setFinite(p.finite);
   to.setWeight(p.weight);
   to.setAt(p.at);
+  to.setIgnored(p.ignored);
 }
 push get(schema::Push::Reader from) {
   return {.epoch = {from.getEpoch()},
@@ -56,7 +57,8 @@ push get(schema::Push::Reader from) {
           .compute = from.getCompute(),
           .finite = from.getFinite(),
           .weight = from.getWeight(),
-          .at = from.getAt()};
+          .at = from.getAt(),
+          .ignored = from.getIgnored()};
 }
 
 void put(capnp::List<std::uint32_t>::Builder to, const std::vector<worker_id>& workers) {

@@ -344,6 +344,7 @@ struct Push {
   finite @7 :Bool;
   weight @8 :Float64;
   at @9 :Int64;
+  ignored @10 :Float64;
 }
 
 struct Plan {

@@ -49,6 +49,17 @@ TEST(GradientWorker, WhatIsComputedIsPushedAgainstItsBase) {
             (worker_effects{send_push{expected}}));
 }
 
+TEST(GradientWorker, TheLossOfAPushIsTheMeanOverTheLabelsThatCount) {
+  push total;
+  accumulate(total, {.samples = 10, .loss = 2});
+  accumulate(total, {.samples = 40, .loss = 1, .ignored = 10});
+  EXPECT_EQ(total.loss, 1.25);
+  EXPECT_EQ(total.counted(), 40);
+  accumulate(total, {.samples = 5, .loss = 7, .ignored = 5});
+  EXPECT_EQ(total.loss, 1.25);
+  EXPECT_EQ(total.samples, 55);
+}
+
 TEST(GradientWorker, ItsClockAdvancesWithEveryPush) {
   params_worker subject = worker_1();
   subject.on(params_of(0));

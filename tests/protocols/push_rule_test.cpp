@@ -59,6 +59,15 @@ TEST(Async, PushIsAppliedAloneAtItsShareOfTheRateAndAnsweredAtOnce) {
   EXPECT_EQ(rule.current(), v(1));
 }
 
+TEST(Async, LabelsThatAreIgnoredTakeFromItsShare) {
+  async_sgd rule;
+  rule.on(plan_of(1, {0, 1, 2, 3}, 10));
+  push some = push_from(2, 1, 70);
+  some.samples = 10;
+  some.ignored = 5;
+  EXPECT_EQ(only<apply>(rule.on(some)).step.lr_scale, 0.125);
+}
+
 TEST(Async, SlicesAreHandedOutOnceAnEpochWhateverTheSpeeds) {
   async_sgd rule;
   std::map<std::uint64_t, int> begun;

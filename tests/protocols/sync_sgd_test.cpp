@@ -56,6 +56,31 @@ TEST(SyncSgd, LastPushClosesTheRoundWeightedBySamplesInWorkerOrder) {
   EXPECT_EQ(rule.current(), v(1));
 }
 
+TEST(SyncSgd, PushesAreWeightedByTheLabelsThatCount) {
+  round_rule rule = sync_rule();
+  rule.on(plan_of(1, {0, 1}));
+  push half = push_from(0, 20), whole = push_from(1, 30);
+  half.ignored = 10;
+  half.loss = 3.0;
+  whole.loss = 1.0;
+  rule.on(half);
+  const rule_effects out = rule.on(whole);
+  const auto& step = only<apply>(out);
+  EXPECT_EQ(step.sum, (decltype(step.sum){{t(100), 0.25}, {t(101), 0.75}}));
+  EXPECT_EQ(step.samples, 50) << "rows are what an epoch counts";
+  EXPECT_EQ(only<report>(out).loss, 1.5);
+}
+
+TEST(SyncSgd, ARoundWhoseLabelsAreAllIgnoredMovesNothing) {
+  round_rule rule = sync_rule();
+  rule.on(plan_of(1, {0}));
+  push nothing = push_from(0, 10);
+  nothing.ignored = 10;
+  const rule_effects out = rule.on(nothing);
+  EXPECT_EQ(only<apply>(out).sum, (decltype(apply::sum){{t(100), 0.0}}));
+  EXPECT_EQ(only<report>(out).loss, 0.0);
+}
+
 TEST(SyncSgd, LatePushIsDiscarded) {
   round_rule rule = sync_rule();
   rule.on(plan_of(1, {0}));

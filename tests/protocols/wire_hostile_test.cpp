@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Untrusted bytes: each gives an error with a reason, at negligible cost.
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/protocols/allocations.hpp"
@@ -157,6 +161,14 @@ TEST(WireHostile, ValuesOutOfRangeAreRefusedOnArrivalToo) {
     if (each == 0x1234'5678'9abc)
       each = ~std::uint64_t{0};
   EXPECT_EQ(reason(end.decode()), "samples is -1, must be 0 or more");
+
+  p.samples = 10;
+  p.ignored = 2.5;
+  for (const double ignored : {-1.0, 11.0, std::numeric_limits<double>::quiet_NaN()}) {
+    spoiled some(message{push_end{{1}, p, 0}});
+    std::ranges::replace(some.words, std::bit_cast<std::uint64_t>(2.5), std::bit_cast<std::uint64_t>(ignored));
+    EXPECT_EQ(reason(some.decode()), fmt::format("ignored is {}, must be 0 or more and at most the 10 samples", ignored));
+  }
 }
 
 TEST(WireHostile, UnknownMessageIsNamed) {

@@ -29,7 +29,8 @@ inline push whole_push() {
           .compute = 1'500'000,
           .finite = true,
           .weight = 0.125,
-          .at = 7'000'000'000};
+          .at = 7'000'000'000,
+          .ignored = 2.5};
 }
 
 inline close small_close() {
