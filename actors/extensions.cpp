@@ -90,15 +90,14 @@ result<data_pair> load_data(const job& job, const extensions& added) {
   return loaded;
 }
 
-result<model> build_model(const job& job, const shape& sample, int classes, const extensions& added) {
+result<model> build_model(const job& job, const data_format& data, const extensions& added) {
   const auto& [name, values] = job.own_model;
   if (name.empty())
-    return model::build(job.model, sample, classes);
+    return model::build(job.model, data);
   const auto* kind = find(added.models, name);
   if (kind == nullptr)
     return error{errc::bad_model, fmt::format("this program has no {}", model_name(name))};
-  return guarded(model_name(name), errc::bad_model,
-                 [&, &values = values] { return kind->build(parameters{values}, sample, classes); });
+  return guarded(model_name(name), errc::bad_model, [&, &values = values] { return kind->build(parameters{values}, data); });
 }
 
 } // namespace troupe::actors

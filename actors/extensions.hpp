@@ -40,8 +40,9 @@ struct model_kind {
   std::string name{};
   std::string summary{};                               ///< one line for `check --keys`
   std::vector<protocols::parameter_info> parameters{}; ///< further keys of [model]; protocols/parameters.hpp declares them
-  /// The same model for the same arguments, in every process of a job. `sample` has no rows; the output is `classes` logits.
-  std::function<result<model>(const actors::parameters&, const shape& sample, int classes)> build{};
+  /// The same model for the same arguments, in every process of a job. Its predictions fit the
+  /// data's labels: logits (rows, classes) for one label a row.
+  std::function<result<model>(const actors::parameters&, const data_format& data)> build{};
 };
 
 /// `[data] source = NAME` of a job file.
@@ -68,6 +69,6 @@ std::vector<std::string> missing_names(const job& job, const extensions& added);
 
 /// The job's data and model, from `added` if the job names one of those. An exception from their functions becomes an error.
 result<data_pair> load_data(const job& job, const extensions& added);
-result<model> build_model(const job& job, const shape& sample, int classes, const extensions& added);
+result<model> build_model(const job& job, const data_format& data, const extensions& added);
 
 } // namespace troupe::actors

@@ -32,7 +32,8 @@ int execute(const evaluate_options& options) {
   const auto parameters = queue->allocate(static_cast<std::size_t>(network.layout().floats()) * sizeof(float));
   if (const auto loaded = load_safetensors(options.weights, network.layout(), parameters.as<float>()); !loaded)
     return refuse({{{"--weights", loaded.error().message}}});
-  const auto outcome = evaluate_model(network, parameters.as<const float>(), prepared->data.test, *queue);
+  const auto outcome =
+      evaluate_model(network, parameters.as<const float>(), prepared->data.test, *queue, prepared->config.job.data.batch);
   if (!outcome) {
     fmt::print(stderr, "troupe: {}\n", outcome.error().message);
     return exit_failed;

@@ -62,9 +62,9 @@ config::checked<data_pair> load_data(const config::loaded_job& job) {
   return std::move(*data);
 }
 
-config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes) {
-  complete_model(job, classes);
-  auto network = actors::build_model(job.job, sample, classes, job.added);
+config::checked<model> build_model(config::loaded_job& job, const data_format& data) {
+  complete_model(job, data.classes);
+  auto network = actors::build_model(job.job, data, job.added);
   if (!network)
     return config::refusal{{{where_of(job, job.model_kind.empty() ? "model.layers" : "model.kind"), network.error().message}}};
   return std::move(*network);
@@ -72,10 +72,10 @@ config::checked<model> build_model(config::loaded_job& job, const shape& sample,
 
 data_facts known_facts(const data_spec& spec) {
   if (spec.source == "digits")
-    return {.sample = shape{1, 28, 28}, .size = spec.train_samples, .test_size = spec.test_samples};
+    return {.format = data_format{{1, 28, 28}, 10}, .size = spec.train_samples, .test_size = spec.test_samples};
   if (spec.source == "cifar10")
-    return {.sample = shape{3, 32, 32}, .size = 50'000};
-  return {.sample = std::nullopt};
+    return {.format = data_format{{3, 32, 32}, 10}, .size = 50'000};
+  return {.format = std::nullopt};
 }
 
 std::int64_t sample_count(const data_spec& spec, const data_pair& data) {
@@ -181,8 +181,8 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
     if (config::problems wrong = missing_devices(job); !wrong.empty())
       return config::refusal{std::move(wrong)};
   // A model that does not fit is refused before the data is read.
-  if (const data_facts facts = known_facts(job.job.data); facts.sample) {
-    auto early = build_model(job, *facts.sample, facts.classes);
+  if (const data_facts facts = known_facts(job.job.data); facts.format) {
+    auto early = build_model(job, *facts.format);
     if (!early)
       return early.error();
     if (config::problems wrong = wrong_init(job, *early); !wrong.empty())
@@ -193,7 +193,7 @@ config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<
   auto data = load_data(job);
   if (!data)
     return data.error();
-  auto network = build_model(job, data->train->sample(), data->train->classes());
+  auto network = build_model(job, data->train->format());
   if (!network)
     return network.error();
   if (config::problems wrong = wrong_init(job, *network); !wrong.empty())

@@ -26,9 +26,8 @@ config::checked<config::loaded_job> load_job(const job_options& options, const s
 
 /// What is known about a data source before it is read.
 struct data_facts {
-  std::optional<shape> sample; ///< none: only the files tell
-  int classes = 10;
-  std::int64_t size = 60'000; ///< training samples; of files, how many they usually have
+  std::optional<data_format> format; ///< none: only the files tell
+  std::int64_t size = 60'000;        ///< training samples; of files, how many they usually have
   std::int64_t test_size = 10'000;
 };
 data_facts known_facts(const data_spec& spec);
@@ -39,8 +38,8 @@ config::checked<data_pair> load_data(const config::loaded_job& job);
 /// Samples of both halves; an assumption where the data has not been read and its size is unknown.
 std::int64_t sample_count(const data_spec& spec, const data_pair& data);
 
-/// Completes the model for `classes` and builds it. A problem is reported where the job lists the layers.
-config::checked<model> build_model(config::loaded_job& job, const shape& sample, int classes);
+/// Completes the model for the data's classes and builds it. A problem is reported where the job lists the layers.
+config::checked<model> build_model(config::loaded_job& job, const data_format& data);
 
 /// All of the above. Also checks the initial weights that the job names and, without a cluster file, this machine's devices.
 /// Prints notes about keys that were left out. `cluster_file` may be empty. Without `read_data`, data of a known shape is left to

@@ -22,7 +22,6 @@ constexpr double process_bytes = 38 * megabyte;
 /// A GPU's context with its libraries' modules, per process, and cuBLAS's scratch memory, per queue. Generous guesses, until they
 /// are measured on a device.
 constexpr double context_bytes = 700 * megabyte, queue_bytes = 64 * megabyte;
-constexpr std::int64_t evaluation_rows = 500; // the evaluator's batch
 
 double optimizer_states(const optimizer_spec& spec) {
   return spec.name == "adamw" ? 2 : spec.momentum > 0 ? 1 : 0;
@@ -132,7 +131,7 @@ private:
   void evaluator() {
     role_memory e{"evaluator", 1, "cpu"};
     e.items.push_back({"activations", facts_.evaluation});
-    e.items.push_back({"batch", static_cast<double>(evaluation_rows) * facts_.sample});
+    e.items.push_back({"batch", static_cast<double>(job_.data.batch) * facts_.sample});
     if (decentralized_)
       e.items.push_back({"replicas of workers", (1.0 + job_.cluster.workers) * p_});
     else if (!(one_process() && job_.cluster.shards == 1))
@@ -192,7 +191,6 @@ double role_memory::host_bytes() const {
 
 result<memory_facts> find_memory_facts(const actors::job& job, const model& network, std::int64_t samples) {
   constexpr std::int64_t most_rows = 128;
-  constexpr int float_bytes = 4, label_bytes = 4;
   const auto queue = kernels::open_backend({});
   const auto workspace_at = [&](std::int64_t rows, bool training) -> result<plan_cost> {
     const auto looked_at = std::min(rows, most_rows);
@@ -206,15 +204,15 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
   auto step = workspace_at(job.data.batch, true);
   if (!step)
     return step.error();
-  const auto evaluation = workspace_at(evaluation_rows, false);
+  const auto evaluation = workspace_at(job.data.batch, false);
   if (!evaluation)
     return evaluation.error();
   const auto elements = static_cast<double>(network.sample().elements());
-  return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * float_bytes,
+  return memory_facts{.parameters = static_cast<double>(network.layout().floats()) * element_bytes,
                       .activations = static_cast<double>(step->workspace_bytes),
                       .evaluation = static_cast<double>(evaluation->workspace_bytes),
-                      .sample = elements * float_bytes + label_bytes,
-                      .data = static_cast<double>(samples) * (job.data.source == "csv" ? elements * float_bytes : elements),
+                      .sample = (elements + static_cast<double>(network.label_shape().elements())) * element_bytes,
+                      .data = static_cast<double>(samples) * (job.data.source == "csv" ? elements * element_bytes : elements),
                       .step = *step};
 }
 

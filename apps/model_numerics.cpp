@@ -140,7 +140,7 @@ private:
   /// Part by part, each in chunks of a batch, as the worker actor does.
   sim::gradient compute(const kernels::buffer& parameters, const sim::batch& minibatch) {
     sim::gradient out;
-    double rows = 0;
+    double counted = 0;
     kernels::buffer total;
     for (const sim::batch_part& part : minibatch.parts) {
       const slice whole = rows_of(minibatch, part);
@@ -149,7 +149,8 @@ private:
         const kernels::buffer g = step({whole.epoch, begin, end}, parameters);
         const step_outcome& outcome = shop_.step->outcome();
         out.loss += outcome.loss_sum;
-        rows += static_cast<double>(outcome.rows);
+        counted += static_cast<double>(outcome.counted);
+        out.ignored += outcome.ignored_rows();
         out.finite = out.finite && outcome.finite;
         const double weight = part.weight * static_cast<double>(end - begin) / static_cast<double>(whole.size());
         if (!total && weight == 1)
@@ -160,8 +161,8 @@ private:
           total = shop_.weighted_sum({{total.as<const float>(), 1}, {g.as<const float>(), weight}}, shop_.floats);
       }
     }
-    if (rows > 0)
-      out.loss /= rows;
+    if (counted > 0)
+      out.loss /= counted;
     if (total)
       out.value = wrap(total);
     return out;
@@ -173,9 +174,10 @@ private:
     step_args args;
     args.parameters = parameters.as<const float>();
     args.gradients = gradient.as<float>();
-    args.x = loaded.x.as<const float>();
-    args.labels = loaded.labels.as<const std::int32_t>();
+    args.x = loaded.x.data();
+    args.labels = loaded.labels.data();
     args.rows = loaded.rows;
+    args.counted = loaded.counted;
     args.key = {.seed = shop_.job.seed, .step = loaded.place};
     shop_.step->enqueue_step(args);
     shop_.queue->synchronize();
@@ -256,7 +258,7 @@ public:
   sim::evaluation evaluate(const sim::tensor& whole) override {
     const float* parameters = data_of(whole).as<const float>();
     const auto evaluate_on = [&](const std::shared_ptr<const data_set>& set, std::int64_t samples) {
-      auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, samples);
+      auto found = evaluate_model(shop_.net, parameters, set, *shop_.queue, shop_.job.data.batch, samples);
       if (!found)
         throw std::runtime_error(found.error().message);
       return *found;

@@ -89,8 +89,8 @@ simulation simulate_model(const config::loaded_job& loaded, const data_pair& dat
 simulation simulate_quadratic(config::loaded_job loaded, const sim::calibration& measured) {
   const data_facts facts = known_facts(loaded.job.data);
   std::uint64_t bytes = 0;
-  if (facts.sample)
-    if (const auto network = build_model(loaded, *facts.sample, facts.classes))
+  if (facts.format)
+    if (const auto network = build_model(loaded, *facts.format))
       bytes = static_cast<std::uint64_t>(network->layout().floats()) * sizeof(float);
   sim::quadratic maths{quadratic_options_of(loaded.job, facts.size)};
   return play(simulator_options(loaded, facts.size, bytes, measured), maths);

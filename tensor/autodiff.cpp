@@ -2,6 +2,7 @@
 // One rule per op: from the gradient of its result to the gradients of its inputs.
 #include "tensor/autodiff.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "kernels/assert.hpp"
@@ -30,11 +31,11 @@ public:
     for (auto id = static_cast<int>(root) - 1; id >= 0; --id) {
       // By value: rules append nodes, which moves the ones that are there.
       const auto n = g_.at(static_cast<node_id>(id));
-      dy_ = grad_[index(n.outputs[0])];
-      if (dy_ == value_id::none)
+      if (std::ranges::all_of(n.outputs, [this](auto v) { return gradient_of(v) == value_id::none; }))
         continue;
       in_ = n.inputs;
       out_ = n.outputs;
+      dy_ = gradient_of(out_[0]);
       g_.begin_layer(n.layer);
       std::visit(*this, n.op);
     }
@@ -42,7 +43,8 @@ public:
 
   value_id gradient_of(value_id v) const { return grad_[index(v)]; }
 
-  // -- the rules; dy_ is the gradient of the node's first result
+  // -- the rules; dy_ is the gradient of the node's first result. One with several that lead to the loss asks
+  // gradient_of(out_[i]), which is none where the loss does not depend on that result
 
   void operator()(const ops::input&) {}
   void operator()(const ops::parameter&) {}
@@ -60,7 +62,7 @@ public:
 
   void operator()(const ops::add_bias&) {
     if (wants(in_[1]))
-      accumulate(in_[1], make(ops::sum_rows{}, {dy_}));
+      accumulate(in_[1], make(ops::sum_rows{g_.at(in_[1]).dims}, {dy_}));
     accumulate(in_[0], dy_);
   }
 

@@ -28,13 +28,15 @@ public:
                          .c = y(0),
                          .transpose_a = op.transpose_a,
                          .transpose_b = op.transpose_b,
+                         .beta = adds(0) ? 1.0F : 0.0F,
                          .bias = n_.inputs.size() > 2 ? x(2) : nullptr,
                          .act = op.act,
                          .pre = n_.outputs.size() > 1 ? y(1) : nullptr};
   }
 
   result operator()(const ops::add_bias&) const {
-    return kernels::bias_activation{.x = x(0), .bias = x(1), .y = y(0), .rows = rows_, .columns = in(1).dims[0]};
+    const auto columns = in(1).dims.elements();
+    return kernels::bias_activation{.x = x(0), .bias = x(1), .y = y(0), .rows = count(in(0)) / columns, .columns = columns};
   }
 
   result operator()(const ops::unary& op) const {
@@ -87,6 +89,7 @@ public:
   }
 
   result operator()(const ops::layernorm& op) const {
+    const auto columns = in(1).dims.elements();
     return kernels::layernorm{.x = x(0),
                               .gamma = x(1),
                               .beta = x(2),
@@ -94,10 +97,11 @@ public:
                               .y = y(0),
                               .mean = y(1),
                               .rstd = y(2),
-                              .rows = rows_,
-                              .columns = in(0).dims.elements()};
+                              .rows = count(in(0)) / columns,
+                              .columns = columns};
   }
   result operator()(const ops::layernorm_backward&) const {
+    const auto columns = in(1).dims.elements();
     return kernels::layernorm_backward{.x = x(0),
                                        .gamma = x(1),
                                        .mean = x(2),
@@ -106,8 +110,8 @@ public:
                                        .dx = y(0),
                                        .dgamma = y(1),
                                        .dbeta = y(2),
-                                       .rows = rows_,
-                                       .columns = in(0).dims.elements()};
+                                       .rows = count(in(0)) / columns,
+                                       .columns = columns};
   }
 
   result operator()(const ops::dropout& op) const {
@@ -121,24 +125,28 @@ public:
   }
 
   result operator()(const ops::cross_entropy&) const {
+    const auto predictions = count(out(0));
     return kernels::softmax_cross_entropy{.logits = x(0),
                                           .labels = integers(n_.inputs[1]),
-                                          .scale = 1.0F / static_cast<float>(rows_), // the loss is the mean over the rows
+                                          .scale = bound_.scale,
                                           .loss = y(0),
                                           .dlogits = y(1),
                                           .correct = integers(n_.outputs[2]),
-                                          .rows = rows_,
-                                          .classes = in(0).dims[0]};
+                                          .rows = predictions,
+                                          .classes = in(0).dims[in(0).dims.rank() - 1]};
   }
 
   result operator()(const ops::sum_rows&) const {
-    return kernels::sum_rows{.x = x(0), .y = y(0), .rows = rows_, .columns = in(0).dims.elements()};
+    const auto columns = out(0).dims.elements();
+    return kernels::sum_rows{.x = x(0), .y = y(0), .rows = count(in(0)) / columns, .columns = columns};
   }
 
 private:
   const value& in(std::size_t i) const { return g_.at(n_.inputs[i]); }
   const value& out(std::size_t i) const { return g_.at(n_.outputs[i]); }
   std::int64_t count(const value& v) const { return v.elements(rows_); }
+  /// Whether result i is added to what is there.
+  bool adds(std::size_t i) const { return n_.sum_of(i) != value_id::none; }
   float* at(value_id v) const { return bound_.address(places_.by_value[static_cast<std::size_t>(v)]); }
   const float* x(std::size_t i) const { return at(n_.inputs[i]); }
   float* y(std::size_t i) const { return at(n_.outputs[i]); }
@@ -186,7 +194,7 @@ std::optional<kernels::operation> operation_of(const graph& g, const placement& 
 
 double flops(const graph& g, const placement& places, const node& n, std::int64_t rows) {
   float anywhere = 0; // only whether an address is null matters: it tells whether a result is wanted
-  const auto op = operation_of(g, places, n, {&anywhere, &anywhere, &anywhere, &anywhere, rows, nullptr});
+  const auto op = operation_of(g, places, n, {&anywhere, &anywhere, &anywhere, &anywhere, rows, 1, nullptr});
   return op ? kernels::flops(*op) : 0;
 }
 

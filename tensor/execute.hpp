@@ -18,6 +18,7 @@ struct bindings {
   float* gradients = nullptr;
   float* report = nullptr;
   std::int64_t rows = 0;
+  float scale = 1;                          ///< of the loss's gradient: 1 / predictions that count
   const kernels::random_key* key = nullptr; ///< of the first layer and row; in the device's memory
 
   float* address(const place& p) const;

@@ -13,7 +13,8 @@ namespace troupe {
 
 namespace {
 
-/// Stands for the unknown number of rows while matrices are matched; no parameter has a negative extent.
+/// Stands for the unknown number of rows while matrices are matched: (rows, 5, 8) has -5 rows. No parameter has a negative
+/// extent.
 constexpr std::int64_t symbolic_rows = -1;
 
 using inferred = result<std::vector<value>>;
@@ -50,14 +51,18 @@ public:
       std::swap(a.rows, a.columns);
     if (op.transpose_b)
       std::swap(b.rows, b.columns);
-    if (a.columns != b.rows || b.columns == symbolic_rows)
+    if (a.columns != b.rows || b.columns < 0)
       return misfit(fmt::format("the matrix product of {}{} and {}{} has inner extents that differ", in_[0].to_string(),
                                 op.transpose_a ? " transposed" : "", in_[1].to_string(), op.transpose_b ? " transposed" : ""));
-    return {{a.rows == symbolic_rows ? per_row({b.columns}) : fixed({a.rows, b.columns})}};
+    if (op.transpose_a)
+      return {{fixed({a.rows, b.columns})}};
+    auto extents = in_[0].dims.extents();
+    extents.back() = b.columns;
+    return {{value{shape{std::move(extents)}, in_[0].per_row, dtype::f32, {}}}};
   }
 
   inferred operator()(const ops::add_bias&) const {
-    if (in_.size() != 2 || !in_[0].per_row || in_[0].dims.rank() != 1 || in_[1].per_row || in_[1].dims != in_[0].dims)
+    if (in_.size() != 2 || !in_[0].per_row || in_[1].per_row || in_[1].dims.rank() != 1 || !ends_with(in_[0].dims, in_[1].dims))
       return misfit(fmt::format("a bias has one element per column, got {}", list_inputs()));
     return {{like(in_[0])}};
   }
@@ -107,9 +112,12 @@ public:
   }
 
   inferred operator()(const ops::layernorm&) const {
-    if (in_.size() != 3 || !in_[0].per_row || in_[1].dims != in_[0].dims || in_[2].dims != in_[0].dims)
+    if (in_.size() != 3 || !in_[0].per_row || in_[1].dims.rank() == 0 || !ends_with(in_[0].dims, in_[1].dims)
+        || in_[2].dims != in_[1].dims)
       return misfit(fmt::format("a layernorm has a scale and a shift per feature, got {}", list_inputs()));
-    return {{like(in_[0]), per_row({}), per_row({})}};
+    const auto& extents = in_[0].dims.extents();
+    const shape groups{std::vector(extents.begin(), extents.end() - static_cast<std::ptrdiff_t>(in_[1].dims.rank()))};
+    return {{like(in_[0]), per_row(groups), per_row(groups)}};
   }
 
   inferred operator()(const ops::dropout& op) const {
@@ -119,18 +127,21 @@ public:
   }
 
   inferred operator()(const ops::cross_entropy&) const {
-    if (in_.size() != 2 || !in_[0].per_row || in_[0].dims.rank() != 1 || !in_[1].per_row || in_[1].dims.rank() != 0
-        || in_[1].type != dtype::i32)
-      return misfit(fmt::format("the loss needs logits (rows, classes) and one label a row, got {}", list_inputs()));
-    return {{per_row({}), like(in_[0]), per_row({}, dtype::i32)}};
+    auto predictions = in_.size() == 2 ? in_[0].dims.extents() : std::vector<std::int64_t>{};
+    if (in_.size() != 2 || !in_[0].per_row || predictions.empty() || !in_[1].per_row || in_[1].type != dtype::i32
+        || in_[1].dims != shape{std::vector(predictions.begin(), predictions.end() - 1)})
+      return misfit(
+          fmt::format("the loss needs logits (rows, ..., classes) and one label for each prediction, got {}", list_inputs()));
+    return {{per_row(in_[1].dims), like(in_[0]), per_row(in_[1].dims, dtype::i32)}};
   }
 
   inferred operator()(const ops::unary_backward&) const { return (*this)(ops::binary{}); }
 
-  inferred operator()(const ops::sum_rows&) const {
-    if (!in_[0].per_row)
-      return misfit(fmt::format("only a batch has rows to sum, got {}", list_inputs()));
-    return {{fixed(in_[0].dims)}};
+  inferred operator()(const ops::sum_rows& op) const {
+    if (!in_[0].per_row || !ends_with(in_[0].dims, op.kept))
+      return misfit(fmt::format("only a batch has rows to sum, and keeps its last extents: {} does not end with {}",
+                                list_inputs(), op.kept.to_string()));
+    return {{fixed(op.kept)}};
   }
 
   inferred operator()(const ops::conv2d_backward&) const { return {{like(in_[0]), like(in_[1]), fixed({in_[1].dims[0]})}}; }
@@ -139,7 +150,7 @@ public:
   inferred operator()(const ops::layernorm_backward&) const { return {{like(in_[0]), like(in_[1]), like(in_[1])}}; }
 
 private:
-  static bool is_matrix(const value& v) { return v.dims.rank() == (v.per_row ? 1 : 2); }
+  static bool is_matrix(const value& v) { return v.dims.rank() >= (v.per_row ? 1 : 2); }
   static bool is_image(const value& v) { return v.per_row && v.dims.rank() == 3; }
 
   /// (OH, OW), or nothing where the window does not fit.
@@ -196,7 +207,7 @@ result<node_id> graph::add(ops::any op, std::vector<value_id> inputs) {
     return error{out.error().code, layer_.empty() ? out.error().message : layer_ + ": " + out.error().message};
 
   const auto id = static_cast<node_id>(nodes_.size());
-  node added{std::move(op), std::move(inputs), {}, layer_};
+  node added{.op = std::move(op), .inputs = std::move(inputs), .outputs = {}, .layer = layer_};
   for (auto& v : *out) {
     v.producer = id;
     added.outputs.push_back(static_cast<value_id>(values_.size()));
@@ -213,6 +224,11 @@ result<value_id> graph::apply(ops::any op, std::vector<value_id> inputs) {
   return output(*id);
 }
 
+void graph::follow(node_id later, node_id earlier) {
+  TROUPE_ASSERT(earlier < later && static_cast<std::size_t>(later) < nodes_.size());
+  nodes_[static_cast<std::size_t>(later)].after.push_back(earlier);
+}
+
 kernels::window2d window_over(const shape& image, std::int64_t rows, std::int64_t kernel_h, std::int64_t kernel_w,
                               std::int64_t stride, std::int64_t padding) {
   return {.n = rows,
@@ -226,7 +242,8 @@ kernels::window2d window_over(const shape& image, std::int64_t rows, std::int64_
 }
 
 matrix_extents as_matrix(const value& v, std::int64_t rows) {
-  return v.per_row ? matrix_extents{rows, v.dims[0]} : matrix_extents{v.dims[0], v.dims[1]};
+  const auto columns = v.dims[v.dims.rank() - 1];
+  return {v.elements(rows) / columns, columns};
 }
 
 } // namespace troupe

@@ -34,6 +34,11 @@ struct node {
   ops::any op;
   std::vector<value_id> inputs, outputs;
   std::string layer;
+  std::vector<node_id> after = {}; ///< control edges: nodes that run before this one though it reads nothing of theirs
+  /// By result, filled in by the plan's fusion alone: a sum that the node adds its result to, in that sum's memory; or none.
+  std::vector<value_id> sums = {};
+  /// The sum that result `index` is added to, or none.
+  value_id sum_of(std::size_t index) const { return index < sums.size() ? sums[index] : value_id::none; }
 };
 
 /// Nodes and values in the order of their making. Append-only; a copy is independent.
@@ -49,6 +54,9 @@ public:
   result<node_id> add(ops::any op, std::vector<value_id> inputs);
   /// The same, for the first result.
   result<value_id> apply(ops::any op, std::vector<value_id> inputs);
+
+  /// Node `later` runs after node `earlier`, which was added before it.
+  void follow(node_id later, node_id earlier);
 
   const std::vector<node>& nodes() const { return nodes_; }
   const std::vector<value>& values() const { return values_; }
@@ -67,7 +75,7 @@ private:
 kernels::window2d window_over(const shape& image, std::int64_t rows, std::int64_t kernel_h, std::int64_t kernel_w,
                               std::int64_t stride, std::int64_t padding);
 
-/// A value as the matrix that matmul sees: (rows, features) or a parameter's two extents.
+/// A value as the matrix that matmul sees: all extents but the last, multiplied, by the last.
 struct matrix_extents {
   std::int64_t rows = 0, columns = 0;
 };

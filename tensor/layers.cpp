@@ -41,10 +41,10 @@ struct layer_rules {
   error misfit(std::string message) const { return {errc::bad_model, std::move(message)}; }
 
   result<value_id> operator()(const linear& layer) const {
-    if (in().rank() != 1)
+    if (in().rank() != 1 && in().rank() != 2)
       return misfit(
           fmt::format("needs a flat input (rows, features), got {}; put \"flatten\" before it", g().at(b.last_).to_string()));
-    const auto inputs = in()[0];
+    const auto inputs = in()[in().rank() - 1];
     if (too_large({layer.units, inputs}))
       return misfit(fmt::format("has a weight {}, which is too large", shape{layer.units, inputs}.to_string()));
     const auto name = b.number("linear");
@@ -98,9 +98,9 @@ struct layer_rules {
   }
 };
 
-builder::builder(const shape& sample) {
-  auto x = graph_.apply(ops::input{sample}, {});
-  auto labels = graph_.apply(ops::input{shape{}, dtype::i32}, {});
+builder::builder(const data_format& data) {
+  auto x = graph_.apply(ops::input{data.sample, data.type}, {});
+  auto labels = graph_.apply(ops::input{data.labels, data.label_type}, {});
   TROUPE_ASSERT(x && labels);
   input_ = last_ = *x;
   labels_ = *labels;
@@ -124,11 +124,13 @@ result<void> builder::add(const any& layer, const std::string& name) {
 
 result<void> builder::finish(int classes) {
   graph_.begin_layer("loss");
-  const auto& logits = graph_.at(last_);
-  if (logits.dims != shape{classes})
-    return error{errc::bad_model, fmt::format("the last layer, {}, gives {}, but {} classes need {}; end with \"linear {}\"",
-                                              graph_.producer(last_).layer, logits.to_string(), classes,
-                                              value{shape{classes}, true, dtype::f32, {}}.to_string(), classes)};
+  const auto& found = graph_.at(last_);
+  auto predictions = graph_.at(labels_).dims.extents();
+  predictions.push_back(classes);
+  if (const value needed{shape{predictions}, true, dtype::f32, {}}; found.dims != needed.dims)
+    return error{errc::bad_model,
+                 fmt::format("the last layer, {}, gives {}, but {} classes need {}; end with \"linear {}\"",
+                             graph_.producer(last_).layer, found.to_string(), classes, needed.to_string(), classes)};
   auto loss = graph_.apply(ops::cross_entropy{}, {last_, labels_});
   if (!loss)
     return loss.error();

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "tensor/data_format.hpp"
 #include "tensor/error.hpp"
 #include "tensor/graph.hpp"
 #include "tensor/layout.hpp"
 
 namespace troupe::layers {
 
-/// y = act(x W' + b). The weight is stored as (units, inputs), as PyTorch does; README.md has the times of both orders.
+/// y = act(x W' + b) over the last axis of (rows, features) or (rows, length, features). The weight is stored as (units, inputs),
+/// as PyTorch does; README.md has the times of both orders.
 struct linear {
   std::int64_t units = 0;
   kernels::activation act = kernels::activation::none;
@@ -63,7 +65,7 @@ result<any> parse(std::string_view text);
 /// Builds a graph layer by layer. Parameters are named `layer.parameter`, the layers numbered per kind: "linear2.weight".
 class builder {
 public:
-  explicit builder(const shape& sample);
+  explicit builder(const data_format& data);
 
   /// Appends one layer; `name` stands for it in messages: `layer 2 "linear 10"`. After an error the builder is useless.
   result<void> add(const any& layer, const std::string& name);

@@ -10,12 +10,22 @@ namespace troupe {
 
 namespace {
 
-result<void> check_sample(const shape& sample, int classes) {
-  if (sample.rank() == 0 || std::ranges::any_of(sample.extents(), [](auto extent) { return extent < 1; }))
-    return error{errc::bad_model, fmt::format("a sample of shape {} has no elements", sample.to_string())};
-  if (classes < 2)
-    return error{errc::bad_model, fmt::format("a classifier needs at least 2 classes, got {}", classes)};
+result<void> validate(const data_format& data) {
+  if (data.sample.rank() == 0 || std::ranges::any_of(data.sample.extents(), [](auto extent) { return extent < 1; }))
+    return error{errc::bad_model, fmt::format("a sample of shape {} has no elements", data.sample.to_string())};
+  if (data.label_type == dtype::i32 && data.classes < 2)
+    return error{errc::bad_model, fmt::format("a classifier needs at least 2 classes, got {}", data.classes)};
   return {};
+}
+
+result<model> finish(layers::builder& built, const data_format& data) {
+  if (auto ok = built.finish(data.classes); !ok)
+    return ok.error();
+  return model::from_graph({.forward = built.take_graph(),
+                            .layout = built.take_layout(),
+                            .input = built.input(),
+                            .labels = built.labels(),
+                            .loss = built.loss()});
 }
 
 } // namespace
@@ -28,10 +38,10 @@ std::vector<std::string> mlp_layers(const std::vector<int>& hidden, int classes)
   return list;
 }
 
-result<model> model::build(const model_spec& spec, const shape& sample, int classes) {
-  if (auto ok = check_sample(sample, classes); !ok)
+result<model> model::build(const model_spec& spec, const data_format& data) {
+  if (auto ok = validate(data); !ok)
     return ok.error();
-  layers::builder built{sample};
+  layers::builder built{data};
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     auto layer = layers::parse(spec.layers[i]);
     if (!layer)
@@ -39,32 +49,37 @@ result<model> model::build(const model_spec& spec, const shape& sample, int clas
     if (auto ok = built.add(*layer, fmt::format("layer {} \"{}\"", i + 1, spec.layers[i])); !ok)
       return ok.error();
   }
-  return finish(built, sample, classes);
+  return finish(built, data);
 }
 
-result<model> model::build(const std::vector<layers::any>& list, const shape& sample, int classes) {
-  if (auto ok = check_sample(sample, classes); !ok)
+result<model> model::build(const std::vector<layers::any>& list, const data_format& data) {
+  if (auto ok = validate(data); !ok)
     return ok.error();
-  layers::builder built{sample};
+  layers::builder built{data};
   for (std::size_t i = 0; i < list.size(); ++i)
     if (auto ok = built.add(list[i], fmt::format("layer {}", i + 1)); !ok)
       return ok.error();
-  return finish(built, sample, classes);
+  return finish(built, data);
 }
 
-result<model> model::finish(layers::builder& built, const shape& sample, int classes) {
-  if (auto ok = built.finish(classes); !ok)
-    return ok.error();
-  model m;
-  m.input_ = built.input();
-  m.labels_ = built.labels();
-  m.logits_ = built.last();
-  m.loss_ = built.loss();
-  m.graph_ = built.take_graph();
-  m.layout_ = built.take_layout();
-  m.sample_ = sample;
-  m.classes_ = classes;
-  return m;
+result<model> model::from_graph(parts of) {
+  const auto& g = of.forward;
+  const auto misfit = [](std::string message) { return error{errc::bad_model, std::move(message)}; };
+  for (auto [v, name] : {std::pair{of.input, "input"}, {of.labels, "labels"}})
+    if (!std::holds_alternative<ops::input>(g.producer(v).op))
+      return misfit(fmt::format("the model's {} {} is not an input of the graph", name, g.at(v).to_string()));
+  if (!std::holds_alternative<ops::cross_entropy>(g.producer(of.loss).op) || g.producer(of.loss).outputs[0] != of.loss)
+    return misfit(fmt::format("{} is not the loss of a loss", g.at(of.loss).to_string()));
+  for (const auto& n : g.nodes())
+    if (const auto* parameter = std::get_if<ops::parameter>(&n.op)) {
+      const auto& slots = of.layout.slots;
+      if (parameter->slot < 0 || parameter->slot >= std::ssize(slots))
+        return misfit(fmt::format("parameter {} has no slot: there are {}", parameter->slot, slots.size()));
+      if (const auto& slot = slots[static_cast<std::size_t>(parameter->slot)]; slot.dims != parameter->dims)
+        return misfit(fmt::format("parameter {} is {}, and its slot {} is {}", parameter->slot, parameter->dims.to_string(),
+                                  slot.name, slot.dims.to_string()));
+    }
+  return model{std::move(of)};
 }
 
 } // namespace troupe

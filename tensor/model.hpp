@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/data_format.hpp"
 #include "tensor/error.hpp"
 #include "tensor/graph.hpp"
 #include "tensor/layers.hpp"
@@ -25,31 +26,38 @@ struct model_spec {
 /// The layer list of `kind = "mlp", hidden = [...]`: flatten, a relu layer per entry, a linear layer of `classes`.
 std::vector<std::string> mlp_layers(const std::vector<int>& hidden, int classes);
 
-/// A classifier's graph: input (rows, sample dims...), labels (rows), logits (rows, classes), loss (rows).
+/// A graph with the values that a plan looks for: input (rows, sample), labels (rows, ...), predictions (rows, ..., classes), and
+/// loss (rows, ...), one for each prediction.
 class model {
 public:
   /// Builds and checks every shape; an error names the layer by number and text, and both shapes.
-  static result<model> build(const model_spec& spec, const shape& sample, int classes);
-  /// The same from C++: `model::build({layers::flatten{}, layers::linear{10}}, {1, 28, 28}, 10)`.
-  static result<model> build(const std::vector<layers::any>& list, const shape& sample, int classes);
+  static result<model> build(const model_spec& spec, const data_format& data);
+  /// The same from C++: `model::build({layers::flatten{}, layers::linear{10}}, {{1, 28, 28}, 10})`.
+  static result<model> build(const std::vector<layers::any>& list, const data_format& data);
 
-  const graph& forward() const { return graph_; }
-  const parameter_layout& layout() const { return layout_; }
-  const shape& sample() const { return sample_; }
-  int classes() const { return classes_; }
-  value_id input() const { return input_; }
-  value_id labels() const { return labels_; }
-  value_id logits() const { return logits_; }
-  value_id loss() const { return loss_; }
+  /// Any graph: `input` and `labels` are its two inputs, `loss` the first result of a loss. Every parameter has a slot of the
+  /// same extents in `layout`.
+  struct parts {
+    graph forward;
+    parameter_layout layout;
+    value_id input{}, labels{}, loss{};
+  };
+  static result<model> from_graph(parts of);
+
+  const graph& forward() const { return parts_.forward; }
+  const parameter_layout& layout() const { return parts_.layout; }
+  value_id input() const { return parts_.input; }
+  value_id labels() const { return parts_.labels; }
+  value_id predictions() const { return forward().producer(loss()).inputs[0]; }
+  value_id loss() const { return parts_.loss; }
+  const shape& sample() const { return forward().at(input()).dims; }
+  /// Of one row; the loss has one for each.
+  const shape& label_shape() const { return forward().at(labels()).dims; }
 
 private:
-  static result<model> finish(layers::builder& built, const shape& sample, int classes);
+  explicit model(parts of) : parts_(std::move(of)) {}
 
-  graph graph_;
-  parameter_layout layout_;
-  shape sample_;
-  int classes_ = 0;
-  value_id input_{}, labels_{}, logits_{}, loss_{};
+  parts parts_;
 };
 
 /// Writes the initial parameters: every element is drawn from a counter-based generator keyed by (seed, slot, element),

@@ -26,13 +26,13 @@ struct parameter {
 
 // -- forward
 
-/// y = act(op(a) op(b) [+ bias]). The epilogue and the second output are filled in by the plan's fusion alone.
-/// (a, b [, bias]) -> y [, pre: what entered the activation]
+/// y = act(op(a) op(b) [+ bias]) over the last axis: (rows, t, n) is a matrix of rows*t by n. The epilogue and the second output
+/// are filled in by the plan's fusion alone. (a, b [, bias]) -> y [, pre: what entered the activation]
 struct matmul {
   bool transpose_a = false, transpose_b = false;
   kernels::activation act = kernels::activation::none;
 };
-/// (x(rows, n), bias(n)) -> y
+/// (x(rows, ..., n), bias(n)) -> y
 struct add_bias {};
 /// (x) -> y
 struct unary {
@@ -59,7 +59,7 @@ struct avg_pool {
 struct reshape {
   shape dims;
 };
-/// Over all features of a sample (Ba et al. 2016). (x, gamma, beta) -> y, mean, rstd
+/// Over the last axes, those that gamma and beta have (Ba et al. 2016). (x, gamma, beta) -> y, mean, rstd
 struct layernorm {
   float epsilon = 1e-5F;
 };
@@ -68,7 +68,7 @@ struct dropout {
   float rate = 0.5F;
   std::uint32_t stream = 0;
 };
-/// (logits(rows, classes), labels(rows)) -> loss(rows), dlogits of the mean loss, correct(rows)
+/// (logits(rows, ..., classes), labels(rows, ...)) -> loss(rows, ...), dlogits of the mean loss, correct(rows, ...)
 struct cross_entropy {};
 
 // -- backward
@@ -77,8 +77,10 @@ struct cross_entropy {};
 struct unary_backward {
   kernels::unary_op op{};
 };
-/// (x(rows, n)) -> y(n)
-struct sum_rows {};
+/// The sum over all axes but the last ones. (x(rows, ..., kept)) -> y(kept)
+struct sum_rows {
+  shape kept;
+};
 /// (x, weight, dy) -> dx, dweight, dbias
 struct conv2d_backward {
   std::int64_t stride = 1, padding = 0;

@@ -45,10 +45,19 @@ bool may_be_absent(const ops::any& op, std::size_t output) {
 
 class placer {
 public:
-  placer(const graph& g, const std::vector<node>& program, const std::map<value_id, place>& fixed, std::int64_t max_rows)
-      : g_(g), program_(program), fixed_(fixed), max_rows_(max_rows), last_read_(g.values().size(), never),
+  placer(const graph& g, const std::vector<node>& program, std::map<value_id, place> fixed, std::int64_t max_rows)
+      : g_(g), program_(program), fixed_(std::move(fixed)), max_rows_(max_rows), last_read_(g.values().size(), never),
         block_of_(g.values().size(), no_block) {
     result_.by_value.resize(g.values().size());
+    // A sum that ends at a fixed place is there from its first term on, and one that begins at one ends there.
+    for (auto n = program_.rbegin(); n != program_.rend(); ++n)
+      for (std::size_t i = 0; i < n->sums.size(); ++i)
+        if (n->sums[i] != value_id::none && fixed_.contains(n->outputs[i]))
+          fixed_.emplace(n->sums[i], fixed_.at(n->outputs[i]));
+    for (const auto& n : program_)
+      for (std::size_t i = 0; i < n.sums.size(); ++i)
+        if (n.sums[i] != value_id::none && fixed_.contains(n.sums[i]))
+          TROUPE_ASSERT(fixed_.emplace(n.outputs[i], fixed_.at(n.sums[i])).first->second == fixed_.at(n.sums[i]));
   }
 
   placement run() {
@@ -74,6 +83,9 @@ private:
       const bool view = std::holds_alternative<ops::reshape>(n.op);
       for (auto in : n.inputs)
         last_read_[index(in)] = std::max(last_read_[index(in)], view ? std::max(i, last_read_[index(n.outputs[0])]) : i);
+      for (auto sum : n.sums)
+        if (sum != value_id::none)
+          last_read_[index(sum)] = std::max(last_read_[index(sum)], i);
     }
   }
 
@@ -88,7 +100,9 @@ private:
       block_of_[index(v)] = block_of_[index(n.inputs[0])];
     } else if (last_read_[index(v)] == never && may_be_absent(n.op, output)) {
       result_.by_value[index(v)] = {};
-    } else if (output == 0 && take_over(n, i, v)) {
+    } else if (n.sum_of(output) != value_id::none) {
+      TROUPE_ASSERT(take_over(n.sum_of(output), i, v)); // it dies here
+    } else if (output == 0 && take_over_an_input(n, i, v)) {
       return;
     } else {
       const int first = std::holds_alternative<ops::input>(n.op) ? before_all : i;
@@ -97,16 +111,19 @@ private:
     }
   }
 
-  bool take_over(const node& n, int i, value_id v) {
-    for (auto input : std::visit(overwritable_inputs{}, n.op)) {
-      const auto b = block_of_[index(n.inputs[input])];
-      if (b == no_block || blocks_[b].last != i || blocks_[b].floats != align_up(g_.at(v).elements(max_rows_)))
-        continue;
-      block_of_[index(v)] = b;
-      blocks_[b].last = std::max(last_read_[index(v)], i);
-      return true;
-    }
-    return false;
+  bool take_over_an_input(const node& n, int i, value_id v) {
+    return std::ranges::any_of(std::visit(overwritable_inputs{}, n.op),
+                               [&](auto input) { return take_over(n.inputs[input], i, v); });
+  }
+
+  /// Value v takes the place of one that dies with instruction i.
+  bool take_over(value_id dying, int i, value_id v) {
+    const auto b = block_of_[index(dying)];
+    if (b == no_block || blocks_[b].last != i || blocks_[b].floats != align_up(g_.at(v).elements(max_rows_)))
+      return false;
+    block_of_[index(v)] = b;
+    blocks_[b].last = std::max(last_read_[index(v)], i);
+    return true;
   }
 
   /// Largest first, each at the lowest offset where nothing alive at the same time lies (Pisarchyk & Lee 2020, "greedy by size").
@@ -130,7 +147,7 @@ private:
 
   const graph& g_;
   const std::vector<node>& program_;
-  const std::map<value_id, place>& fixed_;
+  std::map<value_id, place> fixed_;
   std::int64_t max_rows_;
   std::vector<int> last_read_;        ///< per value: the instruction that reads it last
   std::vector<std::size_t> block_of_; ///< per value

@@ -33,7 +33,8 @@ struct placement {
 
 /// Gives every value of `program` that is not in `fixed` a place in the workspace, large enough for `max_rows`. Values whose
 /// lifetimes do not meet share memory; an elementwise result takes the place of an argument that dies with it; a reshaped
-/// value is the same memory. Inputs live from before the first instruction. Places begin at multiples of 16 elements.
+/// value is the same memory. A sum that a node adds to has the place of that result, fixed or not. Inputs live from before the
+/// first instruction. Places begin at multiples of 16 elements.
 ///
 /// Lifetimes are those of an in-order queue: an instruction's results may overwrite what the instructions before it read.
 placement place_values(const graph& g, const std::vector<node>& program, const std::map<value_id, place>& fixed,

@@ -42,21 +42,23 @@ struct recording {
 };
 
 /// The report of a step to the host, in one array of 4-byte elements and one copy.
-///   loss(max_rows) | correct(max_rows) | finite(slots)
+///   loss(predictions) | correct(predictions) | finite(slots)
 struct report_layout {
-  std::int64_t max_rows = 0, slots = 0;
+  std::int64_t predictions = 0; ///< of the largest step
+  std::int64_t slots = 0;
   place loss() const { return {region::report, 0}; }
-  place correct() const { return {region::report, max_rows}; }
-  place finite(std::int64_t slot) const { return {region::report, 2 * max_rows + slot}; }
-  std::int64_t elements() const { return 2 * max_rows + slots; }
+  place correct() const { return {region::report, predictions}; }
+  place finite(std::int64_t slot) const { return {region::report, 2 * predictions + slot}; }
+  std::int64_t elements() const { return 2 * predictions + slots; }
 };
 
 std::size_t bytes_of(std::int64_t elements) {
-  return static_cast<std::size_t>(elements) * sizeof(float);
+  return static_cast<std::size_t>(elements * element_bytes);
 }
 
 /// Orders, fuses and places; `gradients` is empty for an evaluation.
-program lower(const model& source, graph g, const std::vector<value_id>& gradients, const report_layout& report) {
+program lower(const model& source, graph g, const std::vector<value_id>& gradients, const report_layout& report,
+              std::int64_t max_rows) {
   const auto& loss_outputs = g.producer(source.loss()).outputs;
   std::map<value_id, place> fixed{{loss_outputs[0], report.loss()}, {loss_outputs[2], report.correct()}};
   std::map<value_id, int> slot_of;
@@ -76,7 +78,7 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
   if (gradients.empty())
     nodes = without_dropout(g, std::move(nodes));
   nodes = fuse_epilogues(g, std::move(nodes), wanted);
-  auto places = place_values(g, nodes, fixed, report.max_rows);
+  auto places = place_values(g, nodes, fixed, max_rows);
 
   std::vector<instruction> instructions;
   bool draws = false;
@@ -94,16 +96,19 @@ program lower(const model& source, graph g, const std::vector<value_id>& gradien
 class compiled_plan final : public plan {
 public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
-      : queue_(queue), opts_(opts), layout_(source.layout()),
-        sample_floats_(source.sample().elements()), report_{opts.max_rows, static_cast<std::int64_t>(layout_.slots.size())},
-        evaluation_(lower(source, source.forward(), {}, report_)) {
+      : queue_(queue), opts_(opts), layout_(source.layout()), sample_elements_(source.sample().elements()),
+        row_labels_(source.label_shape().elements()),
+        row_predictions_(source.forward().at(source.loss()).dims.elements()), report_{opts.max_rows * row_predictions_,
+                                                                                      static_cast<std::int64_t>(
+                                                                                          layout_.slots.size())},
+        evaluation_(lower(source, source.forward(), {}, report_, opts.max_rows)) {
     auto workspace_floats = evaluation_.places.workspace_floats;
     if (opts.training) {
       auto g = source.forward();
       auto gradients = differentiate(g, source.loss(), static_cast<int>(layout_.slots.size()));
       find_gaps(gradients);
       order_ = untouched_;
-      training_ = lower(source, std::move(g), gradients, report_);
+      training_ = lower(source, std::move(g), gradients, report_, opts.max_rows);
       for (const auto& i : training_.instructions)
         order_.insert(order_.end(), i.completes.begin(), i.completes.end());
       workspace_floats = std::max(workspace_floats, training_.places.workspace_floats);
@@ -168,11 +173,16 @@ private:
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
     training_step_ = &p == &training_;
-    bound_ = {workspace_.as<float>(),     args.parameters, args.gradients,
-              report_device_.as<float>(), args.rows,       key_device_.as<kernels::random_key>()};
+    bound_ = {.workspace = workspace_.as<float>(),
+              .parameters = args.parameters,
+              .gradients = args.gradients,
+              .report = report_device_.as<float>(),
+              .rows = args.rows,
+              .scale = 1.0F / static_cast<float>(std::max<std::int64_t>(counted(args), 1)),
+              .key = key_device_.as<kernels::random_key>()};
     const auto copy_in = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
-    (queue_.*copy_in)(address(p, p.x), args.x, bytes_of(args.rows * sample_floats_));
-    (queue_.*copy_in)(address(p, p.labels), args.labels, bytes_of(args.rows));
+    (queue_.*copy_in)(address(p, p.x), args.x, bytes_of(args.rows * sample_elements_));
+    (queue_.*copy_in)(address(p, p.labels), args.labels, bytes_of(args.rows * row_labels_));
     if (p.draws) {
       *key_host_.as<kernels::random_key>() = args.key;
       queue_.copy_from_host(key_device_.data(), key_host_.data(), sizeof(kernels::random_key));
@@ -186,7 +196,8 @@ private:
   kernels::program& recorded(const program& p) {
     auto fits = [&](const recording& r) {
       return r.source == &p && r.bound.rows == bound_.rows && r.bound.parameters == bound_.parameters
-             && r.bound.gradients == bound_.gradients && r.reports_gradients == bool(args_.gradient_ready);
+             && r.bound.gradients == bound_.gradients && r.bound.scale == bound_.scale
+             && r.reports_gradients == bool(args_.gradient_ready);
     };
     auto found = std::ranges::find_if(recordings_, fits);
     if (found != recordings_.end())
@@ -220,7 +231,7 @@ private:
       // The receiver of `done` may enqueue the next step on another thread before the call has returned, so these arguments are
       // moved out first. That also releases what their callbacks hold.
       const auto args = std::exchange(args_, {});
-      read_report(args.rows);
+      read_report(args);
       if (args.done)
         args.done();
     });
@@ -246,14 +257,16 @@ private:
         args_.gradient_ready(order_[static_cast<std::size_t>(i)]);
   }
 
-  /// In row order and in double: the same sum for the same rows, whatever the device.
-  void read_report(std::int64_t rows) {
-    outcome_ = {.loss_sum = 0, .rows = rows, .correct = 0, .finite = true};
+  std::int64_t counted(const step_args& args) const { return args.counted.value_or(args.rows * row_predictions_); }
+
+  /// In the order of the predictions and in double: the same sum for the same rows, whatever the device.
+  void read_report(const step_args& args) {
+    outcome_ = {.rows = args.rows, .predictions = args.rows * row_predictions_, .counted = counted(args)};
     const auto* loss = report_host_.as<float>() + report_.loss().offset;
     const auto* correct = report_host_.as<std::int32_t>() + report_.correct().offset;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      outcome_.loss_sum += static_cast<double>(loss[row]);
-      outcome_.correct += correct[row];
+    for (std::int64_t i = 0; i < outcome_.predictions; ++i) {
+      outcome_.loss_sum += static_cast<double>(loss[i]);
+      outcome_.correct += correct[i];
     }
     outcome_.finite = std::isfinite(outcome_.loss_sum);
     if (!training_step_)
@@ -267,7 +280,7 @@ private:
   kernels::backend& queue_;
   options opts_;
   parameter_layout layout_;
-  std::int64_t sample_floats_;
+  std::int64_t sample_elements_, row_labels_, row_predictions_; ///< of one row
   report_layout report_;
   program evaluation_, training_;
   std::vector<flat_range> gaps_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/backend.hpp"
@@ -17,13 +18,15 @@ namespace troupe {
 /// The arguments of one training step. All pointers are in the backend's memory. Only `x` and `labels`, unless `staged`, are host
 /// memory from allocate_host. Everything must stay alive until `done` has been called.
 struct step_args {
-  const float* parameters = nullptr;    ///< flat, layout.floats()
-  float* gradients = nullptr;           ///< flat, layout.floats(); written: d(mean loss over rows)/d(parameter); gaps zeroed
-  const float* x = nullptr;             ///< (rows, sample)
-  const std::int32_t* labels = nullptr; ///< (rows)
-  std::int64_t rows = 0;                ///< 1..max_rows
-  bool staged = false;                  ///< x and labels are in the backend's memory already, uploaded while the last step ran
-  kernels::random_key key = {};         ///< of dropout: the seed; as step the first row's place (see `batch`)
+  const float* parameters = nullptr; ///< flat, layout.floats()
+  float* gradients = nullptr;        ///< flat, layout.floats(); written: d(mean loss)/d(parameter); gaps zeroed
+  const void* x = nullptr;           ///< (rows, sample), of the model's input type
+  const void* labels = nullptr;      ///< (rows, ...), of the model's label type; some may be `ignored_label`
+  std::int64_t rows = 0;             ///< 1..max_rows
+  /// Predictions whose label is not ignored: the loss is their mean (see `batch`). None: all.
+  std::optional<std::int64_t> counted = {};
+  bool staged = false;          ///< x and labels are in the backend's memory already, uploaded while the last step ran
+  kernels::random_key key = {}; ///< of dropout: the seed; as step the first row's place (see `batch`)
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending
   /// may begin.
   std::function<void(int slot)> gradient_ready = {};
@@ -33,10 +36,16 @@ struct step_args {
 
 /// The results of a step, on the host.
 struct step_outcome {
-  double loss_sum = 0; ///< summed over the rows
+  double loss_sum = 0; ///< summed over the predictions
   std::int64_t rows = 0;
-  std::int64_t correct = 0; ///< rows whose largest logit is the label's
-  bool finite = true;       ///< every gradient element (training) or the loss (evaluation) is finite
+  std::int64_t predictions = 0; ///< of all rows
+  std::int64_t counted = 0;     ///< of these, whose label is not ignored
+  std::int64_t correct = 0;     ///< of these, whose largest logit is the label's
+  bool finite = true;           ///< every gradient element (training) or the loss (evaluation) is finite
+  /// Rows' worth of labels that are ignored.
+  double ignored_rows() const {
+    return static_cast<double>(rows) - static_cast<double>(rows * counted) / static_cast<double>(predictions);
+  }
 };
 
 /// The cost of a plan, from its shapes alone.

@@ -2,6 +2,7 @@
 // Shapes as numbers and as text.
 #include "tensor/shape.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -16,6 +17,11 @@ std::int64_t shape::elements() const {
 
 std::string shape::to_string() const {
   return fmt::format("({})", fmt::join(extents_, ", "));
+}
+
+bool ends_with(const shape& whole, const shape& suffix) {
+  return suffix.rank() <= whole.rank()
+         && std::equal(suffix.extents().rbegin(), suffix.extents().rend(), whole.extents().rbegin());
 }
 
 } // namespace troupe

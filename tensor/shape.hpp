@@ -30,4 +30,7 @@ private:
   std::vector<std::int64_t> extents_;
 };
 
+/// Whether the last extents of `whole` are those of `suffix`, in order.
+bool ends_with(const shape& whole, const shape& suffix);
+
 } // namespace troupe

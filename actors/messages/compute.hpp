@@ -83,7 +83,9 @@ struct compute_result {
   std::uint64_t step = 0;
   kernels::buffer gradients; ///< the whole flat array
   std::int64_t rows = 0;
-  double loss = 0; ///< mean over the rows
+  std::int64_t counted = 0; ///< predictions whose label is not ignored
+  double ignored = 0;       ///< rows' worth of labels that are
+  double loss = 0;          ///< mean over those that are not
   bool finite = true;
   std::int64_t compute_ns = 0;
 };

@@ -117,7 +117,7 @@ void node_job::on_data(const data_loaded& msg) {
   }
   loaded_ = msg;
   const data_pair& data = loaded_.data;
-  auto built = build_model(job_, data.train->sample(), data.train->classes(), where_.added);
+  auto built = build_model(job_, data.train->format(), where_.added);
   if (!built) {
     preparing_.deliver(to_caf(built.error()));
     return;

@@ -284,8 +284,7 @@ void node_job::restart_worker(std::uint32_t index, std::uint32_t incarnation) {
   introduce();
 }
 
-/// Uses the device of this node's workers, or else of its shards: evaluating a large model on the CPU could take longer than
-/// training it.
+/// On the device of this node's workers, or else of its shards: a CPU might take longer than the training does.
 void node_job::spawn_evaluator() {
   const auto of_the_first = [this](const std::vector<role_place>& roles, const std::string& wanted) {
     const auto here = std::ranges::find(roles, number_, &role_place::node);
@@ -295,9 +294,7 @@ void node_job::spawn_evaluator() {
   if (device.empty())
     device = of_the_first(places_.holders, job_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
-  evaluator_setup setup;
-  setup.data = loaded_.data;
-  setup.train_samples = job_.evaluate.train_samples;
+  evaluator_setup setup{.data = loaded_.data, .train_samples = job_.evaluate.train_samples, .batch_rows = job_.data.batch};
   setup.net = net_;
   setup.queue = queue;
   setup.trace = trace_;

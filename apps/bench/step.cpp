@@ -161,7 +161,7 @@ result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, 
   auto entry = find_bench_model(model_name);
   if (!entry)
     return entry.error();
-  auto net = model::build(entry->spec, entry->sample, entry->classes);
+  auto net = model::build(entry->spec, entry->data);
   if (!net)
     return net.error();
   return std::unique_ptr<step_bench>{

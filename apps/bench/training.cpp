@@ -23,9 +23,9 @@ using steady = std::chrono::steady_clock;
 constexpr std::int64_t mnist_bytes = 60000 * 28 * 28;
 constexpr std::uint64_t seed = 1;
 
-labelled_images random_images(const shape& sample, int classes, std::int64_t count, std::uint32_t stream) {
-  labelled_images images{sample, classes, {}, {}};
-  const auto pixels = count * sample.elements();
+labelled_images random_images(const data_format& data, std::int64_t count, std::uint32_t stream) {
+  labelled_images images{data.sample, data.classes, {}, {}};
+  const auto pixels = count * data.sample.elements();
   images.pixels.reserve(static_cast<std::size_t>(pixels + 4));
   for (std::uint32_t block = 0; std::ssize(images.pixels) < pixels; ++block)
     for (auto word : kernels::random_block({seed, stream, 0}, block))
@@ -33,7 +33,7 @@ labelled_images random_images(const shape& sample, int classes, std::int64_t cou
   images.pixels.resize(static_cast<std::size_t>(pixels));
   for (std::int64_t i = 0; i < count; ++i)
     images.labels.push_back(static_cast<std::uint8_t>(kernels::random_below(
-        kernels::random_word({seed, stream, 1}, static_cast<std::uint64_t>(i)), static_cast<std::uint32_t>(classes))));
+        kernels::random_word({seed, stream, 1}, static_cast<std::uint64_t>(i)), static_cast<std::uint32_t>(data.classes))));
   return images;
 }
 
@@ -112,8 +112,8 @@ private:
     const auto rows = next_.host.rows;
     plan_->enqueue_step({.parameters = parameters_.as<float>(),
                          .gradients = gradients_.as<float>(),
-                         .x = (staged ? next_.x : next_.host.x).as<float>(),
-                         .labels = (staged ? next_.labels : next_.host.labels).as<std::int32_t>(),
+                         .x = (staged ? next_.x : next_.host.x).data(),
+                         .labels = (staged ? next_.labels : next_.host.labels).data(),
                          .rows = rows,
                          .staged = staged});
     const kernels::term gradient{gradients_.as<float>(), 1};
@@ -142,30 +142,28 @@ private:
 
 result<bench_model> find_bench_model(const std::string& name) {
   if (name == "mlp")
-    return bench_model{{mlp_layers({1024, 1024}, 10)}, {1, 28, 28}, 10, 128};
+    return bench_model{{mlp_layers({1024, 1024}, 10)}, {{1, 28, 28}, 10}, 128};
   if (name == "cnn")
     return bench_model{
-        {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {1, 28, 28}, 10, 64};
+        {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {{1, 28, 28}, 10}, 64};
   if (name == "mnist-cnn")
     return bench_model{
         {{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
-        {1, 28, 28},
-        10,
+        {{1, 28, 28}, 10},
         256};
   if (name == "wide") {
     std::vector<std::string> layers{"flatten"};
     layers.insert(layers.end(), 12, "linear 4096 gelu");
     layers.emplace_back("linear 10");
-    return bench_model{{layers}, {1, 64, 64}, 10, 4096};
+    return bench_model{{layers}, {{1, 64, 64}, 10}, 4096};
   }
   return error{errc::bad_option,
                fmt::format("there is no benchmark model \"{}\"; \"mlp\", \"cnn\", \"mnist-cnn\" or \"wide\"", name)};
 }
 
 data_pair bench_data(const bench_model& m) {
-  return make_image_pair(
-      {random_images(m.sample, m.classes, mnist_bytes / m.sample.elements(), 0), random_images(m.sample, m.classes, 1000, 1)},
-      pixel_scale::standard);
+  return make_image_pair({random_images(m.data, mnist_bytes / m.data.sample.elements(), 0), random_images(m.data, 1000, 1)},
+                         pixel_scale::standard);
 }
 
 result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::backend& queue, const options& opts) {
@@ -175,7 +173,7 @@ result<std::unique_ptr<direct_step_bench>> direct_step_bench::open(kernels::back
   const auto rows = opts.batch == 0 ? entry->batch : opts.batch;
   if (rows < 1)
     return error{errc::bad_option, fmt::format("a benchmark needs a batch from 1 on, got {}", rows)};
-  auto source = model::build(entry->spec, entry->sample, entry->classes);
+  auto source = model::build(entry->spec, entry->data);
   if (!source)
     return source.error();
   return std::unique_ptr<direct_step_bench>(std::make_unique<bare_loop>(queue, *entry, std::move(*source), rows, opts.prepared));

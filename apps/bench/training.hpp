@@ -16,8 +16,7 @@ namespace troupe {
 /// A model that the benchmarks name, and its usual batch.
 struct bench_model {
   model_spec spec;
-  shape sample;
-  int classes = 10;
+  data_format data;
   std::int64_t batch = 0;
 };
 

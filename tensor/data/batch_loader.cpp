@@ -2,11 +2,27 @@
 // batch_loader: permutations kept for two epochs, gathering into pooled memory.
 #include "tensor/data/batch_loader.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "kernels/assert.hpp"
 
 namespace troupe {
+
+namespace {
+
+/// How many predictions have a label that is not ignored; those that a file ignores in PyTorch's way become ours.
+std::int64_t count_labels(const data_format& format, void* labels, std::int64_t rows) {
+  constexpr std::int32_t ignored_by_pytorch = -100;
+  const auto count = rows * format.predictions();
+  if (format.label_type != dtype::i32)
+    return count;
+  auto* first = static_cast<std::int32_t*>(labels);
+  std::replace(first, first + count, ignored_by_pytorch, ignored_label);
+  return count - std::count(first, first + count, ignored_label);
+}
+
+} // namespace
 
 batch_loader::batch_loader(std::shared_ptr<const data_set> data, std::uint64_t seed, host_allocator allocate,
                            const sample_assignment& how)
@@ -46,9 +62,13 @@ const std::vector<std::uint32_t>& batch_loader::order_of(std::uint64_t epoch) {
 batch batch_loader::gather(std::span<const std::uint32_t> rows) const {
   if (rows.empty())
     return {};
-  auto sample_bytes = static_cast<std::size_t>(data_->sample().elements()) * sizeof(float);
-  batch made{allocate_(rows.size() * sample_bytes), allocate_(rows.size() * sizeof(std::int32_t)), std::ssize(rows)};
-  data_->gather(rows, made.x.as<float>(), made.labels.as<std::int32_t>());
+  const auto& format = data_->format();
+  const auto bytes_of = [&rows](const shape& row) {
+    return rows.size() * static_cast<std::size_t>(row.elements() * element_bytes);
+  };
+  batch made{.x = allocate_(bytes_of(format.sample)), .labels = allocate_(bytes_of(format.labels)), .rows = std::ssize(rows)};
+  data_->gather(rows, made.x.data(), made.labels.data());
+  made.counted = count_labels(format, made.labels.data(), made.rows);
   return made;
 }
 

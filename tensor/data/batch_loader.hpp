@@ -18,9 +18,10 @@ namespace troupe {
 
 /// Samples ready for a step, in host memory that the device copies at full speed. Immutable, so a holder may share it.
 struct batch {
-  kernels::buffer x;      ///< floats (rows, sample)
-  kernels::buffer labels; ///< 32-bit integers (rows)
-  std::int64_t rows = 0;  ///< an empty batch has no buffers
+  kernels::buffer x;        ///< (rows, sample), of the format's type
+  kernels::buffer labels;   ///< (rows, labels), of the format's type; those that are ignored are `ignored_label`
+  std::int64_t rows = 0;    ///< an empty batch has no buffers
+  std::int64_t counted = 0; ///< predictions whose label is not ignored
   /// Number of the first row among all rows that the job hands out, epoch after epoch; the other rows follow. Where each worker
   /// has its own samples, those of earlier workers come first in each epoch. Random draws for a row are keyed by it, so that
   /// every worker would draw the same.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/data_format.hpp"
 #include "tensor/error.hpp"
 #include "tensor/shape.hpp"
 
@@ -33,11 +34,13 @@ class data_set {
 public:
   virtual ~data_set() = default;
   virtual std::int64_t size() const = 0;
-  virtual const shape& sample() const = 0; ///< (1, 28, 28), (3, 32, 32), (columns)
-  virtual int classes() const = 0;
+  virtual const data_format& format() const = 0;
+  const shape& sample() const { return format().sample; } ///< (1, 28, 28), (3, 32, 32), (columns)
+  int classes() const { return format().classes; }
+  /// The class of a sample that has one; samples are sorted by it among workers (sample_assignment.hpp).
   virtual std::int32_t label(std::uint32_t index) const = 0;
-  /// Writes samples `indices` scaled, packed: x(indices, sample), labels(indices). Thread-safe.
-  virtual void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const = 0;
+  /// Writes samples `indices` scaled, packed: x(indices, sample) and labels(indices, labels) of the format's types. Thread-safe.
+  virtual void gather(std::span<const std::uint32_t> indices, void* x, void* labels) const = 0;
 };
 
 /// How both sets were scaled: what a sample holds is (x - mean) / deviation, for images with x = pixel / 255.

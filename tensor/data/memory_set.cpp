@@ -36,17 +36,19 @@ affine standardising(const moments& column) {
 class image_set final : public data_set {
 public:
   image_set(labelled_images images, std::vector<affine> channels)
-      : images_(std::move(images)), channels_(std::move(channels)), plane_(images_.sample[1] * images_.sample[2]) {
+      : images_(std::move(images)), format_{images_.sample, images_.classes}, channels_(std::move(channels)),
+        plane_(images_.sample[1] * images_.sample[2]) {
     TROUPE_ASSERT(static_cast<std::int64_t>(channels_.size()) == images_.sample[0]);
     TROUPE_ASSERT(static_cast<std::int64_t>(images_.pixels.size()) == size() * images_.sample[0] * plane_);
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(images_.labels.size()); }
-  const shape& sample() const override { return images_.sample; }
-  int classes() const override { return images_.classes; }
+  const data_format& format() const override { return format_; }
   std::int32_t label(std::uint32_t index) const override { return images_.labels.at(index); }
 
-  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+  void gather(std::span<const std::uint32_t> indices, void* samples, void* classes) const override {
+    auto* x = static_cast<float*>(samples);
+    auto* labels = static_cast<std::int32_t*>(classes);
     for (auto index : indices) {
       TROUPE_ASSERT(index < images_.labels.size());
       const auto* pixels = images_.pixels.data() + index * static_cast<std::int64_t>(channels_.size()) * plane_;
@@ -62,6 +64,7 @@ public:
 
 private:
   labelled_images images_;
+  data_format format_;
   std::vector<affine> channels_;
   std::int64_t plane_; ///< pixels of one channel
 };
@@ -69,16 +72,17 @@ private:
 /// Holds its values scaled: gathering is copying.
 class table_set final : public data_set {
 public:
-  explicit table_set(labelled_rows rows) : rows_(std::move(rows)), sample_{rows_.columns} {
+  explicit table_set(labelled_rows rows) : rows_(std::move(rows)), format_{{rows_.columns}, rows_.classes} {
     TROUPE_ASSERT(static_cast<std::int64_t>(rows_.values.size()) == size() * rows_.columns);
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(rows_.labels.size()); }
-  const shape& sample() const override { return sample_; }
-  int classes() const override { return rows_.classes; }
+  const data_format& format() const override { return format_; }
   std::int32_t label(std::uint32_t index) const override { return rows_.labels.at(index); }
 
-  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+  void gather(std::span<const std::uint32_t> indices, void* samples, void* classes) const override {
+    auto* x = static_cast<float*>(samples);
+    auto* labels = static_cast<std::int32_t*>(classes);
     for (auto index : indices) {
       TROUPE_ASSERT(index < rows_.labels.size());
       x = std::copy_n(rows_.values.data() + index * rows_.columns, rows_.columns, x);
@@ -88,7 +92,7 @@ public:
 
 private:
   labelled_rows rows_;
-  shape sample_;
+  data_format format_;
 };
 
 std::vector<moments> column_moments(const labelled_rows& rows) {

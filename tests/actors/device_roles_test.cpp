@@ -89,8 +89,7 @@ TEST(DeviceRoles, CodedSums) {
 std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period, double delta, const optimizer_spec& how,
                                    double alpha) {
   const auto data = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
-  const auto net =
-      *model::build({.layers = {"flatten", "linear 8", "relu", "linear 10"}}, data.train->sample(), data.train->classes());
+  const auto net = *model::build({.layers = {"flatten", "linear 8", "relu", "linear 10"}}, data.train->format());
   const std::shared_ptr<kernels::backend> queue = kernels::open_backend({});
   const auto compiled = plan::compile(net, *queue, {.max_rows = 8, .training = true});
   batch_loader loader{data.train, 1, [queue](std::size_t bytes) { return queue->allocate_host(bytes); }};
@@ -114,8 +113,8 @@ std::vector<double> elastic_centre(std::uint64_t exchanges, std::uint64_t period
     const auto loaded = loader.load(rows);
     (*compiled)->enqueue_step({.parameters = at.data(),
                                .gradients = g.data(),
-                               .x = loaded.x.as<const float>(),
-                               .labels = loaded.labels.as<const std::int32_t>(),
+                               .x = loaded.x.data(),
+                               .labels = loaded.labels.data(),
                                .rows = loaded.rows});
     queue->synchronize();
     for (std::size_t k = 0; k < x.size(); ++k) {

@@ -104,8 +104,8 @@ protected:
 class AveragingEvaluator : public GossipRoles {
 protected:
   data_pair data = *load_data({.source = "digits", .train_samples = 20, .test_samples = 10}, 1);
-  std::shared_ptr<const model> net = std::make_shared<const model>(
-      *model::build({.layers = {"flatten", "linear 10"}}, data.train->sample(), data.train->classes()));
+  std::shared_ptr<const model> net =
+      std::make_shared<const model>(*model::build({.layers = {"flatten", "linear 10"}}, data.train->format()));
   std::int64_t count = net->layout().floats();
   evaluator_actor evaluator;
 
@@ -113,6 +113,7 @@ protected:
     auto allocate = [this](std::size_t bytes) { return queue->allocate_host(bytes); };
     evaluator_setup setup{data,
                           20,
+                          7,
                           net,
                           queue,
                           std::make_shared<params_assembler>(flat_range{0, count}, allocate),
@@ -263,7 +264,7 @@ public:
 class GossipingWorker : public GossipRoles {
 protected:
   static constexpr std::uint32_t behind = 2;
-  std::shared_ptr<const model> net = std::make_shared<const model>(*model::build({.layers = {"linear 4"}}, {3}, 4));
+  std::shared_ptr<const model> net = std::make_shared<const model>(*model::build({.layers = {"linear 4"}}, {{3}, 4}));
   std::int64_t count = net->layout().floats();
   std::shared_ptr<scripted_machine> machine = std::make_shared<scripted_machine>();
   std::shared_ptr<replica_of_compute> own = std::make_shared<replica_of_compute>();

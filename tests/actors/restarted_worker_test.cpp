@@ -53,7 +53,7 @@ TEST(RestartedWorker, JoinsNoPartThatWasForItsOlderLife) {
   caf::actor_system system{config};
   auto& schedule = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const std::shared_ptr<kernels::backend> queue = kernels::open_backend({.device = "cpu"});
-  const auto net = std::make_shared<const model>(*model::build({.layers = {"linear 4"}}, {3}, 4));
+  const auto net = std::make_shared<const model>(*model::build({.layers = {"linear 4"}}, {{3}, 4}));
   const auto count = net->layout().floats();
   const auto asked = std::make_shared<std::vector<kernels::buffer>>();
   const auto filled = [&](std::int64_t floats, float value) {

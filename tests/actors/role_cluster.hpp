@@ -414,7 +414,7 @@ private:
   std::vector<protocols::holder_place> tree_;
   data_pair data_ = *load_data({.source = "digits", .train_samples = 44, .test_samples = 1}, 1);
   std::shared_ptr<const model> net_ =
-      std::make_shared<const model>(*model::build({.layers = setup_.layers}, data_.train->sample(), data_.train->classes()));
+      std::make_shared<const model>(*model::build({.layers = setup_.layers}, data_.train->format()));
   flat_range all_{0, net_->layout().floats()};
   std::vector<flat_range> shards_ = cut_into_shards(all_.size(), static_cast<int>(setup_.shards));
   std::shared_ptr<guarded_memory> memory_ = std::make_shared<guarded_memory>();

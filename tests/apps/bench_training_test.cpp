@@ -10,17 +10,17 @@ namespace {
 TEST(StepBench, ModelsAreThoseOfThePeers) {
   auto mlp = find_bench_model("mlp").value();
   EXPECT_EQ(mlp.batch, 128);
-  auto built = model::build(mlp.spec, mlp.sample, mlp.classes).value();
+  auto built = model::build(mlp.spec, mlp.data).value();
   EXPECT_EQ(built.layout().slots[2].dims, (shape{1024, 1024}));
   auto cnn = find_bench_model("cnn").value();
   EXPECT_EQ(cnn.batch, 64);
-  EXPECT_EQ(model::build(cnn.spec, cnn.sample, cnn.classes).value().layout().slots[4].dims, (shape{128, 64 * 12 * 12}));
+  EXPECT_EQ(model::build(cnn.spec, cnn.data).value().layout().slots[4].dims, (shape{128, 64 * 12 * 12}));
 }
 
 TEST(StepBench, EveryModelCanBeBuilt) {
   for (const std::string name : {"mlp", "cnn", "mnist-cnn", "wide"}) {
     const auto entry = find_bench_model(name).value();
-    EXPECT_TRUE(model::build(entry.spec, entry.sample, entry.classes)) << name;
+    EXPECT_TRUE(model::build(entry.spec, entry.data)) << name;
   }
 }
 

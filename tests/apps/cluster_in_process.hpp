@@ -51,10 +51,9 @@ public:
   gated_data(std::shared_ptr<const data_set> data, std::shared_ptr<gate> through)
       : data_(std::move(data)), through_(std::move(through)) {}
   std::int64_t size() const override { return data_->size(); }
-  const shape& sample() const override { return data_->sample(); }
-  int classes() const override { return data_->classes(); }
+  const data_format& format() const override { return data_->format(); }
   std::int32_t label(std::uint32_t index) const override { return data_->label(index); }
-  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+  void gather(std::span<const std::uint32_t> indices, void* x, void* labels) const override {
     through_->pass();
     data_->gather(indices, x, labels);
   }

@@ -19,10 +19,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::temporary_file;
 
-result<model> one_layer(const actors::parameters& given, const shape& sample, int classes) {
+result<model> one_layer(const actors::parameters& given, const data_format& data) {
   if (given.integer("width") == 13)
     throw std::runtime_error("13 brings bad luck");
-  return model::build({layers::flatten{}, layers::linear{given.integer("width")}, layers::linear{classes}}, sample, classes);
+  return model::build({layers::flatten{}, layers::linear{given.integer("width")}, layers::linear{data.classes}}, data);
 }
 
 actors::extensions some() {
@@ -140,13 +140,13 @@ TEST(Extensions, WhatTheyThrowOrLackIsAnErrorWithTheirName) {
   auto job = load()->job;
   EXPECT_THAT(actors::missing_names(job, added), ElementsAre());
   EXPECT_THAT(actors::missing_names(job, {}), ElementsAre("model \"tower\"", "data source \"noise\"", "protocol \"mine\""));
-  EXPECT_EQ(actors::build_model(job, {4}, 3, added)->layout().slots[0].dims, (shape{7, 4}));
+  EXPECT_EQ(actors::build_model(job, {{4}, 3}, added)->layout().slots[0].dims, (shape{7, 4}));
   job.own_model.parameters["width"] = std::int64_t{13};
-  EXPECT_EQ(actors::build_model(job, {4}, 3, added).error().message, "model \"tower\": 13 brings bad luck");
+  EXPECT_EQ(actors::build_model(job, {{4}, 3}, added).error().message, "model \"tower\": 13 brings bad luck");
   job.own_model.parameters.clear();
-  EXPECT_THAT(actors::build_model(job, {4}, 3, added).error().message,
+  EXPECT_THAT(actors::build_model(job, {{4}, 3}, added).error().message,
               HasSubstr("no parameter \"width\" of this type was declared"));
-  EXPECT_EQ(actors::build_model(job, {4}, 3, {}).error().message, "this program has no model \"tower\"");
+  EXPECT_EQ(actors::build_model(job, {{4}, 3}, {}).error().message, "this program has no model \"tower\"");
   EXPECT_THAT(actors::load_data(job, added).error().message, HasSubstr("data source \"noise\" gave no samples to train with"));
 }
 

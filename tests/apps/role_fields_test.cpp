@@ -75,7 +75,7 @@ figures at_rest(cluster_in_process& cluster, const std::string& protocol) {
 TEST(RoleFields, AShardHasWhatWorkersPushed) {
   const auto layers = small("sync").model.layers;
   const auto bytes =
-      static_cast<std::uint64_t>(model::build({layers}, {1, 28, 28}, 10).value().layout().floats()) * sizeof(float);
+      static_cast<std::uint64_t>(model::build({layers}, {{1, 28, 28}, 10}).value().layout().floats()) * sizeof(float);
   for (const auto* protocol : {"sync", "async"}) {
     SCOPED_TRACE(protocol);
     cluster_in_process cluster;

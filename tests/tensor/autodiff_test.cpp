@@ -8,12 +8,12 @@
 
 #include "kernels/random.hpp"
 #include "tensor/model.hpp"
-#include "tests/tensor/interpreter.hpp"
+#include "tests/tensor/central_differences.hpp"
 
 namespace troupe {
 namespace {
 
-using testing::interpret;
+using testing::expect_gradients;
 using testing::interpreter_inputs;
 
 constexpr std::int64_t rows = 3;
@@ -25,81 +25,55 @@ std::vector<double> draw(std::size_t count, std::uint32_t stream) {
   return numbers;
 }
 
-interpreter_inputs random_inputs(const std::vector<shape>& parameters, const shape& sample, int classes) {
+interpreter_inputs random_inputs(const std::vector<shape>& parameters, const data_format& data) {
   interpreter_inputs in{
-      .rows = rows, .parameters = {}, .x = draw(static_cast<std::size_t>(rows * sample.elements()), 1000), .labels = {}};
+      .rows = rows, .parameters = {}, .x = draw(static_cast<std::size_t>(rows * data.sample.elements()), 1000), .labels = {}};
   for (std::size_t slot = 0; slot < parameters.size(); ++slot)
     in.parameters.push_back(draw(static_cast<std::size_t>(parameters[slot].elements()), static_cast<std::uint32_t>(slot)));
-  for (std::int64_t row = 0; row < rows; ++row)
-    in.labels.push_back(static_cast<double>(row % classes));
+  for (std::int64_t i = 0; i < rows * data.labels.elements(); ++i)
+    in.labels.push_back(static_cast<double>(i % data.classes));
   in.key = {.seed = 3, .stream = 2, .step = 11};
   return in;
-}
-
-double mean_loss(const graph& g, value_id loss, const interpreter_inputs& in) {
-  const auto all = interpret(g, in);
-  double sum = 0;
-  for (auto l : all[static_cast<std::size_t>(loss)])
-    sum += l;
-  return sum / static_cast<double>(in.rows);
-}
-
-/// Compares every element of every parameter's gradient with (f(w + h) - f(w - h)) / 2h.
-void expect_gradients(const graph& forward, value_id loss, interpreter_inputs in) {
-  auto g = forward;
-  const auto gradients = differentiate(g, loss, static_cast<int>(in.parameters.size()));
-  const auto all = interpret(g, in);
-  constexpr double h = 1e-5, tolerance = 1e-7;
-  for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
-    ASSERT_NE(gradients[slot], value_id::none) << "slot " << slot;
-    const auto& gradient = all[static_cast<std::size_t>(gradients[slot])];
-    ASSERT_EQ(gradient.size(), in.parameters[slot].size());
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      auto& w = in.parameters[slot][i];
-      const auto before = w;
-      w = before + h;
-      const auto above = mean_loss(forward, loss, in);
-      w = before - h;
-      const auto below = mean_loss(forward, loss, in);
-      w = before;
-      EXPECT_NEAR(gradient[i], (above - below) / (2 * h), tolerance) << "slot " << slot << " element " << i;
-    }
-  }
 }
 
 struct model_case {
   std::string name;
   std::vector<std::string> layers;
-  shape sample;
+  data_format data;
 };
 
 class AutodiffOfModels : public ::testing::TestWithParam<model_case> {};
 
 TEST_P(AutodiffOfModels, GradientsEqualCentralDifferences) {
-  auto m = model::build({GetParam().layers}, GetParam().sample, 3);
+  auto m = model::build({GetParam().layers}, GetParam().data);
   ASSERT_TRUE(m) << m.error().message;
   std::vector<shape> dims;
   for (const auto& slot : m->layout().slots)
     dims.push_back(slot.dims);
-  expect_gradients(m->forward(), m->loss(), random_inputs(dims, GetParam().sample, 3));
+  expect_gradients(m->forward(), m->loss(), random_inputs(dims, GetParam().data));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Layers, AutodiffOfModels,
     ::testing::Values(
-        model_case{"linear", {"linear 3"}, {5}}, //
-        model_case{"relu", {"linear 4 relu", "linear 3"}, {5}}, model_case{"tanh", {"linear 4 tanh", "linear 3"}, {5}},
-        model_case{"sigmoid", {"linear 4 sigmoid", "linear 3"}, {5}}, model_case{"gelu", {"linear 4 gelu", "linear 3"}, {5}},
-        model_case{"activations", testing::every_activation(), {5}},
-        model_case{"layernorm", {"linear 4", "layernorm", "linear 3"}, {5}},
-        model_case{"layernorm_first", {"layernorm", "linear 3"}, {5}},
-        model_case{"dropout", {"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {5}},
-        model_case{"conv", {"conv 2 3x3", "flatten", "linear 3"}, {2, 5, 4}},
-        model_case{"conv_strided", {"conv 3 3x2 tanh stride 2 pad 1", "conv 2 2x2 relu", "flatten", "linear 3"}, {2, 5, 6}},
-        model_case{"conv_layernorm", {"conv 2 2x2", "layernorm", "conv 2 2x2 gelu", "flatten", "linear 3"}, {1, 4, 4}},
-        model_case{"max_pool", {"conv 2 2x2", "pool 2", "flatten", "linear 3"}, {1, 6, 7}},
-        model_case{"avg_pool", {"conv 2 2x2", "avgpool 2", "flatten", "linear 3"}, {1, 6, 7}},
-        model_case{"pool_then_conv", {"conv 2 2x2", "pool 2", "conv 2 2x2 relu", "avgpool 2", "flatten", "linear 3"}, {1, 7, 7}}),
+        model_case{"linear", {"linear 3"}, {{5}, 3}}, //
+        model_case{"relu", {"linear 4 relu", "linear 3"}, {{5}, 3}}, model_case{"tanh", {"linear 4 tanh", "linear 3"}, {{5}, 3}},
+        model_case{"sigmoid", {"linear 4 sigmoid", "linear 3"}, {{5}, 3}},
+        model_case{"gelu", {"linear 4 gelu", "linear 3"}, {{5}, 3}},
+        model_case{"activations", testing::every_activation(), {{5}, 3}},
+        model_case{"layernorm", {"linear 4", "layernorm", "linear 3"}, {{5}, 3}},
+        model_case{"layernorm_first", {"layernorm", "linear 3"}, {{5}, 3}},
+        model_case{"dropout", {"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {{5}, 3}},
+        model_case{"conv", {"conv 2 3x3", "flatten", "linear 3"}, {{2, 5, 4}, 3}},
+        model_case{"conv_strided", {"conv 3 3x2 tanh stride 2 pad 1", "conv 2 2x2 relu", "flatten", "linear 3"}, {{2, 5, 6}, 3}},
+        model_case{"conv_layernorm", {"conv 2 2x2", "layernorm", "conv 2 2x2 gelu", "flatten", "linear 3"}, {{1, 4, 4}, 3}},
+        model_case{"max_pool", {"conv 2 2x2", "pool 2", "flatten", "linear 3"}, {{1, 6, 7}, 3}},
+        model_case{"avg_pool", {"conv 2 2x2", "avgpool 2", "flatten", "linear 3"}, {{1, 6, 7}, 3}},
+        model_case{
+            "pool_then_conv", {"conv 2 2x2", "pool 2", "conv 2 2x2 relu", "avgpool 2", "flatten", "linear 3"}, {{1, 7, 7}, 3}},
+        model_case{
+            "tokens", {"linear 4 tanh", "layernorm", "dropout 0.2", "linear 3"}, {.sample = {2, 5}, .classes = 3, .labels = {2}}},
+        model_case{"tokens_to_one_label", {"linear 4 gelu", "layernorm", "flatten", "linear 3"}, {{2, 5}, 3}}),
     [](const auto& info) { return info.param.name; });
 
 /// Graphs that no layer list makes: residual sums, tied weights, the other elementwise functions.
@@ -110,7 +84,7 @@ protected:
     return *g.apply(ops::parameter{static_cast<int>(dims_.size()) - 1, std::move(dims)}, {});
   }
   value_id finish(value_id logits) { return *g.apply(ops::cross_entropy{}, {logits, labels}); }
-  void check(value_id loss) { expect_gradients(g, loss, random_inputs(dims_, {4}, 3)); }
+  void check(value_id loss) { expect_gradients(g, loss, random_inputs(dims_, {{4}, 3})); }
 
   graph g;
   std::vector<shape> dims_;

@@ -13,14 +13,15 @@ namespace troupe::testing {
 /// Sample i holds the values i and -i and the label i % classes.
 class counting_set final : public data_set {
 public:
-  explicit counting_set(std::int64_t size, int classes = 7) : size_(size), classes_(classes) {}
+  explicit counting_set(std::int64_t size, int classes = 7) : size_(size), format_{{2}, classes} {}
   std::int64_t size() const override { return size_; }
-  const shape& sample() const override { return sample_; }
-  int classes() const override { return classes_; }
+  const data_format& format() const override { return format_; }
   std::int32_t label(std::uint32_t index) const override {
-    return static_cast<std::int32_t>(index % static_cast<std::uint32_t>(classes_));
+    return static_cast<std::int32_t>(index % static_cast<std::uint32_t>(classes()));
   }
-  void gather(std::span<const std::uint32_t> indices, float* x, std::int32_t* labels) const override {
+  void gather(std::span<const std::uint32_t> indices, void* samples, void* classes) const override {
+    auto* x = static_cast<float*>(samples);
+    auto* labels = static_cast<std::int32_t*>(classes);
     for (auto index : indices) {
       *x++ = static_cast<float>(index);
       *x++ = -static_cast<float>(index);
@@ -30,8 +31,7 @@ public:
 
 private:
   std::int64_t size_;
-  int classes_;
-  shape sample_{2};
+  data_format format_;
 };
 
 inline kernels::buffer allocate(std::size_t bytes) {

@@ -58,6 +58,41 @@ TEST(BatchLoader, ByWorkerASliceIsOfTheWorkersOwnOrder) {
   }
 }
 
+/// Samples of two ids, and a label for each: the id, or what says that it is ignored.
+class token_set final : public data_set {
+public:
+  std::int64_t size() const override { return 4; }
+  const data_format& format() const override { return format_; }
+  std::int32_t label(std::uint32_t) const override { return 0; }
+  void gather(std::span<const std::uint32_t> indices, void* samples, void* labels) const override {
+    auto *x = static_cast<std::int32_t*>(samples), *y = static_cast<std::int32_t*>(labels);
+    for (auto index : indices) {
+      const auto id = static_cast<std::int32_t>(index);
+      *x++ = id, *x++ = id + 10;
+      *y++ = id, *y++ = id % 2 == 0 ? -100 : -1;
+    }
+  }
+
+private:
+  data_format format_{.sample = {2}, .classes = 20, .type = dtype::i32, .ids = 20, .labels = {2}};
+};
+
+TEST(BatchLoader, SamplesMayBeIdsAndLabelsThatAreIgnoredAreNotCounted) {
+  batch_loader loader{std::make_shared<token_set>(), 3, allocate};
+  const auto batch = loader.load_in_order(1, 4);
+  EXPECT_EQ(batch.rows, 3);
+  EXPECT_EQ(batch.counted, 3);
+  EXPECT_TRUE(std::ranges::equal(batch.x.span<std::int32_t>(), std::vector{1, 11, 2, 12, 3, 13}));
+  EXPECT_TRUE(std::ranges::equal(batch.labels.span<std::int32_t>(), std::vector{1, -1, 2, -1, 3, -1}));
+}
+
+TEST(DataFormat, APredictionIsAClassOrAListOfNumbers) {
+  EXPECT_EQ((data_format{{4}, 3}.predictions()), 1);
+  EXPECT_EQ((data_format{.sample = {8}, .classes = 3, .labels = {2, 5}}.predictions()), 10);
+  EXPECT_EQ((data_format{.sample = {8}, .labels = {2, 5}, .label_type = dtype::f32}.predictions()), 2);
+  EXPECT_EQ((data_format{.sample = {8}, .label_type = dtype::f32}.predictions()), 1);
+}
+
 TEST(BatchLoader, EmptySliceIsAnEmptyBatch) {
   batch_loader loader{std::make_shared<counting_set>(100), 3, allocate};
   auto batch = loader.load({0, 100, 100});

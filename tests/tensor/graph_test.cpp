@@ -41,6 +41,45 @@ TEST_F(Graph, MatrixProductOverTheRowsIsAParameterGradient) {
   EXPECT_EQ(g.at(*dw).to_string(), "(10, 784)");
 }
 
+TEST_F(Graph, AProductIsOverTheLastAxis) {
+  auto y = g.apply(ops::matmul{false, true}, {input({5, 8}), parameter({3, 8})});
+  ASSERT_TRUE(y);
+  EXPECT_EQ(g.at(*y).to_string(), "(rows, 5, 3)");
+  // All but the last are the rows of a matrix, of which there are five for each row of the batch.
+  auto dw = g.apply(ops::matmul{true, false}, {*y, input({5, 8})});
+  ASSERT_TRUE(dw);
+  EXPECT_EQ(g.at(*dw).to_string(), "(3, 8)");
+  EXPECT_EQ(refusal(ops::matmul{true, false}, {*y, input({4, 8})}),
+            "the matrix product of (rows, 5, 3) transposed and (rows, 4, 8) has inner extents that differ");
+  EXPECT_NE(refusal(ops::matmul{true, false}, {*y, parameter({5, 8})}), "");
+}
+
+TEST_F(Graph, BiasAndNormsAreOverTheLastAxes) {
+  auto x = input({5, 8});
+  EXPECT_EQ(g.at(*g.apply(ops::add_bias{}, {x, parameter({8})})).to_string(), "(rows, 5, 8)");
+  EXPECT_NE(refusal(ops::add_bias{}, {x, parameter({5})}), "");
+  EXPECT_EQ(g.at(*g.apply(ops::sum_rows{{8}}, {x})).to_string(), "(8)");
+  EXPECT_EQ(g.at(*g.apply(ops::sum_rows{{5, 8}}, {x})).to_string(), "(5, 8)");
+  EXPECT_EQ(refusal(ops::sum_rows{{5}}, {x}),
+            "only a batch has rows to sum, and keeps its last extents: (rows, 5, 8) does not end with (5)");
+  auto last = g.add(ops::layernorm{}, {x, parameter({8}), parameter({8})});
+  ASSERT_TRUE(last);
+  EXPECT_EQ(g.at(g.output(*last, 1)).to_string(), "(rows, 5)");
+  auto all = g.add(ops::layernorm{}, {x, parameter({5, 8}), parameter({5, 8})});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(g.at(g.output(*all, 1)).to_string(), "(rows)");
+  EXPECT_NE(refusal(ops::layernorm{}, {x, parameter({5}), parameter({5})}), "");
+}
+
+TEST_F(Graph, EachPredictionHasALabelAndALoss) {
+  auto labels = *g.apply(ops::input{{5}, dtype::i32}, {});
+  auto loss = g.apply(ops::cross_entropy{}, {input({5, 3}), labels});
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(g.at(*loss).to_string(), "(rows, 5)");
+  EXPECT_EQ(refusal(ops::cross_entropy{}, {input({3}), labels}),
+            "the loss needs logits (rows, ..., classes) and one label for each prediction, got (rows, 3) and (rows, 5)");
+}
+
 TEST_F(Graph, MisfitNamesTheLayerAndBothShapes) {
   g.begin_layer("layer 2 \"linear 10\"");
   EXPECT_EQ(refusal(ops::matmul{false, true}, {input({128}), parameter({10, 784})}),

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "kernels/random.hpp"
+#include "tensor/data_format.hpp"
 
 namespace troupe::testing {
 
@@ -246,6 +247,8 @@ public:
   void operator()(const ops::cross_entropy&) {
     const auto classes = x(0).size() / y().size();
     for (std::size_t row = 0; row < y().size(); ++row) {
+      if (x(1)[row] == ignored_label)
+        continue;
       const auto* z = x(0).data() + row * classes;
       const auto label = static_cast<std::size_t>(x(1)[row]);
       double sum = 0;
@@ -253,7 +256,7 @@ public:
         sum += std::exp(z[c]);
       y()[row] = std::log(sum) - z[label];
       for (std::size_t c = 0; c < classes; ++c)
-        y(1)[row * classes + c] = (std::exp(z[c]) / sum - (c == label ? 1 : 0)) / static_cast<double>(given_.rows);
+        y(1)[row * classes + c] = (std::exp(z[c]) / sum - (c == label ? 1 : 0)) / counted_labels(given_);
       y(2)[row] = std::max_element(z, z + classes) == z + label ? 1 : 0;
     }
   }
@@ -326,6 +329,10 @@ private:
 };
 
 } // namespace
+
+double counted_labels(const interpreter_inputs& inputs) {
+  return static_cast<double>(std::ranges::count_if(inputs.labels, [](double label) { return label != ignored_label; }));
+}
 
 std::vector<std::vector<double>> interpret(const graph& g, const interpreter_inputs& inputs) {
   return interpreter{g, inputs}.run();

@@ -32,6 +32,9 @@ inline std::vector<std::string> every_activation() {
   return layers;
 }
 
+/// Labels that are not ignored.
+double counted_labels(const interpreter_inputs& inputs);
+
 /// Every value of the graph, in the order of their numbers.
 std::vector<std::vector<double>> interpret(const graph& g, const interpreter_inputs& inputs);
 

@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 std::string refusal(std::vector<std::string> list, const shape& sample = {1, 28, 28}, int classes = 10) {
-  auto m = model::build({std::move(list)}, sample, classes);
+  auto m = model::build({std::move(list)}, {sample, classes});
   return m ? "" : m.error().message;
 }
 
@@ -100,7 +100,7 @@ TEST(Layers, AnyTextIsReadOrRefusedWithItsQuotation) {
 }
 
 TEST(Model, MlpNamesAndPlacesItsParameters) {
-  auto m = model::build({mlp_layers({32}, 10)}, {1, 28, 28}, 10);
+  auto m = model::build({mlp_layers({32}, 10)}, {{1, 28, 28}, 10});
   ASSERT_TRUE(m);
   const auto& slots = m->layout().slots;
   ASSERT_EQ(slots.size(), 4U);
@@ -110,11 +110,12 @@ TEST(Model, MlpNamesAndPlacesItsParameters) {
   EXPECT_EQ(slots[2].name, "linear2.weight");
   EXPECT_EQ(slots[3].offset, 32 * 784 + 32 + 320);
   EXPECT_EQ(m->layout().floats(), 32 * 784 + 32 + 320 + 16);
-  EXPECT_EQ(m->forward().at(m->logits()).to_string(), "(rows, 10)");
+  EXPECT_EQ(m->forward().at(m->predictions()).to_string(), "(rows, 10)");
 }
 
 TEST(Model, LayersAreNumberedPerKind) {
-  auto m = model::build({{"conv 4 3x3 relu", "layernorm", "conv 4 3x3", "flatten", "linear 8 tanh", "linear 10"}}, {1, 8, 8}, 10);
+  auto m =
+      model::build({{"conv 4 3x3 relu", "layernorm", "conv 4 3x3", "flatten", "linear 8 tanh", "linear 10"}}, {{1, 8, 8}, 10});
   ASSERT_TRUE(m);
   std::vector<std::string> names;
   for (const auto& slot : m->layout().slots)
@@ -124,10 +125,10 @@ TEST(Model, LayersAreNumberedPerKind) {
 }
 
 TEST(Model, BuildsFromCppToo) {
-  auto text = model::build({{"conv 4 3x3 relu", "pool 2", "flatten", "linear 10"}}, {1, 28, 28}, 10);
+  auto text = model::build({{"conv 4 3x3 relu", "pool 2", "flatten", "linear 10"}}, {{1, 28, 28}, 10});
   auto cpp = model::build(std::vector<layers::any>{layers::conv{.channels = 4, .act = kernels::activation::relu},
                                                    layers::max_pool{2}, layers::flatten{}, layers::linear{10}},
-                          {1, 28, 28}, 10);
+                          {{1, 28, 28}, 10});
   ASSERT_TRUE(text && cpp);
   EXPECT_EQ(text->forward().nodes().size(), cpp->forward().nodes().size());
   EXPECT_EQ(text->layout().floats(), cpp->layout().floats());
@@ -174,7 +175,7 @@ moments moments_of(const float* values, std::int64_t count) {
 }
 
 TEST(Initialization, DeviationsAreThoseOfHeAndGlorot) {
-  auto m = model::build({{"flatten", "linear 200 relu", "linear 100 tanh", "layernorm", "linear 10"}}, {1, 28, 28}, 10);
+  auto m = model::build({{"flatten", "linear 200 relu", "linear 100 tanh", "layernorm", "linear 10"}}, {{1, 28, 28}, 10});
   ASSERT_TRUE(m);
   const auto& slots = m->layout().slots;
   std::vector<float> flat(static_cast<std::size_t>(m->layout().floats()), -1.0F);
@@ -198,7 +199,7 @@ TEST(Initialization, DeviationsAreThoseOfHeAndGlorot) {
 }
 
 TEST(Initialization, SeedAloneDecides) {
-  auto m = model::build({mlp_layers({16}, 10)}, {1, 28, 28}, 10);
+  auto m = model::build({mlp_layers({16}, 10)}, {{1, 28, 28}, 10});
   ASSERT_TRUE(m);
   const auto count = static_cast<std::size_t>(m->layout().floats());
   std::vector<float> first(count), second(count), other(count);

@@ -16,7 +16,7 @@ namespace {
 /// A model's training program, as plan.cpp makes it.
 struct lowered {
   explicit lowered(const std::vector<std::string>& layers, const shape& sample) {
-    auto source = model::build({layers}, sample, 3).value();
+    auto source = model::build({layers}, {sample, 3}).value();
     g = source.forward();
     loss = source.loss();
     gradients = differentiate(g, loss, static_cast<int>(source.layout().slots.size()));
@@ -72,6 +72,73 @@ TEST(Lowering, AmongReadyNodesAnEarlyOneRunsFirst) {
   auto second = *g.apply(ops::unary{kernels::unary_op::tanh}, {x});
   EXPECT_EQ(order_nodes(g, {first, second}, {})[1].outputs[0], first);
   EXPECT_EQ(order_nodes(g, {first, second}, {second})[1].outputs[0], second);
+}
+
+TEST(Lowering, ANodeRunsAfterThoseThatItFollows) {
+  graph g;
+  auto x = *g.apply(ops::input{{4}}, {});
+  auto first = *g.apply(ops::unary{kernels::unary_op::exp}, {x});
+  auto clone = *g.apply(ops::unary{kernels::unary_op::exp}, {x});
+  auto slow = *g.apply(ops::unary{kernels::unary_op::tanh}, {*g.apply(ops::unary{kernels::unary_op::tanh}, {first})});
+  auto last = *g.apply(ops::unary{kernels::unary_op::exp}, {x});
+  g.follow(g.at(last).producer, g.at(slow).producer);
+  const auto ordered = order_nodes(g, {clone, last}, {last});
+  // What it follows runs too, though nothing reads it.
+  ASSERT_EQ(ordered.size(), 6U);
+  EXPECT_EQ(ordered[4].outputs[0], slow);
+  EXPECT_EQ(ordered[5].outputs[0], last);
+}
+
+/// A loss of h + gelu(h) W, where h = x W'.
+struct residual {
+  residual() {
+    x = *g.apply(ops::input{{4}}, {});
+    for (int slot = 0; slot < 3; ++slot)
+      w[slot] = *g.apply(ops::parameter{slot, {4, 4}}, {});
+    auto h = *g.apply(ops::matmul{}, {x, w[0]});
+    auto branch = *g.apply(ops::matmul{}, {*g.apply(ops::unary{kernels::unary_op::gelu}, {h}), w[1]});
+    auto y = *g.apply(ops::binary{kernels::binary_op::add}, {h, branch});
+    labels = *g.apply(ops::input{{}, dtype::i32}, {});
+    loss = *g.apply(ops::cross_entropy{}, {*g.apply(ops::matmul{}, {y, w[2]}), labels});
+  }
+  graph g;
+  value_id x{}, w[3]{}, labels{}, loss{};
+};
+
+long count_of_adding(const std::vector<node>& nodes) {
+  return std::ranges::count_if(nodes, [](const auto& n) { return n.sum_of(0) != value_id::none; });
+}
+
+TEST(Lowering, AProductAddsItselfToTheSumThatItIsPartOf) {
+  // y = x W0 + tanh(x) W1: the second product ends the sum, of which the first is the beginning.
+  graph g;
+  auto x = *g.apply(ops::input{{4}}, {});
+  auto w0 = *g.apply(ops::parameter{0, {4, 4}}, {}), w1 = *g.apply(ops::parameter{1, {4, 4}}, {});
+  auto first = *g.apply(ops::matmul{}, {x, w0});
+  auto second = *g.apply(ops::matmul{}, {*g.apply(ops::unary{kernels::unary_op::tanh}, {x}), w1});
+  auto sum = *g.apply(ops::binary{kernels::binary_op::add}, {first, second});
+  auto nodes = fuse_epilogues(g, order_nodes(g, {sum}, {}), {sum});
+  EXPECT_EQ(count_of_adding(nodes), 1);
+  EXPECT_EQ(nodes.back().sums, std::vector{first});
+  EXPECT_EQ(nodes.back().outputs[0], sum);
+  // The first term is computed where the sum will be, wherever that is.
+  const std::map<value_id, place> fixed{
+      {w0, {region::parameters, 0}}, {w1, {region::parameters, 16}}, {sum, {region::gradients, 32}}};
+  const auto places = place_values(g, nodes, fixed, 4).by_value;
+  EXPECT_EQ(places[static_cast<std::size_t>(first)], (place{region::gradients, 32}));
+}
+
+TEST(Lowering, ASumThatIsReadAgainIsNotOverwritten) {
+  const residual r;
+  // In an evaluation the sum is the last reader of h; in training gelu's backward is.
+  const auto forward = fuse_epilogues(r.g, order_nodes(r.g, {r.loss}, {}), {r.loss});
+  EXPECT_EQ(count_of_adding(forward), 1);
+  auto g = r.g;
+  auto wanted = differentiate(g, r.loss, 3);
+  wanted.push_back(r.loss);
+  const auto training = fuse_epilogues(g, order_nodes(g, wanted, wanted), wanted);
+  EXPECT_EQ(count_of_adding(training), 0);
+  EXPECT_EQ(std::ranges::count_if(training, [](const auto& n) { return std::holds_alternative<ops::binary>(n.op); }), 2);
 }
 
 TEST(Lowering, BiasAndActivationGoIntoTheProduct) {

@@ -13,142 +13,71 @@
 #include "tests/kernels/deferred_backend.hpp"
 #include "tests/tensor/allocations.hpp"
 #include "tests/tensor/interpreter.hpp"
+#include "tests/tensor/rig.hpp"
 
 namespace troupe {
 namespace {
 
+using testing::expect_step_equals_interpreter;
+using testing::rig;
+using testing::sum_of;
+
 constexpr int classes = 3;
-
-/// One model on one CPU queue, with drawn parameters and a drawn batch.
-class rig {
-public:
-  rig(const std::vector<std::string>& layers, const shape& sample, std::int64_t max_rows, bool training = true)
-      : rig(layers, sample, {.max_rows = max_rows, .training = training}, kernels::open_backend({})) {}
-
-  rig(const std::vector<std::string>& layers, const shape& sample, const plan::options& opts,
-      std::unique_ptr<kernels::backend> on)
-      : queue(std::move(on)), source(model::build({layers}, sample, classes).value()),
-        compiled(plan::compile(source, *queue, opts).value()), parameters(queue->allocate(bytes(source.layout().floats()))),
-        gradients(queue->allocate(bytes(source.layout().floats()))),
-        x(queue->allocate_host(bytes(opts.max_rows * sample.elements()))), labels(queue->allocate_host(bytes(opts.max_rows))) {
-    initialize_parameters(source.layout(), 17, parameters.as<float>());
-    std::mt19937 random{99};
-    std::normal_distribution<float> normal;
-    // Biases too: zeros would hide a bias that is not added.
-    for (const auto& slot : source.layout().slots)
-      for (std::int64_t i = 0; i < slot.elements(); ++i)
-        parameters.as<float>()[slot.offset + i] += 0.1F * normal(random);
-    std::generate_n(x.as<float>(), opts.max_rows * sample.elements(), [&] { return normal(random); });
-    std::generate_n(labels.as<std::int32_t>(), opts.max_rows, [&] { return static_cast<std::int32_t>(random() % classes); });
-  }
-
-  step_args args(std::int64_t rows) {
-    return {.parameters = parameters.as<float>(),
-            .gradients = gradients.as<float>(),
-            .x = x.as<float>(),
-            .labels = labels.as<std::int32_t>(),
-            .rows = rows,
-            .key = key,
-            .gradient_ready = [this](int slot) { ready.push_back(slot); },
-            .done = [this] { ++steps_done; }};
-  }
-  /// Fills the gradients with garbage first: a step must write every float.
-  const step_outcome& step(std::int64_t rows) {
-    std::fill_n(gradients.as<float>(), source.layout().floats(), 1e30F);
-    ready.clear();
-    compiled->enqueue_step(args(rows));
-    queue->synchronize();
-    return compiled->outcome();
-  }
-  const step_outcome& evaluate(std::int64_t rows) {
-    compiled->enqueue_evaluation(args(rows));
-    queue->synchronize();
-    return compiled->outcome();
-  }
-
-  testing::interpreter_inputs plain_inputs(std::int64_t rows, bool training) const {
-    testing::interpreter_inputs in{
-        .rows = rows, .parameters = testing::slots_of(source.layout(), parameters.as<float>()), .x = {}, .labels = {}};
-    in.x.assign(x.as<float>(), x.as<float>() + rows * source.sample().elements());
-    in.labels.assign(labels.as<std::int32_t>(), labels.as<std::int32_t>() + rows);
-    in.key = key;
-    in.training = training;
-    return in;
-  }
-  std::vector<float> flat_gradients() const { return {gradients.as<float>(), gradients.as<float>() + source.layout().floats()}; }
-
-  static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 4; }
-
-  std::unique_ptr<kernels::backend> queue;
-  model source;
-  std::unique_ptr<plan> compiled;
-  kernels::buffer parameters, gradients, x, labels;
-  kernels::random_key key{.seed = 5, .stream = 1, .step = 3};
-  std::vector<int> ready;
-  int steps_done = 0;
-};
-
-double sum_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (auto v : values)
-    sum += v;
-  return sum;
-}
-
-/// Loss, hits and every gradient against the interpreter; float sums of a few hundred terms keep about 5 digits.
-void expect_step_equals_interpreter(rig& r, std::int64_t rows) {
-  const auto outcome = r.step(rows);
-  auto g = r.source.forward();
-  const auto wanted = differentiate(g, r.source.loss(), static_cast<int>(r.source.layout().slots.size()));
-  const auto all = testing::interpret(g, r.plain_inputs(rows, true));
-  const auto& loss = g.producer(r.source.loss());
-  EXPECT_EQ(outcome.rows, rows);
-  EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(loss.outputs[0])]), 1e-4 * static_cast<double>(rows));
-  EXPECT_EQ(static_cast<double>(outcome.correct), sum_of(all[static_cast<std::size_t>(loss.outputs[2])]));
-  EXPECT_TRUE(outcome.finite);
-  std::vector<bool> written(static_cast<std::size_t>(r.source.layout().floats()), false);
-  const auto* flat = r.gradients.as<float>();
-  for (std::size_t s = 0; s < wanted.size(); ++s) {
-    const auto& slot = r.source.layout().slots[s];
-    const auto& expected = all[static_cast<std::size_t>(wanted[s])];
-    double largest = 1e-3;
-    for (auto e : expected)
-      largest = std::max(largest, std::abs(e));
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const auto at = static_cast<std::size_t>(slot.offset) + i;
-      ASSERT_NEAR(flat[at], expected[i], 2e-5 * largest) << slot.name << " element " << i << ", rows " << rows;
-      written[at] = true;
-    }
-  }
-  for (std::size_t i = 0; i < written.size(); ++i)
-    if (!written[i]) {
-      ASSERT_EQ(flat[i], 0.0F) << "gap at " << i;
-    }
-}
 
 struct model_case {
   std::string name;
   std::vector<std::string> layers;
-  shape sample;
+  data_format data;
 };
+
+/// A label for each of `length` places.
+data_format tokens(std::int64_t length, std::int64_t features) {
+  return {.sample = {length, features}, .classes = classes, .labels = {length}};
+}
 
 class PlanOfModels : public ::testing::TestWithParam<model_case> {};
 
 TEST_P(PlanOfModels, StepEqualsTheInterpreterForAnyRows) {
-  rig r{GetParam().layers, GetParam().sample, 7};
+  rig r{GetParam().layers, GetParam().data, 7};
   for (std::int64_t rows : {7, 1, 5})
     expect_step_equals_interpreter(r, rows);
 }
 
+TEST(Plan, TheLossIsTheMeanOverThePredictionsThatCount) {
+  rig all{{"linear 6 relu", "linear 3"}, tokens(4, 5), 2};
+  const auto expected = all.step(2);
+  EXPECT_EQ(expected.predictions, 8);
+  EXPECT_EQ(expected.counted, 8);
+  EXPECT_EQ(expected.ignored_rows(), 0);
+  const auto gradients = all.flat_gradients();
+  for (const bool capture : {false, true}) {
+    rig some{{"linear 6 relu", "linear 3"},
+             tokens(4, 5),
+             {.max_rows = 2, .capture = capture},
+             std::make_unique<tests::deferred_backend>()};
+    for (const std::int64_t counted : {8, 2, 4}) {
+      auto args = some.args(2);
+      args.counted = counted;
+      some.compiled->enqueue_step(args);
+      some.queue->synchronize();
+      EXPECT_EQ(some.compiled->outcome().loss_sum, expected.loss_sum);
+      EXPECT_EQ(some.compiled->outcome().counted, counted);
+      EXPECT_EQ(some.compiled->outcome().ignored_rows(), 2 - static_cast<double>(counted) / 4);
+      for (std::size_t i = 0; i < gradients.size(); ++i)
+        ASSERT_FLOAT_EQ(some.flat_gradients()[i], gradients[i] * 8 / static_cast<float>(counted));
+    }
+  }
+}
+
 TEST(Plan, ARowsDropoutIsItsOwnWhateverRowsAreComputedWithIt) {
-  rig r{{"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {5}, 7};
+  rig r{{"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {{5}, classes}, 7};
   const auto loss = r.step(7).loss_sum;
   const auto whole = r.flat_gradients();
   const auto first_loss = r.step(3).loss_sum;
   const auto first = r.flat_gradients();
   auto rest = r.args(4);
-  rest.x += 3 * 5;
-  rest.labels += 3;
+  rest.x = r.x.as<float>() + 3 * 5;
+  rest.labels = r.labels.as<std::int32_t>() + 3;
   rest.key.step += 3;
   r.compiled->enqueue_step(rest);
   r.queue->synchronize();
@@ -160,7 +89,7 @@ TEST(Plan, ARowsDropoutIsItsOwnWhateverRowsAreComputedWithIt) {
 
 TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
   for (bool training : {true, false}) {
-    rig r{GetParam().layers, GetParam().sample, 7, training};
+    rig r{GetParam().layers, GetParam().data, 7, training};
     const auto outcome = r.evaluate(6);
     const auto all = testing::interpret(r.source.forward(), r.plain_inputs(6, false));
     EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(r.source.loss())]), 1e-4 * 6);
@@ -169,7 +98,7 @@ TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
 }
 
 TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
-  rig r{GetParam().layers, GetParam().sample, 4};
+  rig r{GetParam().layers, GetParam().data, 4};
   r.step(4);
   EXPECT_EQ(r.steps_done, 1);
   auto sorted = r.ready;
@@ -193,7 +122,7 @@ TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
 }
 
 TEST_P(PlanOfModels, RepeatsBitForBit) {
-  rig r{GetParam().layers, GetParam().sample, 7};
+  rig r{GetParam().layers, GetParam().data, 7};
   r.step(7);
   const auto first = r.flat_gradients();
   r.step(3); // leaves other numbers in every buffer
@@ -204,8 +133,8 @@ TEST_P(PlanOfModels, RepeatsBitForBit) {
 
 /// Everything is enqueued before anything runs; what the plan reads too early or overwrites too soon comes out wrong.
 TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
-  rig now{GetParam().layers, GetParam().sample, 7};
-  rig later{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<tests::deferred_backend>()};
+  rig now{GetParam().layers, GetParam().data, 7};
+  rig later{GetParam().layers, GetParam().data, {.max_rows = 7}, std::make_unique<tests::deferred_backend>()};
   for (std::int64_t rows : {7, 2}) {
     const auto expected = now.step(rows);
     const auto found = later.step(rows);
@@ -217,7 +146,7 @@ TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
 }
 
 TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
-  rig r{GetParam().layers, GetParam().sample, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
+  rig r{GetParam().layers, GetParam().data, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
   r.compiled->enqueue_step(r.args(4));
   EXPECT_TRUE(r.ready.empty());
   EXPECT_EQ(r.steps_done, 0);
@@ -238,9 +167,8 @@ TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
 }
 
 TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
-  rig plain{GetParam().layers, GetParam().sample, 7};
-  rig recorded{
-      GetParam().layers, GetParam().sample, {.max_rows = 7, .capture = true}, std::make_unique<tests::deferred_backend>()};
+  rig plain{GetParam().layers, GetParam().data, 7};
+  rig recorded{GetParam().layers, GetParam().data, {.max_rows = 7, .capture = true}, std::make_unique<tests::deferred_backend>()};
   for (std::int64_t rows : {7, 3, 7, 7, 3}) {
     recorded.x.as<float>()[0] = plain.x.as<float>()[0] += 1; // a replay reads the new batch
     recorded.key.step = ++plain.key.step;                    // and draws anew
@@ -258,14 +186,12 @@ TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
 }
 
 TEST_P(PlanOfModels, ReportsMayComeTogether) {
-  rig alone{GetParam().layers, GetParam().sample, 4};
+  rig alone{GetParam().layers, GetParam().data, 4};
   alone.step(4);
   const auto& slots = alone.source.layout().slots;
   for (const std::int64_t least : {std::int64_t{40}, std::int64_t{1} << 40}) {
-    rig together{GetParam().layers,
-                 GetParam().sample,
-                 {.max_rows = 4, .report_bytes = least},
-                 std::make_unique<tests::deferred_backend>()};
+    rig together{
+        GetParam().layers, GetParam().data, {.max_rows = 4, .report_bytes = least}, std::make_unique<tests::deferred_backend>()};
     std::vector<std::vector<int>> reports; // what each operation of the queue reported
     auto args = together.args(4);
     args.gradient_ready = [&](int slot) { reports.back().push_back(slot); };
@@ -290,7 +216,7 @@ TEST_P(PlanOfModels, ReportsMayComeTogether) {
 
 /// On a queue that drops its work: oneDNN allocates in every call, and that is the backend's affair.
 TEST_P(PlanOfModels, StepAllocatesNothing) {
-  rig r{GetParam().layers, GetParam().sample, {.max_rows = 7}, std::make_unique<tests::deferred_backend>(true)};
+  rig r{GetParam().layers, GetParam().data, {.max_rows = 7}, std::make_unique<tests::deferred_backend>(true)};
   auto args = r.args(7);
   int ready = 0, done = 0;
   args.gradient_ready = [&ready](int) { ++ready; };
@@ -312,16 +238,22 @@ TEST(AllocationCount, CountsAnAllocation) {
 INSTANTIATE_TEST_SUITE_P(
     Layers, PlanOfModels,
     ::testing::Values(
-        model_case{"linear", {"linear 3"}, {20}}, //
-        model_case{"mlp", {"flatten", "linear 33 relu", "linear 17 relu", "linear 3"}, {1, 6, 6}},
-        model_case{"activations", testing::every_activation(), {20}},
-        model_case{
-            "norm_and_dropout", {"linear 12", "layernorm", "relu", "dropout 0.3", "linear 9", "dropout 0.5", "linear 3"}, {20}},
-        model_case{"cnn", {"conv 4 3x3 relu", "conv 6 3x3 relu", "pool 2", "flatten", "linear 10 relu", "linear 3"}, {1, 12, 12}},
+        model_case{"linear", {"linear 3"}, {{20}, classes}}, //
+        model_case{"mlp", {"flatten", "linear 33 relu", "linear 17 relu", "linear 3"}, {{1, 6, 6}, classes}},
+        model_case{"activations", testing::every_activation(), {{20}, classes}},
+        model_case{"norm_and_dropout",
+                   {"linear 12", "layernorm", "relu", "dropout 0.3", "linear 9", "dropout 0.5", "linear 3"},
+                   {{20}, classes}},
+        model_case{"cnn",
+                   {"conv 4 3x3 relu", "conv 6 3x3 relu", "pool 2", "flatten", "linear 10 relu", "linear 3"},
+                   {{1, 12, 12}, classes}},
         model_case{"cnn_strided",
                    {"conv 4 3x3 relu stride 2 pad 1", "avgpool 2", "conv 5 2x2 pad 1", "gelu", "flatten", "linear 3"},
-                   {2, 13, 11}},
-        model_case{"conv_layernorm", {"conv 3 2x2", "layernorm", "tanh", "flatten", "dropout 0.1", "linear 3"}, {2, 6, 5}}),
+                   {{2, 13, 11}, classes}},
+        model_case{
+            "conv_layernorm", {"conv 3 2x2", "layernorm", "tanh", "flatten", "dropout 0.1", "linear 3"}, {{2, 6, 5}, classes}},
+        model_case{"tokens", {"linear 12 gelu", "layernorm", "dropout 0.2", "linear 9", "tanh", "linear 3"}, tokens(5, 8)},
+        model_case{"tokens_to_one_label", {"linear 6 relu", "layernorm", "flatten", "linear 3"}, {{5, 8}, classes}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Plan, RandomModelsEqualTheInterpreter) {
@@ -346,7 +278,7 @@ TEST(Plan, RandomModelsEqualTheInterpreter) {
     for (const auto& layer : layers)
       text += layer + "; ";
     SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + ": " + text);
-    rig r{layers, {2, 8, 7}, 5};
+    rig r{layers, {{2, 8, 7}, classes}, 5};
     expect_step_equals_interpreter(r, 5);
     expect_step_equals_interpreter(r, 2);
     if (HasFatalFailure())
@@ -359,7 +291,7 @@ TEST(Plan, BuffersAreReused) {
   for (int i = 0; i < 30; ++i)
     deep.push_back("linear 64 relu");
   deep.push_back("linear 3");
-  rig training{deep, {64}, 32}, evaluation{deep, {64}, 32, false};
+  rig training{deep, {{64}, classes}, 32}, evaluation{deep, {{64}, classes}, 32, false};
   constexpr std::int64_t layer_bytes = 32 * 64 * 4;
   // Evaluation needs a layer's input and its result at a time; labels and logits are small.
   EXPECT_LT(evaluation.compiled->cost().workspace_bytes, 3 * layer_bytes);
@@ -368,28 +300,29 @@ TEST(Plan, BuffersAreReused) {
 }
 
 TEST(Plan, CostIsWhatTheShapesSay) {
-  rig r{{"linear 33 relu", "linear 3"}, {20}, 8, false};
+  rig r{{"linear 33 relu", "linear 3"}, {{20}, classes}, 8, false};
   const auto& cost = r.compiled->cost();
   EXPECT_EQ(cost.parameter_bytes, (20 * 33 + 33 + 33 * 3 + 3) * 4);
   EXPECT_EQ(cost.flops_per_row, 2 * 20 * 33 + 2 * 33 * 3 + 1); // and one for the loss
 }
 
 TEST(Plan, FirstLayersInputGradientIsNotComputed) {
-  rig forward{{"linear 33 relu", "linear 3"}, {20}, 8, false}, step{{"linear 33 relu", "linear 3"}, {20}, 8};
+  rig forward{{"linear 33 relu", "linear 3"}, {{20}, classes}, 8, false},
+      step{{"linear 33 relu", "linear 3"}, {{20}, classes}, 8};
   // Forward, both weights' gradients, the gradient of the hidden layer; small: bias sums, relu.
   const double products = 2 * 20 * 33 + 2 * 33 * 3;
   EXPECT_LT(step.compiled->cost().flops_per_row, 2 * products + 2 * 33 * 3 + 150);
 }
 
 TEST(Plan, GradientThatIsNotFiniteIsSeen) {
-  rig r{{"linear 6 relu", "linear 3"}, {5}, 4};
+  rig r{{"linear 6 relu", "linear 3"}, {{5}, classes}, 4};
   EXPECT_TRUE(r.step(4).finite);
   r.x.as<float>()[7] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(r.step(4).finite);
 }
 
 TEST(Plan, GradientThatOverflowsIsSeenThoughTheLossIsFinite) {
-  rig r{{"linear 6", "linear 3"}, {5}, 4};
+  rig r{{"linear 6", "linear 3"}, {{5}, classes}, 4};
   const auto& slots = r.source.layout().slots;
   std::fill_n(r.parameters.as<float>() + slots[0].offset, slots[0].elements(), 0.0F);
   std::fill_n(r.x.as<float>(), 20, 3e38F);
@@ -401,7 +334,7 @@ TEST(Plan, GradientThatOverflowsIsSeenThoughTheLossIsFinite) {
 
 TEST(Plan, NextStepMayBeEnqueuedWhileDoneStillRuns) {
   // As when an actor on another thread is quicker than the thread that calls `done`.
-  rig r{{"linear 3"}, {5}, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
+  rig r{{"linear 3"}, {{5}, classes}, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
   std::vector<std::string> told;
   auto args = r.args(4);
   args.done = [&told, &r, name = std::string(100, 'a')] {
@@ -418,7 +351,7 @@ TEST(Plan, NextStepMayBeEnqueuedWhileDoneStillRuns) {
 }
 
 TEST(Plan, WhatTheCallbacksHoldIsLetGoWithTheStep) {
-  rig r{{"linear 3"}, {5}, 4};
+  rig r{{"linear 3"}, {{5}, classes}, 4};
   auto args = r.args(4);
   auto held = std::make_shared<int>(1);
   args.gradient_ready = [held](int) {};
@@ -432,15 +365,15 @@ TEST(Plan, WhatTheCallbacksHoldIsLetGoWithTheStep) {
 TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
   // Three slices of 5, 5 and 4 rows, weighted by their samples, against all 14 at once.
   const std::vector<std::string> layers{"linear 33 gelu", "layernorm", "linear 3"};
-  rig whole{layers, {20}, 14};
+  rig whole{layers, {{20}, classes}, 14};
   whole.step(14);
   const auto expected = whole.flat_gradients();
   std::vector<double> sum(expected.size(), 0);
   std::int64_t begin = 0;
   for (std::int64_t rows : {5, 5, 4}) {
     auto args = whole.args(rows);
-    args.x += begin * 20;
-    args.labels += begin;
+    args.x = whole.x.as<float>() + begin * 20;
+    args.labels = whole.labels.as<std::int32_t>() + begin;
     whole.compiled->enqueue_step(args);
     whole.queue->synchronize();
     for (std::size_t i = 0; i < sum.size(); ++i)
@@ -452,7 +385,7 @@ TEST(Plan, WorkersTogetherEqualOneOfTheirBatches) {
 }
 
 TEST(Plan, NeedsRoomForARow) {
-  rig r{{"linear 3"}, {5}, 1};
+  rig r{{"linear 3"}, {{5}, classes}, 1};
   auto refused = plan::compile(r.source, *r.queue, {.max_rows = 0});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, errc::bad_option);

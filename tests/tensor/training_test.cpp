@@ -23,7 +23,7 @@ TEST_P(Training, LearnsDrawnDigits) {
   constexpr int epochs = 4;
   const auto queue = kernels::open_backend({});
   const auto data = load_data({.train_samples = samples, .test_samples = 10}, 3).value();
-  const auto m = model::build({GetParam().layers}, data.train->sample(), 10).value();
+  const auto m = model::build({GetParam().layers}, data.train->format()).value();
   const auto compiled = plan::compile(m, *queue, {.max_rows = batch_rows}).value();
   optimizer opt{GetParam().optimizer, *queue, m.layout().floats()};
   batch_loader loader{data.train, 3, [&](std::size_t bytes) { return queue->allocate_host(bytes); }};
@@ -35,8 +35,8 @@ TEST_P(Training, LearnsDrawnDigits) {
     const auto batch = loader.load(global_batch(position, batch_rows, samples));
     compiled->enqueue_step({.parameters = p.as<float>(),
                             .gradients = g.as<float>(),
-                            .x = batch.x.as<float>(),
-                            .labels = batch.labels.as<std::int32_t>(),
+                            .x = batch.x.data(),
+                            .labels = batch.labels.data(),
                             .rows = batch.rows,
                             .key = {.seed = 3, .stream = 0, .step = position}});
     const kernels::term gradient{g.as<float>(), 1};
@@ -49,7 +49,7 @@ TEST_P(Training, LearnsDrawnDigits) {
   for (std::int64_t begin = 0; begin < samples; begin += batch_rows) {
     const auto batch = loader.load_in_order(begin, begin + batch_rows);
     compiled->enqueue_evaluation(
-        {.parameters = p.as<float>(), .x = batch.x.as<float>(), .labels = batch.labels.as<std::int32_t>(), .rows = batch.rows});
+        {.parameters = p.as<float>(), .x = batch.x.data(), .labels = batch.labels.data(), .rows = batch.rows});
     queue->synchronize();
     correct += compiled->outcome().correct;
   }

@@ -9,19 +9,13 @@
 
 namespace troupe::actors {
 
-namespace {
-
-constexpr std::int64_t rows_at_once = 500;
-
-}
-
 evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
     : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
       test_(setup_.data.test, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }),
       train_(setup_.data.train, 0, [queue = setup_.queue](std::size_t bytes) { return queue->allocate_host(bytes); }) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   plan_ = value_or_throw(plan::compile(*setup_.net, *setup_.queue,
-                                       {.max_rows = rows_at_once, .training = false, .capture = !setup_.queue->on_host()}));
+                                       {.max_rows = setup_.batch_rows, .training = false, .capture = !setup_.queue->on_host()}));
   setup_.train_samples = std::min(setup_.train_samples, setup_.data.train->size());
 }
 
@@ -50,7 +44,7 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
         const auto& outcome = plan_->outcome();
         auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
         sum.loss_sum += outcome.loss_sum;
-        sum.rows += outcome.rows;
+        sum.counted += outcome.counted;
         sum.correct += outcome.correct;
         next_batch();
       },
@@ -122,14 +116,15 @@ void evaluator_state::next_batch() {
   }
   bool testing = done_ < tests;
   auto begin = testing ? done_ : done_ - tests;
-  auto end = std::min(begin + rows_at_once, testing ? tests : setup_.train_samples);
+  auto end = std::min(begin + setup_.batch_rows, testing ? tests : setup_.train_samples);
   rows_ = (testing ? test_ : train_).load_in_order(begin, end);
   done_ += rows_.rows;
   step_args args;
   args.parameters = on_queue_.as<const float>();
-  args.x = rows_.x.as<const float>();
-  args.labels = rows_.labels.as<const std::int32_t>();
+  args.x = rows_.x.data();
+  args.labels = rows_.labels.data();
   args.rows = rows_.rows;
+  args.counted = rows_.counted;
   args.done = [me = evaluator_actor{self_}] { caf::anon_send(me, compute_finished{}); };
   plan_->enqueue_evaluation(args);
 }
@@ -137,10 +132,10 @@ void evaluator_state::next_batch() {
 void evaluator_state::finish() {
   self_->doing.enter("idle");
   std::exchange(span_, {}).end();
-  auto mean = [](double sum, std::int64_t rows) { return rows > 0 ? sum / static_cast<double>(rows) : 0; };
+  auto mean = [](double sum, std::int64_t counted) { return counted > 0 ? sum / static_cast<double>(counted) : 0; };
   caf::anon_send(peers_->coordinator,
-                 evaluation{ver_, mean(of_train_.loss_sum, of_train_.rows), mean(of_test_.loss_sum, of_test_.rows),
-                            mean(static_cast<double>(of_test_.correct), of_test_.rows), parameters_, made_});
+                 evaluation{ver_, mean(of_train_.loss_sum, of_train_.counted), mean(of_test_.loss_sum, of_test_.counted),
+                            mean(static_cast<double>(of_test_.correct), of_test_.counted), parameters_, made_});
 }
 
 } // namespace troupe::actors

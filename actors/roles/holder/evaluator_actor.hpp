@@ -19,10 +19,11 @@ namespace troupe::actors {
 struct evaluator_setup {
   data_pair data;
   std::int64_t train_samples = 5000; ///< at the start of the training set, for train_loss
-  std::shared_ptr<const model> net;
-  std::shared_ptr<kernels::backend> queue;
-  std::shared_ptr<params_assembler> receive_buffers;
-  std::shared_ptr<peer_assembler> from_workers;
+  std::int64_t batch_rows = 1;       ///< evaluated at once: the job's batch, for whose activations there is memory
+  std::shared_ptr<const model> net{};
+  std::shared_ptr<kernels::backend> queue{};
+  std::shared_ptr<params_assembler> receive_buffers{};
+  std::shared_ptr<peer_assembler> from_workers{};
   tracer_ptr trace{};
 };
 
@@ -41,7 +42,7 @@ public:
 private:
   struct tally {
     double loss_sum = 0;
-    std::int64_t rows = 0, correct = 0;
+    std::int64_t counted = 0, correct = 0;
   };
 
   using collection = protocols::replica_collection<kernels::buffer>;

@@ -19,11 +19,12 @@ public:
     batch source;
   };
 
-  batch_buffers(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_floats)
+  batch_buffers(kernels::backend& queue, in_flight& held, std::int64_t max_rows, std::int64_t sample_elements,
+                std::int64_t row_labels)
       : queue_(queue), held_(held) {
     for (auto& each : places_) {
-      each.x = queue.allocate(static_cast<std::size_t>(max_rows * sample_floats) * sizeof(float));
-      each.labels = queue.allocate(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t));
+      each.x = queue.allocate(static_cast<std::size_t>(max_rows * sample_elements * element_bytes));
+      each.labels = queue.allocate(static_cast<std::size_t>(max_rows * row_labels * element_bytes));
     }
   }
 

@@ -24,7 +24,7 @@ compute_state::compute_state(measured_pointer<device_compute_actor> self, comput
                   fmt::format("parameters and gradients of {} bytes each, and a workspace of {} bytes for {} rows",
                               plan_->cost().parameter_bytes, plan_->cost().workspace_bytes, setup.max_rows));
   if (device)
-    inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements());
+    inputs_.emplace(*queue_, held_, setup.max_rows, setup.net->sample().elements(), setup.net->label_shape().elements());
 }
 
 device_compute_actor::behavior_type compute_state::make_behavior() {
@@ -138,9 +138,10 @@ void compute_state::enqueue_part() {
     labels = &place.labels;
     args.staged = true;
   }
-  args.x = x->as<const float>();
-  args.labels = labels->as<const std::int32_t>();
+  args.x = x->data();
+  args.labels = labels->data();
   args.rows = part.data.rows;
+  args.counted = part.data.counted;
   args.key = {.seed = request_.seed, .step = part.data.place};
   if (alone)
     args.gradient_ready = [asker = asker_, step, gradients = gradient_](int slot) {
@@ -164,6 +165,8 @@ void compute_state::part_done() {
   auto weight = request_.parts[parts_done_].weight;
   done_.loss += outcome.loss_sum; // a sum until the end
   done_.rows += outcome.rows;
+  done_.counted += outcome.counted;
+  done_.ignored += outcome.ignored_rows();
   done_.finite = done_.finite && outcome.finite;
   const bool summing = parts_done_ > 0 || weight != 1;
   if (!summing) {
@@ -193,8 +196,8 @@ actor_report compute_state::report() const {
 }
 
 void compute_state::finish() {
-  if (done_.rows > 0)
-    done_.loss /= static_cast<double>(done_.rows);
+  if (done_.counted > 0)
+    done_.loss /= static_cast<double>(done_.counted);
   gradient_ = {};
   done_.compute_ns = steady_ns() - started_ns_;
   self_->doing.enter("idle");

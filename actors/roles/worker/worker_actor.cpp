@@ -258,8 +258,12 @@ void worker_state::on_computed(compute_result& result) {
     step_.gradient = std::exchange(result.gradients, {});
   if (result.gradients)
     gradient_ = std::move(result.gradients);
-  finished_ = protocols::computed{
-      .step = result.step, .samples = result.rows, .loss = result.loss, .compute = result.compute_ns, .finite = result.finite};
+  finished_ = protocols::computed{.step = result.step,
+                                  .samples = result.rows,
+                                  .loss = result.loss,
+                                  .compute = result.compute_ns,
+                                  .finite = result.finite,
+                                  .ignored = result.ignored};
   if (!result.finite)
     activity_.failed(fmt::format("the gradient of step {} is not finite", result.step));
   auto share = static_cast<double>(result.rows) / static_cast<double>(setup_.batch);

@@ -37,14 +37,14 @@ result<data_pair> spirals(const parameters& given, std::uint64_t seed) {
 }
 
 /// Layers of `width`, `width` / 2 and so on down to `narrowest`; then one output per class.
-result<model> tapered(const parameters& given, const shape& sample, int classes) {
+result<model> tapered(const parameters& given, const data_format& data) {
   if (given.integer("narrowest") > given.integer("width"))
     return error{errc::bad_model, "model.narrowest is more than model.width; then there is no layer"};
   std::vector<layers::any> list{layers::flatten{}};
   for (auto units = given.integer("width"); units >= given.integer("narrowest"); units /= 2)
     list.push_back(layers::linear{units, kernels::activation::tanh});
-  list.push_back(layers::linear{classes});
-  return model::build(list, sample, classes);
+  list.push_back(layers::linear{data.classes});
+  return model::build(list, data);
 }
 
 } // namespace
