@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/operations/losses.hpp"
 #include "tensor/shape.hpp"
 
 namespace troupe {
@@ -23,9 +24,8 @@ struct data_format {
   friend bool operator==(const data_format&, const data_format&) = default;
 };
 
-/// A label of this value is not predicted: the loss, its mean and the accuracy leave it out. Files may also say -100, as PyTorch
-/// does.
-inline constexpr std::int32_t ignored_label = -1;
+/// Such a label is not predicted: the loss, its mean and the accuracy leave it out. Files may also say -100, as PyTorch does.
+using kernels::ignored_label;
 
 /// Elements of samples and labels are all of one size.
 inline constexpr std::int64_t element_bytes = 4;

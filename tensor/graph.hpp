@@ -29,11 +29,15 @@ struct value {
   std::string to_string() const; ///< "(rows, 784)" or "(10, 784)"
 };
 
+/// No segment.
+inline constexpr int no_block = -1;
+
 /// One operation. `inputs` and `outputs` are as the op's comment in ops.hpp lists them; `layer` is the layer that added it.
 struct node {
   ops::any op;
   std::vector<value_id> inputs, outputs;
   std::string layer;
+  int block = no_block;            ///< of a checkpointed segment (differentiation::recompute)
   std::vector<node_id> after = {}; ///< control edges: nodes that run before this one though it reads nothing of theirs
   /// By result, filled in by the plan's fusion alone: a sum that the node adds its result to, in that sum's memory; or none.
   std::vector<value_id> sums = {};
@@ -48,6 +52,9 @@ class graph {
 public:
   /// Names the layer that the following nodes belong to, for messages: `layer 2 "linear 10"`.
   void begin_layer(std::string name) { layer_ = std::move(name); }
+  /// The following nodes are a segment that a plan may compute a second time, for the backward, instead of keeping its values;
+  /// with `no_block` they are none. Segments are numbered from 0 in the order of the graph.
+  void begin_block(int block) { block_ = block; }
 
   /// Appends a node and infers the shapes of its results. Where the inputs do not fit: errc::bad_model, naming the layer
   /// and both shapes.
@@ -69,11 +76,17 @@ private:
   std::vector<node> nodes_;
   std::vector<value> values_;
   std::string layer_;
+  int block_ = no_block;
 };
+
+/// Whether the value is there before anything runs.
+bool is_source(const ops::any& op);
+/// Whether its results are losses, the gradient of their mean and, as a rule, hits.
+bool is_loss(const ops::any& op);
 
 /// Window of a convolution or pooling over images of `image` = (C, H, W), for `rows` of them.
 kernels::window2d window_over(const shape& image, std::int64_t rows, std::int64_t kernel_h, std::int64_t kernel_w,
-                              std::int64_t stride, std::int64_t padding);
+                              std::int64_t stride, std::int64_t padding, std::int64_t dilation = 1, std::int64_t groups = 1);
 
 /// A value as the matrix that matmul sees: all extents but the last, multiplied, by the last.
 struct matrix_extents {

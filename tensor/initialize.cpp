@@ -28,6 +28,9 @@ void initialize_parameters(const parameter_layout& layout, std::uint64_t seed, f
     auto draw_normal = [&](double deviation) {
       draw([&](auto e) { return static_cast<float>(deviation * kernels::random_normal(key, e)); });
     };
+    auto draw_uniform = [&](double bound) {
+      draw([&](auto e) { return static_cast<float>(bound * (2.0 * kernels::random_uniform(key, e) - 1)); });
+    };
     const auto fan_in = static_cast<double>(slot.init.fan_in), fan_out = static_cast<double>(slot.init.fan_out);
     switch (slot.init.how) {
     case initializer::kind::zeros:
@@ -38,14 +41,15 @@ void initialize_parameters(const parameter_layout& layout, std::uint64_t seed, f
     case initializer::kind::he_normal:
       draw_normal(std::sqrt(2 / fan_in));
       break;
-    case initializer::kind::embedding_normal:
-      draw_normal(0.02);
-      break; // as GPT-2
-    case initializer::kind::xavier_uniform: {
-      const auto bound = std::sqrt(6 / (fan_in + fan_out));
-      draw([&](auto e) { return static_cast<float>(bound * (2.0 * kernels::random_uniform(key, e) - 1)); });
+    case initializer::kind::normal:
+      draw_normal(slot.init.deviation);
       break;
-    }
+    case initializer::kind::xavier_uniform:
+      draw_uniform(std::sqrt(6 / (fan_in + fan_out)));
+      break;
+    case initializer::kind::uniform_by_fan_in: // PyTorch's for recurrent layers
+      draw_uniform(1 / std::sqrt(fan_in));
+      break;
     }
   }
 }

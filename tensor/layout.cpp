@@ -17,6 +17,27 @@ int parameter_layout::find(const std::string& name) const {
   return hit == slots.end() ? -1 : static_cast<int>(hit - slots.begin());
 }
 
+std::vector<update_range> update_ranges(const parameter_layout& layout, flat_range part) {
+  std::vector<update_range> out;
+  for (std::size_t i = 0; i < layout.slots.size(); ++i) {
+    const auto& slot = layout.slots[i];
+    const auto end = i + 1 < layout.slots.size() ? layout.slots[i + 1].offset : layout.floats();
+    update_range next{{std::max(slot.offset, part.begin) - part.begin, std::min(end, part.end) - part.begin}, slot.kind};
+    if (next.where.size() <= 0)
+      continue;
+    if (slot.kind == slot_kind::trained) { // elsewhere they have no meaning
+      next.decay = slot.decay;
+      next.lr_scale = slot.lr_scale;
+    }
+    const update_range* last = out.empty() ? nullptr : &out.back();
+    if (last && last->kind == next.kind && last->decay == next.decay && last->lr_scale == next.lr_scale)
+      out.back().where.end = next.where.end;
+    else
+      out.push_back(next);
+  }
+  return out;
+}
+
 std::vector<flat_range> cut_into_shards(std::int64_t floats, int shards) {
   TROUPE_ASSERT(floats >= 0 && floats % flat_alignment == 0 && shards > 0);
   const auto grains = floats / flat_alignment;

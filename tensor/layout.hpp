@@ -2,6 +2,7 @@
 // Where each parameter of a model lives in one flat array of floats.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,10 +19,21 @@ constexpr std::int64_t align_up(std::int64_t floats) {
   return (floats + flat_alignment - 1) / flat_alignment * flat_alignment;
 }
 
-/// How a parameter starts out. `fan_in` and `fan_out` are those of its layer.
+/// How a parameter starts out. `fan_in` and `fan_out` are those of its layer, `deviation` is that of `normal`.
 struct initializer {
-  enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, embedding_normal } how = kind::zeros;
+  enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, normal, uniform_by_fan_in } how = kind::zeros;
   std::int64_t fan_in = 1, fan_out = 1;
+  double deviation = 0.02; ///< GPT-2's
+};
+
+/// What happens to a parameter in a step.
+enum class slot_kind : std::uint8_t {
+  trained,
+  frozen, ///< it has no gradient, and no step changes it
+  /// A running mean or variance, whose "gradient" is what it moved by, s - s_new. Its step is s - sum_i w_i g_i, at rate 1,
+  /// without momentum, decay, compensation or threshold. That is linear in the pushes: the result is the mean of the workers'
+  /// statistics.
+  statistic,
 };
 
 /// One parameter in the flat array.
@@ -30,6 +42,9 @@ struct parameter_slot {
   shape dims;
   std::int64_t offset = 0; ///< in floats; a multiple of 16
   initializer init;
+  slot_kind kind = slot_kind::trained;
+  bool decay = true;   ///< of a trained one: whether weight decay applies
+  double lr_scale = 1; ///< of a trained one: its part of the learning rate
   std::int64_t elements() const { return dims.elements(); }
 };
 
@@ -49,6 +64,29 @@ struct flat_range {
   std::int64_t size() const { return end - begin; }
   friend auto operator<=>(const flat_range&, const flat_range&) = default;
 };
+
+/// Elements of the flat array that are stepped alike; what lies between two slots goes with the first.
+struct update_range {
+  flat_range where;
+  slot_kind kind = slot_kind::trained;
+  bool decay = true;
+  double lr_scale = 1;
+  friend bool operator==(const update_range&, const update_range&) = default;
+};
+
+/// A part of the flat array, cut where slots begin that are stepped otherwise. Ranges count from the part's beginning.
+std::vector<update_range> update_ranges(const parameter_layout& layout, flat_range part);
+
+/// The pieces of `part` that are stepped alike, in order: `visit(update_range)`. `ranges` cover `part`.
+template <class Visit>
+void each_alike(const std::vector<update_range>& ranges, flat_range part, Visit visit) {
+  auto range = std::ranges::upper_bound(ranges, part.begin, {}, [](const update_range& each) { return each.where.end; });
+  for (; range != ranges.end() && range->where.begin < part.end; ++range) {
+    update_range piece = *range;
+    piece.where = {std::max(part.begin, range->where.begin), std::min(part.end, range->where.end)};
+    visit(piece);
+  }
+}
 
 /// Cuts [0, floats) into `shards` contiguous ranges at multiples of 16 floats, as even in bytes as that allows. A large
 /// parameter may span shards.

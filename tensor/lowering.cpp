@@ -43,6 +43,19 @@ std::vector<bool> needed_nodes(const graph& g, const std::vector<value_id>& want
 struct adding_results {
   using list = std::vector<std::size_t>;
   list operator()(const ops::matmul& op) const { return op.act == kernels::activation::none ? list{0} : list{}; }
+  list operator()(const ops::batched_matmul&) const { return {0}; }
+  list operator()(const ops::sum_to&) const { return {0}; }
+  list operator()(const ops::expand&) const { return {0}; }
+  list operator()(const ops::permute&) const { return {0}; }
+  list operator()(const ops::concat&) const { return {0}; }
+  list operator()(const ops::conv2d_backward&) const { return {1, 2}; }
+  list operator()(const ops::layernorm_backward&) const { return {1, 2}; }
+  list operator()(const ops::rmsnorm_backward&) const { return {1}; }
+  list operator()(const ops::groupnorm_backward&) const { return {1, 2}; }
+  list operator()(const ops::batchnorm_backward&) const { return {1, 2}; }
+  list operator()(const ops::embedding_backward&) const { return {0}; }
+  list operator()(const ops::lstm_backward&) const { return {1, 2}; }
+  list operator()(const ops::gru_backward&) const { return {1, 2}; }
   template <class Op>
   list operator()(const Op&) const {
     return {};
@@ -72,8 +85,10 @@ public:
         take_activation(i, convolution->act, false);
       }
     }
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (!taken_[i])
+    // In the backward alone: so that the forward has the same bits in training, in an evaluation, and where it is computed again.
+    const auto loss = std::ranges::find_if(nodes_, [](const node& n) { return is_loss(n.op); });
+    for (auto i = loss == nodes_.end() ? 0 : static_cast<std::size_t>(loss - nodes_.begin()); i < nodes_.size(); ++i)
+      if (!taken_[i] && nodes_[i].block == no_block)
         add_to_sums(i);
     std::vector<node> kept;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -178,8 +193,8 @@ private:
   bool may_be_overwritten(value_id sum, std::size_t last, std::size_t by) const {
     const auto& whole = g_.at(nodes_[by].outputs[0]);
     const auto& source = nodes_[made_by_[index(sum)]].op;
-    const bool own = !std::holds_alternative<ops::input>(source) && !std::holds_alternative<ops::parameter>(source)
-                     && !std::holds_alternative<ops::reshape>(source);
+    const bool own =
+        (!is_source(source) || std::holds_alternative<ops::gradient>(source)) && !std::holds_alternative<ops::reshape>(source);
     return own && !wanted_.contains(sum) && g_.at(sum).dims == whole.dims && g_.at(sum).per_row == whole.per_row
            && std::ranges::all_of(readers(sum), [&](auto reader) {
                 return reader == by || (reader < last && !std::holds_alternative<ops::reshape>(nodes_[reader].op));
@@ -233,10 +248,16 @@ std::vector<node> fuse_epilogues(const graph& g, std::vector<node> ordered, cons
   return fusion{g, std::move(ordered), wanted}.run();
 }
 
-std::vector<node> without_dropout(const graph& g, std::vector<node> ordered) {
+std::vector<node> for_evaluation(const graph& g, std::vector<node> ordered) {
   for (auto& n : ordered)
-    if (std::holds_alternative<ops::dropout>(n.op))
+    if (std::holds_alternative<ops::dropout>(n.op)) {
       n.op = ops::reshape{g.at(n.outputs[0]).dims};
+    } else if (auto* attention = std::get_if<ops::attention>(&n.op)) {
+      attention->rate = 0;
+    } else if (const auto* norm = std::get_if<ops::batchnorm>(&n.op)) {
+      n.op = ops::batchnorm_inference{norm->epsilon};
+      n.outputs.resize(1);
+    }
   return ordered;
 }
 

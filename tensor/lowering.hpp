@@ -16,11 +16,11 @@ std::vector<node> order_nodes(const graph& g, const std::vector<value_id>& wante
 
 /// Merges matmul + add_bias + activation and conv2d + relu into the first of them, which a backend computes in one pass.
 /// Where another node reads the input of a matmul's activation (the backward of gelu, say), that becomes the second result.
-/// A node whose result is added to a sum that nothing reads afterwards adds it itself (node::sums), where a backend can.
-/// Values of `wanted` stay results.
+/// In the backward a node whose result is added to a sum that nothing reads afterwards adds it itself (node::sums), where a
+/// backend can. Values of `wanted` stay results.
 std::vector<node> fuse_epilogues(const graph& g, std::vector<node> ordered, const std::vector<value_id>& wanted);
 
-/// Dropout is the identity outside training.
-std::vector<node> without_dropout(const graph& g, std::vector<node> ordered);
+/// Outside training dropout is the identity, and a batch norm goes by its running statistics.
+std::vector<node> for_evaluation(const graph& g, std::vector<node> ordered);
 
 } // namespace troupe

@@ -18,8 +18,8 @@ result<void> validate(const data_format& data) {
   return {};
 }
 
-result<model> finish(layers::builder& built, const data_format& data) {
-  if (auto ok = built.finish(data.classes); !ok)
+result<model> finish(layers::builder& built, const loss_spec& loss) {
+  if (auto ok = built.finish(loss); !ok)
     return ok.error();
   return model::from_graph({.forward = built.take_graph(),
                             .layout = built.take_layout(),
@@ -39,27 +39,27 @@ std::vector<std::string> mlp_layers(const std::vector<int>& hidden, int classes)
 }
 
 result<model> model::build(const model_spec& spec, const data_format& data) {
+  if (spec.network.kind.empty()) {
+    auto list = layers::parse(spec.layers);
+    if (!list)
+      return list.error();
+    return build(*list, data, spec.loss);
+  }
   if (auto ok = validate(data); !ok)
     return ok.error();
   layers::builder built{data};
-  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
-    auto layer = layers::parse(spec.layers[i]);
-    if (!layer)
-      return error{layer.error().code, fmt::format("layer {}: {}", i + 1, layer.error().message)};
-    if (auto ok = built.add(*layer, fmt::format("layer {} \"{}\"", i + 1, spec.layers[i])); !ok)
-      return ok.error();
-  }
-  return finish(built, data);
+  if (auto ok = add_network(built, spec.network); !ok)
+    return ok.error();
+  return finish(built, spec.loss);
 }
 
-result<model> model::build(const std::vector<layers::any>& list, const data_format& data) {
+result<model> model::build(const std::vector<layers::any>& list, const data_format& data, const loss_spec& loss) {
   if (auto ok = validate(data); !ok)
     return ok.error();
   layers::builder built{data};
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (auto ok = built.add(list[i], fmt::format("layer {}", i + 1)); !ok)
-      return ok.error();
-  return finish(built, data);
+  if (auto ok = built.add(list); !ok)
+    return ok.error();
+  return finish(built, loss);
 }
 
 result<model> model::from_graph(parts of) {
@@ -68,7 +68,7 @@ result<model> model::from_graph(parts of) {
   for (auto [v, name] : {std::pair{of.input, "input"}, {of.labels, "labels"}})
     if (!std::holds_alternative<ops::input>(g.producer(v).op))
       return misfit(fmt::format("the model's {} {} is not an input of the graph", name, g.at(v).to_string()));
-  if (!std::holds_alternative<ops::cross_entropy>(g.producer(of.loss).op) || g.producer(of.loss).outputs[0] != of.loss)
+  if (!is_loss(g.producer(of.loss).op) || g.producer(of.loss).outputs[0] != of.loss)
     return misfit(fmt::format("{} is not the loss of a loss", g.at(of.loss).to_string()));
   for (const auto& n : g.nodes())
     if (const auto* parameter = std::get_if<ops::parameter>(&n.op)) {

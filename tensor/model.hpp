@@ -11,15 +11,16 @@
 #include "tensor/graph.hpp"
 #include "tensor/layers.hpp"
 #include "tensor/layout.hpp"
+#include "tensor/models.hpp"
 #include "tensor/shape.hpp"
 
 namespace troupe {
 
-/// What a job file says of its model. Layers, one string each:
-///   "linear N [act]"          "conv K HxW [act] [stride S] [pad P]"     act: a name of kernels/activation.hpp
-///   "pool N" (max) | "avgpool N"   "flatten"   "layernorm"   "dropout RATE"   and the activations on their own
+/// What a job file says of its model: layers, one string each, in the words of layers.hpp; or a network by its kind.
 struct model_spec {
   std::vector<std::string> layers;
+  network_spec network{};
+  loss_spec loss{};
   friend bool operator==(const model_spec&, const model_spec&) = default;
 };
 
@@ -33,7 +34,7 @@ public:
   /// Builds and checks every shape; an error names the layer by number and text, and both shapes.
   static result<model> build(const model_spec& spec, const data_format& data);
   /// The same from C++: `model::build({layers::flatten{}, layers::linear{10}}, {{1, 28, 28}, 10})`.
-  static result<model> build(const std::vector<layers::any>& list, const data_format& data);
+  static result<model> build(const std::vector<layers::any>& list, const data_format& data, const loss_spec& loss = {});
 
   /// Any graph: `input` and `labels` are its two inputs, `loss` the first result of a loss. Every parameter has a slot of the
   /// same extents in `layout`.
@@ -46,6 +47,8 @@ public:
 
   const graph& forward() const { return parts_.forward; }
   const parameter_layout& layout() const { return parts_.layout; }
+  /// How parameters are stepped may still be chosen (choose_slots); their places are settled.
+  parameter_layout& layout() { return parts_.layout; }
   value_id input() const { return parts_.input; }
   value_id labels() const { return parts_.labels; }
   value_id predictions() const { return forward().producer(loss()).inputs[0]; }

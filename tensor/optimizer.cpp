@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include "kernels/assert.hpp"
 
@@ -40,6 +41,8 @@ result<void> validate(const optimizer_spec& spec) {
   refuse(!spec.nesterov || !sgd || spec.momentum != 0,
          "nesterov looks ahead along the momentum, which is 0; write momentum = 0.9");
   refuse(from_zero(spec.weight_decay), "weight_decay = {} must be at least 0", spec.weight_decay);
+  refuse(spec.weight_decay_on == "all" || spec.weight_decay_on == "matrices",
+         "weight_decay_on = \"{}\" is unknown; write \"all\" or \"matrices\"", spec.weight_decay_on);
   refuse(below_one(spec.beta1), "beta1 = {} must be at least 0 and below 1", spec.beta1);
   refuse(below_one(spec.beta2), "beta2 = {} must be at least 0 and below 1", spec.beta2);
   refuse(positive(spec.epsilon), "epsilon = {} must be above 0", spec.epsilon);
@@ -56,10 +59,37 @@ result<void> validate(const optimizer_spec& spec) {
   return {};
 }
 
-optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count)
-    : spec_(spec), queue_(queue), count_(count), scalars_(queue.allocate(bytes_of_floats(optimizer_scalar_count))),
-      copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
+result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec) {
+  const auto trained = [](const parameter_slot& slot) { return slot.kind == slot_kind::trained; };
+  for (auto& slot : layout.slots)
+    slot.decay = spec.weight_decay_on == "all" || slot.dims.rank() > 1;
+  const bool any = std::ranges::any_of(layout.slots, trained);
+  std::vector<bool> frozen(layout.slots.size(), false);
+  for (const auto& pattern : spec.freeze) {
+    bool found = false;
+    for (std::size_t i = 0; i < layout.slots.size(); ++i)
+      if (const auto& slot = layout.slots[i]; trained(slot) && fnmatch(pattern.c_str(), slot.name.c_str(), 0) == 0)
+        found = frozen[i] = true;
+    if (!found)
+      return error{errc::bad_option, fmt::format("optimizer.freeze = \"{}\" is the name of no parameter; `check` lists them, and "
+                                                 "{} is the first",
+                                                 pattern, layout.slots.empty() ? "none" : layout.slots.front().name)};
+  }
+  for (std::size_t i = 0; i < layout.slots.size(); ++i)
+    if (frozen[i])
+      layout.slots[i].kind = slot_kind::frozen;
+  if (any && std::ranges::none_of(layout.slots, trained))
+    return error{errc::bad_option, "optimizer.freeze leaves no parameter to train; name fewer"};
+  return {};
+}
+
+optimizer::optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::vector<update_range> ranges)
+    : spec_(spec), queue_(queue), count_(count), ranges_(std::move(ranges)),
+      scalars_(queue.allocate(bytes_of_floats(optimizer_scalar_count))), copied_(std::make_unique<std::atomic<std::int64_t>>(0)) {
   TROUPE_ASSERT(validate(spec).has_value());
+  if (ranges_.empty())
+    ranges_.push_back({.where = {0, count}});
+  TROUPE_ASSERT(ranges_.front().where.begin == 0 && ranges_.back().where.end == count);
   if (spec.name == "adamw" || spec.momentum != 0)
     velocity_ = queue.allocate(bytes_of_floats(count));
   if (spec.name == "adamw")
@@ -80,13 +110,32 @@ void optimizer::begin_step(double lr) {
 void optimizer::apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin,
                             std::int64_t end) {
   TROUPE_ASSERT(0 <= begin && begin < end && end <= count_);
-  moved_.assign(terms.begin(), terms.end());
+  each_alike(ranges_, {begin, end}, [&](const update_range& piece) { apply_alike(piece, terms, p, p_out); });
+}
+
+void optimizer::apply_alike(const update_range& part, std::span<const kernels::term> terms, const float* p, float* p_out) {
+  const auto begin = part.where.begin, count = part.where.size();
+  moved_.clear();
+  if (part.kind == slot_kind::statistic)
+    moved_.push_back({p, 1});
+  for (const auto& term : terms)
+    moved_.push_back({term.data, part.kind == slot_kind::statistic ? -term.weight : term.weight});
   for (auto& term : moved_)
     term.data += begin;
+  if (part.kind == slot_kind::statistic) {
+    queue_.enqueue(kernels::weighted_sum{.terms = moved_, .y = p_out + begin, .count = count});
+    return;
+  }
+  if (part.kind == slot_kind::frozen) {
+    if (p != p_out)
+      queue_.copy(p_out + begin, p + begin, bytes_of_floats(count));
+    return;
+  }
   auto range_of = [begin](const kernels::buffer& state) { return state ? state.as<float>() + begin : nullptr; };
-  const auto weight_decay = static_cast<float>(spec_.weight_decay);
+  const auto weight_decay = part.decay ? static_cast<float>(spec_.weight_decay) : 0.0F;
+  const auto lr_scale = static_cast<float>(part.lr_scale);
   if (spec_.name == "adamw")
-    queue_.enqueue(kernels::adamw{.count = end - begin,
+    queue_.enqueue(kernels::adamw{.count = count,
                                   .terms = moved_,
                                   .p = p + begin,
                                   .p_out = p_out + begin,
@@ -96,9 +145,10 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
                                   .beta1 = static_cast<float>(spec_.beta1),
                                   .beta2 = static_cast<float>(spec_.beta2),
                                   .epsilon = static_cast<float>(spec_.epsilon),
-                                  .weight_decay = weight_decay});
+                                  .weight_decay = weight_decay,
+                                  .lr_scale = lr_scale});
   else
-    queue_.enqueue(kernels::sgd{.count = end - begin,
+    queue_.enqueue(kernels::sgd{.count = count,
                                 .terms = moved_,
                                 .p = p + begin,
                                 .p_out = p_out + begin,
@@ -106,7 +156,8 @@ void optimizer::apply_range(std::span<const kernels::term> terms, const float* p
                                 .step_scalars = scalars_.as<float>(),
                                 .momentum = static_cast<float>(spec_.momentum),
                                 .weight_decay = weight_decay,
-                                .nesterov = spec_.nesterov});
+                                .nesterov = spec_.nesterov,
+                                .lr_scale = lr_scale});
 }
 
 void optimizer::reset() {

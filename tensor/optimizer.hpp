@@ -12,6 +12,7 @@
 
 #include "kernels/backend.hpp"
 #include "tensor/error.hpp"
+#include "tensor/layout.hpp"
 
 namespace troupe {
 
@@ -27,7 +28,9 @@ struct optimizer_spec {
   std::string schedule = "constant";
   double gamma = 0.1, step_epochs = 30, min_lr = 0, total_epochs = 0;
   double warmup_epochs = 0;
-  bool scale_with_workers = false; ///< linear scaling rule (Goyal et al. 2017): lr * workers, ramped over the warm-up
+  bool scale_with_workers = false;     ///< linear scaling rule (Goyal et al. 2017): lr * workers, ramped over the warm-up
+  std::vector<std::string> freeze{};   ///< names of parameters that no step changes; * stands for any text
+  std::string weight_decay_on = "all"; ///< "all" | "matrices": parameters of two axes or more
   friend bool operator==(const optimizer_spec&, const optimizer_spec&) = default;
 };
 
@@ -38,19 +41,25 @@ double learning_rate(const optimizer_spec& spec, double epochs, int workers);
 /// Refuses unusable options: an unknown name, a value out of range (errc::bad_option).
 result<void> validate(const optimizer_spec& spec);
 
+/// How each parameter of a model is stepped: `freeze` and `weight_decay_on`. A statistic stays one. An error quotes a pattern
+/// that is the name of no trained parameter.
+result<void> choose_slots(parameter_layout& layout, const optimizer_spec& spec);
+
 /// The optimizer's state for one range of the flat parameters, on one backend. Not thread-safe. Everything that was enqueued
 /// must have run before it is destroyed.
 class optimizer {
 public:
-  /// Zero state for `count` floats in the backend's memory. `spec` has passed validate().
-  optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count);
+  /// Zero state for `count` floats in the backend's memory. `spec` has passed validate(). `ranges` cover them, or are none: then
+  /// all are stepped alike.
+  optimizer(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::vector<update_range> ranges = {});
 
   /// Enqueues p_out = step(p, sum of terms) at learning rate `lr` and advances the step count. `p_out` may equal `p`.
   /// Any number of steps may be enqueued ahead of the device. Only running further ahead than ever before allocates a little
   /// pinned memory.
   void apply(std::span<const kernels::term> terms, const float* p, float* p_out, double lr);
   /// The same in pieces, so that finished ranges can be sent while the rest is computed: begins a step, then each range of
-  /// [0, count) once. Pointers address the whole arrays; ranges that are not named keep their old state.
+  /// [0, count) once. Pointers address the whole arrays; ranges that are not named keep their old state. What is frozen stays; a
+  /// statistic becomes p - sum of terms (slot_kind).
   void begin_step(double lr);
   void apply_range(std::span<const kernels::term> terms, const float* p, float* p_out, std::int64_t begin, std::int64_t end);
   /// State back to zero.
@@ -67,10 +76,12 @@ private:
   static constexpr std::int64_t slots_per_block = 32;
   float* next_slot();
   void stage_scalars(double lr);
+  void apply_alike(const update_range& part, std::span<const kernels::term> terms, const float* p, float* p_out);
 
   optimizer_spec spec_;
   kernels::backend& queue_;
   std::int64_t count_ = 0;
+  std::vector<update_range> ranges_;
   std::int64_t steps_ = 0;
   kernels::buffer velocity_, second_;         ///< momentum or first moment; second moment
   kernels::buffer scalars_;                   ///< optimizer_scalar, in the device's memory

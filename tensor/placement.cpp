@@ -22,26 +22,53 @@ struct block {
   bool meets(const block& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// Inputs whose memory an op may overwrite with its first result: elementwise ops read element i before they write it.
+/// A result and an input whose memory it may take.
+struct overwriting {
+  std::size_t result, input;
+};
+
+/// Inputs that an op may overwrite: elementwise ops read element i before they write it, and some others as much as they need.
 struct overwritable_inputs {
-  using list = std::vector<std::size_t>;
-  list operator()(const ops::unary&) const { return {0}; }
-  list operator()(const ops::add_bias&) const { return {0}; }
-  list operator()(const ops::dropout&) const { return {0}; }
-  list operator()(const ops::binary&) const { return {0, 1}; }
-  list operator()(const ops::unary_backward&) const { return {1}; }
+  using list = std::vector<overwriting>;
+  list operator()(const ops::unary&) const { return {{0, 0}}; }
+  list operator()(const ops::add_bias&) const { return {{0, 0}}; }
+  list operator()(const ops::dropout&) const { return {{0, 0}}; }
+  list operator()(const ops::binary&) const { return {{0, 0}, {0, 1}}; }
+  list operator()(const ops::rotary&) const { return {{0, 0}}; }
+  list operator()(const ops::lstm&) const { return {{1, 0}}; }
+  list operator()(const ops::gru&) const { return {{1, 0}}; }
+  list operator()(const ops::cross_entropy&) const { return {{1, 0}}; }
+  list operator()(const ops::mean_squared_error&) const { return {{1, 0}}; }
+  list operator()(const ops::sigmoid_cross_entropy&) const { return {{1, 0}}; }
+  list operator()(const ops::unary_backward&) const { return {{0, 1}}; }
+  list operator()(const ops::layernorm_backward&) const { return {{0, 4}}; }
+  list operator()(const ops::rmsnorm_backward&) const { return {{0, 3}}; }
+  list operator()(const ops::groupnorm_backward&) const { return {{0, 4}}; }
+  list operator()(const ops::batchnorm_backward&) const { return {{0, 4}}; }
+  list operator()(const ops::softmax_backward&) const { return {{0, 0}, {0, 1}}; }
+  list operator()(const ops::lstm_backward&) const { return {{0, 2}}; }
+  list operator()(const ops::gru_backward&) const { return {{0, 2}}; }
   template <class Op>
   list operator()(const Op&) const {
     return {};
   }
 };
 
-/// Whether a backend takes a null pointer for result `output` when it is never read.
-bool may_be_absent(const ops::any& op, std::size_t output) {
-  if (std::holds_alternative<ops::conv2d_backward>(op))
-    return output != 1;
-  return std::holds_alternative<ops::cross_entropy>(op) && output != 0;
-}
+/// Whether a backend takes a null pointer for result `output` when it is never read, or is not asked for it at all.
+struct may_be_absent {
+  std::size_t output;
+  bool operator()(const ops::split&) const { return true; }
+  bool operator()(const ops::conv2d_backward&) const { return output != 1; }
+  bool operator()(const ops::lstm_backward&) const { return output == 2; }
+  bool operator()(const ops::gru_backward&) const { return output == 2; }
+  bool operator()(const ops::cross_entropy&) const { return output != 0; }
+  bool operator()(const ops::mean_squared_error&) const { return output != 0; }
+  bool operator()(const ops::sigmoid_cross_entropy&) const { return output != 0; }
+  template <class Op>
+  bool operator()(const Op&) const {
+    return false;
+  }
+};
 
 class placer {
 public:
@@ -98,11 +125,11 @@ private:
     } else if (std::holds_alternative<ops::reshape>(n.op)) {
       result_.by_value[index(v)] = result_.by_value[index(n.inputs[0])];
       block_of_[index(v)] = block_of_[index(n.inputs[0])];
-    } else if (last_read_[index(v)] == never && may_be_absent(n.op, output)) {
+    } else if (last_read_[index(v)] == never && std::visit(may_be_absent{output}, n.op)) {
       result_.by_value[index(v)] = {};
     } else if (n.sum_of(output) != value_id::none) {
       TROUPE_ASSERT(take_over(n.sum_of(output), i, v)); // it dies here
-    } else if (output == 0 && take_over_an_input(n, i, v)) {
+    } else if (take_over_an_input(n, output, i)) {
       return;
     } else {
       const int first = std::holds_alternative<ops::input>(n.op) ? before_all : i;
@@ -111,15 +138,17 @@ private:
     }
   }
 
-  bool take_over_an_input(const node& n, int i, value_id v) {
-    return std::ranges::any_of(std::visit(overwritable_inputs{}, n.op),
-                               [&](auto input) { return take_over(n.inputs[input], i, v); });
+  bool take_over_an_input(const node& n, std::size_t output, int i) {
+    return std::ranges::any_of(std::visit(overwritable_inputs{}, n.op), [&](const overwriting& pair) {
+      return pair.result == output && take_over(n.inputs[pair.input], i, n.outputs[output]);
+    });
   }
 
   /// Value v takes the place of one that dies with instruction i.
   bool take_over(value_id dying, int i, value_id v) {
     const auto b = block_of_[index(dying)];
-    if (b == no_block || blocks_[b].last != i || blocks_[b].floats != align_up(g_.at(v).elements(max_rows_)))
+    // Of as many elements: an operand that is repeated is read more than once.
+    if (b == no_block || blocks_[b].last != i || g_.at(dying).elements(max_rows_) != g_.at(v).elements(max_rows_))
       return false;
     block_of_[index(v)] = b;
     blocks_[b].last = std::max(last_read_[index(v)], i);

@@ -30,7 +30,10 @@ struct program {
   std::vector<instruction> instructions;
   placement places;
   value_id x{}, labels{};
-  bool draws = false; ///< it has dropout
+  bool draws = false;             ///< it has dropout
+  std::vector<flat_range> gaps{}; ///< of the gradients: what it sets to zero, for no instruction writes it
+  std::vector<int> untouched{};   ///< slots whose gradient it does not compute
+  std::vector<int> order{};       ///< in which gradients complete; the untouched first
 };
 
 /// A program as a backend recorded it, for one set of addresses and rows.
@@ -56,70 +59,108 @@ std::size_t bytes_of(std::int64_t elements) {
   return static_cast<std::size_t>(elements * element_bytes);
 }
 
-/// Orders, fuses and places; `gradients` is empty for an evaluation.
-program lower(const model& source, graph g, const std::vector<value_id>& gradients, const report_layout& report,
-              std::int64_t max_rows) {
-  const auto& loss_outputs = g.producer(source.loss()).outputs;
-  std::map<value_id, place> fixed{{loss_outputs[0], report.loss()}, {loss_outputs[2], report.correct()}};
+/// A step that updates the gradients, or an evaluation, which has none.
+struct lowered_kind {
+  bool training = false;
+  differentiation how = {};
+};
+
+bool draws(const ops::any& op) {
+  const auto* attention = std::get_if<ops::attention>(&op);
+  const auto* backward = std::get_if<ops::attention_backward>(&op);
+  return std::holds_alternative<ops::dropout>(op) || (attention && attention->rate > 0)
+         || (backward && backward->forward.rate > 0);
+}
+
+/// What no instruction of a program writes: gaps between slots, and slots that have no gradient.
+void find_untouched(program& p, const parameter_layout& layout, const std::vector<value_id>& gradients) {
+  std::int64_t written = 0;
+  for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
+    if (gradients[slot] == value_id::none) {
+      p.untouched.push_back(static_cast<int>(slot));
+      continue;
+    }
+    if (layout.slots[slot].offset > written)
+      p.gaps.push_back({written, layout.slots[slot].offset});
+    written = layout.slots[slot].offset + layout.slots[slot].elements();
+  }
+  if (layout.floats() > written)
+    p.gaps.push_back({written, layout.floats()});
+}
+
+/// Differentiates, orders, fuses and places.
+program lower(const model& source, const lowered_kind& kind, const report_layout& report, std::int64_t max_rows) {
+  program p{.g = source.forward(), .instructions = {}, .places = {}, .x = source.input(), .labels = source.labels()};
+  auto& g = p.g;
+  const auto& layout = source.layout();
+  std::vector<value_id> gradients;
+  if (kind.training) {
+    gradients = differentiate(g, source.loss(), layout, kind.how);
+    find_untouched(p, layout, gradients);
+    if (kind.how.accumulate) // they are what they were
+      p.gaps.clear();
+  }
+  const auto& of_loss = g.producer(source.loss()).outputs;
+  std::map<value_id, place> fixed{{of_loss[0], report.loss()}};
+  std::vector<value_id> wanted{of_loss[0]}, early;
+  if (of_loss.size() > 2) {
+    fixed[of_loss[2]] = report.correct();
+    wanted.push_back(of_loss[2]);
+  }
   std::map<value_id, int> slot_of;
-  std::vector<value_id> wanted{loss_outputs[0], loss_outputs[2]}, early;
   for (std::size_t slot = 0; slot < gradients.size(); ++slot)
     if (gradients[slot] != value_id::none) {
-      fixed[gradients[slot]] = {region::gradients, source.layout().slots[slot].offset};
+      fixed[gradients[slot]] = {region::gradients, layout.slots[slot].offset};
       slot_of[gradients[slot]] = static_cast<int>(slot);
       early.push_back(gradients[slot]);
     }
   wanted.insert(wanted.end(), early.begin(), early.end());
-  for (const auto& n : g.nodes())
+  const auto offset_of = [&layout](int slot) { return layout.slots[static_cast<std::size_t>(slot)].offset; };
+  for (const auto& n : g.nodes()) {
     if (const auto* parameter = std::get_if<ops::parameter>(&n.op))
-      fixed[n.outputs[0]] = {region::parameters, source.layout().slots[static_cast<std::size_t>(parameter->slot)].offset};
+      fixed[n.outputs[0]] = {region::parameters, offset_of(parameter->slot)};
+    if (const auto* gradient = std::get_if<ops::gradient>(&n.op))
+      fixed[n.outputs[0]] = {region::gradients, offset_of(gradient->slot)};
+  }
 
   auto nodes = order_nodes(g, wanted, early);
-  if (gradients.empty())
-    nodes = without_dropout(g, std::move(nodes));
+  if (!kind.training)
+    nodes = for_evaluation(g, std::move(nodes));
   nodes = fuse_epilogues(g, std::move(nodes), wanted);
-  auto places = place_values(g, nodes, fixed, max_rows);
+  p.places = place_values(g, nodes, fixed, max_rows);
 
-  std::vector<instruction> instructions;
-  bool draws = false;
+  p.order = p.untouched;
   for (auto& n : nodes) {
-    draws = draws || std::holds_alternative<ops::dropout>(n.op);
+    p.draws = p.draws || draws(n.op);
     std::vector<int> completes;
     for (auto v : n.outputs)
       if (auto hit = slot_of.find(v); hit != slot_of.end())
         completes.push_back(hit->second);
-    instructions.push_back({std::move(n), std::move(completes)});
+    p.order.insert(p.order.end(), completes.begin(), completes.end());
+    p.instructions.push_back({std::move(n), std::move(completes)});
   }
-  return {std::move(g), std::move(instructions), std::move(places), source.input(), source.labels(), draws};
+  return p;
 }
 
 class compiled_plan final : public plan {
 public:
   compiled_plan(const model& source, kernels::backend& queue, const options& opts)
       : queue_(queue), opts_(opts), layout_(source.layout()), sample_elements_(source.sample().elements()),
-        row_labels_(source.label_shape().elements()),
-        row_predictions_(source.forward().at(source.loss()).dims.elements()), report_{opts.max_rows * row_predictions_,
-                                                                                      static_cast<std::int64_t>(
-                                                                                          layout_.slots.size())},
-        evaluation_(lower(source, source.forward(), {}, report_, opts.max_rows)) {
+        row_labels_(source.label_shape().elements()), row_predictions_(source.forward().at(source.loss()).dims.elements()),
+        counts_hits_(source.forward().producer(source.loss()).outputs.size() > 2), report_{opts.max_rows * row_predictions_,
+                                                                                           std::ssize(layout_.slots)},
+        evaluation_(lower(source, {}, report_, opts.max_rows)) {
     auto workspace_floats = evaluation_.places.workspace_floats;
-    if (opts.training) {
-      auto g = source.forward();
-      auto gradients = differentiate(g, source.loss(), static_cast<int>(layout_.slots.size()));
-      find_gaps(gradients);
-      order_ = untouched_;
-      training_ = lower(source, std::move(g), gradients, report_, opts.max_rows);
-      for (const auto& i : training_.instructions)
-        order_.insert(order_.end(), i.completes.begin(), i.completes.end());
-      workspace_floats = std::max(workspace_floats, training_.places.workspace_floats);
-    }
+    const auto add = [&](program& p, bool accumulate) {
+      p = lower(source, {true, {.accumulate = accumulate, .recompute = opts.recompute}}, report_, opts.max_rows);
+      workspace_floats = std::max(workspace_floats, p.places.workspace_floats);
+    };
+    if (opts.training)
+      add(training_, false);
+    if (opts.training && opts.accumulate)
+      add(accumulating_, true);
     allocate(bytes_of(workspace_floats));
-
-    const auto& costed = opts.training ? training_ : evaluation_;
-    for (const auto& i : costed.instructions)
-      cost_.flops_per_row += flops(costed.g, costed.places, i.source, opts.max_rows) / static_cast<double>(opts.max_rows);
-    for (const auto& slot : layout_.slots)
-      cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
+    find_cost(source, opts.training ? training_ : evaluation_);
     cost_.workspace_bytes = static_cast<std::int64_t>(bytes_of(workspace_floats));
   }
 
@@ -127,8 +168,8 @@ public:
   const step_outcome& outcome() const override { return outcome_; }
 
   void enqueue_step(const step_args& args) override {
-    TROUPE_ASSERT(opts_.training && args.gradients);
-    enqueue(training_, args);
+    TROUPE_ASSERT(opts_.training && args.gradients && (opts_.accumulate || !args.accumulate));
+    enqueue(args.accumulate ? accumulating_ : training_, args);
   }
 
   void enqueue_evaluation(const step_args& args) override { enqueue(evaluation_, args); }
@@ -144,48 +185,67 @@ private:
     workspace_ = queue_.allocate(workspace_bytes);
     report_device_ = queue_.allocate(bytes_of(report_.elements()));
     report_host_ = queue_.allocate_host(bytes_of(report_.elements()));
-    key_device_ = queue_.allocate(sizeof(kernels::random_key));
-    key_host_ = queue_.allocate_host(sizeof(kernels::random_key));
+    numbers_device_ = queue_.allocate(sizeof(step_numbers));
+    numbers_host_ = queue_.allocate_host(sizeof(step_numbers));
   } catch (const kernels::out_of_memory& e) {
     throw kernels::out_of_memory(
         fmt::format("{}; a step of {} rows needs a workspace of {} bytes beside {} bytes of parameters and as many of gradients",
                     e.what(), opts_.max_rows, workspace_bytes, bytes_of(layout_.floats())));
   }
 
-  /// Finds the memory that backward never writes: gaps between slots, and parameters that the loss does not depend on.
-  void find_gaps(const std::vector<value_id>& gradients) {
-    std::int64_t written = 0;
-    for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
-      if (gradients[slot] == value_id::none) {
-        untouched_.push_back(static_cast<int>(slot));
-        continue;
-      }
-      if (layout_.slots[slot].offset > written)
-        gaps_.push_back({written, layout_.slots[slot].offset});
-      written = layout_.slots[slot].offset + layout_.slots[slot].elements();
+  /// By layer in the order of the graph, and in total.
+  void find_cost(const model& source, const program& p) {
+    const auto& forward = source.forward();
+    const auto entry = [&](const std::string& layer) -> layer_cost& {
+      const auto found = std::ranges::find(cost_.layers, layer, &layer_cost::layer);
+      return found != cost_.layers.end() ? *found : cost_.layers.emplace_back(layer_cost{.layer = layer});
+    };
+    for (const auto& n : forward.nodes()) {
+      auto& layer = entry(n.layer);
+      if (const auto* parameter = std::get_if<ops::parameter>(&n.op))
+        layer.parameters += layout_.slots[static_cast<std::size_t>(parameter->slot)].elements();
+      else
+        layer.result = forward.at(n.outputs[0]).to_string();
     }
-    if (layout_.floats() > written)
-      gaps_.push_back({written, layout_.floats()});
+    std::vector<bool> counted(forward.values().size(), false);
+    bool backward = false;
+    for (const auto& i : p.instructions) {
+      entry(i.source.layer).flops_per_row +=
+          cost_of(p.g, p.places, i.source, opts_.max_rows).flops / static_cast<double>(opts_.max_rows);
+      backward = backward || is_loss(i.source.op);
+      for (auto in : i.source.inputs)
+        if (const auto v = static_cast<std::size_t>(in); backward && v < counted.size() && !counted[v]) {
+          counted[v] = true;
+          const auto& producer = p.g.producer(in);
+          if (p.g.at(in).per_row && !is_source(producer.op) && !std::holds_alternative<ops::reshape>(producer.op))
+            entry(producer.layer).kept_bytes_per_row += static_cast<std::int64_t>(bytes_of(p.g.at(in).dims.elements()));
+        }
+    }
+    for (const auto& layer : cost_.layers)
+      cost_.flops_per_row += layer.flops_per_row;
+    for (const auto& slot : layout_.slots)
+      cost_.parameter_bytes += static_cast<std::int64_t>(bytes_of(slot.elements()));
   }
 
   /// Sets or copies what changes with every step; the rest is the same work on the same addresses.
   void enqueue(const program& p, const step_args& args) {
     TROUPE_ASSERT(args.rows >= 1 && args.rows <= opts_.max_rows && args.parameters && args.x && args.labels);
     args_ = args;
-    training_step_ = &p == &training_;
+    running_ = &p;
     bound_ = {.workspace = workspace_.as<float>(),
               .parameters = args.parameters,
               .gradients = args.gradients,
               .report = report_device_.as<float>(),
               .rows = args.rows,
-              .scale = 1.0F / static_cast<float>(std::max<std::int64_t>(counted(args), 1)),
-              .key = key_device_.as<kernels::random_key>()};
+              .share = static_cast<float>(args.share),
+              .numbers = numbers_device_.as<step_numbers>()};
     const auto copy_in = args.staged ? &kernels::backend::copy : &kernels::backend::copy_from_host;
     (queue_.*copy_in)(address(p, p.x), args.x, bytes_of(args.rows * sample_elements_));
     (queue_.*copy_in)(address(p, p.labels), args.labels, bytes_of(args.rows * row_labels_));
-    if (p.draws) {
-      *key_host_.as<kernels::random_key>() = args.key;
-      queue_.copy_from_host(key_device_.data(), key_host_.data(), sizeof(kernels::random_key));
+    if (&p != &evaluation_) {
+      const auto mean_over = std::max<std::int64_t>(args.mean_over.value_or(counted(args)), 1);
+      *numbers_host_.as<step_numbers>() = {args.key, 1.0F / static_cast<float>(mean_over)};
+      queue_.copy_from_host(numbers_device_.data(), numbers_host_.data(), sizeof(step_numbers));
     }
     if (opts_.capture)
       queue_.replay(recorded(p));
@@ -195,9 +255,7 @@ private:
 
   kernels::program& recorded(const program& p) {
     auto fits = [&](const recording& r) {
-      return r.source == &p && r.bound.rows == bound_.rows && r.bound.parameters == bound_.parameters
-             && r.bound.gradients == bound_.gradients && r.bound.scale == bound_.scale
-             && r.reports_gradients == bool(args_.gradient_ready);
+      return r.source == &p && r.bound == bound_ && r.reports_gradients == bool(args_.gradient_ready);
     };
     auto found = std::ranges::find_if(recordings_, fits);
     if (found != recordings_.end())
@@ -213,15 +271,13 @@ private:
   void run(const program& p) {
     unreported_ = {};
     unreported_bytes_ = 0;
-    if (&p == &training_) {
-      for (auto gap : gaps_)
-        queue_.enqueue(kernels::fill{.y = bound_.gradients + gap.begin, .count = gap.size()});
-      for (auto slot : untouched_)
-        complete(slot);
-    }
+    for (auto gap : p.gaps)
+      queue_.enqueue(kernels::fill{.y = bound_.gradients + gap.begin, .count = gap.size()});
+    for (auto slot : p.untouched)
+      complete(slot);
+    const operation_sink enqueue_it = [this](const kernels::operation& op) { queue_.enqueue(op); };
     for (const auto& i : p.instructions) {
-      if (const auto op = operation_of(p.g, p.places, i.source, bound_))
-        queue_.enqueue(*op);
+      each_operation(p.g, p.places, i.source, bound_, enqueue_it);
       for (auto slot : i.completes)
         complete(slot);
     }
@@ -254,7 +310,7 @@ private:
   void report(completions which) const {
     if (args_.gradient_ready)
       for (auto i = which.begin; i < which.end; ++i)
-        args_.gradient_ready(order_[static_cast<std::size_t>(i)]);
+        args_.gradient_ready(running_->order[static_cast<std::size_t>(i)]);
   }
 
   std::int64_t counted(const step_args& args) const { return args.counted.value_or(args.rows * row_predictions_); }
@@ -266,10 +322,10 @@ private:
     const auto* correct = report_host_.as<std::int32_t>() + report_.correct().offset;
     for (std::int64_t i = 0; i < outcome_.predictions; ++i) {
       outcome_.loss_sum += static_cast<double>(loss[i]);
-      outcome_.correct += correct[i];
+      outcome_.correct += counts_hits_ ? correct[i] : 0;
     }
     outcome_.finite = std::isfinite(outcome_.loss_sum);
-    if (!training_step_)
+    if (running_ == &evaluation_)
       return;
     const auto* finite = report_host_.as<std::int32_t>() + report_.finite(0).offset;
     outcome_.finite = outcome_.finite && std::all_of(finite, finite + report_.slots, [](auto flag) { return flag == 1; });
@@ -281,20 +337,18 @@ private:
   options opts_;
   parameter_layout layout_;
   std::int64_t sample_elements_, row_labels_, row_predictions_; ///< of one row
+  bool counts_hits_;                                            ///< the loss says which predictions are right
   report_layout report_;
-  program evaluation_, training_;
-  std::vector<flat_range> gaps_;
-  std::vector<int> untouched_;
-  std::vector<int> order_; ///< in which gradients complete
+  program evaluation_, training_, accumulating_;
   kernels::buffer workspace_, report_device_, report_host_;
-  kernels::buffer key_device_, key_host_; ///< the step's random_key
+  kernels::buffer numbers_device_, numbers_host_; ///< step_numbers
   plan_cost cost_;
   std::vector<recording> recordings_; ///< oldest first
 
   // of the running step
   step_args args_;
   bindings bound_;
-  bool training_step_ = false;
+  const program* running_ = nullptr;
   completions unreported_; ///< enqueued since the last report
   std::int64_t unreported_bytes_ = 0;
   step_outcome outcome_;
@@ -305,6 +359,16 @@ private:
 result<std::unique_ptr<plan>> plan::compile(const model& source, kernels::backend& queue, const options& opts) {
   if (opts.max_rows < 1)
     return error{errc::bad_option, fmt::format("a plan needs room for at least one row, got max_rows = {}", opts.max_rows)};
+  const auto& g = source.forward();
+  for (const auto& n : g.nodes())
+    if (opts.training && std::holds_alternative<ops::batchnorm>(n.op)) {
+      const auto& x = g.at(n.inputs[0]);
+      if (opts.max_rows * x.dims.elements() / x.dims[0] < 2)
+        return error{errc::bad_option,
+                     fmt::format("{}: a batch norm needs two values of each channel to have a variance, and a batch "
+                                 "of one row {} has one; take a larger batch, or a \"groupnorm\"",
+                                 n.layer, x.to_string())};
+    }
   return std::unique_ptr<plan>(std::make_unique<compiled_plan>(source, queue, opts));
 }
 

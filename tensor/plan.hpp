@@ -6,7 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/backend.hpp"
 #include "tensor/layout.hpp"
@@ -25,6 +26,11 @@ struct step_args {
   std::int64_t rows = 0;             ///< 1..max_rows
   /// Predictions whose label is not ignored: the loss is their mean (see `batch`). None: all.
   std::optional<std::int64_t> counted = {};
+  /// A step in parts, one after the other into the same gradients: all but the first add to what is there. The mean is over
+  /// `mean_over` predictions, those of all parts that count (none: over this part's own), and `share` is the part's of all rows.
+  bool accumulate = false;
+  std::optional<std::int64_t> mean_over = {};
+  double share = 1;
   bool staged = false;          ///< x and labels are in the backend's memory already, uploaded while the last step ran
   kernels::random_key key = {}; ///< of dropout: the seed; as step the first row's place (see `batch`)
   /// Called through backend::notify, in backward order, as soon as slot's gradient is complete (but see report_bytes): sending
@@ -48,11 +54,21 @@ struct step_outcome {
   }
 };
 
+/// The cost of one layer, as far as a plan computes it.
+struct layer_cost {
+  std::string layer{};                 ///< as messages name it: `layer 2 "linear 10"`
+  std::string result{};                ///< "(rows, 10)"
+  std::int64_t parameters = 0;         ///< its own
+  double flops_per_row = 0;            ///< forward and backward
+  std::int64_t kept_bytes_per_row = 0; ///< of results that stay for the backward
+};
+
 /// The cost of a plan, from its shapes alone.
 struct plan_cost {
   double flops_per_row = 0; ///< multiply-adds count two; forward and backward
   std::int64_t parameter_bytes = 0;
   std::int64_t workspace_bytes = 0; ///< all buffers of the plan at max_rows
+  std::vector<layer_cost> layers{}; ///< in the order of the graph
 };
 
 /// A compiled model. Owns its workspace; enqueue_* allocate nothing themselves (a std::function that does not fit its own
@@ -68,6 +84,10 @@ public:
     /// Gradients are reported once this many bytes of them are complete, and the rest with `done`: a device halts at each report.
     /// 0: each at once.
     std::int64_t report_bytes = 0;
+    /// Steps may come in parts (step_args::accumulate).
+    bool accumulate = false;
+    /// Compute the inside of blocks a second time instead of keeping it, see differentiation::recompute.
+    bool recompute = false;
   };
 
   static result<std::unique_ptr<plan>> compile(const model& source, kernels::backend& queue, const options& opts);

@@ -11,6 +11,7 @@
 #include "tensor/data/idx.hpp"
 #include "tensor/data/label_noise.hpp"
 #include "tensor/data/memory_set.hpp"
+#include "tensor/data/text.hpp"
 
 namespace troupe {
 
@@ -49,17 +50,19 @@ result<data_pair> load_data(const data_spec& spec, std::uint64_t seed) {
     return bad_option(fmt::format("data.label_noise = {}; it is a fraction, 0 to 1", spec.label_noise));
   if (spec.source == "csv")
     return load_table(spec, seed);
+  if (spec.source == "text")
+    return load_text(spec);
 
   if (std::error_code ignored; spec.source != "digits" && std::filesystem::exists(spec.path, ignored)
                                && !std::filesystem::is_directory(spec.path, ignored))
     return error{errc::bad_data, fmt::format("{}: a file, and source = \"{}\" reads a folder; did you mean {}?", spec.path,
                                              spec.source, std::filesystem::absolute(spec.path, ignored).parent_path().string())};
-  auto images =
-      spec.source == "digits" ? draw(spec, seed)
-      : spec.source == "idx"  ? read_idx_folder(spec.path)
-      : spec.source == "cifar10"
-          ? read_cifar10_folder(spec.path)
-          : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"", spec.source));
+  auto images = spec.source == "digits" ? draw(spec, seed)
+                : spec.source == "idx"  ? read_idx_folder(spec.path)
+                : spec.source == "cifar10"
+                    ? read_cifar10_folder(spec.path)
+                    : bad_option(fmt::format("data.source = \"{}\"; it is \"digits\", \"idx\", \"cifar10\", \"csv\" or \"text\"",
+                                             spec.source));
   if (!images)
     return images.error();
   replace_labels(std::span{images->train.labels}, images->train.classes, spec.label_noise, seed);
@@ -71,7 +74,7 @@ std::vector<std::filesystem::path> data_files(const data_spec& spec) {
     return idx_files(spec.path);
   if (spec.source == "cifar10")
     return cifar10_files(spec.path);
-  if (spec.source != "csv")
+  if (spec.source != "csv" && spec.source != "text")
     return {};
   std::vector<std::filesystem::path> files{spec.path};
   if (!spec.test_path.empty())

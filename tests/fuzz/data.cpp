@@ -129,6 +129,36 @@ std::vector<input> csv_corpus() {
           bytes_of("\"x, y\" , label ,z\n\"1\",1, 2\n 3 ,0,\"4\"\n"), bytes_of("label\n1\n0\n")};
 }
 
+/// Both halves, by both vocabularies: ids are below their number, and labels are what follows.
+int fuzz_text(const std::uint8_t* data, std::size_t size) {
+  constexpr std::int64_t context = 3;
+  for (const char* vocabulary : {"characters", "bytes"}) {
+    const data_spec spec{
+        .source = "text", .path = written("text.txt", data, size), .vocabulary = vocabulary, .context = context, .stride = 2};
+    const auto both = load_data(spec, 1);
+    if (!both)
+      continue;
+    for (const auto& set : {both->train, both->test}) {
+      must(set->size() > 0, "a text that is read has samples");
+      const std::uint32_t last[]{static_cast<std::uint32_t>(set->size() - 1)};
+      std::int32_t x[context]{}, labels[context]{};
+      set->gather(last, x, labels);
+      for (std::int64_t i = 0; i < context; ++i) {
+        must(x[i] >= 0 && x[i] < set->classes() && labels[i] >= 0 && labels[i] < set->classes(),
+             "an id is one of the vocabulary");
+        must(i == 0 || x[i] == labels[i - 1], "a label is the id that follows");
+      }
+    }
+  }
+  return 0;
+}
+
+std::vector<input> text_corpus() {
+  return {bytes_of(std::string(45, 'a') + "b"),
+          bytes_of("To be, or not to be, that is the question: whether 'tis nobler in the mind"),
+          bytes_of("\u00e4\u20ac\U0001f600 and then much that is plain, so that a tenth of it suffices")};
+}
+
 int fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
   const std::string& path = written("weights.safetensors", data, size);
   static const parameter_layout layout = small_layout();

@@ -79,6 +79,10 @@ const std::vector<target>& targets() {
        {"F32", "BF16", "data_offsets", "__metadata__", "[0,", "18446744073709551615", "null", "-1"}},
       {"shard_file", fuzz_shard_file, shard_file_corpus, {}, 2},
       {"state", fuzz_state, state_corpus},
+      {"text",
+       fuzz_text,
+       text_corpus,
+       {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xc0\xaf", "\xff", "\xef\xbb\xbf"}},
   };
   return all;
 }

@@ -9,6 +9,7 @@
 #include "kernels/random.hpp"
 #include "tensor/model.hpp"
 #include "tests/tensor/central_differences.hpp"
+#include "tests/tensor/example_models.hpp"
 
 namespace troupe {
 namespace {
@@ -25,69 +26,45 @@ std::vector<double> draw(std::size_t count, std::uint32_t stream) {
   return numbers;
 }
 
-interpreter_inputs random_inputs(const std::vector<shape>& parameters, const data_format& data) {
+interpreter_inputs random_inputs(const parameter_layout& layout, const data_format& data) {
   interpreter_inputs in{
       .rows = rows, .parameters = {}, .x = draw(static_cast<std::size_t>(rows * data.sample.elements()), 1000), .labels = {}};
-  for (std::size_t slot = 0; slot < parameters.size(); ++slot)
-    in.parameters.push_back(draw(static_cast<std::size_t>(parameters[slot].elements()), static_cast<std::uint32_t>(slot)));
+  if (data.type == dtype::i32)
+    for (std::size_t i = 0; i < in.x.size(); ++i)
+      in.x[i] = static_cast<double>((7 * i + 3) % static_cast<std::size_t>(data.ids));
+  for (std::size_t slot = 0; slot < layout.slots.size(); ++slot)
+    in.parameters.push_back(draw(static_cast<std::size_t>(layout.slots[slot].elements()), static_cast<std::uint32_t>(slot)));
   for (std::int64_t i = 0; i < rows * data.labels.elements(); ++i)
-    in.labels.push_back(static_cast<double>(i % data.classes));
+    in.labels.push_back(data.label_type == dtype::i32 ? static_cast<double>(i % data.classes)
+                                                      : 0.1 * static_cast<double>(i % 11));
   in.key = {.seed = 3, .stream = 2, .step = 11};
   return in;
 }
 
-struct model_case {
-  std::string name;
-  std::vector<std::string> layers;
-  data_format data;
-};
-
-class AutodiffOfModels : public ::testing::TestWithParam<model_case> {};
+class AutodiffOfModels : public ::testing::TestWithParam<testing::example_model> {};
 
 TEST_P(AutodiffOfModels, GradientsEqualCentralDifferences) {
-  auto m = model::build({GetParam().layers}, GetParam().data);
+  const auto m = model::build(GetParam().spec, GetParam().data);
   ASSERT_TRUE(m) << m.error().message;
-  std::vector<shape> dims;
-  for (const auto& slot : m->layout().slots)
-    dims.push_back(slot.dims);
-  expect_gradients(m->forward(), m->loss(), random_inputs(dims, GetParam().data));
+  expect_gradients(m->forward(), m->loss(), m->layout(), random_inputs(m->layout(), GetParam().data), 40);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layers, AutodiffOfModels,
-    ::testing::Values(
-        model_case{"linear", {"linear 3"}, {{5}, 3}}, //
-        model_case{"relu", {"linear 4 relu", "linear 3"}, {{5}, 3}}, model_case{"tanh", {"linear 4 tanh", "linear 3"}, {{5}, 3}},
-        model_case{"sigmoid", {"linear 4 sigmoid", "linear 3"}, {{5}, 3}},
-        model_case{"gelu", {"linear 4 gelu", "linear 3"}, {{5}, 3}},
-        model_case{"activations", testing::every_activation(), {{5}, 3}},
-        model_case{"layernorm", {"linear 4", "layernorm", "linear 3"}, {{5}, 3}},
-        model_case{"layernorm_first", {"layernorm", "linear 3"}, {{5}, 3}},
-        model_case{"dropout", {"linear 6 relu", "dropout 0.4", "linear 5", "dropout 0.2", "linear 3"}, {{5}, 3}},
-        model_case{"conv", {"conv 2 3x3", "flatten", "linear 3"}, {{2, 5, 4}, 3}},
-        model_case{"conv_strided", {"conv 3 3x2 tanh stride 2 pad 1", "conv 2 2x2 relu", "flatten", "linear 3"}, {{2, 5, 6}, 3}},
-        model_case{"conv_layernorm", {"conv 2 2x2", "layernorm", "conv 2 2x2 gelu", "flatten", "linear 3"}, {{1, 4, 4}, 3}},
-        model_case{"max_pool", {"conv 2 2x2", "pool 2", "flatten", "linear 3"}, {{1, 6, 7}, 3}},
-        model_case{"avg_pool", {"conv 2 2x2", "avgpool 2", "flatten", "linear 3"}, {{1, 6, 7}, 3}},
-        model_case{
-            "pool_then_conv", {"conv 2 2x2", "pool 2", "conv 2 2x2 relu", "avgpool 2", "flatten", "linear 3"}, {{1, 7, 7}, 3}},
-        model_case{
-            "tokens", {"linear 4 tanh", "layernorm", "dropout 0.2", "linear 3"}, {.sample = {2, 5}, .classes = 3, .labels = {2}}},
-        model_case{"tokens_to_one_label", {"linear 4 gelu", "layernorm", "flatten", "linear 3"}, {{2, 5}, 3}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Examples, AutodiffOfModels, ::testing::ValuesIn(testing::example_models()),
+                         [](const auto& info) { return info.param.name; });
 
 /// Graphs that no layer list makes: residual sums, tied weights, the other elementwise functions.
 class AutodiffOfGraphs : public ::testing::Test {
 protected:
-  value_id parameter(shape dims) {
-    dims_.push_back(dims);
-    return *g.apply(ops::parameter{static_cast<int>(dims_.size()) - 1, std::move(dims)}, {});
+  value_id parameter(shape dims, slot_kind kind = slot_kind::trained) {
+    layout.slots.push_back({.name = "w", .dims = dims, .offset = layout.floats(), .init = {}, .kind = kind});
+    return *g.apply(ops::parameter{static_cast<int>(layout.slots.size()) - 1, std::move(dims)}, {});
   }
+  value_id apply(ops::any op, std::vector<value_id> inputs) { return g.apply(std::move(op), std::move(inputs)).value(); }
   value_id finish(value_id logits) { return *g.apply(ops::cross_entropy{}, {logits, labels}); }
-  void check(value_id loss) { expect_gradients(g, loss, random_inputs(dims_, {{4}, 3})); }
+  void check(value_id loss) { expect_gradients(g, loss, layout, random_inputs(layout, {{4}, 3})); }
 
   graph g;
-  std::vector<shape> dims_;
+  parameter_layout layout;
   value_id x = *g.apply(ops::input{{4}}, {});
   value_id labels = *g.apply(ops::input{{}, dtype::i32}, {});
 };
@@ -138,17 +115,102 @@ TEST_F(AutodiffOfGraphs, ProductsAndQuotients) {
   check(finish(*g.apply(ops::binary{kernels::binary_op::divide}, {q, b})));
 }
 
+TEST_F(AutodiffOfGraphs, OperandsOfOtherExtentsGetTheSumOfWhatTheyAreRepeatedTo) {
+  using enum kernels::binary_op;
+  // (rows, 2, 3): x W, by a value a row, a column, a whole sample and a single number.
+  const auto h = apply(ops::reshape{{2, 3}}, {apply(ops::matmul{}, {x, parameter({4, 6})})});
+  const auto row = apply(ops::reshape{{2, 1}}, {apply(ops::matmul{}, {x, parameter({4, 2})})});
+  auto y = apply(ops::binary{multiply}, {h, row});
+  y = apply(ops::binary{add}, {y, parameter({3})});
+  y = apply(ops::binary{subtract}, {parameter({2, 3}), y});
+  y = apply(ops::binary{divide}, {y, apply(ops::unary{kernels::unary_op::exp}, {parameter({1})})});
+  y = apply(ops::binary{multiply}, {parameter({2, 1}), y});
+  check(finish(apply(ops::reshape{{3}}, {apply(ops::sum_to{{1, 3}, true, 0.5F}, {y})})));
+}
+
+TEST_F(AutodiffOfGraphs, SumsAndRepetitionsAreEachOthersGradients) {
+  const auto h = apply(ops::reshape{{2, 3}}, {apply(ops::matmul{}, {x, parameter({4, 6})})});
+  const auto sums = apply(ops::unary{kernels::unary_op::tanh}, {apply(ops::sum_to{{2, 1}, true, 0.25F}, {h})});
+  const auto over_rows = apply(ops::unary{kernels::unary_op::tanh}, {apply(ops::sum_to{{3}, false, 0.5F}, {h})});
+  const auto again = apply(ops::expand{{2, 3}, true, 1.5F}, {sums});
+  const auto y = apply(ops::binary{kernels::binary_op::multiply}, {again, apply(ops::expand{{2, 3}, true}, {over_rows})});
+  check(finish(apply(ops::matmul{}, {apply(ops::reshape{{6}}, {y}), parameter({6, 3})})));
+}
+
+TEST_F(AutodiffOfGraphs, EachOfANodesResultsHasAGradientOfItsOwn) {
+  // Three parts, of which one is read twice, one once and one not at all.
+  const auto h = apply(ops::reshape{{7, 2}}, {apply(ops::matmul{}, {x, parameter({4, 14})})});
+  const auto made = *g.add(ops::split{0, {3, 1, 3}}, {h});
+  const auto twice = g.output(made, 2), once = g.output(made, 0);
+  auto y = apply(ops::binary{kernels::binary_op::multiply}, {twice, once});
+  y = apply(ops::concat{1}, {y, apply(ops::unary{kernels::unary_op::tanh}, {twice})});
+  y = apply(ops::permute{{1, 0}}, {y}); // (4, 3)
+  check(finish(apply(ops::matmul{}, {apply(ops::reshape{{12}}, {y}), parameter({12, 3})})));
+}
+
+TEST_F(AutodiffOfGraphs, EveryOrientationOfAProductForEachMatrix) {
+  const auto a = apply(ops::reshape{{2, 3, 2}}, {apply(ops::matmul{}, {x, parameter({4, 12})})});
+  const auto b = apply(ops::reshape{{2, 3, 2}}, {apply(ops::matmul{}, {x, parameter({4, 12})})});
+  const auto turned = apply(ops::permute{{0, 2, 1}}, {b});
+  const auto one = apply(ops::batched_matmul{true, false, 0.5F}, {a, b});          // (2, 2, 2)
+  const auto two = apply(ops::batched_matmul{true, true, 1}, {a, turned});         // (2, 2, 2)
+  const auto three = apply(ops::batched_matmul{false, true, 1}, {turned, turned}); // (2, 2, 2)
+  const auto scores = apply(ops::softmax{}, {apply(ops::binary{kernels::binary_op::add}, {one, two})});
+  const auto y = apply(ops::batched_matmul{false, false, 2}, {scores, three});
+  check(finish(apply(ops::matmul{}, {apply(ops::reshape{{8}}, {y}), parameter({8, 3})})));
+}
+
+TEST_F(AutodiffOfGraphs, AttentionOfQueriesKeysAndValuesApart) {
+  const auto of = [&](std::int64_t width) {
+    return apply(ops::reshape{{3, width}}, {apply(ops::matmul{}, {x, parameter({4, 3 * width})})});
+  };
+  const auto q = of(8), k = of(4), v = of(4);
+  const auto y = apply(ops::attention{.heads = 4, .key_heads = 2, .causal = true, .rate = 0.2F, .stream = 3}, {q, k, v});
+  check(finish(apply(ops::matmul{}, {apply(ops::reshape{{24}}, {y}), parameter({24, 3})})));
+}
+
+TEST_F(AutodiffOfGraphs, RotaryPositionsOfNeighbours) {
+  const auto h = apply(ops::reshape{{3, 6}}, {apply(ops::matmul{}, {x, parameter({4, 18})})});
+  const auto y = apply(ops::rotary{.heads = 1, .head_size = 4, .base = 100, .interleaved = true}, {h});
+  check(finish(apply(ops::matmul{}, {apply(ops::reshape{{18}}, {y}), parameter({18, 3})})));
+}
+
+TEST_F(AutodiffOfGraphs, AFrozenParameterHasNoGradientAndWhatIsBelowItDoes) {
+  const auto below = parameter({4, 4}), frozen = parameter({4, 3}, slot_kind::frozen);
+  const auto h = apply(ops::unary{kernels::unary_op::tanh}, {apply(ops::matmul{}, {x, below})});
+  const auto gradients = differentiate(g, finish(apply(ops::matmul{}, {h, frozen})), layout);
+  EXPECT_NE(gradients[0], value_id::none);
+  EXPECT_EQ(gradients[1], value_id::none);
+}
+
+TEST_F(AutodiffOfGraphs, BelowWhatIsFrozenNothingIsDifferentiated) {
+  const auto loss =
+      finish(apply(ops::matmul{},
+                   {apply(ops::unary{kernels::unary_op::tanh}, {apply(ops::matmul{}, {x, parameter({4, 4}, slot_kind::frozen)})}),
+                    parameter({4, 3})}));
+  const auto before = g.nodes().size();
+  differentiate(g, loss, layout);
+  EXPECT_EQ(g.nodes().size(), before + 1); // the last weight's alone
+}
+
+TEST_F(AutodiffOfGraphs, IgnoredLabelsTakeNoPart) {
+  const auto loss = finish(apply(ops::matmul{}, {x, parameter({4, 3})}));
+  auto in = random_inputs(layout, {{4}, 3});
+  in.labels[1] = ignored_label;
+  expect_gradients(g, loss, layout, in);
+}
+
 TEST_F(AutodiffOfGraphs, TheInputOfTheFirstLayerGetsNoGradient) {
   auto loss = finish(*g.apply(ops::matmul{}, {x, parameter({4, 3})}));
   const auto before = g.nodes().size();
-  differentiate(g, loss, 1);
+  differentiate(g, loss, layout);
   ASSERT_EQ(g.nodes().size(), before + 1); // the weight's alone
 }
 
 TEST_F(AutodiffOfGraphs, ParameterThatTheLossDoesNotReadHasNone) {
   auto w = parameter({4, 3});
   parameter({7});
-  auto gradients = differentiate(g, finish(*g.apply(ops::matmul{}, {x, w})), 2);
+  auto gradients = differentiate(g, finish(*g.apply(ops::matmul{}, {x, w})), layout);
   EXPECT_NE(gradients[0], value_id::none);
   EXPECT_EQ(gradients[1], value_id::none);
 }

@@ -18,18 +18,19 @@ double mean_loss(const graph& g, value_id loss, const interpreter_inputs& in) {
   double sum = 0;
   for (auto l : all[static_cast<std::size_t>(loss)])
     sum += l;
-  return sum / counted_labels(in);
+  return sum / counted_predictions(g, loss, in);
 }
 
 } // namespace
 
-void expect_gradients(const graph& forward, value_id loss, interpreter_inputs in, std::size_t most, bool some_have_none) {
+void expect_gradients(const graph& forward, value_id loss, const parameter_layout& layout, interpreter_inputs in,
+                      std::size_t most, bool some_have_none) {
   auto g = forward;
-  const auto gradients = differentiate(g, loss, static_cast<int>(in.parameters.size()));
+  const auto gradients = differentiate(g, loss, layout);
   const auto all = interpret(g, in);
   constexpr double tolerance = 1e-7;
   for (std::size_t slot = 0; slot < gradients.size(); ++slot) {
-    if (some_have_none && gradients[slot] == value_id::none)
+    if ((some_have_none && gradients[slot] == value_id::none) || layout.slots[slot].kind == slot_kind::statistic)
       continue;
     ASSERT_NE(gradients[slot], value_id::none) << "slot " << slot;
     const auto& gradient = all[static_cast<std::size_t>(gradients[slot])];

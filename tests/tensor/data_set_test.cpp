@@ -185,7 +185,7 @@ TEST_F(DataSet, WhatIsOutOfRangeIsRefusedWithWhatWouldBeRight) {
     return message_of(pair);
   };
   EXPECT_EQ(refusal({.source = "mnist", .path = "x"}),
-            "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\" or \"csv\"");
+            "data.source = \"mnist\"; it is \"digits\", \"idx\", \"cifar10\", \"csv\" or \"text\"");
   EXPECT_EQ(refusal({.source = "idx"}), "data.path is missing; source = \"idx\" reads from there");
   EXPECT_EQ(refusal({.scale = "log"}), "data.scale = \"log\"; it is \"standard\" or \"unit\"");
   EXPECT_EQ(refusal({.source = "csv", .path = "x", .scale = "unit"}),

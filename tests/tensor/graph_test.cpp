@@ -58,10 +58,9 @@ TEST_F(Graph, BiasAndNormsAreOverTheLastAxes) {
   auto x = input({5, 8});
   EXPECT_EQ(g.at(*g.apply(ops::add_bias{}, {x, parameter({8})})).to_string(), "(rows, 5, 8)");
   EXPECT_NE(refusal(ops::add_bias{}, {x, parameter({5})}), "");
-  EXPECT_EQ(g.at(*g.apply(ops::sum_rows{{8}}, {x})).to_string(), "(8)");
-  EXPECT_EQ(g.at(*g.apply(ops::sum_rows{{5, 8}}, {x})).to_string(), "(5, 8)");
-  EXPECT_EQ(refusal(ops::sum_rows{{5}}, {x}),
-            "only a batch has rows to sum, and keeps its last extents: (rows, 5, 8) does not end with (5)");
+  EXPECT_EQ(g.at(*g.apply(ops::sum_to{{8}}, {x})).to_string(), "(8)");
+  EXPECT_EQ(g.at(*g.apply(ops::sum_to{{5, 8}}, {x})).to_string(), "(5, 8)");
+  EXPECT_EQ(refusal(ops::sum_to{{5}}, {x}), "(rows, 5, 8) cannot be summed to (5)");
   auto last = g.add(ops::layernorm{}, {x, parameter({8}), parameter({8})});
   ASSERT_TRUE(last);
   EXPECT_EQ(g.at(g.output(*last, 1)).to_string(), "(rows, 5)");

@@ -12,7 +12,7 @@
 
 namespace troupe::testing {
 
-/// What a graph computes from.
+/// What a graph computes from. Its first input is x, its second the labels.
 struct interpreter_inputs {
   std::int64_t rows = 1;
   std::vector<std::vector<double>> parameters; ///< per slot
@@ -32,8 +32,8 @@ inline std::vector<std::string> every_activation() {
   return layers;
 }
 
-/// Labels that are not ignored.
-double counted_labels(const interpreter_inputs& inputs);
+/// Predictions of a loss whose label is not ignored.
+double counted_predictions(const graph& g, value_id loss, const interpreter_inputs& inputs);
 
 /// Every value of the graph, in the order of their numbers.
 std::vector<std::vector<double>> interpret(const graph& g, const interpreter_inputs& inputs);

@@ -29,6 +29,31 @@ TEST(Layout, MoreShardsThanGrainsLeavesSomeEmpty) {
     EXPECT_EQ(cuts[i].begin, cuts[i - 1].end);
 }
 
+TEST(Layout, UpdateRangesAreCutWhereSlotsAreSteppedOtherwise) {
+  parameter_layout layout;
+  const auto add = [&layout](std::int64_t elements, slot_kind kind, bool decay = true, double lr_scale = 1) {
+    layout.slots.push_back({.name = "w",
+                            .dims = {elements},
+                            .offset = layout.floats(),
+                            .init = {},
+                            .kind = kind,
+                            .decay = decay,
+                            .lr_scale = lr_scale});
+  };
+  add(20, slot_kind::trained); // 0 to 32
+  add(16, slot_kind::trained); // to 48
+  add(3, slot_kind::trained, false);
+  add(16, slot_kind::statistic, false, 7); // 64 to 80; decay and rate do not matter
+  add(16, slot_kind::statistic);
+  add(5, slot_kind::trained, true, 0.5); // 96 to 112
+  EXPECT_EQ(update_ranges(layout, {0, 112}), (std::vector<update_range>{{{0, 48}},
+                                                                        {{48, 64}, slot_kind::trained, false},
+                                                                        {{64, 96}, slot_kind::statistic},
+                                                                        {{96, 112}, slot_kind::trained, true, 0.5}}));
+  EXPECT_EQ(update_ranges(layout, {32, 80}),
+            (std::vector<update_range>{{{0, 16}}, {{16, 32}, slot_kind::trained, false}, {{32, 48}, slot_kind::statistic}}));
+}
+
 TEST(Layout, PartitionsCoverTheRangeInWholeGrains) {
   // 100 bytes hold 25 floats, one grain of 16.
   EXPECT_EQ(cut_into_partitions({16, 64}, 100), (std::vector<flat_range>{{16, 32}, {32, 48}, {48, 64}}));

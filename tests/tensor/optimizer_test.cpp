@@ -3,6 +3,7 @@
 #include "tensor/optimizer.hpp"
 
 #include <cmath>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -205,6 +206,86 @@ TEST_F(Optimizer, StepsAllocateNothing) {
   for (int i = 0; i < 200; ++i) // each block of scalars several times
     step(1, 0.001);
   EXPECT_EQ(before.since(), 0);
+}
+
+TEST(OptimizerRanges, EachRangeIsSteppedInItsWay) {
+  // One float in each kind of range; a step at rate 0.5 with momentum and decay, from p = 2 with the gradient 0.25 * 4 + 0.75
+  // * 4.
+  const std::vector<update_range> ranges{{{0, 16}},
+                                         {{16, 32}, slot_kind::trained, false},
+                                         {{32, 48}, slot_kind::trained, true, 0.1},
+                                         {{48, 64}, slot_kind::statistic},
+                                         {{64, 80}, slot_kind::frozen}};
+  for (const bool in_place : {false, true}) {
+    for (const bool whole : {false, true}) {
+      const auto queue = kernels::open_backend({});
+      optimizer opt{{.lr = 0.5, .momentum = 0.5, .weight_decay = 0.1}, *queue, 80, ranges};
+      std::vector<float> p(80, 2.0F), g(80, 4.0F), out(80, -1.0F);
+      const std::vector<kernels::term> terms{{g.data(), 0.25}, {g.data(), 0.75}};
+      auto* to = in_place ? p.data() : out.data();
+      if (whole) {
+        opt.apply(terms, p.data(), to, 0.5);
+      } else { // ranges of a step may be cut anywhere
+        opt.begin_step(0.5);
+        for (const auto& [begin, end] : {flat_range{0, 25}, {25, 57}, {57, 80}})
+          opt.apply_range(terms, p.data(), to, begin, end);
+      }
+      for (int i = 0; i < 80; ++i) {
+        const float expected[]{2 - 0.5F * 4.2F, 0, 2 - 0.1F * 0.5F * 4.2F, -2, 2};
+        EXPECT_FLOAT_EQ(to[i], expected[i / 16]) << i;
+      }
+      const auto velocity = opt.buffers()[0].second.as<float>();
+      EXPECT_FLOAT_EQ(velocity[0], 4.2F);
+      EXPECT_FLOAT_EQ(velocity[16], 4.0F);
+      EXPECT_EQ(velocity[48], 0.0F) << "a statistic has no momentum";
+      EXPECT_EQ(velocity[64], 0.0F);
+    }
+  }
+}
+
+TEST(OptimizerRanges, AStatisticBecomesTheMeanOfThePushesWhateverTheOptimizer) {
+  const auto queue = kernels::open_backend({});
+  optimizer opt{{.name = "adamw", .lr = 0.5, .weight_decay = 0.1}, *queue, 16, {{{0, 16}, slot_kind::statistic}}};
+  // It was 3; two workers of equal weight say 2 and 7.
+  std::vector<float> s(16, 3.0F), first(16, 3.0F - 2.0F), second(16, 3.0F - 7.0F);
+  opt.apply(std::vector<kernels::term>{{first.data(), 0.5}, {second.data(), 0.5}}, s.data(), s.data(), 1e-3);
+  EXPECT_FLOAT_EQ(s[0], 4.5F);
+}
+
+parameter_layout named_slots() {
+  parameter_layout layout;
+  for (const auto& [name, dims, kind] : {std::tuple{"h.0.weight", shape{2, 3}, slot_kind::trained},
+                                         {"h.0.bias", shape{2}, slot_kind::trained},
+                                         {"bn.running_mean", shape{2}, slot_kind::statistic},
+                                         {"h.1.weight", shape{2, 2}, slot_kind::trained}})
+    layout.slots.push_back({.name = name, .dims = dims, .offset = layout.floats(), .init = {}, .kind = kind});
+  return layout;
+}
+
+TEST(ChosenSlots, PatternsFreezeWhatTheyName) {
+  auto layout = named_slots();
+  ASSERT_TRUE(choose_slots(layout, {.freeze = {"h.0.*"}}));
+  std::vector<slot_kind> kinds;
+  for (const auto& slot : layout.slots)
+    kinds.push_back(slot.kind);
+  EXPECT_EQ(kinds, (std::vector{slot_kind::frozen, slot_kind::frozen, slot_kind::statistic, slot_kind::trained}));
+}
+
+TEST(ChosenSlots, DecayMayBeOfMatricesAlone) {
+  auto layout = named_slots();
+  ASSERT_TRUE(choose_slots(layout, {.weight_decay_on = "matrices"}));
+  EXPECT_TRUE(layout.slots[0].decay);
+  EXPECT_FALSE(layout.slots[1].decay);
+  ASSERT_TRUE(choose_slots(layout, {}));
+  EXPECT_TRUE(layout.slots[1].decay);
+}
+
+TEST(ChosenSlots, PatternsWithoutAParameterAndWithAllOfThemAreRefused) {
+  auto layout = named_slots();
+  EXPECT_EQ(choose_slots(layout, {.freeze = {"wte.*"}}).error().message,
+            "optimizer.freeze = \"wte.*\" is the name of no parameter; `check` lists them, and h.0.weight is the first");
+  EXPECT_EQ(choose_slots(layout, {.freeze = {"h*"}}).error().message,
+            "optimizer.freeze leaves no parameter to train; name fewer");
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 #include "tensor/autodiff.hpp"
 #include "tests/kernels/deferred_backend.hpp"
 #include "tests/tensor/allocations.hpp"
+#include "tests/tensor/example_models.hpp"
 #include "tests/tensor/interpreter.hpp"
 #include "tests/tensor/rig.hpp"
 
@@ -24,27 +25,24 @@ using testing::sum_of;
 
 constexpr int classes = 3;
 
-struct model_case {
-  std::string name;
-  std::vector<std::string> layers;
-  data_format data;
+class PlanOfModels : public ::testing::TestWithParam<testing::example_model> {
+protected:
+  rig make(std::int64_t max_rows, bool training = true) {
+    return rig{model::build(GetParam().spec, GetParam().data).value(), {.max_rows = max_rows, .training = training}};
+  }
+  rig make(const plan::options& opts, bool discards = false) {
+    return rig{model::build(GetParam().spec, GetParam().data).value(), opts, std::make_unique<tests::deferred_backend>(discards)};
+  }
 };
 
-/// A label for each of `length` places.
-data_format tokens(std::int64_t length, std::int64_t features) {
-  return {.sample = {length, features}, .classes = classes, .labels = {length}};
-}
-
-class PlanOfModels : public ::testing::TestWithParam<model_case> {};
-
 TEST_P(PlanOfModels, StepEqualsTheInterpreterForAnyRows) {
-  rig r{GetParam().layers, GetParam().data, 7};
+  auto r = make(7);
   for (std::int64_t rows : {7, 1, 5})
-    expect_step_equals_interpreter(r, rows);
+    expect_step_equals_interpreter(r, rows, {.least = 1e-2}); // a bias before a batch norm has a gradient of rounding alone
 }
 
 TEST(Plan, TheLossIsTheMeanOverThePredictionsThatCount) {
-  rig all{{"linear 6 relu", "linear 3"}, tokens(4, 5), 2};
+  rig all{{"linear 6 relu", "linear 3"}, testing::tokens(4, 5), 2};
   const auto expected = all.step(2);
   EXPECT_EQ(expected.predictions, 8);
   EXPECT_EQ(expected.counted, 8);
@@ -52,7 +50,7 @@ TEST(Plan, TheLossIsTheMeanOverThePredictionsThatCount) {
   const auto gradients = all.flat_gradients();
   for (const bool capture : {false, true}) {
     rig some{{"linear 6 relu", "linear 3"},
-             tokens(4, 5),
+             testing::tokens(4, 5),
              {.max_rows = 2, .capture = capture},
              std::make_unique<tests::deferred_backend>()};
     for (const std::int64_t counted : {8, 2, 4}) {
@@ -89,16 +87,17 @@ TEST(Plan, ARowsDropoutIsItsOwnWhateverRowsAreComputedWithIt) {
 
 TEST_P(PlanOfModels, EvaluationEqualsTheInterpreterWithoutDropout) {
   for (bool training : {true, false}) {
-    rig r{GetParam().layers, GetParam().data, 7, training};
+    auto r = make(7, training);
     const auto outcome = r.evaluate(6);
     const auto all = testing::interpret(r.source.forward(), r.plain_inputs(6, false));
-    EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(r.source.loss())]), 1e-4 * 6);
+    EXPECT_NEAR(outcome.loss_sum, sum_of(all[static_cast<std::size_t>(r.source.loss())]),
+                1e-4 * static_cast<double>(outcome.predictions));
     EXPECT_TRUE(outcome.finite);
   }
 }
 
 TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
-  rig r{GetParam().layers, GetParam().data, 4};
+  auto r = make(4);
   r.step(4);
   EXPECT_EQ(r.steps_done, 1);
   auto sorted = r.ready;
@@ -107,6 +106,10 @@ TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i] = static_cast<int>(i);
   EXPECT_EQ(sorted, all);
+  if (!GetParam().chain)
+    return;
+  const auto& slots = r.source.layout().slots;
+  std::erase_if(r.ready, [&](int slot) { return slots[static_cast<std::size_t>(slot)].kind == slot_kind::statistic; }); // forward
   // Layer by layer from the last: a slot's layer never comes after one below it.
   auto layer_of = [&](int slot) {
     const auto& name = r.source.layout().slots[static_cast<std::size_t>(slot)].name;
@@ -122,7 +125,7 @@ TEST_P(PlanOfModels, EachGradientIsReportedOnceInBackwardOrder) {
 }
 
 TEST_P(PlanOfModels, RepeatsBitForBit) {
-  rig r{GetParam().layers, GetParam().data, 7};
+  auto r = make(7);
   r.step(7);
   const auto first = r.flat_gradients();
   r.step(3); // leaves other numbers in every buffer
@@ -133,8 +136,8 @@ TEST_P(PlanOfModels, RepeatsBitForBit) {
 
 /// Everything is enqueued before anything runs; what the plan reads too early or overwrites too soon comes out wrong.
 TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
-  rig now{GetParam().layers, GetParam().data, 7};
-  rig later{GetParam().layers, GetParam().data, {.max_rows = 7}, std::make_unique<tests::deferred_backend>()};
+  auto now = make(7);
+  auto later = make({.max_rows = 7});
   for (std::int64_t rows : {7, 2}) {
     const auto expected = now.step(rows);
     const auto found = later.step(rows);
@@ -146,7 +149,7 @@ TEST_P(PlanOfModels, EqualsTheCpuQueueOnOneThatRunsLater) {
 }
 
 TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
-  rig r{GetParam().layers, GetParam().data, {.max_rows = 4}, std::make_unique<tests::deferred_backend>()};
+  auto r = make({.max_rows = 4});
   r.compiled->enqueue_step(r.args(4));
   EXPECT_TRUE(r.ready.empty());
   EXPECT_EQ(r.steps_done, 0);
@@ -167,11 +170,12 @@ TEST_P(PlanOfModels, NothingIsReportedBeforeItHasRun) {
 }
 
 TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
-  rig plain{GetParam().layers, GetParam().data, 7};
-  rig recorded{GetParam().layers, GetParam().data, {.max_rows = 7, .capture = true}, std::make_unique<tests::deferred_backend>()};
+  auto plain = make(7);
+  auto recorded = make({.max_rows = 7, .capture = true});
   for (std::int64_t rows : {7, 3, 7, 7, 3}) {
-    recorded.x.as<float>()[0] = plain.x.as<float>()[0] += 1; // a replay reads the new batch
-    recorded.key.step = ++plain.key.step;                    // and draws anew
+    plain.change_input();
+    recorded.change_input();              // a replay reads the new batch
+    recorded.key.step = ++plain.key.step; // and draws anew
     const auto expected = plain.step(rows);
     const auto found = recorded.step(rows);
     EXPECT_EQ(found.loss_sum, expected.loss_sum);
@@ -186,12 +190,11 @@ TEST_P(PlanOfModels, RecordedStepsEqualEnqueuedOnes) {
 }
 
 TEST_P(PlanOfModels, ReportsMayComeTogether) {
-  rig alone{GetParam().layers, GetParam().data, 4};
+  auto alone = make(4);
   alone.step(4);
   const auto& slots = alone.source.layout().slots;
   for (const std::int64_t least : {std::int64_t{40}, std::int64_t{1} << 40}) {
-    rig together{
-        GetParam().layers, GetParam().data, {.max_rows = 4, .report_bytes = least}, std::make_unique<tests::deferred_backend>()};
+    auto together = make({.max_rows = 4, .report_bytes = least});
     std::vector<std::vector<int>> reports; // what each operation of the queue reported
     auto args = together.args(4);
     args.gradient_ready = [&](int slot) { reports.back().push_back(slot); };
@@ -216,7 +219,7 @@ TEST_P(PlanOfModels, ReportsMayComeTogether) {
 
 /// On a queue that drops its work: oneDNN allocates in every call, and that is the backend's affair.
 TEST_P(PlanOfModels, StepAllocatesNothing) {
-  rig r{GetParam().layers, GetParam().data, {.max_rows = 7}, std::make_unique<tests::deferred_backend>(true)};
+  auto r = make({.max_rows = 7}, true);
   auto args = r.args(7);
   int ready = 0, done = 0;
   args.gradient_ready = [&ready](int) { ++ready; };
@@ -235,26 +238,8 @@ TEST(AllocationCount, CountsAnAllocation) {
   EXPECT_EQ(before.since(), 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layers, PlanOfModels,
-    ::testing::Values(
-        model_case{"linear", {"linear 3"}, {{20}, classes}}, //
-        model_case{"mlp", {"flatten", "linear 33 relu", "linear 17 relu", "linear 3"}, {{1, 6, 6}, classes}},
-        model_case{"activations", testing::every_activation(), {{20}, classes}},
-        model_case{"norm_and_dropout",
-                   {"linear 12", "layernorm", "relu", "dropout 0.3", "linear 9", "dropout 0.5", "linear 3"},
-                   {{20}, classes}},
-        model_case{"cnn",
-                   {"conv 4 3x3 relu", "conv 6 3x3 relu", "pool 2", "flatten", "linear 10 relu", "linear 3"},
-                   {{1, 12, 12}, classes}},
-        model_case{"cnn_strided",
-                   {"conv 4 3x3 relu stride 2 pad 1", "avgpool 2", "conv 5 2x2 pad 1", "gelu", "flatten", "linear 3"},
-                   {{2, 13, 11}, classes}},
-        model_case{
-            "conv_layernorm", {"conv 3 2x2", "layernorm", "tanh", "flatten", "dropout 0.1", "linear 3"}, {{2, 6, 5}, classes}},
-        model_case{"tokens", {"linear 12 gelu", "layernorm", "dropout 0.2", "linear 9", "tanh", "linear 3"}, tokens(5, 8)},
-        model_case{"tokens_to_one_label", {"linear 6 relu", "layernorm", "flatten", "linear 3"}, {{5, 8}, classes}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Examples, PlanOfModels, ::testing::ValuesIn(testing::example_models()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Plan, RandomModelsEqualTheInterpreter) {
   const unsigned seed = 20240917;

@@ -23,7 +23,7 @@ TEST(RandomGraphs, GradientsEqualCentralDifferences) {
     SCOPED_TRACE(fmt::format("TROUPE_TEST_SEED={} round {}", seed, round));
     const auto m = random_model(random);
     const rig r{m, {.max_rows = 2}};
-    testing::expect_gradients(m.forward(), m.loss(), r.plain_inputs(2, true), 4, true);
+    testing::expect_gradients(m.forward(), m.loss(), m.layout(), r.plain_inputs(2, true), 4, true);
   }
 }
 

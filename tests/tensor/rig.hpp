@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ public:
   rig(model of, const plan::options& opts, std::unique_ptr<kernels::backend> on = kernels::open_backend({}));
 
   step_args args(std::int64_t rows);
+  /// The first element of x.
+  void change_input();
   /// Fills the gradients with garbage first: a step must write every float.
   const step_outcome& step(std::int64_t rows);
   const step_outcome& evaluate(std::int64_t rows);
@@ -36,6 +39,9 @@ public:
   kernels::random_key key{.seed = 5, .stream = 1, .step = 3};
   std::vector<int> ready;
   int steps_done = 0;
+
+private:
+  std::optional<std::int64_t> counted(std::int64_t rows) const;
 };
 
 double sum_of(const std::vector<double>& values);
