@@ -53,6 +53,75 @@ template const double& parameters::get(const std::string&) const;
 template const std::string& parameters::get(const std::string&) const;
 template const std::vector<std::string>& parameters::get(const std::string&) const;
 
+namespace {
+
+/// Of the kind that it names, with the job's keys.
+network_spec network_of(const own_spec& own) {
+  const parameters given{own.parameters};
+  const auto has = [&own](const char* key) { return own.parameters.contains(key); };
+  return {.kind = own.name,
+          .depth = given.integer("depth"),
+          .heads = has("heads") ? given.integer("heads") : 0,
+          .width = given.integer("width"),
+          .dropout = has("dropout") ? given.number("dropout") : 0};
+}
+
+result<model> build_graph(const job& job, const data_format& data, const extensions& added) {
+  const auto& [name, values] = job.own_model;
+  if (name.empty())
+    return model::build(job.model, data);
+  if (const auto networks = network_kinds(); std::ranges::count(networks, name) != 0)
+    return model::build(model_spec{.layers = {}, .network = network_of(job.own_model), .loss = job.model.loss}, data);
+  const auto* kind = find(added.models, name);
+  if (kind == nullptr)
+    return error{errc::bad_model, fmt::format("this program has no {}", model_name(name))};
+  return guarded(model_name(name), errc::bad_model, [&, &values = values] { return kind->build(parameters{values}, data); });
+}
+
+/// Why the job's protocol cannot train a model with statistics (slot_kind); empty: it can, or there are none. A dual variable is
+/// the price of a constraint on what is optimized, and a running mean is not optimized.
+std::string no_statistics(const job& job, const parameter_layout& layout, const extensions& added) {
+  const auto slot = std::ranges::find(layout.slots, slot_kind::statistic, &parameter_slot::kind);
+  if (slot == layout.slots.end())
+    return "";
+  for (const auto& spec : protocols::planned_specs(job.protocol, added.protocols))
+    if (const auto runs = protocols::find_protocol(spec.name, added.protocols); runs && runs->keeps && runs->keeps(spec).dual)
+      return fmt::format(
+          "{} is a running mean or variance, and protocol.name = \"{}\" constrains what it optimizes, which those are "
+          "not; take \"groupnorm\" or \"layernorm\" instead of a batch norm, or another protocol",
+          slot->name, spec.name);
+  return "";
+}
+
+} // namespace
+
+std::vector<model_kind> model_kinds(const extensions& added) {
+  using protocols::integer_parameter;
+  const auto depth = [](std::int64_t fallback, const char* meaning) { return integer_parameter("depth", fallback, 1, meaning); };
+  const auto width = [](std::int64_t fallback, const char* meaning) { return integer_parameter("width", fallback, 1, meaning); };
+  const auto dropout = [](const char* meaning) {
+    return protocols::real_parameter("dropout", 0, {.least = 0, .most = 1, .open_most = true}, meaning);
+  };
+  const auto between = dropout("rate between layers");
+  std::vector<model_kind> kinds{
+      {"gpt",
+       "a transformer that predicts the next id (Radford et al. 2019), with the names of GPT-2's weights",
+       {depth(4, "blocks"), integer_parameter("heads", 4, 1, "of attention, in each block"), width(128, "of the stream"),
+        dropout("rate, of the embedding, of attention and of what is added to the stream")},
+       {}},
+      {"lstm",
+       "layers of LSTM over ids or features, then a linear layer",
+       {depth(1, "layers"), width(256, "units"), between},
+       {}},
+      {"gru", "the same of GRU", {depth(1, "layers"), width(256, "units"), between}, {}},
+      {"resnet",
+       "for small images (He et al. 2016), with batch norms",
+       {depth(20, "layers with weights: 6n + 2"), width(16, "channels of the first stage")},
+       {}}};
+  kinds.insert(kinds.end(), added.models.begin(), added.models.end());
+  return kinds;
+}
+
 std::vector<std::string> names_of(const extensions& added) {
   std::vector<std::string> names;
   for (const auto& kind : added.models)
@@ -66,7 +135,7 @@ std::vector<std::string> names_of(const extensions& added) {
 
 std::vector<std::string> missing_names(const job& job, const extensions& added) {
   std::vector<std::string> missing;
-  if (const auto& name = job.own_model.name; !name.empty() && !find(added.models, name))
+  if (const auto& name = job.own_model.name; !name.empty() && !find(model_kinds(added), name))
     missing.push_back(model_name(name));
   if (const auto& name = job.own_data.name; !name.empty() && !find(added.sources, name))
     missing.push_back(source_name(name));
@@ -91,13 +160,14 @@ result<data_pair> load_data(const job& job, const extensions& added) {
 }
 
 result<model> build_model(const job& job, const data_format& data, const extensions& added) {
-  const auto& [name, values] = job.own_model;
-  if (name.empty())
-    return model::build(job.model, data);
-  const auto* kind = find(added.models, name);
-  if (kind == nullptr)
-    return error{errc::bad_model, fmt::format("this program has no {}", model_name(name))};
-  return guarded(model_name(name), errc::bad_model, [&, &values = values] { return kind->build(parameters{values}, data); });
+  auto made = build_graph(job, data, added);
+  if (made)
+    if (auto ok = choose_slots(made->layout(), job.optimizer); !ok)
+      return ok.error();
+  if (made)
+    if (auto why = no_statistics(job, made->layout(), added); !why.empty())
+      return error{errc::bad_model, std::move(why)};
+  return made;
 }
 
 } // namespace troupe::actors

@@ -62,6 +62,10 @@ struct extensions {
   std::vector<protocols::protocol> protocols{};
 };
 
+/// The kinds of networks that Troupe has (tensor/models.hpp), with their keys, then those that were added. The former have no
+/// `build`: `build_model` knows them.
+std::vector<model_kind> model_kinds(const extensions& added);
+
 /// The names of everything added: `model "tapered"`, `data source "spirals"`, `protocol "majority"`.
 std::vector<std::string> names_of(const extensions& added);
 /// Names in the job that neither Troupe nor `added` has, in the same form.
@@ -69,6 +73,7 @@ std::vector<std::string> missing_names(const job& job, const extensions& added);
 
 /// The job's data and model, from `added` if the job names one of those. An exception from their functions becomes an error.
 result<data_pair> load_data(const job& job, const extensions& added);
+/// The model is whole: what the optimizer's keys say of its parameters is done, and its statistics fit the protocol.
 result<model> build_model(const job& job, const data_format& data, const extensions& added);
 
 } // namespace troupe::actors

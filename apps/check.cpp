@@ -57,10 +57,37 @@ boost::json::array values_json(const config::loaded_job& job) {
   return values;
 }
 
+boost::json::array layers_json(const plan_cost& step) {
+  boost::json::array layers;
+  for (const layer_cost& each : step.layers)
+    if (!each.layer.empty()) // the inputs
+      layers.push_back({{"layer", each.layer},
+                        {"result", each.result},
+                        {"parameters", each.parameters},
+                        {"flops_per_sample", each.flops_per_row},
+                        {"kept_bytes_per_sample", each.kept_bytes_per_row}});
+  return layers;
+}
+
+/// What each layer makes, and its part of a step's cost.
+std::string layers_table(const plan_cost& step) {
+  std::vector<std::vector<std::string>> rows{{"layer", "result", "parameters", "MFLOP a sample", "kept a sample"}};
+  for (const layer_cost& each : step.layers)
+    if (!each.layer.empty())
+      rows.push_back({each.layer, each.result, fmt::format("{}", each.parameters),
+                      fmt::format("{:.3f}", each.flops_per_row / 1e6), bytes_text(static_cast<double>(each.kept_bytes_per_row))});
+  return table(rows);
+}
+
+const char* kind_name(slot_kind kind) {
+  return kind == slot_kind::trained ? "trained" : kind == slot_kind::frozen ? "frozen" : "statistic";
+}
+
 boost::json::array layout_json(const model& network) {
   boost::json::array parameters;
   for (const parameter_slot& slot : network.layout().slots)
-    parameters.push_back({{"name", slot.name}, {"shape", boost::json::value_from(slot.dims.extents())}});
+    parameters.push_back(
+        {{"name", slot.name}, {"shape", boost::json::value_from(slot.dims.extents())}, {"kind", kind_name(slot.kind)}});
   return parameters;
 }
 
@@ -121,6 +148,7 @@ boost::json::object check_json(const prepared_job& p, const job_cost& cost) {
           {"model",
            {{"layers", boost::json::value_from(p.config.job.model.layers)},
             {"parameters", parameter_count(p.network)},
+            {"costs", layers_json(cost.facts.step)},
             {"shapes", layout_json(p.network)}}},
           {"flops_per_sample", cost.facts.step.flops_per_row},
           {"memory", memory_json(cost)},
@@ -158,10 +186,11 @@ void print_for_people(const prepared_job& p, const job_cost& cost, const std::st
   if (const data_scaling& scaling = p.data.scaling; !scaling.mean.empty())
     fmt::print("scaled: {}; mean {}, deviation {}\n", scaling_text(scaling), numbers_text(scaling.mean),
                numbers_text(scaling.deviation));
-  std::vector<std::vector<std::string>> shapes{{"parameter", "shape"}};
+  fmt::print("model: {} parameters\n{}", parameter_count(p.network), layers_table(cost.facts.step));
+  std::vector<std::vector<std::string>> shapes{{"parameter", "shape", "in a step"}};
   for (const parameter_slot& slot : p.network.layout().slots)
-    shapes.push_back({slot.name, slot.dims.to_string()});
-  fmt::print("model: {} parameters\n{}", parameter_count(p.network), table(shapes));
+    shapes.push_back({slot.name, slot.dims.to_string(), kind_name(slot.kind)});
+  fmt::print("{}", table(shapes));
   fmt::print("cost: {:.2f} MFLOP a sample\n{}", cost.facts.step.flops_per_row / 1e6, memory_table(cost));
   fmt::print("{}", nodes);
   fmt::print("{}: {} with {}, {} and {}; nothing is wrong\n", p.config.file, job.protocol.name,

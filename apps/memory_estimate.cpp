@@ -189,6 +189,17 @@ double role_memory::host_bytes() const {
   return sum_of(items, false);
 }
 
+namespace {
+
+/// Of one sample in the memory of a data set: floats of tables, bytes of images; windows of a text share its ids.
+double sample_bytes(const data_spec& data, double elements) {
+  if (data.source == "text")
+    return static_cast<double>(data.stride == 0 ? data.context : data.stride) * sizeof(std::uint16_t);
+  return data.source == "csv" ? elements * element_bytes : elements;
+}
+
+} // namespace
+
 result<memory_facts> find_memory_facts(const actors::job& job, const model& network, std::int64_t samples) {
   constexpr std::int64_t most_rows = 128;
   const auto queue = kernels::open_backend({});
@@ -212,7 +223,7 @@ result<memory_facts> find_memory_facts(const actors::job& job, const model& netw
                       .activations = static_cast<double>(step->workspace_bytes),
                       .evaluation = static_cast<double>(evaluation->workspace_bytes),
                       .sample = (elements + static_cast<double>(network.label_shape().elements())) * element_bytes,
-                      .data = static_cast<double>(samples) * (job.data.source == "csv" ? elements * element_bytes : elements),
+                      .data = static_cast<double>(samples) * sample_bytes(job.data, elements),
                       .step = *step};
 }
 

@@ -80,7 +80,8 @@ struct workshop {
 class model_worker final : public sim::worker_numerics {
 public:
   model_worker(workshop& shop, protocols::member self)
-      : shop_(shop), self_(self), replica_(*shop.queue, shop.job.optimizer, shop.floats),
+      : shop_(shop), self_(self),
+        replica_(*shop.queue, shop.job.optimizer, shop.floats, nullptr, update_ranges(shop.net.layout(), {0, shop.floats})),
         assignment_(
             assignment_for(shop.job.data, static_cast<int>(self.worker.value), static_cast<int>(shop.job.cluster.workers))),
         loader_(
@@ -195,7 +196,8 @@ private:
 class model_shard final : public sim::shard_numerics {
 public:
   model_shard(workshop& shop, flat_range range)
-      : shop_(shop), range_(range), step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size()),
+      : shop_(shop), range_(range),
+        step_(shop.job.optimizer, *shop.queue, range.size(), shop.data.train->size(), update_ranges(shop.net.layout(), range)),
         newest_(shop.first.slice(bytes_of(range.begin), bytes_of(range.size()))) {
     step_.resume(shop.source.of_shard(range, shop.allocate()));
   }

@@ -49,6 +49,10 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
       layers.push_back(single_spaced(layer));
     facts["model.layers"] = fmt::format("[\"{}\"]", fmt::join(layers, "\", \"")); // a list in JSON; layers have no quotes
   }
+  if (const auto& loss = job.model.loss; loss != loss_spec{}) {
+    facts["model.loss"] = loss.name;
+    facts["model.label_smoothing"] = fmt::format("{}", loss.label_smoothing);
+  }
   if (!job.own_data.name.empty()) {
     own("data", "source", job.own_data);
   } else {
@@ -56,6 +60,11 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
     facts["data.scale"] = job.data.scale;
     if (job.data.source == "digits")
       facts["data.train_samples"] = fmt::format("{}", job.data.train_samples);
+    if (job.data.source == "text") {
+      facts["data.vocabulary"] = job.data.vocabulary;
+      facts["data.context"] = fmt::format("{}", job.data.context);
+      facts["data.stride"] = fmt::format("{}", job.data.stride);
+    }
   }
   const optimizer_spec& optimizer = job.optimizer;
   const auto fact = [&facts](const char* name, const auto& value) {
@@ -63,6 +72,10 @@ std::map<std::string, std::string> checkpoint_facts(const job& job) {
   };
   fact("name", optimizer.name);
   fact("weight_decay", optimizer.weight_decay);
+  if (!optimizer.freeze.empty())
+    facts["optimizer.freeze"] = fmt::format("{}", fmt::join(optimizer.freeze, ", "));
+  if (optimizer.weight_decay_on != optimizer_spec{}.weight_decay_on)
+    fact("weight_decay_on", optimizer.weight_decay_on);
   if (optimizer.name == "sgd") {
     fact("momentum", optimizer.momentum);
     fact("nesterov", optimizer.nesterov);

@@ -158,6 +158,7 @@ void node_job::spawn_holders() {
                         .start = source.of_shard(range, allocate),
                         .checkpoints = job_.checkpoint.dir,
                         .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
+                        .ranges = update_ranges(net_->layout(), range),
                         .link = job_.inject.link,
                         .trace = trace_};
       auto leads = succession_of(job_, protocol_, tree_, records_rounds_);

@@ -65,9 +65,10 @@ checked<loaded_job> load_job(const std::string& path, const std::vector<setting>
   if (!draft.problems.empty())
     return draft.problems.take();
   list_values(draft);
-  constexpr int classes_unless_csv = 10;
-  if (draft.out.job.data.source != "csv" && draft.out.job.own_data.name.empty())
-    complete_model(draft.out, classes_unless_csv);
+  constexpr int classes_of_images = 10;
+  const auto& source = draft.out.job.data.source;
+  if (source != "csv" && source != "text" && draft.out.job.own_data.name.empty())
+    complete_model(draft.out, classes_of_images);
   return std::move(draft.out);
 }
 

@@ -3,6 +3,7 @@
 #include "apps/config/job_draft.hpp"
 
 #include "protocols/catalog.hpp"
+#include "tensor/layers.hpp"
 
 namespace troupe::config {
 
@@ -23,10 +24,11 @@ std::vector<std::string> with_added(std::vector<std::string> names, const std::v
 
 void add_data(key_list& keys, const actors::extensions& added) {
   const std::string s = "data";
-  TROUPE_KEY(
-      s, "source", (text{with_added({"digits", "idx", "cifar10", "csv"}, added.sources), {"text"}}), job.data.source,
-      "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label last");
-  TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv), from the current directory", true);
+  TROUPE_KEY(s, "source", (text{with_added({"digits", "idx", "cifar10", "csv", "text"}, added.sources), {}}), job.data.source,
+             "digits: drawn by the program; idx: MNIST's format, also .gz; cifar10: its binary version; csv: numbers, the label "
+             "last; text: "
+             "windows of a text, each with the ids that follow");
+  TROUPE_KEY(s, "path", text{}, job.data.path, "folder (idx, cifar10) or file (csv, text), from the current directory", true);
   TROUPE_KEY(s, "test_path", text{}, job.data.test_path, "csv: the file with the test samples; default: the last tenth of path",
              true);
   TROUPE_KEY(s, "batch", (integer{1, 1 << 20}), job.data.batch, "samples of each worker in a step");
@@ -41,17 +43,27 @@ void add_data(key_list& keys, const actors::extensions& added) {
   TROUPE_KEY(
       s, "label_noise", (real{.most = 1}), job.data.label_noise,
       "share of the training labels that are replaced by one drawn from all classes, its own included; keyed by the job's seed");
+  TROUPE_KEY(s, "vocabulary", (text{{"characters", "bytes"}, {}}), job.data.vocabulary,
+             "text: what has an id: each character (UTF-8) that occurs, or each of 256 bytes");
+  TROUPE_KEY(s, "context", (integer{1, 1 << 20}), job.data.context, "text: how many ids a sample has");
+  TROUPE_KEY(s, "stride", (integer{1, 1 << 20}), job.data.stride,
+             "text: ids from a sample's begin to the next's; default: context", true);
   TROUPE_KEY(s, "train_samples", (integer{1, 10'000'000}), job.data.train_samples, "digits: how many training samples are drawn");
   TROUPE_KEY(s, "test_samples", (integer{1, 10'000'000}), job.data.test_samples, "digits: how many test samples are drawn");
 }
 
 void add_model(key_list& keys, const actors::extensions& added) {
   const std::string s = "model";
-  TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, added.models), {}}), model_kind,
-             "mlp: flatten, the hidden layers with relu, one output per class", true);
+  TROUPE_KEY(s, "kind", (text{with_added({"mlp"}, actors::model_kinds(added)), {}}), model_kind,
+             "mlp: flatten, the hidden layers with relu, one output per class; the others have keys of their own", true);
   TROUPE_KEY(s, "hidden", (integer_list{1, 1 << 16}), hidden, "mlp: the width of each hidden layer", true);
   TROUPE_KEY(s, "layers", text_list{}, job.model.layers,
-             "one text per layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]", true);
+             "one text per layer, such as [\"flatten\", \"linear 128 relu\", \"linear 10\"]; there are " + layers::described(),
+             true);
+  TROUPE_KEY(s, "loss", (text{{"cross-entropy", "mse", "bce"}, {}}), job.model.loss.name,
+             "cross-entropy: of classes; mse: the mean squared error of numbers; bce: of probabilities, from logits");
+  TROUPE_KEY(s, "label_smoothing", (real{.least = 0, .most = 1, .open_most = true}), job.model.loss.label_smoothing,
+             "cross-entropy: how much of a label is spread evenly over all classes");
   TROUPE_KEY(s, "init", text{}, job.init, "safetensors file to start from, or zeros; default: random", true);
 }
 
@@ -65,6 +77,10 @@ void add_optimizer(key_list& keys) {
   TROUPE_KEY(s, "momentum", decay, job.optimizer.momentum, "sgd: how much of the last step goes into the next");
   TROUPE_KEY(s, "nesterov", boolean{}, job.optimizer.nesterov, "sgd: look ahead along the momentum");
   TROUPE_KEY(s, "weight_decay", from_zero, job.optimizer.weight_decay, "sgd: added to the gradient; adamw: decoupled");
+  TROUPE_KEY(s, "weight_decay_on", (text{{"all", "matrices"}, {}}), job.optimizer.weight_decay_on,
+             "matrices: not biases, nor the scales and shifts of norms");
+  TROUPE_KEY(s, "freeze", text_list{}, job.optimizer.freeze,
+             "names of parameters that no step changes, such as [\"h.0.*\"]; * stands for any text", true);
   TROUPE_KEY(s, "beta1", decay, job.optimizer.beta1, "adamw: decay of the first moment");
   TROUPE_KEY(s, "beta2", decay, job.optimizer.beta2, "adamw: decay of the second moment");
   TROUPE_KEY(s, "epsilon", above_zero, job.optimizer.epsilon, "adamw: keeps the division finite");

@@ -93,7 +93,7 @@ std::string describe_keys(const actors::extensions& added) {
   for (const auto& key : job_keys(added)) {
     if (key.section != section) {
       lines += section == "data"    ? describe_added("source", added.sources)
-               : section == "model" ? describe_added("kind", added.models)
+               : section == "model" ? describe_added("kind", actors::model_kinds(added))
                                     : "";
       section = key.section;
       lines += fmt::format("\n[{}]\n", section);

@@ -94,17 +94,18 @@ void check_one(std::vector<std::string>& wrong, const std::string& extension, co
 
 void read_own(job_draft& draft, std::vector<assignment> unknown) {
   const actors::extensions& added = draft.out.added;
-  leave_out_others(draft, unknown, "model", {"model.kind", "model.layers"}, added.models, draft.out.model_kind);
+  const auto models = actors::model_kinds(added);
+  leave_out_others(draft, unknown, "model", {"model.kind", "model.layers"}, models, draft.out.model_kind);
   leave_out_others(draft, unknown, "data", {"data.source"}, added.sources, draft.out.job.data.source);
   const key_list keys = job_keys(added);
-  const auto* model = draft.unclear("model.kind") ? nullptr : find_named(added.models, draft.out.model_kind);
+  const auto* model = draft.unclear("model.kind") ? nullptr : find_named(models, draft.out.model_kind);
   const auto* source = draft.unclear("data.source") ? nullptr : find_named(added.sources, draft.out.job.data.source);
   if (model != nullptr)
     read_kind(draft, keys, *model, "model", unknown, draft.out.job.own_model);
   if (source != nullptr)
     read_kind(draft, keys, *source, "data", unknown, draft.out.job.own_data);
   // An unknown key beside a refused kind may be its parameter: to refuse it too would repeat the same mistake.
-  const bool model_read = model != nullptr || (!added.models.empty() && draft.unclear("model.kind"));
+  const bool model_read = model != nullptr || draft.unclear("model.kind");
   const bool data_read = source != nullptr || (!added.sources.empty() && draft.unclear("data.source"));
   for (const assignment& a : unknown)
     if (!(a.section == "model" && model_read) && !(a.section == "data" && data_read))

@@ -27,10 +27,13 @@ struct belonging {
 
 std::vector<belonging> belongings() {
   return {
-      {"data.path", "data.source", {"idx", "cifar10", "csv"}},
+      {"data.path", "data.source", {"idx", "cifar10", "csv", "text"}},
       {"data.scale", "data.source", {"digits", "idx", "cifar10", "csv"}},
       {"data.label_noise", "data.source", {"digits", "idx", "cifar10", "csv"}},
       {"data.test_path", "data.source", {"csv"}},
+      {"data.vocabulary", "data.source", {"text"}},
+      {"data.context", "data.source", {"text"}},
+      {"data.stride", "data.source", {"text"}},
       {"data.train_samples", "data.source", {"digits"}},
       {"data.test_samples", "data.source", {"digits"}},
       {"data.sorted_fraction", "data.partition", {"by-worker"}},
@@ -81,20 +84,16 @@ void check_data(job_draft& draft) {
   const data_spec& data = draft.out.job.data;
   if (data.source != "digits" && draft.out.job.own_data.name.empty() && data.path.empty() && !draft.unclear("data.path")
       && !draft.unclear("data.source"))
-    draft.refuse("data.source",
-                 fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"", data.source,
-                             data.source == "csv" ? "a file" : "a folder", data.source == "csv" ? "train.csv" : "mnist"));
+    draft.refuse("data.source", fmt::format("data.path is missing; data.source = \"{}\" reads {}, such as path = \"data/{}\"",
+                                            data.source, data.source == "csv" || data.source == "text" ? "a file" : "a folder",
+                                            data.source == "csv"    ? "train.csv"
+                                            : data.source == "text" ? "shakespeare.txt"
+                                                                    : "mnist"));
 }
 
 /// The layer that a text was likely meant for: each word is replaced by the nearest word of a layer. Empty: none.
 std::string likely_layer(const std::string& text) {
-  static const std::vector<std::string> words = [] {
-    std::vector<std::string> all{"linear", "conv", "pool", "avgpool", "flatten", "layernorm", "dropout"};
-    for (const auto& each : kernels::activations)
-      all.emplace_back(each.name);
-    all.insert(all.end(), {"stride", "pad"});
-    return all;
-  }();
+  static const std::vector<std::string> words = layers::all_words();
   static const std::map<std::string, std::string> elsewhere{{"dense", "linear"},      {"fc", "linear"},     {"affine", "linear"},
                                                             {"maxpool", "pool"},      {"max_pool", "pool"}, {"maxpool2d", "pool"},
                                                             {"avgpool2d", "avgpool"}, {"conv2d", "conv"}};
@@ -105,7 +104,8 @@ std::string likely_layer(const std::string& text) {
     std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (const auto known = elsewhere.find(small); known != elsewhere.end())
       word = known->second;
-    else if (const std::string near = nearest(word, words); !near.empty())
+    else if (const std::string near = nearest(word, words);
+             !near.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0)
       word = near;
     likely += (likely.empty() ? "" : " ") + word;
   }
@@ -113,15 +113,20 @@ std::string likely_layer(const std::string& text) {
 }
 
 void check_layers(job_draft& draft) {
-  int number = 0;
-  for (const std::string& text : draft.out.job.model.layers)
-    if (const auto layer = layers::parse(text); ++number && !layer) {
-      const std::string likely = likely_layer(text);
+  const auto& lines = draft.out.job.model.layers;
+  bool each_reads = true;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (const auto layer = layers::parse(lines[i]); !layer) {
+      each_reads = false;
+      const std::string likely = likely_layer(lines[i]);
       draft.refuse("model.layers",
-                   fmt::format("layer {}: {}", number,
+                   fmt::format("layer {}: {}", i + 1,
                                likely.empty() ? layer.error().message
-                                              : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", text, likely)));
+                                              : fmt::format("\"{}\" is no layer; did you mean \"{}\"?", lines[i], likely)));
     }
+  if (each_reads && !lines.empty()) // and the braces
+    if (const auto list = layers::parse(lines); !list)
+      draft.refuse("model.layers", list.error().message);
 }
 
 void check_model(job_draft& draft) {
@@ -134,6 +139,12 @@ void check_model(job_draft& draft) {
       draft.refuse(listed ? "model.layers" : "model.hidden",
                    fmt::format("the model is given twice, as kind = \"{}\" and as {}; keep one of them", own,
                                listed ? "a list of layers" : "an mlp"));
+    if (const auto networks = network_kinds(); std::ranges::count(networks, own) == 0)
+      for (const char* key : {"model.loss", "model.label_smoothing"}) {
+        draft.idle.insert(key);
+        if (draft.has(key))
+          draft.refuse(key, fmt::format("kind = \"{}\" has a loss of its own; leave {} out", own, key));
+      }
     return;
   }
   if (listed && (kind || hidden))
@@ -148,6 +159,15 @@ void check_model(job_draft& draft) {
         "model",
         "model.layers is missing; write layers = [\"flatten\", \"linear 128 relu\", \"linear 10\"], or kind = \"mlp\" and "
         "hidden = [128]");
+}
+
+/// Windows that do not overlap, unless the job says otherwise.
+void derive_stride(job_draft& draft) {
+  data_spec& data = draft.out.job.data;
+  if (data.source != "text" || draft.has("data.stride") || draft.unclear("data.stride") || draft.unclear("data.context"))
+    return;
+  data.stride = data.context;
+  draft.from["data.stride"] = "data.context";
 }
 
 /// A cosine needs an end. The layer that computes with the values checks whether they fit together.
@@ -311,6 +331,7 @@ void apply_rules(job_draft& draft) {
   derive_partition(draft);
   check_belongings(draft);
   check_data(draft);
+  derive_stride(draft);
   check_model(draft);
   derive_schedule(draft);
   check_cluster(draft);

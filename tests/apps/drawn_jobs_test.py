@@ -38,10 +38,12 @@ MOST = {"cluster.nodes": 2, "cluster.workers": 9, "cluster.shards": 40, "data.tr
         "protocol.steps": 12, "protocol.initial_steps": 12}
 # Texts that name files or devices are those that are everywhere.
 TEXTS = {"data.source": ["digits"], "data.path": [], "data.test_path": [], "model.init": ["zeros"], "name": ["", "x", "a b\n\u00e9"],
-         "inject.straggler.trace": [], "compute.precision": ["fp32"]}
+         "inject.straggler.trace": [], "model.kind": ["mlp"], "compute.precision": ["fp32"]}
 LAYERS = [["flatten", "linear 10"], ["flatten", "linear 3 relu", "layernorm", "linear 10"], ["conv 2 3x3 relu pad 1", "pool 2", "flatten", "linear 10"],
           ["conv 3 28x28", "flatten", "gelu", "linear 10"], ["avgpool 7", "flatten", "dropout 0.5", "linear 10"], ["flatten", "dropout 0", "linear 10"],
-          ["flatten", "linear 10 sigmoid"]]
+          ["flatten", "linear 10 sigmoid"], ["conv 4 5x5 stride 3", "batchnorm", "residual {", "groupnorm 2", "relu", "}", "avgpool all", "linear 10"],
+          ["flatten", "linear 6", "repeat 2 {", "residual {", "rmsnorm", "linear 6 silu", "}", "}", "linear 10"]]
+FREEZE = [["*.bias"], ["linear1.*"], ["conv1.*", "*.bias"]]
 # What makes a step or a fault of a real run last; in virtual time anything goes.
 REAL = {"inject.step_ms": 3, "inject.straggler.factor": 5, "inject.straggler.spread": 2, "inject.link.latency_ms": 4, "inject.fault.at_s": 0.2,
         "protocol.interval_s": 0.1, "evaluate.every_s": 0.1, "checkpoint.every_s": 0.1}
@@ -176,6 +178,8 @@ class Draw:
             return json.dumps([self.whole(name, key["least"], key["most"], None) for _ in range(random_of.randint(1, 3))])
         if name == "model.layers":
             return json.dumps(random_of.choice(LAYERS))
+        if name == "optimizer.freeze":
+            return json.dumps(random_of.choice(FREEZE))
         raise KeyError(f"{name} is of type {kind}, which this test does not draw")
 
     def whole(self, name, least, most, default):

@@ -62,11 +62,11 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
-      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size), activity_(self->doing), clock_(setup_.wall),
-      timers_(clock_,
-              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-              }),
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges), activity_(self->doing),
+      clock_(setup_.wall), timers_(clock_,
+                                   [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                                     self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+                                   }),
       incoming_(setup_.link, clock_, timers_), outgoing_(setup_.link, clock_, timers_), orders_(setup_.link, clock_, timers_) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   activity_.enter("collects");

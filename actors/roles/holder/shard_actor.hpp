@@ -43,6 +43,7 @@ struct shard_setup {
   saved_state start = {};                               ///< `initial` has the parameters of its version
   std::string checkpoints = {};                         ///< the folder
   std::function<void(const file_saved&)> saved = {};    ///< thread-safe
+  std::vector<update_range> ranges = {};                ///< how its floats are stepped; none: all alike
   protocols::link_spec link;                            ///< emulated
   tracer_ptr trace;
   /// At most this many per message to another host: fits the control plane's limit (system.cpp) with room to spare.

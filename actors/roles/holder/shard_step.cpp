@@ -6,8 +6,30 @@
 
 namespace troupe::actors {
 
-shard_step::shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size)
-    : spec_(spec), queue_(queue), count_(count), data_size_(data_size), optimizer_(spec, queue, count) {}
+namespace {
+
+/// A step on differences takes them as they are.
+std::vector<update_range> unscaled(std::vector<update_range> ranges) {
+  for (auto& range : ranges)
+    range.lr_scale = 1;
+  return ranges;
+}
+
+/// Where each push is applied alone, it is a part of a round: were a statistic to move by all of each, then the mean over its
+/// past would be shorter than the delay of a push, and with many workers it would not settle.
+std::vector<kernels::term> times(double factor, std::vector<kernels::term> terms) {
+  for (auto& term : terms)
+    term.weight *= factor;
+  return terms;
+}
+
+} // namespace
+
+shard_step::shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size,
+                       std::vector<update_range> ranges)
+    : spec_(spec), queue_(queue), count_(count), data_size_(data_size),
+      ranges_(ranges.empty() ? std::vector<update_range>{{.where = {0, count}}} : std::move(ranges)),
+      optimizer_(spec, queue, count, ranges_) {}
 
 void shard_step::begin(const protocols::close& round) {
   using kind = protocols::step_rule::kind;
@@ -25,7 +47,8 @@ void shard_step::begin(const protocols::close& round) {
   } else if (how.method == kind::outer) {
     if (!outer_) {
       outer_ = std::make_unique<optimizer>(
-          optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_);
+          optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_,
+          unscaled(ranges_));
       restore(from_, queue_, outer_buffers());
     }
     outer_->begin_step(how.lr);
@@ -64,25 +87,38 @@ void shard_step::apply(const std::vector<kernels::term>& terms, const protocols:
                        flat_range part) {
   switch (round.step.method) {
   case protocols::step_rule::kind::optimizer:
-    optimizer_.apply_range(terms, p, p_out, part.begin, part.end);
+    each_alike(ranges_, part, [&](const update_range& piece) {
+      const bool partly = piece.kind == slot_kind::statistic && round.step.lr_scale < 1;
+      optimizer_.apply_range(partly ? times(round.step.lr_scale, terms) : terms, p, p_out, piece.where.begin, piece.where.end);
+    });
     return;
   case protocols::step_rule::kind::outer:
     outer_->apply_range(terms, p, p_out, part.begin, part.end);
     return;
   case protocols::step_rule::kind::linear:
-    break;
+    each_alike(ranges_, part, [&](const update_range& piece) {
+      if (piece.kind != slot_kind::frozen)
+        apply_linear(terms, round.step, p, p_out, piece.where);
+      else if (p != p_out)
+        queue_.copy(p_out + piece.where.begin, p + piece.where.begin,
+                    static_cast<std::size_t>(piece.where.size()) * sizeof(float));
+    });
+    return;
   }
+}
+
+/// Only a protocol with a dual variable has a threshold, and such a one has no statistics (build_model).
+void shard_step::apply_linear(const std::vector<kernels::term>& terms, const protocols::step_rule& how, const float* p,
+                              float* p_out, flat_range part) {
   std::vector<kernels::term> sum;
-  if (round.step.parameter_weight != 0)
-    sum.push_back({p + part.begin, round.step.parameter_weight});
+  if (how.parameter_weight != 0)
+    sum.push_back({p + part.begin, how.parameter_weight});
   for (const auto& term : terms)
     sum.push_back({term.data + part.begin, term.weight});
   queue_.enqueue(kernels::weighted_sum{.terms = sum, .y = p_out + part.begin, .count = part.size()});
-  if (round.step.threshold > 0)
-    queue_.enqueue(kernels::soft_threshold{.x = p_out + part.begin,
-                                           .threshold = static_cast<float>(round.step.threshold),
-                                           .y = p_out + part.begin,
-                                           .count = part.size()});
+  if (how.threshold > 0)
+    queue_.enqueue(kernels::soft_threshold{
+        .x = p_out + part.begin, .threshold = static_cast<float>(how.threshold), .y = p_out + part.begin, .count = part.size()});
 }
 
 kernels::buffer shard_step::compensated(const float* gradient, const float* p, const float* backup,
@@ -93,13 +129,20 @@ kernels::buffer shard_step::compensated(const float* gradient, const float* p, c
     queue_.enqueue(kernels::fill{.y = mean_square_.as<float>(), .count = count_});
   }
   auto out = queue_.allocate(bytes);
-  queue_.enqueue(kernels::delay_compensate{.count = count_,
-                                           .g = gradient,
-                                           .w = p,
-                                           .w_backup = backup,
-                                           .g_out = out.as<float>(),
-                                           .mean_square = how.adaptive ? mean_square_.as<float>() : nullptr,
-                                           .lambda = static_cast<float>(how.lambda)});
+  each_alike(ranges_, {0, count_}, [&](const update_range& piece) {
+    const auto begin = piece.where.begin;
+    if (piece.kind != slot_kind::trained) { // what a statistic moves by is no gradient
+      queue_.copy(out.as<float>() + begin, gradient + begin, static_cast<std::size_t>(piece.where.size()) * sizeof(float));
+      return;
+    }
+    queue_.enqueue(kernels::delay_compensate{.count = piece.where.size(),
+                                             .g = gradient + begin,
+                                             .w = p + begin,
+                                             .w_backup = backup + begin,
+                                             .g_out = out.as<float>() + begin,
+                                             .mean_square = how.adaptive ? mean_square_.as<float>() + begin : nullptr,
+                                             .lambda = static_cast<float>(how.lambda)});
+  });
   return out;
 }
 

@@ -19,8 +19,10 @@ namespace troupe::actors {
 /// The state of the optimizers that a shard steps with, for `count` floats in one queue's memory. Everything is enqueued.
 class shard_step {
 public:
-  /// `data_size`: samples of an epoch, for the learning-rate schedule.
-  shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size);
+  /// `data_size`: samples of an epoch, for the learning-rate schedule. `ranges`: how each of the floats is stepped; none: all
+  /// alike.
+  shard_step(const optimizer_spec& spec, kernels::backend& queue, std::int64_t count, std::int64_t data_size,
+             std::vector<update_range> ranges = {});
 
   /// Begins the step that `round` describes. After a step of another kind, momentum starts from zero.
   void begin(const protocols::close& round);
@@ -40,10 +42,13 @@ public:
 
 private:
   named_buffers outer_buffers() const;
+  void apply_linear(const std::vector<kernels::term>& terms, const protocols::step_rule& how, const float* p, float* p_out,
+                    flat_range part);
 
   optimizer_spec spec_;
   kernels::backend& queue_;
   std::int64_t count_, data_size_;
+  std::vector<update_range> ranges_;
   optimizer optimizer_;
   std::unique_ptr<optimizer> outer_;
   std::vector<std::unique_ptr<optimizer>> past_;     ///< a queue may not have run their steps yet

@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 compute_state::compute_state(measured_pointer<device_compute_actor> self, compute_setup setup)
     : self_(self), queue_(std::move(setup.queue)), floats_(setup.net->layout().floats()), held_(*queue_),
-      replica_(*queue_, setup.local_optimizer, floats_, &held_),
+      replica_(*queue_, setup.local_optimizer, floats_, &held_, update_ranges(setup.net->layout(), {0, floats_})),
       gradient_blocks_([queue = queue_](std::size_t bytes) { return queue->allocate(bytes); }),
       kept_{setup.worker, setup.life, std::move(setup.checkpoints), std::move(setup.saved), {}} {
   replica_.resume(setup.start);

@@ -4,11 +4,30 @@
 
 namespace troupe::actors {
 
-replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held)
-    : queue_(queue), held_(held), spec_(spec), count_(count) {}
+namespace {
+
+/// Those of a part: its first float's number is added to each address.
+std::vector<kernels::term> from(std::int64_t begin, std::vector<kernels::term> terms) {
+  for (auto& term : terms)
+    term.data += begin;
+  return terms;
+}
+
+} // namespace
+
+replica::replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held,
+                 std::vector<update_range> ranges)
+    : queue_(queue), held_(held), spec_(spec), count_(count),
+      ranges_(ranges.empty() ? std::vector<update_range>{{.where = {0, count}}} : std::move(ranges)) {}
 
 void replica::mix(const std::vector<replica_term>& terms) {
-  replace(own_, sum(terms));
+  auto mixed = sum(terms);
+  const bool is_new = terms.size() != 1 || terms.front().weight != 1;
+  for (const auto& range : ranges_) // a mean of equal numbers may differ from them in its last bit
+    if (is_new && own_ && range.kind == slot_kind::frozen)
+      queue_.copy(mixed.as<float>() + range.where.begin, own_.as<const float>() + range.where.begin,
+                  static_cast<std::size_t>(range.where.size()) * sizeof(float));
+  replace(own_, std::move(mixed));
 }
 
 void replica::dual_step(const kernels::buffer& anchor, double rho) {
@@ -51,28 +70,46 @@ void replica::step(const kernels::buffer& gradient, const local_update& how) {
   keep(gradient);
   keep(how.anchor);
   if (how.momentum >= 0) {
-    if (spec_.weight_decay != 0)
-      terms.push_back({point.as<const float>(), spec_.weight_decay});
-    return step_with_velocity(std::move(terms), how);
+    return step_with_velocity(terms, how);
   }
   if (!optimizer_)
-    optimizer_.emplace(spec_, queue_, count_);
+    optimizer_.emplace(spec_, queue_, count_, ranges_);
   // In place if w has no other holder, and no term is w itself.
   auto out = how.proximal == 0 && nobody_else_holds(own_) ? own_ : fresh();
   optimizer_->apply(terms, own_.as<const float>(), out.as<float>(), how.lr);
   replace(own_, out);
 }
 
-/// v = momentum v - lr slope; w += v.
-void replica::step_with_velocity(std::vector<kernels::term> slope, const local_update& how) {
-  for (auto& term : slope)
-    term.weight *= -how.lr;
-  if (velocity_)
-    slope.push_back({velocity_.as<const float>(), how.momentum});
-  auto moved = fresh();
-  queue_.enqueue(kernels::weighted_sum{.terms = slope, .y = moved.as<float>(), .count = count_});
-  replace(velocity_, moved);
-  replace(own_, sum({{replica_term::source::own, {}, 1}, {replica_term::source::given, velocity_, 1}}));
+/// v = momentum v - lr slope; w += v. What is not trained has no velocity, and `ahead_` is w there: a statistic moves by its
+/// slope's first term, what is frozen by nothing.
+void replica::step_with_velocity(const std::vector<kernels::term>& slope, const local_update& how) {
+  const auto& point = ahead_ ? ahead_ : own_;
+  auto moved = fresh(), next = fresh();
+  for (const auto& [where, kind, decay, lr_scale] : ranges_) {
+    const auto add = [&, begin = where.begin, count = where.size()](const std::vector<kernels::term>& terms,
+                                                                    kernels::buffer& to) {
+      queue_.enqueue(kernels::weighted_sum{.terms = from(begin, terms), .y = to.as<float>() + begin, .count = count});
+    };
+    if (kind != slot_kind::trained) {
+      queue_.enqueue(kernels::fill{.y = moved.as<float>() + where.begin, .count = where.size()});
+      std::vector<kernels::term> terms{{own_.as<const float>(), 1}};
+      if (kind == slot_kind::statistic)
+        terms.push_back({slope.front().data, -1});
+      add(terms, next);
+      continue;
+    }
+    auto terms = slope;
+    if (decay && spec_.weight_decay != 0)
+      terms.push_back({point.as<const float>(), spec_.weight_decay});
+    for (auto& term : terms)
+      term.weight *= -how.lr * lr_scale;
+    if (velocity_)
+      terms.push_back({velocity_.as<const float>(), how.momentum});
+    add(terms, moved);
+    add({{own_.as<const float>(), 1}, {moved.as<const float>(), 1}}, next);
+  }
+  replace(velocity_, std::move(moved));
+  replace(own_, std::move(next));
   replace(ahead_, {});
 }
 
@@ -85,7 +122,7 @@ void replica::forget_momentum() {
 void replica::resume(const saved_state& from) {
   if (from.optimizer_steps == 0)
     return;
-  optimizer_.emplace(spec_, queue_, count_);
+  optimizer_.emplace(spec_, queue_, count_, ranges_);
   restore(from, queue_, optimizer_->buffers());
   for (const auto& [name, values] : from.blocks)
     keep(values);

@@ -34,11 +34,12 @@ struct local_update {
 class replica {
 public:
   /// `count` floats. `spec` is the job's optimizer. `held` keeps blocks that enqueued work still uses; a queue on the host needs
-  /// none.
-  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held = nullptr);
+  /// none. `ranges`: how each of the floats is stepped; none: all alike.
+  replica(kernels::backend& queue, const optimizer_spec& spec, std::int64_t count, in_flight* held = nullptr,
+          std::vector<update_range> ranges = {});
 
   const kernels::buffer& parameters() const { return own_; }
-  /// w = sum of terms. A single term of weight 1 is shared, not copied.
+  /// w = sum of terms; what is frozen stays. A single term of weight 1 is shared, not copied.
   void mix(const std::vector<replica_term>& terms);
   /// l += rho (w - anchor).
   void dual_step(const kernels::buffer& anchor, double rho);
@@ -58,7 +59,7 @@ public:
 
 private:
   const kernels::buffer& source_of(const replica_term& term);
-  void step_with_velocity(std::vector<kernels::term> slope, const local_update& how);
+  void step_with_velocity(const std::vector<kernels::term>& slope, const local_update& how);
   kernels::buffer fresh();
   void keep(const kernels::buffer& block);
   void replace(kernels::buffer& old, kernels::buffer by);
@@ -67,6 +68,7 @@ private:
   in_flight* held_;
   optimizer_spec spec_;
   std::int64_t count_;
+  std::vector<update_range> ranges_;
   kernels::buffer own_, dual_;
   kernels::buffer velocity_; ///< of steps with a momentum of their own; none: zero
   kernels::buffer ahead_;    ///< w + momentum v; none: w

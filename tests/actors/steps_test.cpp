@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steps of shards and of workers' replicas over parameters that are trained, frozen, or statistics.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "actors/roles/holder/shard_step.hpp"
+#include "actors/roles/worker/replica.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using values = std::vector<float>;
+constexpr std::int64_t part = 16, count = 3 * part;
+
+/// A trained slot, a statistic, a frozen one.
+std::vector<update_range> three() {
+  return {{{0, part}, slot_kind::trained}, {{part, 2 * part}, slot_kind::statistic}, {{2 * part, count}, slot_kind::frozen}};
+}
+
+class Steps : public ::testing::Test {
+protected:
+  kernels::buffer filled(float value) const {
+    auto made = queue->allocate(count * sizeof(float));
+    std::fill_n(made.as<float>(), count, value);
+    return made;
+  }
+  /// The first element of each slot; the others are the same.
+  static values of(const kernels::buffer& block) {
+    const auto* x = block.as<const float>();
+    for (std::int64_t i = 0; i < count; ++i)
+      EXPECT_EQ(x[i], x[i / part * part]) << i;
+    return {x[0], x[part], x[2 * part]};
+  }
+  values step(shard_step& steps, const protocols::step_rule& how, float p, float gradient) const {
+    const auto from = filled(p), g = filled(gradient), to = filled(-1);
+    protocols::close round{};
+    round.step = how;
+    steps.begin(round);
+    steps.apply({{g.as<const float>(), 1}}, round, from.as<const float>(), to.as<float>(), {0, count});
+    return of(to);
+  }
+
+  std::shared_ptr<kernels::backend> queue = kernels::open_backend({});
+};
+
+TEST_F(Steps, AShardMovesStatisticsByThemselvesAndLeavesWhatIsFrozen) {
+  using kind = protocols::step_rule::kind;
+  shard_step steps{{.lr = 0.5, .momentum = 0.5, .weight_decay = 1}, *queue, count, 1, three()};
+  EXPECT_EQ(step(steps, {.method = kind::optimizer}, 2, 0.25F), (values{2 - 0.5F * 2.25F, 1.75F, 2}));
+  shard_step outer{{.lr = 0.5}, *queue, count, 1, three()};
+  EXPECT_EQ(step(outer, {.method = kind::outer, .lr = 0.5, .momentum = 0.5}, 2, 0.25F), (values{1.875F, 1.75F, 2}));
+  shard_step linear{{.lr = 0.5}, *queue, count, 1, three()};
+  EXPECT_EQ(step(linear, {.method = kind::linear, .parameter_weight = 0.5}, 2, 0.25F), (values{1.25F, 1.25F, 2}));
+}
+
+TEST_F(Steps, APushThatIsAppliedAloneMovesAStatisticByItsPartOfARound) {
+  shard_step steps{{.lr = 1}, *queue, count, 1, three()};
+  EXPECT_EQ(step(steps, {.method = protocols::step_rule::kind::optimizer, .lr_scale = 0.25}, 2, 0.5F),
+            (values{1.875F, 1.875F, 2}));
+}
+
+TEST_F(Steps, OnlyGradientsAreCompensated) {
+  shard_step steps{{.lr = 1}, *queue, count, 1, three()};
+  const auto g = filled(2), now = filled(5), backup = filled(4);
+  // g + lambda g g (w - w_backup)
+  EXPECT_EQ(of(steps.compensated(g.as<const float>(), now.as<const float>(), backup.as<const float>(), {.lambda = 0.5})),
+            (values{4, 2, 2}));
+}
+
+TEST_F(Steps, AReplicaDoesTheSame) {
+  replica own{*queue, {.lr = 0.5, .weight_decay = 1}, count, nullptr, three()};
+  own.mix({{replica_term::source::given, filled(2), 1}});
+  own.step(filled(0.25F), {.lr = 0.5});
+  EXPECT_EQ(of(own.parameters()), (values{2 - 0.5F * 2.25F, 1.75F, 2}));
+}
+
+TEST_F(Steps, AReplicaWithAMomentumOfItsOwnLooksAheadAlongWhatIsTrained) {
+  replica own{*queue, {.lr = 0.5, .weight_decay = 1}, count, nullptr, three()};
+  own.mix({{replica_term::source::given, filled(2), 1}});
+  const local_update how{.anchor = {}, .momentum = 0.5, .lr = 0.5};
+  EXPECT_EQ(of(own.parameters_for(how)), (values{2, 2, 2}));
+  own.step(filled(0.25F), how); // v = -1.125
+  EXPECT_EQ(of(own.parameters()), (values{0.875F, 1.75F, 2}));
+  EXPECT_EQ(of(own.parameters_for(how)), (values{0.875F - 0.5625F, 1.75F, 2}));
+}
+
+TEST_F(Steps, AMeanOfReplicasLeavesWhatIsFrozen) {
+  replica own{*queue, {.lr = 0.5}, count, nullptr, three()};
+  own.mix({{replica_term::source::given, filled(2), 1}});
+  own.mix({{replica_term::source::own, {}, 0.75}, {replica_term::source::given, filled(4), 0.25}});
+  EXPECT_EQ(of(own.parameters()), (values{2.5F, 2.5F, 2}));
+}
+
+} // namespace
+} // namespace troupe::actors
