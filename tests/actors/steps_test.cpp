@@ -73,7 +73,7 @@ TEST_F(Steps, OnlyGradientsAreCompensated) {
 TEST_F(Steps, AReplicaDoesTheSame) {
   replica own{*queue, {.lr = 0.5, .weight_decay = 1}, count, nullptr, three()};
   own.mix({{replica_term::source::given, filled(2), 1}});
-  own.step(filled(0.25F), {.lr = 0.5});
+  own.step(filled(0.25F), {.anchor = {}, .lr = 0.5});
   EXPECT_EQ(of(own.parameters()), (values{2 - 0.5F * 2.25F, 1.75F, 2}));
 }
 
