@@ -8,6 +8,7 @@
 #include <string>
 
 #include "protocols/emulate/inject.hpp"
+#include "protocols/place.hpp"
 #include "protocols/spec.hpp"
 #include "tensor/data/data_set.hpp"
 #include "tensor/model.hpp"
@@ -82,6 +83,9 @@ struct job {
   protocols::stop_spec stop;
   checkpoint_spec checkpoint;
   protocols::inject_spec inject;
+
+  /// All that its holders' places follow from.
+  protocols::tree_shape shape() const { return {cluster.seats(), cluster.shards, protocol.fan_in, cluster.replicas}; }
 };
 
 } // namespace troupe::actors

@@ -38,8 +38,6 @@ std::string no_checkpoints(const job& job, const extensions& added) {
 std::string no_backups(const job& job, const extensions& added) {
   if (job.cluster.replicas <= 1)
     return "";
-  if (job.protocol.fan_in != 0)
-    return "cluster.replicas does not go with protocol.fan_in: sums of a tree come once; leave one of them out";
   const auto has = [](const protocols::protocol& each) { return each.may_have_backups(); };
   const auto planned = protocols::planned_protocols(job.protocol, added.protocols);
   const auto lacks = std::ranges::find_if_not(planned, has);

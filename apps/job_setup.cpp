@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "actors/cluster/gang.hpp"
@@ -36,6 +37,22 @@ std::size_t useful_nodes(const config::cluster& cluster, const actors::job& job,
   const bool colocated = wants.where == actors::placement::colocated;
   const auto useful = 1 + work + (colocated ? hold : std::min<std::size_t>(hold, wants.shards - 1U));
   return workers == 0 ? useful : std::min(useful, workers + (colocated ? 0 : 1));
+}
+
+/// Copies of a shard live on nodes apart: the coordinator's, and those that may hold shards.
+config::problems too_many_copies(const config::loaded_job& job, const config::cluster& cluster) {
+  std::vector<std::string> may;
+  for (const auto& node : node_descriptions(cluster))
+    if (may.empty() || actors::member_of(job.job, {.node = node}).shard)
+      may.push_back(node.name);
+  const auto wants = job.job.cluster.replicas;
+  if (wants <= may.size())
+    return {};
+  return {
+      {where_of(job, "cluster.replicas"),
+       fmt::format("cluster.replicas = {} needs as many nodes that may hold shards, and the cluster has {} ({}); give at most "
+                   "{}, or give more of its nodes the role shard",
+                   wants, may.size(), fmt::join(may, ", "), may.size())}};
 }
 
 } // namespace
@@ -177,9 +194,9 @@ config::checked<prepared_job> prepare_job(const job_options& options, const std:
 }
 
 config::checked<prepared_job> prepare_job(config::loaded_job job, std::optional<config::cluster> cluster, bool read_data) {
-  if (!cluster) // else other machines compute
-    if (config::problems wrong = missing_devices(job); !wrong.empty())
-      return config::refusal{std::move(wrong)};
+  // With a cluster, other machines compute.
+  if (config::problems wrong = cluster ? too_many_copies(job, *cluster) : missing_devices(job); !wrong.empty())
+    return config::refusal{std::move(wrong)};
   // A model that does not fit is refused before the data is read.
   if (const data_facts facts = known_facts(job.job.data); facts.format) {
     auto early = build_model(job, *facts.format);

@@ -117,7 +117,7 @@ private:
   }
 
   void aggregators() {
-    const auto tree = protocols::holder_tree(job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in);
+    const auto tree = protocols::holder_tree({job_.cluster.workers, job_.cluster.shards, job_.protocol.fan_in});
     const auto count = std::count_if(tree.begin(), tree.end(), [](const auto& place) { return !place.is_shard; });
     if (count == 0)
       return;

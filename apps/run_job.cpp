@@ -37,7 +37,7 @@ constexpr std::chrono::minutes respawn_window{1};
 bool job_ends_without(std::uint32_t node, const actors::job& job, const embedded_cluster& cluster) {
   const auto places = actors::place_roles(job, std::vector<actors::member_node>(job.cluster.nodes));
   const bool works_here = std::ranges::find(places.workers, 0U, &actors::role_place::node) != places.workers.end();
-  return places.holds_parameters(node) || (cluster.alone() && !works_here);
+  return places.needs(node) || (cluster.alone() && !works_here);
 }
 
 /// Starts the process of a node anew, which a running job has lost; the node comes back as one of `troupe node` does. Returns

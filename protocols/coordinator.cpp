@@ -31,7 +31,11 @@ coordinator::coordinator(const coordinator_options& options, std::unique_ptr<con
                    .lr_scale = options.lr_scale,
                    .held = options.from.ver,
                    .samples = options.from.samples,
-                   .memory = options.from.memory}) {}
+                   .memory = options.from.memory}) {
+  for (const holder_place& place : holder_tree(shape()))
+    if (place.backup_of)
+      state_.backups.emplace(place.self, true);
+}
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
     : options_(options), controls_(std::move(controls)), state_(std::move(from)) {
@@ -82,7 +86,7 @@ coordinator_effects coordinator::on(const down& msg) {
     return {};
   if (!started())
     return fail(fmt::format("worker {} was lost before the job began: {}", msg.who.worker.value, msg.reason));
-  return lose({msg.who}, msg.reason);
+  return lose(msg.who, msg.reason);
 }
 
 coordinator_effects coordinator::on(const holder_down& msg) {
@@ -90,52 +94,75 @@ coordinator_effects coordinator::on(const holder_down& msg) {
     return {};
   if (msg.holder.value < options_.shards)
     return replace(msg.holder, msg.reason);
-  if (options_.replicas > 1) {
-    const holder_id shard{msg.holder.value % options_.shards};
-    if (const auto acts = state_.acting.find(shard); acts != state_.acting.end() && acts->second == msg.holder)
-      return replace(shard, msg.reason);
-    state_.backups_gone.insert(msg.holder);
+  if (is_backup(msg.holder)) {
+    if (const auto acts = state_.acting.find(shard_of(msg.holder)); acts != state_.acting.end() && acts->second == msg.holder)
+      return replace(acts->first, msg.reason);
+    state_.backups.erase(msg.holder);
     return {send_holder_down{msg}};
   }
   if (!started())
     return fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
-  const auto tree = holder_tree(options_.workers, options_.shards, state_.protocol.fan_in);
-  std::vector<member> below;
-  for (const worker_id worker : workers_below(tree, msg.holder)) {
-    state_.cut_off.insert(worker);
-    if (const auto present = state_.members.find(worker); present != state_.members.end())
-      below.push_back({worker, present->second});
-  }
-  coordinator_effects out = lose(below, fmt::format("its aggregator {} was lost: {}", msg.holder.value, msg.reason));
-  out.emplace_back(send_holder_down{msg});
+  return state_.gone.insert(msg.holder).second ? coordinator_effects{next_plan()} : coordinator_effects{};
+}
+
+holder_id coordinator::shard_of(holder_id backup) const {
+  return {(backup.value - first_backup(shape()).value) % options_.shards};
+}
+
+/// It hears what the others know.
+coordinator_effects coordinator::on(const new_backup& msg) {
+  if (state_.stopped || !started() || !state_.backups.try_emplace(msg.holder, false).second)
+    return {};
+  coordinator_effects out;
+  repeat_memberships(out);
+  out.emplace_back(send_new_backup{msg});
   return out;
 }
 
-/// The first backup that is left takes its place.
-coordinator_effects coordinator::replace(holder_id shard, const std::string& reason) {
-  for (std::uint32_t r = 1; r < options_.replicas; ++r) {
-    const holder_id by{r * options_.shards + shard.value}; // as in holder_tree
-    if (!state_.backups_gone.insert(by).second)
-      continue;
-    state_.acting[shard] = by;
-    const bool leads = shard == holder_id{0};
-    state_.view += leads ? 1 : 0;
-    coordinator_effects out{send_takes_over{{shard, by, state_.view}}};
-    if (leads && started())
-      repeat_to_lead(out);
-    return out;
-  }
-  return fail(fmt::format("shard {} was lost, and the parameters that it held with it: {}", shard.value, reason));
+coordinator_effects coordinator::on(const caught_up& msg) {
+  if (const auto known = state_.backups.find(msg.holder); known != state_.backups.end())
+    known->second = true;
+  return {};
 }
 
-/// Whatever the last lead may have heard alone.
-void coordinator::repeat_to_lead(coordinator_effects& out) const {
-  for (const holder_id gone : state_.backups_gone)
-    out.emplace_back(send_holder_down{{gone, "it was lost before, or is a shard now"}});
+/// The first backup that has all takes its place.
+coordinator_effects coordinator::replace(holder_id shard, const std::string& reason) {
+  const auto is_copy = [&](const auto& backup) { return shard_of(backup.first) == shard; };
+  const auto heir = std::ranges::find_if(state_.backups, [&](const auto& backup) { return is_copy(backup) && backup.second; });
+  if (heir == state_.backups.end())
+    return fail(fmt::format("shard {} was lost, and the parameters that it held with it{}: {}", shard.value,
+                            std::ranges::any_of(state_.backups, is_copy) ? ", for its new copy was not complete" : "", reason));
+  const bool leads = shard == holder_id{0};
+  state_.view += leads ? 1 : 0;
+  takes_over notice{.shard = shard, .by = heir->first, .view = state_.view};
+  state_.backups.erase(heir);
+  state_.acting[shard] = notice.by;
+  for (std::uint32_t each = 0; each < options_.shards; ++each)
+    notice.holders.insert({each});
+  for (const auto& [backup, complete] : state_.backups) {
+    notice.holders.insert(backup);
+    if (shard_of(backup) == shard)
+      notice.backups.push_back(backup);
+  }
+  coordinator_effects out{send_takes_over{std::move(notice)}};
+  if (leads && started())
+    repeat_to_lead(out);
+  return out;
+}
+
+/// Whatever a holder that is new may not have heard.
+void coordinator::repeat_memberships(coordinator_effects& out) const {
   out.emplace_back(send_plan{state_.plan});
   for (const auto& [worker, last] : state_.last_down) // the open round may be of an older one
     for (incarnation life; life <= last; ++life.value)
       out.emplace_back(send_worker_down{{worker, life}});
+}
+
+/// Whatever the last lead may have heard alone.
+void coordinator::repeat_to_lead(coordinator_effects& out) const {
+  repeat_memberships(out);
+  for (const auto& [backup, complete] : state_.backups)
+    out.emplace_back(send_new_backup{{backup, shard_of(backup)}});
   out.emplace_back(hold{state_.ordered});
   if (state_.evaluating)
     out.emplace_back(evaluate{state_.held});
@@ -154,7 +181,6 @@ void coordinator::check() const {
   for (const auto& [worker, incarnation] : state_.members) {
     const auto last = state_.last_down.find(worker);
     TROUPE_ASSERT(last == state_.last_down.end() || incarnation > last->second);
-    TROUPE_ASSERT(!state_.cut_off.contains(worker));
     TROUPE_ASSERT(!started() || state_.stopped || state_.plan.has({worker, incarnation}));
   }
   TROUPE_ASSERT(!started() || state_.stopped || state_.plan.workers.size() == state_.members.size());
@@ -270,8 +296,7 @@ coordinator_effects coordinator::follow(const std::optional<decision>& decided) 
 bool coordinator::is_out(member who) const {
   const auto last = state_.last_down.find(who.worker);
   const bool outside_tree = state_.protocol.fan_in != 0 && who.worker.value >= options_.workers;
-  return outside_tree || state_.cut_off.contains(who.worker)
-         || (last != state_.last_down.end() && who.incarnation <= last->second);
+  return outside_tree || (last != state_.last_down.end() && who.incarnation <= last->second);
 }
 
 coordinator_effects coordinator::start() {
@@ -289,21 +314,16 @@ coordinator_effects coordinator::start() {
   return out;
 }
 
-coordinator_effects coordinator::lose(std::vector<member> who, const std::string& reason) {
-  coordinator_effects out;
-  for (const member& gone : who) {
-    incarnation& last = state_.last_down[gone.worker];
-    last = std::max(last, gone.incarnation);
-    const auto present = state_.members.find(gone.worker);
-    if (present == state_.members.end() || present->second > gone.incarnation)
-      continue;
-    // An older incarnation is over too, though its end was not reported.
-    out.emplace_back(send_worker_down{{gone.worker, present->second}});
-    state_.members.erase(present);
-    state_.losses.push_back(fmt::format("worker {} ({})", gone.worker.value, reason));
-  }
-  if (out.empty())
+coordinator_effects coordinator::lose(member who, const std::string& reason) {
+  incarnation& last = state_.last_down[who.worker];
+  last = std::max(last, who.incarnation);
+  const auto present = state_.members.find(who.worker);
+  if (present == state_.members.end() || present->second > who.incarnation)
     return {};
+  // An older incarnation is over too, though its end was not reported.
+  coordinator_effects out{send_worker_down{{who.worker, present->second}}};
+  state_.members.erase(present);
+  state_.losses.push_back(fmt::format("worker {} ({})", who.worker.value, reason));
   // The evaluation that ends the job needs no worker, unless the workers alone hold the parameters.
   if (state_.members.empty() && !(state_.evaluating && at_the_end() && !options_.decentralized)) {
     coordinator_effects failed = fail(fmt::format("no workers are left: {}", fmt::join(state_.losses, ", ")));
@@ -328,6 +348,9 @@ send_plan coordinator::next_plan() {
   state_.plan.lr_scale = state_.lr_scale;
   state_.plan.batch = options_.batch;
   state_.plan.data_size = options_.data_size;
+  if (state_.plan.gone != state_.gone)
+    state_.plan.rooted = state_.plan.epoch;
+  state_.plan.gone = state_.gone;
   state_.plan.workers.clear();
   for (const auto& [worker, incarnation] : state_.members)
     state_.plan.workers.push_back({worker, incarnation});

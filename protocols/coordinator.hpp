@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocols/controller.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols {
 
@@ -51,7 +52,7 @@ struct coordinator_state {
   std::map<worker_id, incarnation> members{};
   std::map<worker_id, incarnation> last_down{}; ///< per worker, its newest incarnation that was down
   std::vector<std::string> losses{};            ///< "worker 3 (its node was lost)"
-  std::set<worker_id> cut_off{};                ///< below an aggregator that is gone
+  std::set<holder_id> gone{};                   ///< aggregators
   protocols::plan plan{};                       ///< the newest
   bool evaluating = false, stopped = false, target_reached = false;
   bool time_is_up = false;
@@ -60,7 +61,7 @@ struct coordinator_state {
   std::map<worker_id, step_count> counted{}; ///< decentralized: reported by the lead, for this incarnation
   std::uint32_t rounds_without_update = 0, pushes_without_update = 0; ///< in a row
   std::vector<double> memory{};                                       ///< the controller's
-  std::set<holder_id> backups_gone{};                                 ///< dead, or in the place of their shard
+  std::map<holder_id, bool> backups{};                                ///< those that are there; whether each has all of its shard
   std::map<holder_id, holder_id> acting{};                            ///< by shard: the backup that is in its place
   std::uint64_t view = 0;                                             ///< how often a backup has taken the lead
   hold_order ordered{};                                               ///< the newest
@@ -74,8 +75,8 @@ struct coordinator_state {
 /// lead has not heard of when it holds. A job ends with an evaluation of its last parameters, unless it fails.
 ///
 /// A worker's incarnations only grow: a join of a newer one ends the older, and a join of one that was down already is ignored.
-/// So is a join of a worker whose pushes no aggregator takes: in a job with a tree, a worker beyond the first `workers`, or one
-/// whose aggregator is gone. After `stop` every message is ignored.
+/// So is a join of a worker that has no place in the tree of aggregators: one beyond the first `workers`. After `stop` every
+/// message is ignored.
 class coordinator {
 public:
   /// `controls` is null for a protocol that never changes.
@@ -85,9 +86,12 @@ public:
 
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
-  /// If it is a shard, a backup takes its place; without one, the job fails. If it is an aggregator, the workers below it are
-  /// down too, for good.
+  /// If it is a shard, a backup takes its place; without one, the job fails. If it is an aggregator, its children are its
+  /// parents' from the next plan on.
   coordinator_effects on(const holder_down& msg);
+  /// It may take its shard's place once it has caught up. Its number is one that no holder had before.
+  coordinator_effects on(const new_backup& msg);
+  coordinator_effects on(const caught_up& msg);
   coordinator_effects on(const held& msg);
   coordinator_effects on(const evaluated& msg);
   coordinator_effects on(const expired& msg);
@@ -113,10 +117,14 @@ private:
   void remind();
   bool is_out(member who) const;
   coordinator_effects start();
-  coordinator_effects lose(std::vector<member> who, const std::string& reason);
+  coordinator_effects lose(member who, const std::string& reason);
+  tree_shape shape() const { return {options_.workers, options_.shards, state_.protocol.fan_in, options_.replicas}; }
   coordinator_effects fail(std::string reason);
   coordinator_effects replace(holder_id shard, const std::string& reason);
+  void repeat_memberships(coordinator_effects& out) const;
   void repeat_to_lead(coordinator_effects& out) const;
+  holder_id shard_of(holder_id backup) const;
+  bool is_backup(holder_id who) const { return who.value >= first_backup(shape()).value; }
   hold order(const hold& what);
   send_plan next_plan();
   coordinator_effects follow(const std::optional<decision>& decided);

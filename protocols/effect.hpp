@@ -178,7 +178,7 @@ using rule_effects = std::vector<rule_effect>;
 
 // -- lead: a rule's decisions, in terms that every holder understands (see lead.hpp)
 
-using lead_effect = std::variant<close, send_order, drop_order, retain, release, arm_timer, report, commit_order>;
+using lead_effect = std::variant<close, send_order, drop_order, retain, release, arm_timer, report, commit_order, admit_order>;
 using lead_effects = std::vector<lead_effect>;
 
 // -- holder
@@ -188,10 +188,12 @@ struct send_arrival {
   protocols::arrival arrival{};
   friend bool operator==(const send_arrival&, const send_arrival&) = default;
 };
-/// Aggregator: send the sum of terms upward as this round's partial sum; the terms may be freed afterwards.
+/// Aggregator: send this round's sum to these parents. It is kept on, and sent again where a parent is another one now.
 struct forward {
-  std::vector<term> sum{};
-  close round{};
+  version ver{};
+  std::uint64_t decision = 0; ///< as in `close`
+  ticket sum{};               ///< 0: no push counted
+  std::vector<holder_id> to{};
   friend bool operator==(const forward&, const forward&) = default;
 };
 /// Shard: make the version that `round` names from these terms, then send it to `round.send_to`; the terms may be freed
@@ -206,7 +208,8 @@ struct serve {
   send_order order{};
   friend bool operator==(const serve&, const serve&) = default;
 };
-/// Shard with backups: sum the terms, which are needed on, send the sum to these backups, and answer with `summed`.
+/// Where versions are made in two phases: sum the terms, of which pushes are needed on, send the sum to these backups, and answer
+/// with `summed`.
 struct sum_up {
   std::vector<term> sum{};
   close round{};
@@ -218,8 +221,30 @@ struct send_prepared {
   protocols::prepared prepared{};
   friend bool operator==(const send_prepared&, const send_prepared&) = default;
 };
-using holder_effect =
-    std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up, send_prepared>;
+/// Backup that catches up: ask its shard.
+struct ask_for_copy {
+  holder_id shard{};
+  copy_request request{};
+  friend bool operator==(const ask_for_copy&, const ask_for_copy&) = default;
+};
+/// Shard: send this backup the piece that `part` names, with what the driver's next step needs.
+struct send_copy {
+  holder_id to{};
+  shard_piece part{};
+  friend bool operator==(const send_copy&, const send_copy&) = default;
+};
+/// Backup that catches up: this piece is here, and is part of each step from now on. The tensor may be freed afterwards.
+struct install {
+  shard_piece part{};
+  friend bool operator==(const install&, const install&) = default;
+};
+/// Tell the coordinator.
+struct send_caught_up {
+  caught_up notice{};
+  friend bool operator==(const send_caught_up&, const send_caught_up&) = default;
+};
+using holder_effect = std::variant<send_arrival, apply_round, forward, serve, discard, retain, release, report, sum_up,
+                                   send_prepared, ask_for_copy, send_copy, install, send_caught_up>;
 using holder_effects = std::vector<holder_effect>;
 
 // -- coordinator
@@ -253,6 +278,11 @@ struct send_takes_over {
   takes_over notice{};
   friend bool operator==(const send_takes_over&, const send_takes_over&) = default;
 };
+/// Tell the lead.
+struct send_new_backup {
+  new_backup notice{};
+  friend bool operator==(const send_new_backup&, const send_new_backup&) = default;
+};
 /// Let the lead send again.
 struct resume {
   resume_order order{};
@@ -269,8 +299,8 @@ struct stop {
   std::string reason{}; ///< for the operator
   friend bool operator==(const stop&, const stop&) = default;
 };
-using coordinator_effect =
-    std::variant<send_plan, send_worker_down, send_holder_down, send_takes_over, hold, evaluate, resume, say, stop, arm_timer>;
+using coordinator_effect = std::variant<send_plan, send_worker_down, send_holder_down, send_takes_over, send_new_backup, hold,
+                                        evaluate, resume, say, stop, arm_timer>;
 using coordinator_effects = std::vector<coordinator_effect>;
 
 } // namespace troupe::protocols

@@ -3,6 +3,7 @@
 #include "protocols/holder.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -10,10 +11,14 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols {
 
 namespace {
+
+/// Pieces that a backup asks for at a time: this much is under way, and waits in memory.
+constexpr std::uint32_t copied_at_a_time = 4;
 
 report refused(const push& msg) {
   return {.event = report::kind::push_discarded, .ver = msg.base, .worker = msg.id.worker};
@@ -47,11 +52,22 @@ holder::~holder() = default;
 
 holder_effects holder::on(const plan& msg) {
   if (msg.epoch > state_.plan.epoch) {
+    if (msg.rooted > state_.plan.epoch)
+      take_place(msg);
     state_.plan = msg;
     // Pushes of workers forgotten here are refused as foreign from now on.
     std::erase_if(state_.newest, [this](const auto& seen) { return state_.plan.rank_of(seen.first) < 0; });
   }
   return advance();
+}
+
+void holder::take_place(const plan& in) {
+  if (!place_.tree)
+    return;
+  holder_place now = holder_tree(*place_.tree, in.gone).at(place_.backup_of.value_or(place_.self).value);
+  place_.children = std::move(now.children);
+  place_.parents = std::move(now.parents);
+  place_.workers = std::move(now.workers);
 }
 
 holder_effects holder::on(const push& msg) {
@@ -68,7 +84,7 @@ holder_effects holder::on(const push& msg) {
     out.emplace_back(refused(msg));
     return out;
   }
-  // Where shards have backups, a push may come again for a lead that has not heard of it; which are decided, the lead knows.
+  // A push may come again for a lead that has not heard of it; which are decided, the lead knows.
   if (!place_.commits)
     state_.newest.insert_or_assign(id.worker, id);
   state_.kept.emplace(id, msg);
@@ -88,24 +104,32 @@ holder_effects holder::on(const worker_down& msg) {
 }
 
 holder_effects holder::on(const holder_down& msg) {
-  state_.gone.insert(msg.holder);
   std::erase(place_.backups, msg.holder);
+  state_.admitted.erase(msg.holder);
+  state_.asked_for.erase(msg.holder);
   return advance();
 }
 
+/// Of any aggregator: a new child may be ahead of the plan that makes it one.
 holder_effects holder::on(const partial& msg) {
   if (place_.commits && place_.backup_of == msg.from)
     return on(summed{msg.ver, msg.decision, msg.sum, false});
-  const bool wanted = msg.ver > state_.current && std::ranges::count(place_.children, msg.from) > 0;
-  if (!wanted || !state_.partials[msg.ver].try_emplace(msg.from, msg.sum).second) {
-    holder_effects out;
+  holder_effects out;
+  if (!place_.tree || msg.ver <= state_.current || is_outside()) {
     discard_unless_empty(out, msg.sum);
     return out;
   }
-  return advance();
+  const child_sum fresh{msg.decision, msg.sum};
+  const auto [known, first] = state_.partials[msg.ver].try_emplace(msg.from, fresh);
+  if (!first)
+    discard_unless_empty(out, msg.decision > known->second.decision ? std::exchange(known->second, fresh).sum : msg.sum);
+  add_all(out, advance());
+  return out;
 }
 
 holder_effects holder::on(const close& msg) {
+  if (is_outside())
+    return {};
   if (place_.commits) {
     holder_effects out;
     prepare(out, msg);
@@ -141,22 +165,27 @@ void holder::check() const {
   }
   TROUPE_ASSERT(state_.current <= state_.ordered);
   TROUPE_ASSERT(state_.partials.empty() || state_.partials.begin()->first > state_.current);
-  // Orders wait only behind a close, whose children have not all sent, or that is not committed.
+  // Orders wait only behind a close that is not committed, or not prepared.
   if (!state_.orders.empty()) {
     const version waits = std::get<close>(state_.orders.front()).ver;
-    TROUPE_ASSERT(!missing(waits).empty() || (place_.commits && (!state_.sums.contains(waits) || state_.committed < waits)));
+    TROUPE_ASSERT(place_.commits && (state_.committed < waits || (place_.is_shard && !state_.sums.contains(waits))));
   }
-  TROUPE_ASSERT(place_.commits || (state_.sums.empty() && state_.sent.empty()));
+  TROUPE_ASSERT(place_.commits || (state_.sums.empty() && state_.sent.empty() && state_.partials.empty()));
   TROUPE_ASSERT(state_.sums.empty() || state_.sums.begin()->first > state_.current);
 }
 
 std::vector<holder_id> holder::waiting_for() const {
   // Only a close waits, so the first of what is queued is one.
-  return state_.orders.empty() ? std::vector<holder_id>{} : missing(std::get<close>(state_.orders.front()).ver);
+  return state_.orders.empty() || place_.backup_of ? std::vector<holder_id>{} : missing(std::get<close>(state_.orders.front()));
 }
 
 std::vector<holder_id> holder::children_missing() const {
-  return missing(version{state_.current.value + 1});
+  const auto sums = state_.partials.find(next(state_.current));
+  std::vector<holder_id> out;
+  for (const holder_id child : place_.children)
+    if (sums == state_.partials.end() || !sums->second.contains(child))
+      out.push_back(child);
+  return out;
 }
 
 std::vector<worker_id> holder::workers_missing() const {
@@ -170,16 +199,22 @@ std::vector<worker_id> holder::workers_missing() const {
   return out;
 }
 
-std::vector<holder_id> holder::missing(version ver) const {
-  const auto sums = state_.partials.find(ver);
+std::vector<holder_id> holder::missing(const close& round) const {
   std::vector<holder_id> out;
-  for (const holder_id child : place_.children)
-    if (!state_.gone.contains(child) && (sums == state_.partials.end() || !sums->second.contains(child)))
-      out.emplace_back(child);
+  if (const auto sum = state_.sums.find(round.ver); sum != state_.sums.end() && sum->second.decision == round.decision)
+    return out;
+  const auto sums = state_.partials.find(round.ver);
+  const auto is_here = [&](holder_id child) {
+    const auto sent = sums == state_.partials.end() ? decltype(sums->second.end()){} : sums->second.find(child);
+    return sums != state_.partials.end() && sent != sums->second.end() && sent->second.decision == round.decision;
+  };
+  std::ranges::copy_if(place_.children, std::back_inserter(out), std::not_fn(is_here));
   return out;
 }
 
 holder_effects holder::enqueue(holder_order msg) {
+  if (is_outside())
+    return {};
   state_.orders.push_back(std::move(msg));
   return advance();
 }
@@ -187,8 +222,7 @@ holder_effects holder::enqueue(holder_order msg) {
 holder_effects holder::advance() {
   holder_effects out;
   while (!state_.orders.empty()) {
-    if (const auto* round = std::get_if<close>(&state_.orders.front());
-        round && (place_.commits ? !ready(out, *round) : !missing(round->ver).empty()))
+    if (const auto* round = std::get_if<close>(&state_.orders.front()); round && place_.commits && !ready(out, *round))
       break;
     std::visit(
         [&]<class Order>(const Order& msg) {
@@ -200,6 +234,8 @@ holder_effects holder::advance() {
         state_.orders.front());
     state_.orders.pop_front();
   }
+  ask_for_copies(out);
+  answer_requests(out);
   return out;
 }
 
@@ -220,17 +256,8 @@ void holder::perform(holder_effects& out, const close& round) {
                               .worker = part.id.worker,
                               .text = "a close names a push that is not kept here"});
     }
-  // The children's sums are weighted already.
-  const auto sums = std::exchange(state_.partials[round.ver], {});
-  state_.partials.erase(round.ver);
-  for (const holder_id child : place_.children)
-    if (const auto part = sums.find(child); part != sums.end() && part->second != ticket{})
-      sum.push_back({part->second, 1});
   state_.current = round.ver;
-  if (place_.is_shard)
-    out.emplace_back(apply_round{std::move(sum), round});
-  else
-    out.emplace_back(forward{std::move(sum), round});
+  out.emplace_back(apply_round{std::move(sum), round});
 }
 
 void holder::perform(holder_effects& out, const send_order& order) {
@@ -249,16 +276,24 @@ void holder::perform(holder_effects& out, const drop_order& order) {
     discard_unless_empty(out, kept.mapped().gradient);
 }
 
-// -- where shards have backups
+// -- where versions are made in two phases
 
 /// A lead that has taken over decides again what the last one may have decided. What is made here stays as it is.
 void holder::prepare(holder_effects& out, const close& round) {
   if (round.ver <= state_.current) {
+    if (round.ver == state_.current) // where it was not made here: one that catches up has nothing of it, and lacks nothing
+      state_.decided = round.decision;
     say_prepared(out, round);
     return;
   }
+  settle_doubt(round.ver);
   // No lead decides on a version before the last one is committed.
   state_.committed = std::max(state_.committed, version{round.ver.value - 1});
+  if (round.view < state_.view) {
+    state_.doubtful = round;
+    return;
+  }
+  state_.view = round.view;
   if (round.ver > state_.ordered) {
     state_.ordered = round.ver;
     state_.orders.emplace_back(round);
@@ -274,16 +309,18 @@ void holder::prepare(holder_effects& out, const close& round) {
 }
 
 void holder::say_prepared(holder_effects& out, const close& round, bool possible) const {
-  out.emplace_back(send_prepared{{place_.self, round.ver, round.decision, possible}});
+  if (place_.is_shard)
+    out.emplace_back(send_prepared{{place_.self, round.ver, round.decision, possible}});
 }
 
-/// Whether the version may be made: the sum of this very decision is here, and it is committed.
+/// Whether the version may be made: the sum of this very decision is here, and it is committed. An aggregator's sum may not be
+/// wanted any more.
 bool holder::ready(holder_effects& out, const close& round) {
   const auto sum = state_.sums.find(round.ver);
   if (sum == state_.sums.end() || sum->second.decision != round.decision) {
     if (!place_.backup_of)
-      sum_up_kept(out, round);
-    return false;
+      sum_up_if_complete(out, round);
+    return !place_.is_shard && state_.committed >= round.ver;
   }
   if (!place_.backup_of && !sum->second.own) {
     const ticket inherited = state_.sums.extract(sum).mapped().sum;
@@ -291,26 +328,45 @@ bool holder::ready(holder_effects& out, const close& round) {
         sum_up{inherited == ticket{} ? std::vector<term>{} : std::vector{term{inherited, 1}}, round, place_.backups});
     return false;
   }
-  if (!std::exchange(state_.announced, true))
-    say_prepared(out, round);
+  if (state_.joins && !state_.joins->asked.empty() && state_.committed < round.ver)
+    return false;
+  if (!std::exchange(state_.announced, true)) {
+    if (place_.is_shard)
+      say_prepared(out, round);
+    else
+      out.emplace_back(forward{round.ver, round.decision, sum->second.sum, place_.parents});
+  }
   return state_.committed >= round.ver;
 }
 
-/// A push that a shard which has taken over lacks comes again, unless its worker is gone.
-void holder::sum_up_kept(holder_effects& out, const close& round) {
+/// A push that a shard which has taken over lacks comes again, unless its worker is gone. Children's sums are weighted already.
+void holder::sum_up_if_complete(holder_effects& out, const close& round) {
   sum_up whole{.sum = {}, .round = round, .backups = place_.backups};
-  bool complete = true, possible = true;
+  bool complete = has_places_of(round) && missing(round).empty(), possible = round.epoch >= state_.plan.rooted;
   for (const contribution& part : round.contributions)
-    if (const auto kept = state_.kept.find(part.id); kept == state_.kept.end()) {
+    if (const auto kept = state_.kept.find(part.id); kept != state_.kept.end()) {
+      if (const ticket gradient = kept->second.gradient; gradient != ticket{})
+        whole.sum.push_back({gradient, part.weight});
+    } else if (is_taken_here(part.id.worker)) {
       complete = false;
       possible = possible && !is_gone(part.id);
-    } else if (const ticket gradient = kept->second.gradient; gradient != ticket{}) {
-      whole.sum.push_back({gradient, part.weight});
     }
-  if (complete)
+  if (complete) {
+    for (const auto sums = state_.partials.extract(round.ver); const holder_id child : place_.children)
+      if (const ticket sum = sums.mapped().at(child).sum; sum != ticket{})
+        whole.sum.push_back({sum, 1});
     out.emplace_back(std::move(whole));
-  else if (!possible && !std::exchange(state_.refused, true))
+  } else if (!possible && place_.is_shard && !std::exchange(state_.refused, true)) {
     say_prepared(out, round, false);
+  }
+}
+
+bool holder::has_places_of(const close& round) const {
+  return !place_.tree || (round.epoch >= state_.plan.rooted && round.epoch <= state_.plan.epoch);
+}
+
+bool holder::is_taken_here(worker_id worker) const {
+  return !place_.tree || place_.workers.contains(worker);
 }
 
 bool holder::is_gone(const push_id& id) const {
@@ -333,44 +389,64 @@ holder_effects holder::on(const summed& msg) {
   return out;
 }
 
-/// The close that waits, if it is so. Its sum may be that of another one's.
-template <class Predicate>
-void holder::forget_close_if(Predicate is_void) {
+/// The close that waits for its commit, if one does. Its sum may be that of another one's.
+std::optional<close> holder::take_back_uncommitted() {
   for (auto order = state_.orders.begin(); order != state_.orders.end(); ++order)
-    if (const auto* open = std::get_if<close>(&*order); open != nullptr && is_void(*open)) {
-      state_.ordered = version{open->ver.value - 1};
+    if (const auto* open = std::get_if<close>(&*order); open != nullptr && open->ver > state_.committed) {
+      close out = *open;
+      state_.ordered = version{out.ver.value - 1};
       state_.orders.erase(order);
       state_.announced = state_.refused = false;
-      return;
+      return out;
     }
+  return {};
+}
+
+/// Whoever proposes a version knows that the one before is committed, though its commit may have been lost with its lead.
+void holder::settle_doubt(version proposed) {
+  const auto doubtful = std::exchange(state_.doubtful, std::nullopt);
+  if (!doubtful || doubtful->ver >= proposed || doubtful->ver <= state_.ordered)
+    return;
+  state_.ordered = doubtful->ver;
+  state_.orders.emplace_back(*doubtful);
 }
 
 holder_effects holder::on(const commit_order& msg) {
-  if (msg.abandoned)
-    forget_close_if([&msg](const close& open) { return open.ver == msg.ver && open.decision == msg.decision; });
+  const auto is_it = [&msg](const close& open) { return open.ver == msg.ver && open.decision == msg.decision; };
+  if (state_.doubtful && is_it(*state_.doubtful))
+    msg.abandoned ? state_.doubtful.reset() : settle_doubt(next(msg.ver));
   for (const holder_order& order : state_.orders)
-    if (const auto* open = std::get_if<close>(&order);
-        open && !msg.abandoned && open->ver == msg.ver && open->decision == msg.decision)
-      state_.committed = std::max(state_.committed, msg.ver);
+    if (const auto* open = std::get_if<close>(&order); open != nullptr && is_it(*open)) {
+      if (msg.abandoned)
+        take_back_uncommitted();
+      else
+        state_.committed = std::max(state_.committed, msg.ver);
+      break;
+    }
   return advance();
 }
 
 void holder::make(holder_effects& out, const close& round) {
-  const ticket sum = state_.sums.extract(round.ver).mapped().sum;
-  apply_round step{{}, round};
-  if (sum != ticket{})
-    step.sum.push_back({sum, 1});
-  if (place_.backup_of)
-    step.round.send_to.clear();
   for (const contribution& part : round.contributions)
-    if (const auto kept = state_.kept.extract(part.id); kept)
-      discard_unless_empty(out, kept.mapped().gradient);
-  for (const worker_id to : round.send_to)
-    state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};
+    if (const auto kept = state_.kept.find(part.id); kept != state_.kept.end() && !round.keep) {
+      discard_unless_empty(out, kept->second.gradient);
+      state_.kept.erase(kept);
+    }
   state_.current = round.ver;
   state_.decided = round.decision;
   state_.announced = state_.refused = false;
-  out.emplace_back(std::move(step));
+  if (state_.joins)
+    state_.joins->asked.clear();
+  if (place_.is_shard) {
+    for (const worker_id to : round.send_to)
+      state_.sent[to] = {round.send_epoch, round.ver, round.key, {to}, round.position, round.period};
+    apply_round step{{}, round};
+    if (const ticket sum = state_.sums.extract(round.ver).mapped().sum; sum != ticket{})
+      step.sum.push_back({sum, 1});
+    if (place_.backup_of)
+      step.round.send_to.clear();
+    out.emplace_back(std::move(step));
+  }
   forget_sums(out, round.ver);
 }
 
@@ -378,6 +454,10 @@ void holder::forget_sums(holder_effects& out, version upto) {
   const auto end = state_.sums.upper_bound(upto);
   for (auto sum = state_.sums.begin(); sum != end; sum = state_.sums.erase(sum))
     discard_unless_empty(out, sum->second.sum);
+  const auto last = state_.partials.upper_bound(upto);
+  for (auto round = state_.partials.begin(); round != last; round = state_.partials.erase(round))
+    for (const auto& [child, sent] : round->second)
+      discard_unless_empty(out, sent.sum);
 }
 
 /// The new lead may not have heard of what the last one had: pushes that are kept are reported again. What the last one has
@@ -386,24 +466,135 @@ holder_effects holder::on(const takes_over& msg) {
   holder_effects out;
   std::erase(place_.backups, msg.by);
   const bool this_one = msg.by == place_.self;
+  if (place_.backup_of == msg.shard)
+    ask_again(out);
   if (this_one) {
     place_.self = msg.shard;
     place_.backup_of.reset();
+    std::ranges::for_each(msg.backups, [this](holder_id each) { add_backup(each); });
     for (const auto& [to, order] : state_.sent)
       out.emplace_back(serve{order});
   }
   // What was said of a close was said by another one, or to another one.
   if (this_one || msg.shard == holder_id{0})
     state_.announced = state_.refused = false;
-  if (msg.shard == holder_id{0} && state_.decided != 0)
+  else if (!place_.is_shard && state_.announced)
+    forward_again(out, msg.shard);
+  if (msg.shard == holder_id{0} && state_.decided != 0 && place_.is_shard)
     out.emplace_back(send_prepared{{place_.self, state_.current, state_.decided}});
-  if (msg.shard == holder_id{0})
-    forget_close_if([&](const close& open) { return open.view < msg.view && open.ver > state_.committed; });
+  if (msg.shard == holder_id{0} && msg.view > state_.view) {
+    state_.view = msg.view;
+    if (auto open = take_back_uncommitted())
+      state_.doubtful = std::move(open);
+  }
   add_all(out, advance());
   if ((this_one || msg.shard == holder_id{0}) && !place_.backup_of)
     for (const auto& [id, part] : state_.kept)
       out.emplace_back(arrived(place_.self, part));
   return out;
+}
+
+// -- catching up
+
+/// Whoever leads next may admit it again.
+holder_effects holder::on(const admit_order& msg) {
+  holder_effects out;
+  if (msg.holder == place_.self && is_outside()) {
+    state_.joins->admitted = true;
+    state_.joins->view = msg.view;
+    state_.current = state_.ordered = state_.committed = msg.ver;
+    forget_sums(out, msg.ver); // its shard may have heard of it before
+    ask_for_copies(out);
+  } else if (msg.holder != place_.self && place_.backup_of.value_or(place_.self) == msg.shard) {
+    add_backup(msg.holder);
+    state_.admitted[msg.holder] = msg.view;
+    answer_requests(out);
+  }
+  return out;
+}
+
+void holder::add_backup(holder_id who) {
+  if (std::ranges::count(place_.backups, who) == 0)
+    place_.backups.push_back(who);
+}
+
+void holder::ask_for_copies(holder_effects& out) {
+  if (!state_.joins || is_outside() || !state_.joins->asked.empty() || !state_.orders.empty())
+    return;
+  auto& joins = *state_.joins;
+  for (std::uint32_t piece = 0; piece < joins.pieces && joins.asked.size() < copied_at_a_time; ++piece)
+    if (!joins.here.contains(piece))
+      joins.asked.insert(piece);
+  ask_again(out);
+}
+
+void holder::ask_again(holder_effects& out) const {
+  if (const auto& joins = state_.joins; joins && !joins->asked.empty())
+    out.emplace_back(ask_for_copy{*place_.backup_of,
+                                  {.from = place_.self,
+                                   .ver = state_.current,
+                                   .pieces = {joins->asked.begin(), joins->asked.end()},
+                                   .of = joins->pieces,
+                                   .view = joins->view}});
+}
+
+holder_effects holder::on(const copy_request& msg) {
+  holder_effects out;
+  state_.asked_for.insert_or_assign(msg.from, msg);
+  answer_requests(out);
+  return out;
+}
+
+/// Once this shard has admitted who asks, as that one was, and has made that version: then it has heard all orders that the other
+/// has not.
+void holder::answer_requests(holder_effects& out) {
+  if (place_.backup_of)
+    return;
+  std::erase_if(state_.asked_for, [&](const auto& entry) {
+    const copy_request& asked = entry.second;
+    const auto admitted = state_.admitted.find(asked.from);
+    if (asked.ver > state_.current || admitted == state_.admitted.end() || admitted->second < asked.view)
+      return false;
+    for (const std::uint32_t piece : asked.pieces) {
+      if (asked.ver < state_.current)
+        break;
+      shard_piece part{.from = place_.self, .ver = asked.ver, .piece = piece};
+      if (piece + 1 == asked.of)
+        for (const auto& [to, order] : state_.sent)
+          part.sent.push_back(order);
+      out.emplace_back(send_copy{asked.from, std::move(part)});
+    }
+    return true;
+  });
+}
+
+/// A piece is of no use where it has been asked for again, for it is of another version.
+holder_effects holder::on(const shard_piece& msg) {
+  holder_effects out;
+  auto& joins = state_.joins;
+  if (!joins || msg.ver != state_.current || joins->asked.erase(msg.piece) == 0) {
+    discard_unless_empty(out, msg.data);
+    return out;
+  }
+  joins->here.insert(msg.piece);
+  for (const send_order& order : msg.sent)
+    if (send_order& newest = state_.sent[order.to.front()]; newest.key < order.key)
+      newest = order;
+  if (msg.data != ticket{})
+    out.emplace_back(install{msg});
+  if (joins->here.size() == joins->pieces) {
+    joins.reset();
+    out.emplace_back(send_caught_up{{place_.self}});
+  }
+  add_all(out, advance());
+  return out;
+}
+
+/// The shard's predecessor may not have summed it.
+void holder::forward_again(holder_effects& out, holder_id to) const {
+  const close& round = std::get<close>(state_.orders.front());
+  if (std::ranges::count(place_.parents, to) > 0)
+    out.emplace_back(forward{round.ver, round.decision, state_.sums.at(round.ver).sum, {to}});
 }
 
 } // namespace troupe::protocols

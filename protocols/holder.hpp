@@ -7,24 +7,12 @@
 #include <optional>
 #include <set>
 #include <variant>
+#include <vector>
 
 #include "protocols/effect.hpp"
+#include "protocols/place.hpp"
 
 namespace troupe::protocols {
-
-/// Where a holder stands in the tree of aggregators. Without aggregators: a shard that takes every worker's pushes.
-struct holder_place {
-  holder_id self{};
-  bool is_shard = true;
-  std::vector<holder_id> children{}; ///< aggregators whose partial sums come here, in the order of summing
-  std::vector<holder_id> parents{};  ///< where an aggregator forwards: one aggregator, or every shard
-  std::set<worker_id> workers{};     ///< whose pushes come here directly
-  // Where shards have backups:
-  bool commits = false;                 ///< a version is made in two phases
-  std::optional<holder_id> backup_of{}; ///< it is a backup of this shard
-  std::vector<holder_id> backups{};     ///< of the shard, in the order in which they take over
-  friend bool operator==(const holder_place&, const holder_place&) = default;
-};
 
 /// What a holder performs in the lead's order.
 using holder_order = std::variant<close, send_order, drop_order, retain, release, report>;
@@ -38,43 +26,69 @@ struct summed {
   friend bool operator==(const summed&, const summed&) = default;
 };
 
+/// How far a backup is that has begun later than its shard. It is asked to be prepared as any other, and copies the shard piece
+/// by piece in between: it asks for some when no round waits here, and is prepared once they have come. So neither of the two is
+/// a version ahead, and a piece that comes is of the version that is here.
+struct catch_up {
+  bool admitted = false;    ///< by the lead: until then it hears nothing
+  std::uint64_t view = 0;   ///< of that lead
+  std::uint32_t pieces = 1; ///< of the shard, with the last one (copy_request)
+  std::set<std::uint32_t> here{};
+  std::set<std::uint32_t> asked{}; ///< of this version, and not here yet
+  friend bool operator==(const catch_up&, const catch_up&) = default;
+};
+
+/// What a child has sent for a round.
+struct child_sum {
+  std::uint64_t decision = 0; ///< as in `close`
+  ticket sum{};               ///< 0: no push counted
+  friend bool operator==(const child_sum&, const child_sum&) = default;
+};
+
 /// All that a holder remembers between messages.
 struct holder_state {
   protocols::plan plan{}; ///< the newest
   std::map<worker_id, push_id>
       newest{}; ///< per worker, the last push taken; the last possible one of an incarnation that is down
   std::map<push_id, push> kept{};
-  std::map<version, std::map<holder_id, ticket>> partials{}; ///< of closes not yet performed
-  std::set<holder_id> gone{};                                ///< children that are gone
-  std::deque<holder_order> orders{};                         ///< the first is a close that waits
+  std::map<version, std::map<holder_id, child_sum>> partials{}; ///< of rounds that are not summed yet
+  std::deque<holder_order> orders{};                            ///< the first is a close that waits
   version current{};
   version ordered{}; ///< of the last close heard
-  // Where shards have backups:
-  std::map<version, summed> sums{};        ///< of versions that are not made yet
-  version committed{};                     ///< may be made
-  bool announced = false, refused = false; ///< `prepared` is said of the close that waits; or that it is not possible
-  std::uint64_t decided = 0;               ///< by which decision the current version was made; 0: none was
-  std::map<worker_id, send_order> sent{};  ///< the newest that goes to each
+  // Where versions are made in two phases:
+  std::map<version, summed> sums{};              ///< of versions that are not made yet
+  version committed{};                           ///< may be made
+  bool announced = false, refused = false;       ///< `prepared` is said of the close that waits; or that it is not possible
+  std::uint64_t decided = 0;                     ///< by which decision the current version was made; 0: none was
+  std::map<worker_id, send_order> sent{};        ///< the newest that goes to each
+  std::uint64_t view = 0;                        ///< of the newest lead heard of
+  std::optional<close> doubtful{};               ///< an earlier lead's last, which may have been committed
+  std::optional<catch_up> joins{};               ///< of a backup that has not all yet
+  std::map<holder_id, std::uint64_t> admitted{}; ///< the other backups of the shard that began later: in which view
+  std::map<holder_id, copy_request> asked_for{}; ///< of a shard: by those that catch up
   friend bool operator==(const holder_state&, const holder_state&) = default;
 };
 
 /// Reports arrivals, keeps their tickets, and maps the lead's orders to them. Never decides, never sends on its own. Orders are
-/// performed in the lead's order, so a close that waits for children's partial sums delays the orders behind it.
+/// performed in the lead's order, so a close that waits delays the orders behind it.
 ///
 /// A push is refused here (`discard`) if it is not newer than its worker's last, comes from an incarnation that is down, or from
 /// a worker outside the plan. Any other push is kept until a close uses it or a `drop_order` names it. A `worker_down` alone does
-/// not drop it: the lead may have counted it already. Every child contributes to every close, with an empty partial sum if none
-/// of its workers counted, until `holder_down` says that it is gone: what it had sent still counts. In its last round, a child
-/// that dies between two parents may reach the range of one parent and not of the other; versions stay in step.
+/// not drop it: the lead may have counted it already.
 ///
-/// Where shards have backups, a version is made in two phases (as in Gray 1978): a close waits here until the round's sum is
-/// here, from its pushes or, at a backup, from its primary, which says `prepared`; then until `commit_order`. So a version that
-/// is made anywhere can be made everywhere, whoever dies. A backup takes the steps of its shard and sends nothing to workers.
-/// When it takes the shard's place, it sends them what the shard may not have sent; a push that it lacks comes again from its
-/// worker.
+/// Where shards have backups, and in a tree of aggregators, a version is made in two phases (as in Gray 1978): a close waits here
+/// until the round's sum is here, and then until `commit_order`. A shard sums its workers' pushes and its children's sums, and
+/// says `prepared`; a backup has its primary's sum; an aggregator sends its own upward. So a version that is made anywhere can be
+/// made everywhere, whoever dies. A backup takes the steps of its shard and sends nothing to workers. When it takes the shard's
+/// place, it sends them what the shard may not have sent; a push that it lacks comes again from its worker, and a sum from its
+/// child. A backup that begins later catches up (catch_up).
 ///
-/// Tickets: a message's ticket belongs to the machine from then on, and each comes back in exactly one `apply_round`, `forward`
-/// or `discard`, except those that a close keeps for later closes. Ticket 0 (a push without samples) comes back in none.
+/// In a tree, a plan without some aggregator moves others (tree.hpp). A round is summed by the places of its own plan: a close
+/// ahead of its plan waits, and one whose places are no more cannot be prepared.
+///
+/// Tickets: a message's ticket belongs to the machine from then on. Each comes back in exactly one `apply_round` or `discard`, or
+/// as a child's sum in a `sum_up`; except those that a close keeps for later closes. Ticket 0 (a push without samples) comes back
+/// in none.
 class holder {
 public:
   /// `from`: it goes on where the holder with this state was.
@@ -96,6 +110,9 @@ public:
   holder_effects on(const summed& msg); ///< the answer to `sum_up`
   holder_effects on(const commit_order& msg);
   holder_effects on(const takes_over& msg);
+  holder_effects on(const admit_order& msg);
+  holder_effects on(const copy_request& msg);
+  holder_effects on(const shard_piece& msg);
 
   const holder_place& place() const { return place_; }
   const holder_state& state() const { return state_; }
@@ -104,27 +121,36 @@ public:
   /// The newest version whose close was performed here.
   version current() const { return state_.current; }
   std::size_t kept() const { return state_.kept.size(); } ///< pushes held now
-  /// Children whose partial sum the next close waits for; empty when no close waits.
+  /// Children whose sum the next close waits for; empty when no close waits.
   std::vector<holder_id> waiting_for() const;
-  /// What the next version still lacks, whether its close has come or not: sums of live children, pushes of the plan's workers.
+  /// What the next version still lacks, whether its close has come or not: sums of children, pushes of the plan's workers.
   std::vector<holder_id> children_missing() const;
   std::vector<worker_id> workers_missing() const;
 
 private:
+  void take_place(const plan& in);
   holder_effects enqueue(holder_order msg);
   void prepare(holder_effects& out, const close& round);
   void say_prepared(holder_effects& out, const close& round, bool possible = true) const;
   bool ready(holder_effects& out, const close& round);
-  void sum_up_kept(holder_effects& out, const close& round);
+  void sum_up_if_complete(holder_effects& out, const close& round);
+  bool has_places_of(const close& round) const;
+  void forward_again(holder_effects& out, holder_id to) const;
+  bool is_outside() const { return state_.joins && !state_.joins->admitted; }
+  void add_backup(holder_id who);
+  void ask_for_copies(holder_effects& out);
+  void ask_again(holder_effects& out) const;
+  void answer_requests(holder_effects& out);
+  bool is_taken_here(worker_id worker) const;
   bool is_gone(const push_id& id) const;
   void forget_sums(holder_effects& out, version upto);
   void make(holder_effects& out, const close& round);
-  template <class Predicate>
-  void forget_close_if(Predicate is_void);
+  std::optional<close> take_back_uncommitted();
+  void settle_doubt(version proposed);
   /// Performs orders up to the first close that must wait.
   holder_effects advance();
-  /// Live children whose partial sum for this version has not come.
-  std::vector<holder_id> missing(version ver) const;
+  /// Children whose sum for this round has not come.
+  std::vector<holder_id> missing(const close& round) const;
   void perform(holder_effects& out, const close& round);
   void perform(holder_effects& out, const send_order& order);
   void perform(holder_effects& out, const drop_order& order);

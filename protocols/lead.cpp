@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/assert.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols {
 
@@ -29,17 +30,19 @@ lead_state at_rest(lead_state state) {
   else if (const auto* pushes = std::get_if<push_rule_state>(&state.rule))
     rule = push_rule_state{.made = pushes->made, .position = pushes->position};
   protocols::plan last = std::move(state.plan);
-  last.epoch = {};
+  last.epoch = last.rooted = {};
   last.workers.clear();
+  last.gone.clear();
   return {.plan = std::move(last), .samples_applied = state.samples_applied, .made = state.made, .rule = std::move(rule)};
 }
 
-lead::lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push, lead_state from)
-    : rule_(std::move(decides)), holders_per_push_(holders_per_push), per_push_(per_push), state_(std::move(from)) {
+lead::lead(std::unique_ptr<rule> decides, const tree_shape& tree, bool per_push, lead_state from)
+    : rule_(std::move(decides)), tree_(tree), per_push_(per_push), state_(std::move(from)) {
   for (const auto& [id, entry] : state_.open)
     if (entry.known_as != ticket{})
       names_.emplace(entry.known_as, id);
   rule_->restore(std::exchange(state_.rule, {}));
+  learn_places();
 }
 
 lead::~lead() = default;
@@ -49,8 +52,21 @@ lead_effects lead::on(const plan& msg) {
     state_.plan = msg;
     // Pushes of workers forgotten here are refused as foreign from now on.
     std::erase_if(state_.newest, [this](const auto& seen) { return state_.plan.rank_of(seen.first) < 0; });
+    learn_places();
   }
   return translate(rule_->on(msg));
+}
+
+/// While no aggregator is gone, no worker of a tree pushes to shards.
+void lead::learn_places() {
+  direct_.clear();
+  if (!state_.plan.gone.empty())
+    direct_ = holder_tree(tree_, state_.plan.gone).front().workers;
+}
+
+bool lead::is_complete(const push_id& id, const open_push& entry) const {
+  const bool every_shard = !per_push_ && (is_flat(tree_) || direct_.contains(id.worker));
+  return entry.reported.size() >= (every_shard ? tree_.shards : 1);
 }
 
 lead_effects lead::on(const arrival& msg) {
@@ -70,7 +86,7 @@ lead_effects lead::on(const arrival& msg) {
     known = state_.open.try_emplace(id).first;
   }
   open_push& entry = known->second;
-  if (entry.known_as != ticket{} || !entry.reported.insert(msg.holder).second || entry.reported.size() < holders_per_push_)
+  if (entry.known_as != ticket{} || !entry.reported.insert(msg.holder).second || !is_complete(id, entry))
     return {};
 
   entry.known_as = ticket{++state_.last_ticket.value};
@@ -170,10 +186,11 @@ void lead::check() const {
   std::size_t known = 0;
   for (const auto& [id, entry] : state_.open) {
     TROUPE_ASSERT(!entry.reported.empty());
-    const bool complete = entry.reported.size() >= holders_per_push_;
-    TROUPE_ASSERT(complete == (entry.known_as != ticket{}));
-    TROUPE_ASSERT(!complete || names_.at(entry.known_as) == id);
-    known += complete ? 1 : 0;
+    const bool is_known = entry.known_as != ticket{};
+    // Whom an aggregator that is gone had reported pushes to more holders now.
+    TROUPE_ASSERT(is_complete(id, entry) ? is_known : !is_known || !state_.plan.gone.empty());
+    TROUPE_ASSERT(!is_known || names_.at(entry.known_as) == id);
+    known += is_known ? 1 : 0;
   }
   TROUPE_ASSERT(names_.size() == known);
   TROUPE_ASSERT(state_.held || (state_.held_back.empty() && state_.parked.empty() && state_.deferred.empty()));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "protocols/place.hpp"
 #include "protocols/rule.hpp"
 
 namespace troupe::protocols {
@@ -42,13 +43,14 @@ struct lead_state {
   friend bool operator==(const lead_state&, const lead_state&) = default;
 };
 
-/// What a lead goes on from in another job with the same parameters, without this one's workers, pushes and times: the version,
-/// the place in the data, and what the protocol remembers of rounds. Only rules with rounds, or that apply each push alone, can.
+/// What a lead goes on from in another job with the same parameters, without this one's workers, losses, pushes and times: the
+/// version, the place in the data, and what the protocol remembers of rounds. Only rules with rounds, or that apply each push
+/// alone, can.
 lead_state at_rest(lead_state state);
 
 /// Several shards must not close one round over different workers, so the rule runs once, here.
 ///
-/// A push counts once every holder that takes it has reported it: one aggregator, or every shard. The rule sees it under a ticket
+/// A push counts once every holder that takes it has reported it: an aggregator, or every shard. The rule sees it under a ticket
 /// of the lead's own. `apply{terms}` becomes a `close` that names pushes, and the first `send_params` of the new version that
 /// follows travels in the `close`. Every push ends in one close or in a `drop_order`.
 ///
@@ -60,10 +62,10 @@ lead_state at_rest(lead_state state);
 /// version that the rule makes because of a death meanwhile: the dead worker may have been the last that a round waited for.
 class lead {
 public:
-  /// `holders_per_push`: how many arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders
-  /// are for its own shard alone, and what it sends answers one push.
+  /// `tree`: of whose arrivals make a push complete. `per_push`: the rule runs at every shard, this lead's orders are for its own
+  /// shard alone, and what it sends answers one push.
   /// `from`: it goes on where the lead with this state was; `decides` is new.
-  lead(std::unique_ptr<rule> decides, std::uint32_t holders_per_push, bool per_push = false, lead_state from = {});
+  lead(std::unique_ptr<rule> decides, const tree_shape& tree, bool per_push = false, lead_state from = {});
   ~lead();
 
   lead_effects on(const plan& msg);
@@ -86,6 +88,7 @@ public:
   bool held() const { return state_.held; }
   std::size_t open() const { return state_.open.size(); } ///< pushes reported by some holder and not decided yet
   lead_state state() const;
+  const plan& newest_plan() const { return state_.plan; }
   /// At rest, as it was when the last marked close was made; `made` is the version of that.
   const lead_state& marked() const { return marked_; }
   /// Ends the process if an invariant of its state, or of its rule's, is broken. To be called between messages.
@@ -100,15 +103,19 @@ private:
   void send(lead_effects& out, const send_params& sending);
   bool limit_reached(version made) const;
   void forget(ticket known_as);
+  void learn_places();
+  bool is_complete(const push_id& id, const open_push& entry) const;
   std::uint64_t key_of(const send_params& sending) { return per_push_ ? sending.answers.value : ++state_.sends; }
 
   std::unique_ptr<rule> rule_;
-  std::uint32_t holders_per_push_;
+  tree_shape tree_;
   bool per_push_;
   bool records_ = false;
   lead_state state_; ///< without the rule's
   lead_state marked_;
-  std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows: follows from `state_`
+  // What follows from `state_`:
+  std::map<ticket, push_id> names_; ///< of the open pushes that the rule knows
+  std::set<worker_id> direct_;      ///< in a tree: those that push to every shard
 };
 
 } // namespace troupe::protocols

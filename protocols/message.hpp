@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,8 @@ struct plan {
   std::int64_t batch = 1;     ///< samples per worker and step (B)
   std::int64_t data_size = 1; ///< samples of one epoch of the data (N)
   double lr_scale = 1;        ///< factor on the job's learning rate; 1 until the operator or a controller changes it
+  std::set<holder_id> gone{}; ///< aggregators: their children and workers are their parents' (tree.hpp)
+  plan_epoch rooted{};        ///< the first plan of which these are gone
   friend bool operator==(const plan&, const plan&) = default;
 
   /// The position (samples handed out since the start) after the global batch that starts at `position`: n*B further,
@@ -86,9 +89,8 @@ struct worker_down {
   friend bool operator==(const worker_down&, const worker_down&) = default;
 };
 
-/// A holder is gone for good. Sent to the coordinator. If the holder is an aggregator, the coordinator passes it on to every
-/// holder, after the `worker_down` of each worker whose pushes went through it: they stop waiting for its partial sums. Likewise
-/// if it is a backup.
+/// A holder is gone for good. Sent to the coordinator, which passes it on to every holder if it is a backup. If it is an
+/// aggregator, the next plan says so.
 struct holder_down {
   holder_id holder{};
   std::string reason{};
@@ -193,7 +195,7 @@ struct close {
   std::uint32_t period = 1;
   delay_compensation compensate{}; ///< per-push rules, whose lead is local: it does not travel
   bool checkpoint = false;         ///< shards write the new version to a disk
-  // Where shards have backups, whose version is made once a `commit_order` says so:
+  // Where versions are made in two phases, which a `commit_order` ends:
   std::uint64_t view = 0;     ///< how often another holder has taken the lead; the newest lead is obeyed
   std::uint64_t decision = 0; ///< what is decided of this version: a later decision, if there is one, has a larger number
   friend bool operator==(const close&, const close&) = default;
@@ -220,25 +222,25 @@ struct drop_order {
   friend bool operator==(const drop_order&, const drop_order&) = default;
 };
 
-/// An aggregator's partial sum for a round, from a child in the tree; or a primary's sum of a round, to its backups. `sum` is
-/// ticket 0 when none of its workers counted.
+/// An aggregator's sum for a round, to its parents in the tree; or a primary's sum of a round, to its backups. `sum` is ticket 0
+/// when none of its workers counted.
 struct partial {
   holder_id from{};
   version ver{}; ///< that the round makes
   ticket sum{};
-  std::uint64_t decision = 0; ///< of a primary's: as in `close`
+  std::uint64_t decision = 0; ///< as in `close`
   friend bool operator==(const partial&, const partial&) = default;
 };
 
-/// Where shards have backups, each holder to the lead: all that this version needs is here.
+/// Where versions are made in two phases, each shard and backup to the lead: all that this version needs is here.
 struct prepared {
   holder_id holder{};
   version ver{};
   std::uint64_t decision = 0; ///< as in `close`
-  bool possible = true;       ///< false: the close names a push that has not come here, and its worker is gone
+  bool possible = true;       ///< false: it will never be, for a worker or an aggregator is gone
   friend bool operator==(const prepared&, const prepared&) = default;
 };
-/// Lead to holders, once all are prepared: make this version. Or forget the close: the lead decides again.
+/// Lead to every holder, once all are prepared: make this version. Or forget the close: the lead decides again.
 struct commit_order {
   version ver{};
   std::uint64_t decision = 0;
@@ -249,8 +251,50 @@ struct commit_order {
 struct takes_over {
   holder_id shard{};
   holder_id by{};
-  std::uint64_t view = 0; ///< as in `close`: if it is the lead's shard, of the new lead
+  std::uint64_t view = 0;           ///< as in `close`: if it is the lead's shard, of the new lead
+  std::vector<holder_id> backups{}; ///< of this shard, that are left
+  std::set<holder_id> holders{};    ///< all shards and backups that are there
   friend bool operator==(const takes_over&, const takes_over&) = default;
+};
+
+/// To the coordinator, and from it to the lead: a backup of this shard is up, and has nothing of it yet.
+struct new_backup {
+  holder_id holder{};
+  holder_id shard{};
+  friend bool operator==(const new_backup&, const new_backup&) = default;
+};
+/// Lead to holders, in one order with its other orders: this backup hears all orders from here on, and must be prepared for the
+/// next version, too.
+struct admit_order {
+  holder_id holder{};
+  holder_id shard{};
+  version ver{};          ///< the newest that is proposed or made
+  std::uint64_t view = 0; ///< as in `close`
+  friend bool operator==(const admit_order&, const admit_order&) = default;
+};
+/// A backup that catches up, to its shard: pieces of this version. The last of all is no tensor, but who was sent what.
+struct copy_request {
+  holder_id from{};
+  version ver{};
+  std::vector<std::uint32_t> pieces{};
+  std::uint32_t of = 0;   ///< how many there are
+  std::uint64_t view = 0; ///< in which it was admitted
+  friend bool operator==(const copy_request&, const copy_request&) = default;
+};
+/// The answer, piece by piece, while the shard is at that version.
+struct shard_piece {
+  holder_id from{};
+  version ver{};
+  std::uint32_t piece = 0;
+  ticket data{};
+  std::vector<double> memory{};   ///< of the shard's driver: what its next step needs besides
+  std::vector<send_order> sent{}; ///< in the last piece: the newest to each
+  friend bool operator==(const shard_piece&, const shard_piece&) = default;
+};
+/// To the coordinator: this backup has all that its shard has.
+struct caught_up {
+  holder_id holder{};
+  friend bool operator==(const caught_up&, const caught_up&) = default;
 };
 
 /// Coordinator to lead: hold your replies once this much is applied (0: no limit), or with `now` at the next version. Replaces

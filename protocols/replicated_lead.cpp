@@ -20,17 +20,26 @@ std::uint64_t first_of(std::uint64_t view) {
 } // namespace
 
 replicated_lead::replicated_lead(maker make, decision_record from, std::uint64_t view)
-    : make_(std::move(make)), record_(std::move(from)), view_(view), lead_(make_(record_.from)), takes_over_(view > 0),
-      needs_orders_(view > 0) {
-  std::ranges::move(std::exchange(record_.since, {}), std::back_inserter(waiting_));
-  if (waiting_.empty() && std::exchange(takes_over_, false)) // nothing is known of what the last lead has decided
+    : make_(std::move(make)),
+      lead_(make_(from.from)), state_{.record = std::move(from), .view = view, .takes_over = view > 0, .needs_orders = view > 0} {
+  std::ranges::move(std::exchange(state_.record.since, {}), std::back_inserter(state_.waiting));
+  if (state_.waiting.empty() && std::exchange(state_.takes_over, false)) // nothing is known of what the last lead has decided
     begin_view();
-  record_.from = lead_->state();
+  state_.record.from = lead_->state();
+}
+
+replicated_lead::replicated_lead(maker make, replicated_lead_state from)
+    : make_(std::move(make)), lead_(make_(std::exchange(from.lead, {}))), state_(std::move(from)) {}
+
+replicated_lead_state replicated_lead::state() const {
+  replicated_lead_state out = state_;
+  out.lead = lead_->state();
+  return out;
 }
 
 lead_effects replicated_lead::on(lead_input msg) {
-  if (open_ || !waiting_.empty() || must_wait(msg) || needs_orders_) {
-    waiting_.push_back(std::move(msg));
+  if (state_.open || !state_.waiting.empty() || must_wait(msg) || state_.needs_orders) {
+    state_.waiting.push_back(std::move(msg));
     return is_hopeless() ? abandon() : lead_effects{};
   }
   return decide(std::move(msg));
@@ -38,8 +47,8 @@ lead_effects replicated_lead::on(lead_input msg) {
 
 /// Decisions and sendings get numbers that no lead before has given.
 void replicated_lead::begin_view() {
-  record_.decision = std::max(record_.decision, first_of(view_));
-  lead_->number_sendings_from(first_of(view_));
+  state_.record.decision = std::max(state_.record.decision, first_of(state_.view));
+  lead_->number_sendings_from(first_of(state_.view));
 }
 
 /// While the lead holds, only what ends that, and what is asked of the held version.
@@ -50,32 +59,32 @@ bool replicated_lead::must_wait(const lead_input& msg) const {
 
 std::optional<lead_effects> replicated_lead::next() {
   hear_of_orders();
-  if (open_ || (needs_orders_ && !takes_over_))
+  if (state_.open || (state_.needs_orders && !state_.takes_over))
     return {};
-  const auto first = std::ranges::find_if(waiting_, [this](const lead_input& msg) { return !must_wait(msg); });
-  if (first == waiting_.end())
+  const auto first = std::ranges::find_if(state_.waiting, [this](const lead_input& msg) { return !must_wait(msg); });
+  if (first == state_.waiting.end())
     return {};
   lead_input msg = std::move(*first);
-  waiting_.erase(first);
+  state_.waiting.erase(first);
   return decide(std::move(msg));
 }
 
 /// Once the record is decided again, what the coordinator has ordered comes before all else, and the deaths before pushes.
 void replicated_lead::hear_of_orders() {
-  if (open_ || takes_over_ || !needs_orders_)
+  if (state_.open || state_.takes_over || !state_.needs_orders)
     return;
   const auto order =
-      std::ranges::find_if(waiting_, [](const lead_input& msg) { return std::holds_alternative<hold_order>(msg); });
-  if (order == waiting_.end())
+      std::ranges::find_if(state_.waiting, [](const lead_input& msg) { return std::holds_alternative<hold_order>(msg); });
+  if (order == state_.waiting.end())
     return;
-  needs_orders_ = false;
-  std::rotate(waiting_.begin(), order, std::next(order));
-  std::ranges::stable_partition(waiting_, [](const lead_input& msg) { return !std::holds_alternative<arrival>(msg); });
+  state_.needs_orders = false;
+  std::rotate(state_.waiting.begin(), order, std::next(order));
+  std::ranges::stable_partition(state_.waiting, [](const lead_input& msg) { return !std::holds_alternative<arrival>(msg); });
 }
 
 lead_effects replicated_lead::decide(lead_input msg) {
   lead_effects decided = std::visit([this](const auto& m) { return lead_->on(m); }, msg);
-  record_.since.push_back(std::move(msg));
+  state_.record.since.push_back(std::move(msg));
   const auto is_close = [](const lead_effect& effect) { return std::holds_alternative<close>(effect); };
   const auto round = std::ranges::find_if(decided, is_close);
   if (round == decided.end())
@@ -84,105 +93,121 @@ lead_effects replicated_lead::decide(lead_input msg) {
   proposal made{.round = std::get<close>(*round), .before = {}, .after = {}};
   made.before.assign(std::make_move_iterator(decided.begin()), std::make_move_iterator(round));
   made.after.assign(std::make_move_iterator(std::next(round)), std::make_move_iterator(decided.end()));
-  made.round.view = view_;
-  made.round.decision = record_.decision;
-  missing_ = record_.holders;
-  unable_.clear();
-  open_ = std::move(made);
-  return {open_->round};
+  made.round.view = state_.view;
+  made.round.decision = state_.record.decision;
+  state_.missing = state_.record.holders;
+  state_.unable.clear();
+  state_.open = std::move(made);
+  return {state_.open->round};
 }
 
 lead_effects replicated_lead::on(const prepared& msg) {
-  if (!open_ || msg.ver != open_->round.ver || msg.decision != open_->round.decision || !missing_.contains(msg.holder))
+  if (!state_.open || msg.ver != state_.open->round.ver || msg.decision != state_.open->round.decision
+      || !state_.missing.contains(msg.holder))
     return {};
   if (!msg.possible) {
-    unable_.insert(msg.holder);
+    state_.unable.insert(msg.holder);
     return is_hopeless() ? abandon() : lead_effects{};
   }
-  unable_.erase(msg.holder);
-  missing_.erase(msg.holder);
+  state_.unable.erase(msg.holder);
+  state_.missing.erase(msg.holder);
   return commit();
 }
 
 lead_effects replicated_lead::commit() {
-  if (!open_ || !missing_.empty())
+  if (!state_.open || !state_.missing.empty())
     return {};
-  committed_ = open_->round;
-  lead_effects out{commit_order{committed_.ver, committed_.decision}};
-  for (lead_effects* part : {&open_->before, &open_->after})
+  state_.committed = state_.open->round;
+  lead_effects out{commit_order{state_.committed.ver, state_.committed.decision}};
+  for (lead_effects* part : {&state_.open->before, &state_.open->after})
     out.insert(out.end(), std::make_move_iterator(part->begin()), std::make_move_iterator(part->end()));
-  open_.reset();
-  record_.since.clear();
-  ++record_.decision;
-  if (std::exchange(takes_over_, false))
+  state_.open.reset();
+  state_.record.since.clear();
+  ++state_.record.decision;
+  if (std::exchange(state_.takes_over, false))
     begin_view();
-  record_.from = lead_->state();
+  state_.record.from = lead_->state();
   return out;
 }
 
-/// Whether it says that a worker is gone whose push is in the proposal.
+/// Whether it says that a worker is gone whose push is in the proposal, or an aggregator that may have had some.
 bool replicated_lead::concerns_proposal(const lead_input& msg) const {
+  if (const auto* changed = std::get_if<plan>(&msg))
+    return changed->rooted > state_.open->round.epoch;
   const auto* gone = std::get_if<worker_down>(&msg);
-  return gone != nullptr && std::ranges::any_of(open_->round.contributions, [gone](const contribution& part) {
+  return gone != nullptr && std::ranges::any_of(state_.open->round.contributions, [gone](const contribution& part) {
            return part.id.worker == gone->worker && part.id.incarnation <= gone->incarnation;
          });
 }
 
-/// A holder lacks a push, and the lead can be told that its worker is gone.
+/// A holder lacks a push or a sum, and the lead can be told who is gone.
 bool replicated_lead::is_hopeless() const {
-  return open_ && !unable_.empty()
-         && std::ranges::any_of(waiting_, [this](const lead_input& msg) { return concerns_proposal(msg); });
+  return state_.open && !state_.unable.empty()
+         && std::ranges::any_of(state_.waiting, [this](const lead_input& msg) { return concerns_proposal(msg); });
 }
 
 lead_effects replicated_lead::abandon() {
-  TROUPE_ASSERT(open_ && !missing_.empty() && !record_.since.empty());
-  // The deaths, and where it is to hold, come right before what made it decide.
+  TROUPE_ASSERT(state_.open && !state_.missing.empty() && !state_.record.since.empty());
+  // Who is gone, and where it is to hold, come right before what made it decide.
   const auto is_order = [](const lead_input& msg) { return std::holds_alternative<hold_order>(msg); };
-  if (std::ranges::any_of(waiting_, is_order))
-    needs_orders_ = false;
-  const auto deaths = std::stable_partition(waiting_.begin(), waiting_.end(),
+  if (std::ranges::any_of(state_.waiting, is_order))
+    state_.needs_orders = false;
+  const auto deaths = std::stable_partition(state_.waiting.begin(), state_.waiting.end(),
                                             [&](const lead_input& msg) { return concerns_proposal(msg) || is_order(msg); });
   std::deque<lead_input> again;
-  std::ranges::move(record_.since, std::back_inserter(again));
+  std::ranges::move(state_.record.since, std::back_inserter(again));
   const lead_input decided_by = std::move(again.back());
   again.pop_back();
-  std::move(waiting_.begin(), deaths, std::back_inserter(again));
+  std::move(state_.waiting.begin(), deaths, std::back_inserter(again));
   again.push_back(decided_by);
-  std::move(deaths, waiting_.end(), std::back_inserter(again));
-  waiting_ = std::move(again);
-  record_.since.clear();
-  const commit_order out{open_->round.ver, open_->round.decision, true};
-  open_.reset();
-  missing_.clear();
-  unable_.clear();
-  record_.decision = std::max(record_.decision + 1, takes_over_ ? first_of(view_) : 0);
-  lead_ = make_(record_.from);
+  std::move(deaths, state_.waiting.end(), std::back_inserter(again));
+  state_.waiting = std::move(again);
+  state_.record.since.clear();
+  const commit_order out{state_.open->round.ver, state_.open->round.decision, true};
+  state_.open.reset();
+  state_.missing.clear();
+  state_.unable.clear();
+  state_.record.decision = std::max(state_.record.decision + 1, state_.takes_over ? first_of(state_.view) : 0);
+  lead_ = make_(state_.record.from);
   return {out};
 }
 
 lead_effects replicated_lead::on(const holder_down& msg) {
-  record_.holders.erase(msg.holder);
-  unable_.erase(msg.holder);
-  return missing_.erase(msg.holder) == 0 ? lead_effects{} : commit();
+  state_.record.holders.erase(msg.holder);
+  state_.unable.erase(msg.holder);
+  return state_.missing.erase(msg.holder) == 0 ? lead_effects{} : commit();
 }
 
 /// What either has said of a proposal does not count: it is asked again.
 lead_effects replicated_lead::on(const takes_over& msg) {
-  record_.holders.erase(msg.by);
-  if (!open_)
+  state_.record.holders.erase(msg.by);
+  if (!state_.open)
     return {};
-  missing_.erase(msg.by);
-  missing_.insert(msg.shard);
-  unable_.erase(msg.shard);
-  return {open_->round};
+  state_.missing.erase(msg.by);
+  state_.missing.insert(msg.shard);
+  state_.unable.erase(msg.shard);
+  return {state_.open->round};
+}
+
+/// It is asked from the next proposal on; or now, where the last lead had admitted it.
+lead_effects replicated_lead::on(const new_backup& msg) {
+  state_.record.holders.insert(msg.holder);
+  lead_effects out{admit_order{msg.holder, msg.shard, state_.open ? state_.open->round.ver : lead_->current(), state_.view}};
+  if (state_.missing.contains(msg.holder))
+    out.emplace_back(state_.open->round);
+  return out;
+}
+
+decision_record replicated_lead::newest_record() const {
+  return state_.open ? state_.record : decision_record{lead_->state(), {}, state_.record.decision, state_.record.holders};
 }
 
 void replicated_lead::check() const {
   lead_->check();
-  TROUPE_ASSERT(open_.has_value() == !missing_.empty());
-  TROUPE_ASSERT(std::ranges::includes(record_.holders, missing_));
-  TROUPE_ASSERT(std::ranges::includes(missing_, unable_));
-  TROUPE_ASSERT(!open_ || !record_.since.empty());
+  TROUPE_ASSERT(state_.open.has_value() == !state_.missing.empty());
+  TROUPE_ASSERT(std::ranges::includes(state_.record.holders, state_.missing));
+  TROUPE_ASSERT(std::ranges::includes(state_.missing, state_.unable));
+  TROUPE_ASSERT(!state_.open || !state_.record.since.empty());
 }
 
 } // namespace troupe::protocols

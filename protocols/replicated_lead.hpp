@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A lead whose shards have backups: what it decides counts once every holder can carry it out, and is not lost with it.
+// A lead whose versions are made in two phases: what it decides counts once every holder can carry it out.
 #pragma once
 
 #include <deque>
@@ -26,12 +26,36 @@ struct decision_record {
   friend bool operator==(const decision_record&, const decision_record&) = default;
 };
 
+/// What is decided of a version, until it is committed.
+struct proposal {
+  close round{};
+  lead_effects before{}, after{}; ///< of the same decision
+  friend bool operator==(const proposal&, const proposal&) = default;
+};
+
+/// All that a lead with two phases remembers between messages.
+struct replicated_lead_state {
+  decision_record record{}; ///< from the last commit on
+  std::uint64_t view = 0;
+  lead_state lead{};
+  std::optional<proposal> open{};
+  std::set<holder_id> missing{}; ///< of `record.holders`
+  std::set<holder_id> unable{};  ///< of these: they lack what is lost
+  std::deque<lead_input> waiting{};
+  bool takes_over = false;   ///< from another lead: the record is not decided again yet
+  bool needs_orders = false; ///< likewise: the coordinator's newest hold_order has not come, so nothing else may be decided
+  close committed{};         ///< the newest
+  friend bool operator==(const replicated_lead_state&, const replicated_lead_state&) = default;
+};
+
 /// Wraps a lead. The lead decides as ever; this keeps its orders back until they cannot be lost:
 ///
 ///   propose   The close alone goes to the holders; before it, its record to the backups of the lead's own shard.
-///   commit    Once all holders are prepared: a commit_order, then the other orders and reports of the decision.
-///   abandon   A holder lacks a push whose worker is gone (both died). The lead is put back to the record's beginning, hears of
-///             the death in time, and decides again. No holder has made the version, for not all were prepared.
+///   commit    Once all shards and backups are prepared: a commit_order, then the other orders and reports of the decision.
+///   abandon   One lacks a push whose worker is gone, or a sum that an aggregator took along. The lead is put back to the
+///   record's
+///             beginning, hears of the loss in time, and decides again. No holder has made the version, for not all were
+///             prepared.
 ///
 /// Meanwhile, and while the lead holds, what it hears waits here. Who takes the lead's place decides again by the last record: if
 /// the last lead has committed that version, all holders are prepared for this very decision, and it is committed here, too; if
@@ -45,34 +69,34 @@ public:
 
   /// The first lead of a job: `view` is 0, and `from.since` empty. Another begins with what the record says.
   replicated_lead(maker make, decision_record from, std::uint64_t view);
+  /// It goes on where the one with this state was.
+  replicated_lead(maker make, replicated_lead_state from);
 
   lead_effects on(lead_input msg);
   lead_effects on(const prepared& msg);
   lead_effects on(const holder_down& msg);
   lead_effects on(const takes_over& msg);
+  lead_effects on(const new_backup& msg);
   /// What has waited.
   std::optional<lead_effects> next();
 
   const std::shared_ptr<lead>& decides() const { return lead_; }
   /// Of the newest proposal.
-  const decision_record& record() const { return record_; }
+  const decision_record& record() const { return state_.record; }
+  /// For a backup that lacks those before: of the proposal, or of all that has been decided.
+  decision_record newest_record() const;
   /// The newest close that was committed.
-  const close& committed() const { return committed_; }
+  const close& committed() const { return state_.committed; }
   /// Whether it decides again what the last lead may have decided.
-  bool repeats() const { return takes_over_; }
+  bool repeats() const { return state_.takes_over; }
   /// What it has not heard yet.
-  const std::deque<lead_input>& parked() const { return waiting_; }
+  const std::deque<lead_input>& parked() const { return state_.waiting; }
   /// Holders that are not prepared for the version that is proposed; none if none is.
-  const std::set<holder_id>& waiting_for() const { return missing_; }
+  const std::set<holder_id>& waiting_for() const { return state_.missing; }
+  replicated_lead_state state() const;
   void check() const;
 
 private:
-  /// What is decided of a version, until it is committed.
-  struct proposal {
-    close round;
-    lead_effects before, after; ///< of the same decision
-  };
-
   void begin_view();
   bool must_wait(const lead_input& msg) const;
   void hear_of_orders();
@@ -83,16 +107,8 @@ private:
   lead_effects abandon();
 
   maker make_;
-  decision_record record_; ///< from the last commit on
-  std::uint64_t view_;
   std::shared_ptr<lead> lead_;
-  std::optional<proposal> open_;
-  std::set<holder_id> missing_; ///< of `record_.holders`
-  std::set<holder_id> unable_;  ///< of these: they lack a push of the dead
-  std::deque<lead_input> waiting_;
-  bool takes_over_;   ///< from another lead: the record is not decided again yet
-  bool needs_orders_; ///< likewise: the coordinator's newest hold_order has not come, so nothing else may be decided
-  close committed_;
+  replicated_lead_state state_; ///< without the lead's
 };
 
 } // namespace troupe::protocols

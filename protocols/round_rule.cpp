@@ -80,6 +80,10 @@ rule_effects round_rule::on(const plan& msg) {
   const auto gone = [this](member who) { return !state_.newest.has(who); };
   std::erase_if(state_.dead, gone);
   std::erase_if(state_.busy, [&](const auto& entry) { return gone(entry.first); });
+  if (msg.rooted > state_.round.plan.epoch && !state_.round.live.empty()) {
+    state_.busy.clear(); // their pushes go where nobody waits for them
+    return abandon();
+  }
   return state_.round.live.empty() ? begin() : rule_effects{};
 }
 
@@ -88,7 +92,8 @@ rule_effects round_rule::on(const push& msg) {
   const member from{msg.id.worker, msg.id.incarnation};
   nanoseconds elapsed = 0;
   // A push that answers older parameters than its worker has leaves it busy: it was sent twice, or computed twice.
-  if (const auto sent = state_.busy.find(from); sent != state_.busy.end() && msg.base >= sent->second.ver) {
+  if (const auto sent = state_.busy.find(from);
+      sent != state_.busy.end() && msg.base >= sent->second.ver && msg.epoch >= sent->second.epoch) {
     elapsed = msg.at - sent->second.at;
     state_.busy.erase(sent);
     state_.timings.push_back({from.worker, msg.compute, elapsed, msg.samples});
@@ -188,7 +193,7 @@ rule_effects round_rule::begin() {
     state_.round.live.clear();
   std::vector<worker_id> waiting;
   for (const member& who : state_.round.live)
-    if (state_.busy.try_emplace(who, sent_parameters{state_.now, state_.round.base}).second)
+    if (state_.busy.try_emplace(who, sending()).second)
       waiting.push_back(who.worker);
   rule_effects out;
   send(out, waiting);
@@ -267,7 +272,7 @@ rule_effects round_rule::refuse(const push& msg, bool waits) {
     why.text = state_.round.pushed.contains(from) ? "its worker has pushed for this round already" : "it is from the future";
   }
   rule_effects out{discard{msg.gradient}, std::move(why)};
-  if (waits && state_.busy.try_emplace(from, sent_parameters{state_.now, state_.round.base}).second)
+  if (waits && state_.busy.try_emplace(from, sending()).second)
     send(out, {from.worker});
   return out;
 }

@@ -8,7 +8,8 @@
 namespace troupe::protocols {
 
 /// One round is open from the first plan on, unless all its workers are dead. It keeps the plan it began with; a newer plan takes
-/// effect with the next round, or at once if no worker is left in this one. The policy decides when a round is full.
+/// effect with the next round, or at once if no worker is left in this one. If other aggregators are gone in it, the open round
+/// is abandoned: what has been pushed may be lost. The policy decides when a round is full.
 ///
 /// Parameters go to the workers that wait: to all of them at each new version; to one whose push came too late, at that push. A
 /// worker that still computes is sent none. A push that is late, or not one of this round, is discarded; a push without samples,
@@ -36,6 +37,7 @@ private:
   rule_effects close_if_full();
   rule_effects close(const closing& how);
   rule_effects abandon();
+  sent_parameters sending() const { return {state_.now, state_.round.base, state_.round.plan.epoch}; }
   rule_effects refuse(const push& msg, bool waits);
   void send(rule_effects& out, const std::vector<worker_id>& to) const;
 

@@ -17,6 +17,7 @@ namespace troupe::protocols {
 struct sent_parameters {
   nanoseconds at = 0;
   version ver{};
+  plan_epoch epoch{};
   friend bool operator==(const sent_parameters&, const sent_parameters&) = default;
 };
 /// Of round_rule.

@@ -11,68 +11,99 @@ namespace troupe::protocols {
 
 namespace {
 
-holder_id add_aggregator(std::vector<holder_place>& tree) {
+holder_id add_aggregator(std::vector<holder_place>& tree, const tree_shape& shape) {
   const holder_id self{static_cast<std::uint32_t>(tree.size())};
-  tree.push_back({.self = self, .is_shard = false});
+  tree.push_back({.self = self, .is_shard = false, .commits = true, .tree = shape});
   return self;
 }
 
-void add_backups(std::vector<holder_place>& tree, std::uint32_t replicas) {
-  const auto shards = static_cast<std::uint32_t>(tree.size());
-  for (std::uint32_t i = 0; i < shards && replicas > 1; ++i) {
+/// Level upon level, until the shards have at most `fan_in` children.
+void add_aggregators(std::vector<holder_place>& tree, const tree_shape& shape) {
+  for (std::uint32_t i = 0; i < shape.shards; ++i) {
     tree[i].commits = true;
-    for (std::uint32_t r = 1; r < replicas; ++r)
-      tree[i].backups.push_back({r * shards + i});
+    tree[i].tree = shape;
   }
-  for (std::uint32_t number = shards; number < shards * replicas; ++number) {
-    holder_place backup = tree[number % shards];
-    backup.backup_of = std::exchange(backup.self, {number});
-    tree.push_back(std::move(backup));
-  }
-}
-
-} // namespace
-
-bool is_flat(const std::vector<holder_place>& tree) {
-  return std::ranges::all_of(tree, &holder_place::is_shard);
-}
-
-std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shards, std::uint32_t fan_in, std::uint32_t replicas) {
-  const bool flat = fan_in < 2 || workers <= fan_in;
-  std::vector<holder_place> tree;
-  for (std::uint32_t i = 0; i < shards; ++i) {
-    tree.push_back({.self = {i}});
-    for (std::uint32_t w = 0; flat && w < workers; ++w)
-      tree.back().workers.insert({w});
-  }
-  TROUPE_ASSERT(flat || replicas <= 1);
-  if (flat) {
-    add_backups(tree, replicas);
-    return tree;
-  }
-
   std::vector<holder_id> level;
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    if (w % fan_in == 0)
-      level.push_back(add_aggregator(tree));
+  for (std::uint32_t w = 0; w < shape.workers; ++w) {
+    if (w % shape.fan_in == 0)
+      level.push_back(add_aggregator(tree, shape));
     tree.back().workers.insert({w});
   }
-  while (level.size() > fan_in) {
+  while (level.size() > shape.fan_in) {
     std::vector<holder_id> above;
     for (std::size_t i = 0; i < level.size(); ++i) {
-      if (i % fan_in == 0)
-        above.push_back(add_aggregator(tree));
+      if (i % shape.fan_in == 0)
+        above.push_back(add_aggregator(tree, shape));
       tree[above.back().value].children.push_back(level[i]);
       tree[level[i].value].parents = {above.back()};
     }
     TROUPE_ASSERT(!above.empty() && above.size() < level.size());
     level = std::move(above);
   }
-  for (std::uint32_t i = 0; i < shards; ++i) {
+  for (std::uint32_t i = 0; i < shape.shards; ++i) {
     tree[i].children = level;
     for (const holder_id top : level)
       tree[top.value].parents.push_back({i});
   }
+}
+
+/// Its parents take over its children and workers.
+void take_out(std::vector<holder_place>& tree, holder_id gone) {
+  holder_place& out = tree[gone.value];
+  for (const holder_id parent : out.parents) {
+    holder_place& heir = tree[parent.value];
+    heir.workers.insert(out.workers.begin(), out.workers.end());
+    const auto place = heir.children.erase(std::ranges::find(heir.children, gone));
+    heir.children.insert(place, out.children.begin(), out.children.end());
+  }
+  for (const holder_id child : out.children)
+    tree[child.value].parents = out.parents;
+  out.children.clear();
+  out.parents.clear();
+  out.workers.clear();
+}
+
+void add_backups(std::vector<holder_place>& tree, const tree_shape& shape) {
+  const auto first = static_cast<std::uint32_t>(tree.size());
+  for (std::uint32_t i = 0; i < shape.shards; ++i) {
+    tree[i].commits = true;
+    for (std::uint32_t r = 1; r < shape.replicas; ++r)
+      tree[i].backups.push_back({first + (r - 1) * shape.shards + i});
+  }
+  for (std::uint32_t number = 0; number < shape.shards * (shape.replicas - 1); ++number) {
+    holder_place backup = tree[number % shape.shards];
+    backup.backup_of = std::exchange(backup.self, {first + number});
+    tree.push_back(std::move(backup));
+  }
+}
+
+} // namespace
+
+bool is_flat(const tree_shape& shape) {
+  return shape.fan_in < 2 || shape.workers <= shape.fan_in;
+}
+
+holder_id first_backup(const tree_shape& shape) {
+  std::uint32_t out = shape.shards;
+  for (std::uint32_t level = shape.workers; !is_flat(shape) && level > shape.fan_in; out += level)
+    level = (level + shape.fan_in - 1) / shape.fan_in;
+  return {out};
+}
+
+std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<holder_id>& gone) {
+  std::vector<holder_place> tree;
+  for (std::uint32_t i = 0; i < shape.shards; ++i) {
+    tree.push_back({.self = {i}});
+    for (std::uint32_t w = 0; is_flat(shape) && w < shape.workers; ++w)
+      tree.back().workers.insert({w});
+  }
+  if (!is_flat(shape))
+    add_aggregators(tree, shape);
+  for (const holder_id each : gone)
+    if (each.value < tree.size() && !tree[each.value].is_shard)
+      take_out(tree, each);
+  if (shape.replicas > 1)
+    add_backups(tree, shape);
   return tree;
 }
 
@@ -83,6 +114,14 @@ std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_
   std::set<worker_id> out = place.workers;
   for (const holder_id child : place.children)
     out.merge(workers_below(tree, child));
+  return out;
+}
+
+std::vector<holder_id> takers_of(const std::vector<holder_place>& tree, worker_id worker) {
+  std::vector<holder_id> out;
+  for (const holder_place& place : tree)
+    if (place.workers.contains(worker) && !place.backup_of)
+      out.push_back(place.self);
   return out;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tree of aggregators: its shape depends on the workers' ids and the fan-in alone.
+// The tree of aggregators: its shape depends on the workers' ids, the fan-in and who is gone alone.
 #pragma once
 
 #include <set>
 #include <vector>
 
-#include "protocols/holder.hpp"
+#include "protocols/place.hpp"
 
 namespace troupe::protocols {
 
@@ -14,15 +14,23 @@ namespace troupe::protocols {
 /// 1) * fan_in); each higher level does the same with the level below; the top level's at most `fan_in` aggregators are children
 /// of every shard (each sends every shard its range).
 ///
-/// Without aggregators, shards may have `replicas` - 1 backups each, which come last: the first of every shard, in their order,
-/// then the second ones.
-std::vector<holder_place> holder_tree(std::uint32_t workers, std::uint32_t shards, std::uint32_t fan_in,
-                                      std::uint32_t replicas = 1);
+/// The children and workers of an aggregator that is `gone` are its parent's, in its place; if that is every shard, those
+/// workers push to every shard. The aggregator keeps its number, and nothing else.
+///
+/// Backups come last, `replicas` - 1 for each shard: the first of every shard, in their order, then the second ones.
+std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<holder_id>& gone = {});
 
 /// Whether every worker pushes to every shard: there are no aggregators.
-bool is_flat(const std::vector<holder_place>& tree);
+bool is_flat(const tree_shape& shape);
+
+/// Holders below this number are shards and aggregators. This one and those beyond are backups of the shards in turn, also those
+/// that come later, in place of others.
+holder_id first_backup(const tree_shape& shape);
 
 /// The workers whose pushes, or sums of them, pass through this holder.
 std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_id top);
+
+/// The holders that take this worker's pushes, without backups.
+std::vector<holder_id> takers_of(const std::vector<holder_place>& tree, worker_id worker);
 
 } // namespace troupe::protocols

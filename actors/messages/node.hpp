@@ -27,6 +27,8 @@ struct role_place {
   std::uint32_t node = 0;
   std::string device{};                     ///< one that its node lists; empty: the job's
   std::optional<std::uint32_t> backup_of{}; ///< a shard
+  bool catches_up = false;                  ///< it has not all of its shard yet
+  bool aggregates = false;
   friend bool operator==(const role_place&, const role_place&) = default;
 };
 
@@ -95,17 +97,29 @@ struct job_places {
     if (who.value < holders.size() && holders[who.value].backup_of)
       holders[who.value] = {.index = who.value, .node = nowhere};
   }
-  /// The job cannot go on without it: it holds an aggregator, or a shard that has no backup elsewhere.
+  /// A holder that comes later. Its number is beyond all others; those between belong to nobody.
+  void add(const role_place& later) {
+    while (holders.size() <= later.index)
+      holders.push_back({.index = static_cast<std::uint32_t>(holders.size()), .node = nowhere});
+    holders[later.index] = later;
+  }
+  /// The job cannot go on without it: it holds a shard that has no whole backup elsewhere.
   bool needs(std::uint32_t node) const {
     const auto backed_up = [&](const role_place& holder) {
       return std::ranges::any_of(holders, [&](const role_place& other) {
-        return other.backup_of == holder.index && other.node != node && other.node != nowhere;
+        return other.backup_of == holder.index && !other.catches_up && other.node != node && other.node != nowhere;
       });
     };
-    return std::ranges::any_of(
-        holders, [&](const role_place& holder) { return holder.node == node && !holder.backup_of && !backed_up(holder); });
+    return std::ranges::any_of(holders, [&](const role_place& holder) {
+      return holder.node == node && !holder.backup_of && !holder.aggregates && !backed_up(holder);
+    });
   }
   bool holds_parameters(std::uint32_t node) const { return std::ranges::find(holders, node, &role_place::node) != holders.end(); }
+};
+
+/// Coordinator to every node: a backup comes there. Its own node spawns it.
+struct backup_place {
+  role_place holder;
 };
 
 /// What a node answers to prepare_job.
@@ -194,8 +208,9 @@ struct prepare_job {
 /// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
 using node_actor =
     caf::typed_actor<caf::result<node_prepared>(prepare_job),
-                     caf::result<void>(job_places), ///< spawn your roles and connect your lanes; answered when they are up
-                     caf::result<void>(node_place), ///< a node is back as a new process: your lane to it is a new one
+                     caf::result<void>(job_places),   ///< spawn your roles and connect your lanes; answered when they are up
+                     caf::result<void>(node_place),   ///< a node is back as a new process: your lane to it is a new one
+                     caf::result<void>(backup_place), ///< answered when your roles know of it
                      caf::result<void>(protocols::hold_order), caf::result<void>(protocols::fetch_order),
                      caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<node_totals>(totals_query),
                      caf::result<node_report>(inspect_query), caf::result<void>(role_order), caf::result<void>(record_order),
@@ -252,6 +267,7 @@ CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::prepare_job))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_prepared))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::job_places))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_place))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::backup_place))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::totals_query))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_totals))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::clock_query))

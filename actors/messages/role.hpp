@@ -161,7 +161,10 @@ using holder_actor = caf::typed_actor<caf::result<void>(wire::push_part, kernels
                                       caf::result<void>(protocols::prepared), ///< likewise
                                       caf::result<void>(protocols::close), caf::result<void>(protocols::send_order),
                                       caf::result<void>(protocols::drop_order), caf::result<void>(protocols::commit_order),
-                                      caf::result<void>(wire::decision_part, kernels::buffer)>; ///< a backup of the lead's shard
+                                      caf::result<void>(wire::decision_part, kernels::buffer), ///< a backup of the lead's shard
+                                      caf::result<void>(protocols::admit_order),
+                                      caf::result<void>(protocols::copy_request),           ///< a shard
+                                      caf::result<void>(wire::copy_part, kernels::buffer)>; ///< a backup that catches up
 
 /// Takes parameters, shards' or another worker's own: a worker, the evaluator, or the proxy of a remote one.
 using params_actor =
@@ -189,10 +192,10 @@ using peers_ptr = std::shared_ptr<const role_peers>;
 
 /// What the coordinator tells roles through their nodes. A node hands each of these messages to those of its roles whose
 /// interface has it.
-using role_orders = caf::typed_actor<caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
-                                     caf::result<void>(protocols::holder_down), caf::result<void>(pause_order),
-                                     caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order),
-                                     caf::result<void>(protocols::keep_order), caf::result<void>(protocols::takes_over)>;
+using role_orders = caf::typed_actor<
+    caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down), caf::result<void>(protocols::holder_down),
+    caf::result<void>(pause_order), caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order),
+    caf::result<void>(protocols::keep_order), caf::result<void>(protocols::takes_over), caf::result<void>(protocols::new_backup)>;
 
 /// Whether an actor with this interface takes the message.
 template <class Interface, class Message>
@@ -206,9 +209,10 @@ using holder_control = holder_actor::extend<
     caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
     caf::result<void>(protocols::holder_down), caf::result<void>(protocols::takes_over), caf::result<void>(pause_order),
     caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
-    caf::result<void>(protocols::hold_order), ///< this and the next two: the lead only
-    caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
-    caf::result<actor_report>(inspect_query), caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
+    caf::result<void>(protocols::hold_order), ///< this and the next three: the lead only
+    caf::result<void>(protocols::new_backup), caf::result<void>(protocols::fetch_order),
+    caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<actor_report>(inspect_query),
+    caf::result<void>(operator_pause), caf::result<void>(protocols::expired),
     caf::result<void>(protocols::version), ///< to itself, from the device: this version is computed
     caf::result<void>(device_check),       ///< to itself
     caf::result<void>(wire::push_part, device_tensor), caf::result<void>(wire::partial_part, device_tensor)>;
@@ -249,7 +253,7 @@ using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
 using coordinator_actor =
     caf::typed_actor<caf::result<void>(protocols::report), caf::result<void>(collected), caf::result<void>(evaluation),
                      caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(file_saved),
-                     caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
+                     caf::result<void>(protocols::caught_up), caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 
 /// The same, as the cluster that it runs on sees it.
 using coordinator_control =
@@ -290,6 +294,9 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::drop_order))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::prepared))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::commit_order))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::wire::decision_part))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::wire::copy_part))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::admit_order))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::copy_request))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::expired))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::collected))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::evaluation))
@@ -310,6 +317,8 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::keep_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::resume_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::fetch_order))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::takes_over))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::new_backup))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::caught_up))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::report))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))

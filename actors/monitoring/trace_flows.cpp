@@ -16,8 +16,7 @@ using span_key = std::pair<std::uint32_t, std::int64_t>;
 
 class arrows {
 public:
-  arrows(const job& job, const std::vector<node_trace>& nodes)
-      : tree_(protocols::holder_tree(job.cluster.seats(), job.cluster.shards, job.protocol.fan_in, job.cluster.replicas)) {
+  arrows(const job& job, const std::vector<node_trace>& nodes) : tree_(protocols::holder_tree(job.shape())) {
     for (std::size_t node = 0; node < nodes.size(); ++node)
       for (const auto& event : nodes[node].events)
         sort_in({node, &event});

@@ -42,6 +42,13 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         if (job_)
           job_->on_back(msg);
       },
+      [this](const backup_place& msg) -> caf::result<void> {
+        try {
+          return job_ ? job_->on_backup(msg.holder) : failure("no job runs here");
+        } catch (const std::exception& e) { // its device fails, for example
+          return failure(e.what());
+        }
+      },
       [this](const Orders& msg) {
         if (!job_)
           return;

@@ -44,8 +44,7 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
                    std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
       coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
-      tree_(protocols::holder_tree(job_.cluster.seats(), job_.cluster.shards, job_.protocol.fan_in, job_.cluster.replicas)),
-      traces_devices_(order.trace), records_rounds_(order.rounds),
+      tree_(protocols::holder_tree(job_.shape())), traces_devices_(order.trace), records_rounds_(order.rounds),
       trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.may_span_nodes())
     open_lanes();

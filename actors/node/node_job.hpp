@@ -13,6 +13,7 @@
 
 #include <caf/system_messages.hpp>
 
+#include "actors/checkpoint/first_parameters.hpp"
 #include "actors/extensions.hpp"
 #include "actors/messages/node.hpp"
 #include "actors/monitoring/metrics.hpp"
@@ -64,6 +65,7 @@ public:
   void on_lane(const lane_event& msg);
   /// A node has come back as a new process.
   void on_back(const node_place& msg);
+  caf::result<void> on_backup(const role_place& msg); ///< it comes, perhaps on this node
   /// Reports the death to the coordinator if it is a role's.
   void on_down(const caf::down_msg& msg);
   /// Carries out an operator's order to one role.
@@ -138,6 +140,8 @@ private:
   // node_roles.cpp
   void spawn_roles();
   void spawn_holders();
+  void spawn_holder(const role_place& where, const first_parameters& source, kernels::buffer& first);
+  holder_actor proxy_of(const role_place& holder);
   void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
   void restart_worker(std::uint32_t index, std::uint32_t incarnation);
   void spawn_evaluator();
@@ -178,6 +182,7 @@ private:
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> receive_buffers_; ///< of this node's workers
   std::map<protocols::holder_id, local_device_holder> local_device_holders_;          ///< on this node
   std::map<protocols::worker_id, local_device_worker> local_device_workers_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, holder_actor> proxies_; ///< by node and holder; one keeps messages in order
   std::shared_ptr<emulation_meter> meter_ = std::make_shared<emulation_meter>(); ///< of the workers
   caf::typed_response_promise<void> starting_;
 };

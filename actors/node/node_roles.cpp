@@ -41,16 +41,6 @@ auto for_role(const std::string& role, const std::string& device, F make) {
   }
 }
 
-/// By worker: the child whose sums include its pushes.
-std::map<protocols::worker_id, protocols::holder_id> through_of(const std::vector<protocols::holder_place>& tree,
-                                                                const protocols::holder_place& place) {
-  std::map<protocols::worker_id, protocols::holder_id> out;
-  for (auto child : place.children)
-    for (auto worker : protocols::workers_below(tree, child))
-      out.emplace(worker, child);
-  return out;
-}
-
 /// The job was validated by the submitting program, which may be another build.
 kernels::precision precision_of(const std::string& name) {
   static const std::map<std::string, kernels::precision> known{
@@ -60,20 +50,84 @@ kernels::precision precision_of(const std::string& name) {
   throw std::runtime_error(fmt::format("compute.precision = \"{}\" is not known here; there are fp32, tf32 and bf16", name));
 }
 
+/// What the job alone says of a worker.
+worker_setup working(const job& what, const protocols::protocol& runs, protocols::member self, std::int64_t data_size) {
+  worker_setup out;
+  out.self = self.worker;
+  out.incarnation = self.incarnation;
+  out.seed = what.seed;
+  out.batch = what.data.batch;
+  out.data_size = data_size;
+  out.assignment = assignment_for(what.data, static_cast<int>(self.worker.value), static_cast<int>(what.cluster.workers));
+  out.optimizer = what.optimizer;
+  out.inject = what.inject;
+  out.keeps_own = runs.decentralized;
+  out.machine = runs.make_worker(what.protocol, self, what.seed);
+  out.keeps_push = what.cluster.replicas > 1;
+  out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
+  return out;
+}
+
+evaluator_setup evaluating(const data_pair& data, const job& what, std::shared_ptr<const model> net,
+                           std::shared_ptr<kernels::backend> queue, tracer_ptr trace) {
+  evaluator_setup out{.data = data, .train_samples = what.evaluate.train_samples, .batch_rows = what.data.batch};
+  out.net = std::move(net);
+  out.queue = std::move(queue);
+  out.trace = std::move(trace);
+  return out;
+}
+
+/// Who takes this worker's pushes, and in what partitions, when some aggregators are gone.
+auto targets_of(const protocols::tree_shape& shape, protocols::worker_id worker, const std::vector<flat_range>& shards,
+                std::int64_t partition_bytes) {
+  return [=](const std::set<protocols::holder_id>& gone) {
+    std::vector<push_target> out;
+    for (const auto holder : protocols::takers_of(protocols::holder_tree(shape, gone), worker)) {
+      const bool shard = holder.value < shards.size();
+      out.push_back(
+          {holder, cut_into_partitions(shard ? shards[holder.value] : flat_range{0, shards.back().end}, partition_bytes)});
+    }
+    return out;
+  };
+}
+
+/// Of a backup that comes later: as of those of its shard that were there from the beginning.
+protocols::holder_place place_of(const std::vector<protocols::holder_place>& tree, const role_place& where) {
+  if (where.index < tree.size())
+    return tree[where.index];
+  auto out = tree[*where.backup_of];
+  out.self = {where.index};
+  out.backup_of = {*where.backup_of};
+  out.backups.clear();
+  return out;
+}
+
+/// Its partitions by the holders that it may send to.
+aggregator_setup aggregating(const job& what, const protocols::holder_place& place, const std::vector<flat_range>& shards,
+                             std::int64_t partition_bytes) {
+  aggregator_setup out;
+  out.place = place;
+  out.floats = shards.back().end;
+  out.partitions = cut_into_partitions({0, out.floats}, partition_bytes);
+  for (const auto& each : shards)
+    out.shard_partitions.push_back(cut_into_partitions(each, partition_bytes));
+  out.link = what.inject.link;
+  return out;
+}
+
 /// Of the job's leads, which live in shards: it owns what it uses.
 protocols::lead_succession succession_of(const job& what, const protocols::protocol& runs,
                                          const std::vector<protocols::holder_place>& tree, bool records_rounds) {
-  const bool each_shard_reports = protocols::is_flat(tree) && !runs.per_push;
-  protocols::lead_succession out{.make = [runs, spec = what.protocol, seed = what.seed,
-                                          reports = each_shard_reports ? what.cluster.shards : 1,
-                                          records_rounds](protocols::lead_state from) {
-    auto made = std::make_shared<protocols::lead>(runs.make_rule(spec, seed), reports, runs.per_push, std::move(from));
-    if (records_rounds)
-      made->record_rounds();
-    return made;
-  }};
+  protocols::lead_succession out{
+      .make = [runs, spec = what.protocol, seed = what.seed, shape = what.shape(), records_rounds](protocols::lead_state from) {
+        auto made = std::make_shared<protocols::lead>(runs.make_rule(spec, seed), shape, runs.per_push, std::move(from));
+        if (records_rounds)
+          made->record_rounds();
+        return made;
+      }};
   for (const auto& place : tree)
-    out.first.holders.insert(place.self);
+    if (place.is_shard)
+      out.first.holders.insert(place.self);
   return out;
 }
 
@@ -122,80 +176,93 @@ void node_job::spawn_roles() {
 }
 
 void node_job::spawn_holders() {
-  auto floats = net_->layout().floats();
-  const auto here = own_id();
   kernels::buffer first;
   const first_parameters source(job_, net_->layout());
-  for (const auto& where : places_.holders) {
-    if (where.node != number_)
-      continue;
-    const auto& place = tree_[where.index];
-    const char* role = place.backup_of ? "replica" : place.is_shard ? "shard" : "aggregator";
-    const auto name = fmt::format("{} {}", role, where.index);
-    const auto& device = device_of(where, job_.compute.shard_device);
-    auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
-    auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-    flat_range range = place.is_shard ? shard_ranges_[place.backup_of.value_or(place.self).value] : flat_range{0, floats};
-    holder_receive_buffers receive_buffers{std::make_shared<push_assembler>(range, allocate),
-                                           std::make_shared<partial_assembler>(range, allocate)};
-    holder_control actor;
-    if (place.is_shard) {
-      if (!first)
-        first = source.flat(allocate);
-      shard_setup setup{.place = place,
-                        .range = range,
-                        .alone = job_.cluster.shards == 1,
-                        .shards = job_.cluster.shards,
-                        .partitions = cut_into_partitions(range, partition_bytes),
-                        .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
-                        .queue = queue,
-                        .optimizer = job_.optimizer,
-                        .data_size = loaded_.data.train->size(),
-                        .receive_buffers = receive_buffers,
-                        .through = through_of(tree_, place),
-                        .lead = nullptr,
-                        .per_push = protocol_.per_push,
-                        .start = source.of_shard(range, allocate),
-                        .checkpoints = job_.checkpoint.dir,
-                        .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
-                        .ranges = update_ranges(net_->layout(), range),
-                        .link = job_.inject.link,
-                        .trace = trace_};
-      auto leads = succession_of(job_, protocol_, tree_, records_rounds_);
-      leads.first.from = source.lead();
-      if (place.commits)
-        setup.leads = std::move(leads);
-      else if (where.index == 0 || protocol_.per_push)
-        setup.lead = leads.make(source.lead());
-      const shard_control shard =
-          for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
-      if (!place.backup_of)
-        roles_.shards.emplace(where.index, shard);
-      actor = shard;
-    } else {
-      aggregator_setup setup{.place = place,
-                             .floats = floats,
-                             .start = source.ver(),
-                             .partitions = {},
-                             .queue = queue,
-                             .receive_buffers = receive_buffers,
-                             .trace = trace_,
-                             .link = job_.inject.link};
-      for (auto parent : place.parents)
-        setup.partitions.push_back(
-            cut_into_partitions(tree_[parent.value].is_shard ? shard_ranges_[parent.value] : range, partition_bytes));
-      actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
-    }
-    self_->monitor(actor);
-    if (router_)
-      router_->add(place.self, holder_actor{actor}, receive_buffers);
-    if (router_ && place.backup_of) // others may take it for the shard before this node has heard that it is
-      router_->add(*place.backup_of, holder_actor{actor}, receive_buffers);
-    if (!queue->on_host())
-      local_device_holders_.insert_or_assign(place.self, actor);
-    roles_.holders.emplace(where.index, actor);
-    shown_.push_back({actor, name, role, here});
+  for (const auto& where : places_.holders)
+    if (where.node == number_)
+      spawn_holder(where, source, first);
+}
+
+/// `first`: the whole model's first parameters, once some holder has needed them.
+void node_job::spawn_holder(const role_place& where, const first_parameters& source, kernels::buffer& first) {
+  auto floats = net_->layout().floats();
+  const auto place = place_of(tree_, where);
+  const char* role = place.backup_of ? "replica" : place.is_shard ? "shard" : "aggregator";
+  const auto name = fmt::format("{} {}", role, where.index);
+  const auto& device = device_of(where, job_.compute.shard_device);
+  auto queue = for_role(name, device, [&] { return open_queue(device, where.index | of_holder); });
+  auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
+  flat_range range = place.is_shard ? shard_ranges_[place.backup_of.value_or(place.self).value] : flat_range{0, floats};
+  holder_receive_buffers receive_buffers{std::make_shared<push_assembler>(range, allocate),
+                                         std::make_shared<partial_assembler>(range, allocate)};
+  holder_control actor;
+  if (place.is_shard) {
+    if (!first)
+      first = source.flat(allocate);
+    shard_setup setup{.place = place,
+                      .range = range,
+                      .alone = job_.cluster.shards == 1,
+                      .shards = job_.cluster.shards,
+                      .partitions = cut_into_partitions(range, partition_bytes),
+                      .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
+                      .queue = queue,
+                      .optimizer = job_.optimizer,
+                      .data_size = loaded_.data.train->size(),
+                      .receive_buffers = receive_buffers,
+                      .lead = nullptr,
+                      .per_push = protocol_.per_push,
+                      .catches_up = where.catches_up,
+                      .start = source.of_shard(range, allocate),
+                      .checkpoints = job_.checkpoint.dir,
+                      .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
+                      .ranges = update_ranges(net_->layout(), range),
+                      .link = job_.inject.link,
+                      .trace = trace_};
+    auto leads = succession_of(job_, protocol_, tree_, records_rounds_);
+    leads.first.from = source.lead();
+    if (place.commits)
+      setup.leads = std::move(leads);
+    else if (where.index == 0 || protocol_.per_push)
+      setup.lead = leads.make(source.lead());
+    const shard_control shard = for_role(name, device, [&] { return self_->spawn<shard_impl, caf::detached>(std::move(setup)); });
+    if (!place.backup_of)
+      roles_.shards.emplace(where.index, shard);
+    actor = shard;
+  } else {
+    auto setup = aggregating(job_, place, shard_ranges_, partition_bytes);
+    setup.start = source.ver();
+    setup.queue = queue;
+    setup.receive_buffers = receive_buffers;
+    setup.trace = trace_;
+    actor = self_->spawn<aggregator_impl, caf::detached>(std::move(setup));
   }
+  self_->monitor(actor);
+  if (router_)
+    router_->add(place.self, holder_actor{actor}, receive_buffers);
+  if (router_ && place.backup_of) // others may take it for the shard before this node has heard that it is
+    router_->add(*place.backup_of, holder_actor{actor}, receive_buffers);
+  if (!queue->on_host())
+    local_device_holders_.insert_or_assign(place.self, actor);
+  roles_.holders.emplace(where.index, actor);
+  shown_.push_back({actor, name, role, own_id()});
+}
+
+caf::result<void> node_job::on_backup(const role_place& msg) {
+  if (!net_ || !msg.backup_of || *msg.backup_of >= job_.cluster.shards)
+    return failure("a backup comes to a job that has no place for it");
+  places_.add(msg);
+  if (msg.node == number_) {
+    kernels::buffer first;
+    spawn_holder(msg, first_parameters(job_, net_->layout()), first);
+  }
+  if (router_)
+    router_->take_only_from(places_);
+  lanes_needed_ = places_.peers_of(number_, decentralized());
+  for (const auto peer : lanes_needed_)
+    if (!lanes_up_.contains(peer))
+      dial(peer);
+  introduce();
+  return caf::unit;
 }
 
 void node_job::note(const protocols::takes_over& msg) {
@@ -222,29 +289,16 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-  worker_setup setup;
-  setup.self = id;
-  setup.seed = job_.seed;
-  setup.batch = job_.data.batch;
-  setup.data_size = loaded_.data.train->size();
-  setup.assignment = assignment_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
+  auto setup = working(job_, protocol_, {id, protocols::incarnation{incarnation}}, loaded_.data.train->size());
   setup.net = net_;
-  for (const auto& holder : tree_)
-    if (holder.workers.contains(id) && !holder.backup_of)
-      setup.targets.push_back(
-          {holder.self,
-           cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats}, partition_bytes)});
+  auto targets = targets_of(job_.shape(), id, shard_ranges_, partition_bytes);
+  setup.targets = targets({});
+  if (!protocols::is_flat(job_.shape()))
+    setup.targets_without = std::move(targets);
   setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  setup.optimizer = job_.optimizer;
-  setup.inject = job_.inject;
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.incarnation = protocols::incarnation{incarnation};
-  setup.keeps_own = protocol_.decentralized;
-  setup.machine = protocol_.make_worker(job_.protocol, {id, setup.incarnation}, job_.seed);
-  setup.keeps_push = job_.cluster.replicas > 1;
-  setup.keeps_momentum = job_.checkpoint.enabled() && workers_keep_momentum(job_, protocol_);
   auto computes = computing(job_, queue, net_, index, incarnation);
   computes.saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); };
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
@@ -295,10 +349,7 @@ void node_job::spawn_evaluator() {
   if (device.empty())
     device = of_the_first(places_.holders, job_.compute.shard_device);
   auto queue = for_role("the evaluator", device, [&] { return open_queue(device); });
-  evaluator_setup setup{.data = loaded_.data, .train_samples = job_.evaluate.train_samples, .batch_rows = job_.data.batch};
-  setup.net = net_;
-  setup.queue = queue;
-  setup.trace = trace_;
+  auto setup = evaluating(loaded_.data, job_, net_, queue, trace_);
   const flat_range all{0, net_->layout().floats()};
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
   auto receive_buffers = setup.receive_buffers = std::make_shared<params_assembler>(all, allocate);
@@ -319,15 +370,20 @@ void node_job::restart_evaluator() {
   introduce();
 }
 
+holder_actor node_job::proxy_of(const role_place& holder) {
+  auto& proxy = proxies_[{holder.node, holder.index}];
+  if (!proxy)
+    proxy = self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{holder.node}}, protocols::holder_id{holder.index});
+  return proxy;
+}
+
 /// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
   auto peers = std::make_shared<role_peers>();
   for (const auto& where : places_.holders)
-    peers->holders.push_back(
-        where.node == nowhere ? holder_actor{}
-        : where.node == number_
-            ? holder_actor{roles_.holders.at(where.index)}
-            : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}, protocols::holder_id{where.index}));
+    peers->holders.push_back(where.node == nowhere   ? holder_actor{}
+                             : where.node == number_ ? holder_actor{roles_.holders.at(where.index)}
+                                                     : proxy_of(where));
   for (const auto& where : places_.workers)
     peers->workers.push_back(where.node == number_
                                  ? params_actor{roles_.workers.at(where.index)}

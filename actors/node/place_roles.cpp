@@ -102,8 +102,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
   for (std::uint32_t i = 0, w = job.cluster.workers; i < count; ++i)
     for (std::size_t more = nodes[i].absent ? each : 0; more > 0 && w < job.cluster.seats(); --more, ++w)
       places.workers.push_back({w, i, for_workers.next(i)});
-  for (const auto& holder :
-       protocols::holder_tree(job.cluster.seats(), job.cluster.shards, job.protocol.fan_in, job.cluster.replicas)) {
+  for (const auto& holder : protocols::holder_tree(job.shape())) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
     if (holder.backup_of)
@@ -114,7 +113,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
       node = places.workers[holder.workers.begin()->value].node;
     else
       node = places.holders[holder.children.front().value].node;
-    places.holders.push_back({number, node, for_holders.next(node), {}});
+    places.holders.push_back({.index = number, .node = node, .device = for_holders.next(node), .aggregates = !holder.is_shard});
     if (holder.backup_of)
       places.holders.back().backup_of = holder.backup_of->value;
   }

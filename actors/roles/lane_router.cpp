@@ -24,6 +24,8 @@ int priority_of(const wire::range& where) {
 /// The same for all partitions of a replica, so that a sender's replicas arrive one after the other.
 constexpr int replica_priority = std::numeric_limits<int>::max();
 constexpr std::int64_t replica_partition_bytes = 1 << 20;
+/// A copy of a shard is in nobody's way.
+constexpr int copy_priority = replica_priority;
 
 } // namespace
 
@@ -105,17 +107,18 @@ lane_router::claim lane_router::claim_of(net::node_id from, const wire::message&
   };
   const auto worker = [&](protocols::worker_id id) { return lives(worker_homes_, worker_homes_, id, "worker"); };
   const auto holder = [&](protocols::holder_id id) { return lives(holder_homes_, left_, id, "holder"); };
-  return std::visit(overloaded{
-                        [&](const wire::push_part& m) { return worker(m.id.worker); },
-                        [&](const wire::push_end& m) { return worker(m.push.id.worker); },
-                        [&](const wire::params_part& m) { return holder(m.from); },
-                        [&](const wire::partial_part& m) { return holder(m.from); },
-                        [&](const wire::peer_part& m) { return worker(m.message.from.worker); },
-                        [&](const wire::addressed<protocols::arrival>& m) { return holder(m.message.holder); },
-                        [&](const wire::addressed<protocols::prepared>& m) { return holder(m.message.holder); },
-                        [&](const auto&) { return holder({0}); }, // the lead's orders
-                    },
-                    head);
+  return std::visit(
+      overloaded{
+          [&](const wire::push_part& m) { return worker(m.id.worker); },
+          [&](const wire::push_end& m) { return worker(m.push.id.worker); },
+          [&](const wire::params_part& m) { return holder(m.from); }, [&](const wire::partial_part& m) { return holder(m.from); },
+          [&](const wire::peer_part& m) { return worker(m.message.from.worker); },
+          [&](const wire::addressed<protocols::arrival>& m) { return holder(m.message.holder); },
+          [&](const wire::addressed<protocols::prepared>& m) { return holder(m.message.holder); },
+          [&](const wire::addressed<protocols::copy_request>& m) { return holder(m.message.from); },
+          [&](const wire::copy_part& m) { return holder(m.from); }, [&](const auto&) { return holder({0}); }, // the lead's orders
+      },
+      head);
 }
 
 std::optional<std::string> lane_router::fault_of(net::node_id from, const wire::message& head) {
@@ -168,6 +171,7 @@ void lane_router::on_message(net::node_id from, wire::message msg, kernels::buff
                  [&](const wire::push_end& m) { caf::anon_send(find(m.to).actor, m); },
                  [&](const wire::peer_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const wire::decision_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
+                 [&](const wire::copy_part& m) { caf::anon_send(find(m.to).actor, m, std::move(payload)); },
                  [&](const auto& m) { caf::anon_send(find(m.to).actor, m.message); },
              },
              std::move(msg));
@@ -209,6 +213,16 @@ holder_actor::behavior_type holder_proxy_state::make_behavior() {
       [this](wire::decision_part& head, const kernels::buffer& payload) {
         head.to = remote_;
         target_.hub->send(target_.node, head, payload, small_message);
+      },
+      [this](const protocols::admit_order& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::admit_order>{remote_, msg}, {}, small_message);
+      },
+      [this](const protocols::copy_request& msg) {
+        target_.hub->send(target_.node, wire::addressed<protocols::copy_request>{remote_, msg}, {}, small_message);
+      },
+      [this](wire::copy_part& head, const kernels::buffer& payload) {
+        head.to = remote_;
+        target_.hub->send(target_.node, head, payload, copy_priority);
       },
   };
 }

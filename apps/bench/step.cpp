@@ -40,6 +40,7 @@ public:
         [](const peer_unreachable&) {},
         [](const file_saved&) {},
         [](const protocols::expired&) {},
+        [](const protocols::caught_up&) {},
         [](const stop_job&) {},
     };
   }
@@ -56,7 +57,7 @@ public:
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
     auto entry = protocols::catalog().front(); // sync
-    auto tree = protocols::holder_tree(1, 1, 0);
+    auto tree = protocols::holder_tree({1, 1, 0});
     listener_ = system.spawn<coordinator_actor::stateful_impl<listener_state>>(caf::actor{self_});
     shard_ = spawn_shard(system, device, tree.front(), entry.make_rule({}, 1));
     std::shared_ptr<kernels::backend> queue = kernels::open_backend(device);
@@ -135,7 +136,7 @@ private:
     setup.optimizer.momentum = 0.9;
     setup.data_size = data_.train->size();
     setup.receive_buffers = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
-    setup.lead = std::make_shared<protocols::lead>(std::move(rule), 1);
+    setup.lead = std::make_shared<protocols::lead>(std::move(rule), protocols::tree_shape{});
     return system.spawn<shard_impl, caf::detached>(std::move(setup));
   }
 

@@ -35,8 +35,8 @@ struct lead_succession {
 /// Shard 0's lead is the job's. The job's clock is paused from the version at which it holds, once that is made here, until it
 /// resumes. Where each shard applies pushes alone, every shard has a lead, whose orders are for its own holder.
 ///
-/// Where shards have backups, the lead's orders go out in two phases (replicated_lead.hpp), and a backup of its shard keeps what
-/// the next lead needs. What comes to it as the lead before it knows that it is the lead waits here.
+/// Where versions are made in two phases, the lead's orders go out in these (replicated_lead.hpp), and a backup of its shard
+/// keeps what the next lead needs. What comes to it as the lead before it knows that it is the lead waits here.
 ///
 /// World is the driver. All calls come on the thread of the binding's owner. It has:
 ///
@@ -47,10 +47,15 @@ struct lead_succession {
 ///   void tell_lead(const arrival&); void tell_lead(const prepared&);  the job's lead, elsewhere
 ///   void tell_others(const Order&, nanoseconds head_start); every other holder; for how long it counts as under way already
 ///   void apply(const close&, operands<tensor>, std::optional<tensor> backup);  then send it, as the close says
-///   void forward(const close&, operands<tensor>);           an aggregator's sum, to each parent
+///   void forward(const partial&, const std::optional<tensor>& sum, const std::vector<holder_id>& parents);
+///                                                           an aggregator's sum; none: of nothing
 ///   std::optional<tensor> sum_up(const close&, operands<tensor>, const std::vector<holder_id>& backups);
 ///                                                           the sum, also to each backup; none: of nothing
 ///   void tell_backups(const std::vector<holder_id>&, const decision_record&);  of the lead's shard
+///   void ask_for_copy(holder_id shard, const copy_request&);  of this backup's shard
+///   void send_copy(holder_id backup, shard_piece);            with that piece's tensor, and `memory`
+///   void install(const shard_piece&, const tensor&);          a piece of this backup: part of each step from now on
+///   void tell_coordinator(const caught_up&);
 ///   void serve(const send_order&);                          the newest parameters
 ///   tensor parameters();                                    of the newest version
 ///   void tell_coordinator(const report&);                   asked of every lead; only the job's is listened to
@@ -67,7 +72,7 @@ public:
   /// Without a `lead`, the job's lead decides.
   holder_binding(World& world, holder_place place, std::shared_ptr<lead> decides = nullptr, bool per_push = false)
       : world_(world), self_(place.self), machine_(std::move(place)), lead_(std::move(decides)), per_push_(per_push) {}
-  /// Where shards have backups.
+  /// Where versions are made in two phases.
   holder_binding(World& world, holder_place place, lead_succession leads)
       : world_(world), self_(place.self), machine_(std::move(place)), per_push_(false), succession_(std::move(leads)) {
     if (leads_job())
@@ -111,20 +116,34 @@ public:
     if (msg.by == machine_.place().self)
       self_ = msg.shard;
     if (leads) {
-      succession_.first.holders.erase(msg.by); // this one, which is holder 0 now
+      succession_.first.holders = msg.holders; // the last lead may not have told of all
       lead_with(succession_.first, msg.view);
     }
     ask(msg);
-    if (leads)
-      lead_on(holder_down{msg.by, {}});
-    else if (replicated_)
+    if (replicated_)
       lead_on(msg);
     for (const auto& hear : std::exchange(early_, {}))
       hear();
   }
 
+  /// To the lead.
+  void on(const new_backup& msg) {
+    if (replicated_)
+      lead_on(msg);
+  }
+
+  // -- between a shard and a backup that catches up
+
+  void on(const copy_request& msg) { ask(msg); }
+  /// No data if it is the last piece.
+  void on(shard_piece msg, std::optional<tensor> data) {
+    msg.data = data ? store_.keep(*std::move(data)) : ticket{};
+    ask(msg);
+  }
+
   // -- the lead's orders
 
+  void on(const admit_order& msg) { ask(msg); }
   void on(const close& msg) { ask(msg); }
   void on(const send_order& msg) { ask(msg); }
   void on(const drop_order& msg) { ask(msg); }
@@ -160,10 +179,14 @@ public:
 
   void replace(holder_state state) { machine_ = holder{machine_.place(), std::move(state)}; }
   void replace(std::shared_ptr<lead> decides) { lead_ = std::move(decides); }
+  void replace(replicated_lead_state state) {
+    replicated_ = std::make_unique<replicated_lead>(succession_.make, std::move(state));
+    lead_ = replicated_->decides();
+  }
 
   const holder& machine() const { return machine_; }
   const lead* decides() const { return lead_.get(); } ///< null: elsewhere
-  /// Null: elsewhere, or shards have no backups.
+  /// Null: elsewhere, or versions are made in one phase.
   const replicated_lead* replicated() const { return replicated_.get(); }
   bool leads_job() const { return self_ == holder_id{0}; }
   /// Pushes whose tensors are kept, by ticket.
@@ -240,7 +263,12 @@ private:
     }
     world_.apply(effect.round, take(effect.sum, effect.round.keep), std::move(backup));
   }
-  void perform(const forward& effect) { world_.forward(effect.round, take(effect.sum, effect.round.keep)); }
+  void perform(const forward& effect) {
+    std::optional<tensor> sum;
+    if (effect.sum != ticket{} && store_.has(effect.sum))
+      sum = store_.find(effect.sum);
+    world_.forward({.from = self_, .ver = effect.ver, .decision = effect.decision}, sum, effect.to);
+  }
   void perform(const serve& effect) { world_.serve(effect.order); }
   void perform(const discard& effect) {
     if (!drop(effect.tensor))
@@ -259,6 +287,16 @@ private:
     ask(summed{effect.round.ver, effect.round.decision, sum ? store_.keep(*std::move(sum)) : ticket{}});
   }
   void perform(const send_prepared& effect) { lead_ ? on(effect.prepared) : world_.tell_lead(effect.prepared); }
+  void perform(const ask_for_copy& effect) { world_.ask_for_copy(effect.shard, effect.request); }
+  void perform(const send_copy& effect) { world_.send_copy(effect.to, effect.part); }
+  void perform(const install& effect) {
+    if (store_.has(effect.part.data))
+      world_.install(effect.part, store_.find(effect.part.data));
+    else
+      world_.broken("a backup installs a ticket that it does not have");
+    drop(effect.part.data);
+  }
+  void perform(const send_caught_up& effect) { world_.tell_coordinator(effect.notice); }
   void perform(const report& effect) {
     if (effect.event == report::kind::note)
       return world_.broken(effect.text);
@@ -290,11 +328,17 @@ private:
       world_.decided(decided);
   }
   void perform_as_lead(const close& msg) {
-    if (replicated_)
+    if (replicated_ && !machine_.place().backups.empty())
       world_.tell_backups(machine_.place().backups, replicated_->record());
     order(msg, !per_push_);
   }
   void perform_as_lead(const commit_order& msg) { order(msg, true); }
+  /// Whoever takes the lead's place knows of the new one, and the new one of what is decided.
+  void perform_as_lead(const admit_order& msg) {
+    order(msg, true);
+    if (msg.shard == holder_id{0})
+      world_.tell_backups(machine_.place().backups, replicated_->newest_record());
+  }
   /// An evaluation needs every shard's parameters, even where each shard decides alone.
   void perform_as_lead(const send_order& msg) { order(msg, !per_push_ || std::ranges::count(msg.to, evaluator) > 0); }
   void perform_as_lead(const drop_order& msg) { order(msg, !per_push_); }

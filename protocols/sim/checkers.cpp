@@ -9,6 +9,7 @@
 
 #include "protocols/catalog.hpp"
 #include "protocols/sim/text.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -34,16 +35,32 @@ std::set<std::string> decoded_protocols(const options& job) {
 
 // -- each push ends once
 
-void each_push_ends_once::heard(nanoseconds, endpoint from, endpoint to, const message& msg) {
+void each_push_ends_once::heard(nanoseconds at, endpoint from, endpoint to, const message& msg) {
+  if (to == endpoint{role::lead, 0} && std::holds_alternative<resume_order>(msg))
+    leads_[{0}].free_since = at;
   if (to.kind != role::holder)
     return;
-  if (const auto* proposal = std::get_if<close>(&msg); proposal != nullptr && from.kind == role::lead && proposal->decision != 0)
-    leads_[{from.index}].dead_then.try_emplace(proposal->decision, leads_[{from.index}].dead);
+  if (from.kind == role::lead)
+    note_proposal(leads_[{from.index}], at, msg);
+  if (std::holds_alternative<takes_over>(msg))
+    leads_[{to.index}].free_since = at;
   one_lead& own = leads_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg))
     own.dead.insert({gone->worker, gone->incarnation});
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     own.members = (*now)->workers.size();
+}
+
+/// What comes while a version is proposed, the lead hears one by one, when that is decided.
+void each_push_ends_once::note_proposal(one_lead& own, nanoseconds at, const message& msg) {
+  if (std::holds_alternative<commit_order>(msg))
+    own.free_since = at;
+  const auto* proposal = std::get_if<close>(&msg);
+  if (proposal == nullptr || proposal->decision == 0)
+    return;
+  if (at > own.free_since)
+    own.known_dead = own.dead;
+  own.dead_then.try_emplace(proposal->decision, own.known_dead);
 }
 
 void each_push_ends_once::pushed(nanoseconds, const push& head) {
@@ -119,7 +136,10 @@ void each_push_ends_once::finished(const aftermath& all) {
 
 // -- rounds are sound
 
-rounds_are_sound::rounds_are_sound(const options& job) : decoded_(decoded_protocols(job)) {
+rounds_are_sound::rounds_are_sound(const options& job)
+    : decoded_(decoded_protocols(job)),
+      holders_(static_cast<std::uint32_t>(
+          holder_tree({job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas}).size())) {
   if (const auto entry = find_protocol(job.protocol.name, job.added))
     per_push_ = entry->per_push;
 }
@@ -127,8 +147,6 @@ rounds_are_sound::rounds_are_sound(const options& job) : decoded_(decoded_protoc
 void rounds_are_sound::heard(nanoseconds, endpoint, endpoint, const message& msg) {
   if (const auto* now = std::get_if<plan_envelope>(&msg))
     plans_.try_emplace((*now)->epoch, **now);
-  if (std::holds_alternative<holder_down>(msg))
-    aggregator_died_ = true;
 }
 
 void rounds_are_sound::computing(nanoseconds, nanoseconds, member, const batch&) {}
@@ -167,11 +185,12 @@ void rounds_are_sound::check(const close& round) {
 }
 
 void rounds_are_sound::applying(nanoseconds, nanoseconds, holder_id shard, const close& round, std::span<const operand> sum) {
-  if (round.ver.value != ++made_[shard])
+  const bool first_of_newcomer = shard.value >= holders_ && !made_.contains(shard);
+  if (std::uint64_t& last = made_[shard]; round.ver.value != std::exchange(last, round.ver.value) + 1 && !first_of_newcomer)
     wrong(fmt::format("shard {} skips to version {}", shard.value, round.ver.value));
   const tally terms = tally_of(sum);
   const bool first = shard.value == 0;
-  if (!per_push_ && !aggregator_died_) {
+  if (!per_push_) {
     if (first)
       versions_[round.ver.value] = terms;
     const auto known = versions_.find(round.ver.value);
@@ -188,6 +207,12 @@ void rounds_are_sound::applying(nanoseconds, nanoseconds, holder_id shard, const
     check_samples(round, terms, first);
 }
 
+void rounds_are_sound::made(holder_id shard, version ver, std::span<const std::uint64_t> fingerprints) {
+  for (const std::uint64_t each : fingerprints)
+    if (fingerprints_.try_emplace({shard, ver}, each).first->second != each)
+      wrong(fmt::format("two copies of version {} of shard {} differ", ver.value, shard.value));
+}
+
 /// A step on gradients of one batch gives every sample that it uses the same weight; all of them sum to 1.
 void rounds_are_sound::check_samples(const close& round, const tally& sum, bool first_shard) {
   std::map<std::uint64_t, double> by_sample;
@@ -195,7 +220,7 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
     by_sample[key.sample] += weight;
   const bool one_step = round.step.method == step_rule::kind::optimizer;
   for (const auto& [sample, weight] : by_sample) {
-    if (one_step && !aggregator_died_ && std::abs(weight * static_cast<double>(by_sample.size()) - 1) > rounding * 100) {
+    if (one_step && std::abs(weight * static_cast<double>(by_sample.size()) - 1) > rounding * 100) {
       wrong(fmt::format("version {}: sample {} of {} has the weight {}", round.ver.value, sample, by_sample.size(), weight));
       break;
     }

@@ -43,9 +43,13 @@ private:
   struct one_lead {
     std::set<push_id> used, dropped, kept;
     std::set<member> dead;
-    std::map<std::uint64_t, std::set<member>> dead_then; ///< by decision, where shards have backups: when it was proposed
+    // Where versions are made in two phases:
+    std::map<std::uint64_t, std::set<member>> dead_then; ///< by decision: of whom the lead knew when it proposed it
+    std::set<member> known_dead;
+    nanoseconds free_since = -1; ///< it looks at what has waited, in turn
     std::size_t members = 0;
   };
+  static void note_proposal(one_lead& own, nanoseconds at, const message& msg);
   void check(one_lead& own, const close& round);
 
   std::map<push_id, push> pushed_;
@@ -53,7 +57,8 @@ private:
 };
 
 /// Rounds are sound: weights sum to 1 (of decoded ones the samples' do), contributions are of this round and in worker order,
-/// every shard makes every version from the same gradients, and no sample is used twice. Needs tally numerics.
+/// every shard makes every version from the same gradients, every copy of it is the same in all its pieces, and no sample is used
+/// twice. Needs tally numerics.
 class rounds_are_sound final : public checker {
 public:
   explicit rounds_are_sound(const options& job);
@@ -62,6 +67,7 @@ public:
   void pushed(nanoseconds at, const push& head) override;
   void decided(nanoseconds at, holder_id shard, const lead& by, const lead_effects& effects) override;
   void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) override;
+  void made(holder_id shard, version ver, std::span<const std::uint64_t> fingerprints) override;
 
   /// Samples (positions) that the lead shard's versions used.
   const std::set<std::uint64_t>& used() const { return used_; }
@@ -70,12 +76,14 @@ private:
   void check(const close& round);
   void check_samples(const close& round, const tally& sum, bool first_shard);
 
-  bool per_push_ = false, aggregator_died_ = false;
+  bool per_push_ = false;
   std::set<std::string> decoded_; ///< protocols whose weights decode
   std::map<plan_epoch, plan> plans_;
   std::map<push_id, push> pushed_;
+  std::uint32_t holders_; ///< those that the job begins with
   std::map<holder_id, std::uint64_t> made_;
-  std::map<std::uint64_t, tally> versions_; ///< by shard 0
+  std::map<std::pair<holder_id, version>, std::uint64_t> fingerprints_; ///< of each version of each shard
+  std::map<std::uint64_t, tally> versions_;                             ///< by shard 0
   std::set<std::uint64_t> used_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
 #include "protocols/tree.hpp"
 #include "protocols/wire/state.hpp"
@@ -59,11 +60,12 @@ result simulate(const options& job, numerics& maths, std::span<listener* const> 
 
 cluster::cluster(const options& job, numerics& maths, std::span<listener* const> listeners)
     : options_(job), maths_(maths), listeners_(listeners.begin(), listeners.end()), checks_(debug_build || !listeners.empty()),
-      protocol_(entry_of(job)), tree_(holder_tree(job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas)),
-      network_(job.inject.link), control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
+      protocol_(entry_of(job)), shape_{job.job.workers, job.job.shards, job.protocol.fan_in, job.job.replicas},
+      tree_(holder_tree(shape_)), network_(job.inject.link),
+      control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
       coordinator_(std::make_unique<coordinator_role>(*this, coordinator{first_plan_of(job), make_controller()})),
-      evaluator_(std::make_unique<evaluator_role>(*this)) {
+      evaluator_(std::make_unique<evaluator_role>(*this)), holders_(std::make_unique<roster>(*this)) {
   place_roles();
   plan_faults();
 }
@@ -81,30 +83,11 @@ std::unique_ptr<controller> cluster::make_controller() const {
 }
 
 std::shared_ptr<lead> cluster::make_lead(lead_state from) const {
-  const bool each_shard_reports = is_flat(tree_) && !protocol_.per_push;
-  return std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed),
-                                each_shard_reports ? options_.job.shards : 1, protocol_.per_push, std::move(from));
-}
-
-std::shared_ptr<cluster::holder_role> cluster::make_holder(const holder_place& place, host_id host) {
-  const std::uint32_t number = place.self.value;
-  std::shared_ptr<holder_role> out;
-  if (place.commits) {
-    lead_succession leads{.make = [this](lead_state from) { return make_lead(std::move(from)); }};
-    for (const holder_place& each : tree_)
-      leads.first.holders.insert(each.self);
-    out = std::make_shared<holder_role>(*this, place, host, std::move(leads));
-  } else {
-    const bool decides = number == 0 || (protocol_.per_push && place.is_shard);
-    out = std::make_shared<holder_role>(*this, place, host, decides ? make_lead() : nullptr);
-  }
-  if (place.is_shard)
-    out->maths = maths_.make_shard(place.backup_of.value_or(place.self).value, options_.job.shards);
-  return out;
+  return std::make_shared<lead>(protocol_.make_rule(options_.protocol, options_.seed), shape_, protocol_.per_push,
+                                std::move(from));
 }
 
 void cluster::place_roles() {
-  const bool flat = is_flat(tree_);
   const std::uint32_t nodes = options_.nodes != 0 ? options_.nodes : options_.job.workers;
   const auto host_of_worker = [&](std::uint32_t worker) {
     if (!options_.colocated)
@@ -117,18 +100,14 @@ void cluster::place_roles() {
     host_id host{options_.colocated ? turn % nodes : number};
     if (options_.colocated && !place.is_shard)
       host = host_of_worker(workers_below(tree_, place.self).begin()->value);
-    holders_.push_back(make_holder(place, host));
+    holders_->add(place, host);
   }
-  host_of_coordinator_ = holders_.front()->host;
+  host_of_coordinator_ = holders_->at(0).host;
   std::uint32_t count = options_.job.workers;
   for (const late_join& late : options_.late_joins)
     count = std::max(count, late.worker.value + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
-    auto at = std::make_unique<worker_role>(*this, member{{i}, {}}, host_of_worker(i));
-    for (const holder_place& place : tree_)
-      if (!place.backup_of && (flat || place.workers.contains({i})))
-        at->targets.push_back(place.self);
-    workers_.push_back(std::move(at));
+    workers_.push_back(std::make_unique<worker_role>(*this, member{{i}, {}}, host_of_worker(i)));
   }
 }
 
@@ -153,9 +132,10 @@ result cluster::run() {
   }
   result_.virtual_time = clock_.now();
   version made;
-  if (!committed_.empty()) {
-    made = committed_.rbegin()->first;
-  } else if (const lead* counts = holders_.front()->bound.decides(); counts != nullptr && !holders_.front()->place.commits) {
+  if (const replicated_lead* leads = holders_->at(0).bound.replicated()) {
+    made = committed_.empty() ? version{} : committed_.rbegin()->first;
+    result_.samples = leads->record().from.samples_applied;
+  } else if (const lead* counts = holders_->at(0).bound.decides()) {
     made = counts->current();
     result_.samples = counts->samples_applied();
   }
@@ -204,21 +184,16 @@ void cluster::hop() {
   };
   if (hops_.hit(options_.tests.hop))
     coordinator_->machine = {first_plan_of(options_), make_controller(), copy_of(coordinator_->machine.state())};
-  for (holder_role* at : holders_here()) {
+  for (holder_role* at : holders_->here()) {
     if (hops_.hit(options_.tests.hop))
       at->bound.replace(copy_of(at->bound.machine().state()));
-    if (at->bound.decides() != nullptr && !at->place.commits && hops_.hit(options_.tests.hop))
+    if (at->bound.decides() == nullptr || !hops_.hit(options_.tests.hop))
+      continue;
+    if (const replicated_lead* leads = at->bound.replicated())
+      at->bound.replace(copy_of(leads->state()));
+    else
       at->bound.replace(make_lead(copy_of(at->bound.decides()->state())));
   }
-}
-
-/// Each once; without the dead whose place was taken.
-std::vector<cluster::holder_role*> cluster::holders_here() const {
-  std::vector<holder_role*> out;
-  for (const auto& at : holders_)
-    if ((at->alive || !at->place.commits) && std::ranges::find(out, at.get()) == out.end())
-      out.push_back(at.get());
-  return out;
 }
 
 void cluster::schedule(nanoseconds at, std::function<void()> action) {
@@ -247,7 +222,7 @@ std::string cluster::waited_for() const {
   std::vector<std::string> out;
   if (!coordinator_->machine.started())
     out.emplace_back("workers to join");
-  for (const holder_role* at : holders_here()) {
+  for (const holder_role* at : holders_->here()) {
     if (const replicated_lead* leads = at->bound.replicated())
       for (const holder_id who : leads->waiting_for())
         out.push_back(fmt::format("holder {} to be prepared", who.value));
@@ -270,11 +245,11 @@ aftermath cluster::clear_up() {
   if (quiet && !result_.stalled)
     for (std::uint64_t budget = 1'000'000; budget > 0 && !queue_.empty(); --budget)
       step();
-  const replicated_lead* leads = holders_.front()->bound.replicated();
+  const replicated_lead* leads = holders_->at(0).bound.replicated();
   // Where shards have backups, what a lead that is gone was to drop is left, and what a proposal would have used.
-  const bool proposes = holders_.front()->place.commits && (leads == nullptr || result_.failed || !leads->waiting_for().empty());
+  const bool proposes = holders_->at(0).place.commits && (leads == nullptr || result_.failed || !leads->waiting_for().empty());
   aftermath out{.drained = quiet && !proposes && !result_.stalled && queue_.empty(), .parked = parked_at_lead_};
-  for (const holder_role* at : holders_here()) {
+  for (const holder_role* at : holders_->here()) {
     aftermath::holder_left left{.self = at->place.self,
                                 .alive = at->alive,
                                 .machine_keeps = at->bound.machine().kept(),

@@ -53,6 +53,7 @@ private:
 
   struct worker_role; // roles.hpp
   struct holder_role;
+  class roster; // holders.hpp
   struct coordinator_role;
   struct evaluator_role;
 
@@ -82,14 +83,11 @@ private:
   void place_roles();
   std::unique_ptr<controller> make_controller() const;
   std::shared_ptr<lead> make_lead(lead_state from = {}) const;
-  std::shared_ptr<holder_role> make_holder(const holder_place& place, host_id host);
   void hop();
   void plan_faults();
   worker_role& role_of(worker_id who);
   void join(worker_id who, bool at_once);
   void kill(worker_id who);
-  void kill_holder(holder_id who);
-  std::vector<holder_role*> holders_here() const;
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
   void unpark(worker_role& worker);
@@ -101,7 +99,8 @@ private:
   std::vector<listener*> listeners_;
   bool checks_; ///< machines assert their invariants after each message: where somebody watches
   protocol protocol_;
-  std::vector<holder_place> tree_;
+  tree_shape shape_;
+  std::vector<holder_place> tree_; ///< before anybody is gone
   network network_;
   std::map<std::uint64_t, envelope> transmitted_; ///< what the network has under way
   std::uint64_t last_transmission_ = 0;
@@ -118,12 +117,11 @@ private:
 
   std::unique_ptr<coordinator_role> coordinator_;
   std::unique_ptr<evaluator_role> evaluator_;
-  std::vector<std::shared_ptr<holder_role>> holders_; ///< by number; a backup that is a shard now has that number, too
+  std::unique_ptr<roster> holders_;
   std::vector<std::unique_ptr<worker_role>> workers_; ///< by number
   std::set<push_id> parked_at_lead_;
-  std::map<version, std::uint64_t> committed_; ///< where shards have backups: by which decision
+  std::map<version, std::uint64_t> committed_; ///< where versions are made in two phases: by which decision
   version last_reported_;
-  std::map<holder_id, std::uint64_t> moves_; ///< how often a backup has taken the place of this shard
 
   bool ended_ = false;
   result result_;

@@ -4,6 +4,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/sim/cases.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
@@ -41,7 +42,7 @@ void cluster::coordinator_role::on_evaluated(const evaluated& found) {
 }
 
 void cluster::coordinator_role::tell_holders(const message& msg) {
-  for (const holder_role* holder : in.holders_here())
+  for (const holder_role* holder : in.holders_->here())
     in.send(the_coordinator, {role::holder, holder->place.self.value}, msg);
 }
 
@@ -61,12 +62,12 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                    [&](const send_worker_down& e) { tell_holders(e.notice); },
                    [&](const send_holder_down& e) { tell_holders(e.notice); },
                    [&](const send_takes_over& e) {
-                     in.holders_.at(e.notice.shard.value) = in.holders_.at(e.notice.by.value);
-                     ++in.moves_[e.notice.shard];
+                     in.holders_->take_over(e.notice);
                      tell_holders(e.notice);
                      for (const auto& worker : in.workers_)
                        in.send(the_coordinator, {role::worker, worker->self.worker.value}, e.notice);
                    },
+                   [&](const send_new_backup& e) { in.send(the_coordinator, the_lead, e.notice); },
                    [&](const hold& e) { in.send(the_coordinator, the_lead, e.order); },
                    [&](const evaluate& e) {
                      if (in.protocol_.decentralized)
@@ -128,7 +129,7 @@ void cluster::evaluator_role::evaluate_average(const std::optional<replica_colle
     return evaluate(average->ver, in.maths_.sum(average->terms), average->made);
   std::vector<tensor> ranges;
   for (std::uint32_t shard = 0; shard < in.options_.job.shards; ++shard)
-    ranges.push_back(in.holders_.at(shard)->parameters());
+    ranges.push_back(in.holders_->at(shard).parameters());
   evaluate(average->ver, in.maths_.join(ranges), average->made);
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
 
 namespace troupe::protocols::sim {
@@ -33,7 +34,7 @@ bool evaluates(const message& msg, endpoint to) {
 /// order.
 endpoint cluster::actor_of(endpoint who) const {
   const bool holds = who.kind == role::lead || who.kind == role::holder;
-  return holds ? endpoint{role::holder, holders_.at(who.index)->born.value} : who;
+  return holds ? endpoint{role::holder, holders_->at(who.index).born.value} : who;
 }
 
 host_id cluster::host_of(endpoint who) const {
@@ -43,7 +44,7 @@ host_id cluster::host_of(endpoint who) const {
     return host_of_coordinator_;
   case role::lead:
   case role::holder:
-    return holders_.at(who.index)->host;
+    return holders_->at(who.index).host;
   case role::worker:
     return workers_.at(who.index)->host;
   }
@@ -167,7 +168,7 @@ void cluster::tell_listeners(endpoint from, endpoint to, const message& msg) {
 
 void cluster::hear(const envelope& mail) {
   if (const auto* timer = std::get_if<expired>(&mail.content)) {
-    auto& timers = mail.to == the_coordinator ? coordinator_->timers : holders_.at(mail.to.index)->timers;
+    auto& timers = mail.to == the_coordinator ? coordinator_->timers : holders_->at(mail.to.index).timers;
     if (!timers.fire(timer->timer))
       return;
   } else if (mail.to.kind == role::worker) {
@@ -175,7 +176,7 @@ void cluster::hear(const envelope& mail) {
     const bool stale = std::holds_alternative<computed>(mail.content) && mail.generation != at.computation;
     if (!at.alive || at.self.incarnation != mail.life || stale)
       return;
-  } else if ((mail.to.kind == role::holder || mail.to.kind == role::lead) && !holders_.at(mail.to.index)->alive) {
+  } else if ((mail.to.kind == role::holder || mail.to.kind == role::lead) && !holders_->at(mail.to.index).alive) {
     return;
   }
   ++result_.events;
@@ -187,9 +188,9 @@ void cluster::hear(const envelope& mail) {
   case role::coordinator:
     return coordinator_->hear(mail.content);
   case role::lead:
-    return holders_.at(mail.to.index)->hear_as_lead(mail.content);
+    return holders_->at(mail.to.index).hear_as_lead(mail.content);
   case role::holder:
-    return holders_.at(mail.to.index)->hear(mail.content);
+    return holders_->at(mail.to.index).hear(mail.content);
   case role::worker:
     return workers_.at(mail.to.index)->hear(mail.content);
   case role::evaluator:

@@ -8,6 +8,7 @@
 
 #include "kernels/assert.hpp"
 #include "protocols/duration.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
 #include "protocols/sim/text.hpp"
 
@@ -46,7 +47,9 @@ void cluster::plan_faults() {
   for (const late_join& late : options_.late_joins)
     schedule(late.at, [this, who = late.worker] { join(who, false); });
   for (const holder_death& death : options_.holder_deaths)
-    schedule(death.at, [this, who = death.holder] { kill_holder(who); });
+    schedule(death.at, [this, who = death.holder] { holders_->kill(who); });
+  for (const backup_join& join : options_.backup_joins)
+    schedule(join.at, [this, shard = join.shard] { holders_->add_backup(shard); });
 }
 
 cluster::worker_role& cluster::role_of(worker_id who) {
@@ -79,21 +82,6 @@ void cluster::kill(worker_id who) {
   last_progress_ = now_;
   note(fmt::format("worker {} is gone", text_of(worker.self)));
   send(self, the_coordinator, down{worker.self, "it was killed"});
-}
-
-void cluster::kill_holder(holder_id who) {
-  if (who.value >= holders_.size())
-    return;
-  const auto dead = holders_[who.value];
-  if ((dead->place.is_shard && !dead->place.commits) || !std::exchange(dead->alive, false))
-    return;
-  const auto is_it = [&](endpoint end) {
-    return (end.kind == role::holder || end.kind == role::lead) && holders_.at(end.index) == dead;
-  };
-  lose(is_it, is_it);
-  last_progress_ = now_;
-  note(fmt::format("{} {} is gone", dead->place.is_shard ? "holder" : "aggregator", dead->place.self.value));
-  send({role::holder, who.value}, the_coordinator, holder_down{dead->place.self, "it was killed"});
 }
 
 void cluster::pause(worker_id who, nanoseconds duration) {

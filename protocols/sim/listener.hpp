@@ -51,6 +51,10 @@ public:
   virtual void applying(nanoseconds at, nanoseconds until, holder_id shard, const close& round, std::span<const operand> sum) {
     (void)at, (void)until, (void)shard, (void)round, (void)sum;
   }
+  /// A copy of this shard has made a version: what each piece of it that is there holds now (shard_numerics::fingerprint).
+  virtual void made(holder_id shard, version ver, std::span<const std::uint64_t> fingerprints) {
+    (void)shard, (void)ver, (void)fingerprints;
+  }
   /// A shard keeps this many old parameters now.
   virtual void retaining(holder_id shard, std::size_t count) { (void)shard, (void)count; }
   /// A role's driver was asked for what it cannot do: a ticket that it does not have.

@@ -3,6 +3,7 @@
 #include "protocols/sim/message.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "protocols/sim/cases.hpp"
 #include "protocols/sim/text.hpp"
@@ -73,6 +74,13 @@ std::string text_of(const message& msg) {
           },
           [](const takes_over& m) { return fmt::format("holder {} becomes shard {}", m.by.value, m.shard.value); },
           [](const record_envelope& m) { return fmt::format("record of decision {}", m->decision); },
+          [](const new_backup& m) { return fmt::format("holder {} is to back up shard {}", m.holder.value, m.shard.value); },
+          [](const admit_order& m) { return fmt::format("admit holder {} at v{}", m.holder.value, m.ver.value); },
+          [](const copy_request& m) {
+            return fmt::format("holder {} asks for pieces {} of v{}", m.from.value, fmt::join(m.pieces, ", "), m.ver.value);
+          },
+          [](const piece_envelope& m) { return fmt::format("piece {} of v{}", m.head.piece, m.head.ver.value); },
+          [](const caught_up& m) { return fmt::format("holder {} has caught up", m.holder.value); },
       },
       msg);
 }
@@ -127,6 +135,11 @@ void digest::add(const message& msg) {
                  [&](const commit_order& m) { add(m.ver.value), add(m.decision); },
                  [&](const takes_over& m) { add(m.shard.value), add(m.by.value), add(m.view); },
                  [&](const record_envelope& m) { add(m->decision), add(m->since.size()); },
+                 [&](const new_backup& m) { add(m.holder.value), add(m.shard.value); },
+                 [&](const admit_order& m) { add(m.holder.value), add(m.ver.value), add(m.view); },
+                 [&](const copy_request& m) { add(m.from.value), add(m.ver.value), add(m.pieces.size()); },
+                 [&](const piece_envelope& m) { add(m.head.from.value), add(m.head.ver.value), add(m.head.piece); },
+                 [&](const caught_up& m) { add(m.holder.value); },
              },
              msg);
 }

@@ -82,6 +82,10 @@ public:
   /// The next version, from the sum of terms, as `how.step` says; `backup` is the tensor that `how.compensate` names. Momentum
   /// starts from zero where the step before was of another kind.
   virtual void step(std::span<const operand> sum, const close& how, const tensor& backup) = 0;
+  /// Another one in the same state, for a backup that catches up; null where there are none.
+  virtual std::unique_ptr<shard_numerics> clone() const { return nullptr; }
+  /// The same in the same state, and most probably in no other.
+  virtual std::uint64_t fingerprint() const { return 0; }
 };
 
 struct evaluation {

@@ -32,6 +32,12 @@ struct holder_death {
   nanoseconds at = 0;
 };
 
+/// A new backup, where this shard has fewer copies than `replicas` then.
+struct backup_join {
+  holder_id shard{};
+  nanoseconds at = 0;
+};
+
 /// What only a test wishes for; all of it bears the same promise: the messages of one sender to one receiver come in order, and
 /// none is lost while both live.
 struct disorder {
@@ -61,6 +67,7 @@ struct options {
   nanoseconds control_latency = -1;
   std::vector<late_join> late_joins{};
   std::vector<holder_death> holder_deaths{};
+  std::vector<backup_join> backup_joins{};
   disorder tests{};
   /// The run is given up after so many events, or after so long without a new version (0: no bound).
   std::uint64_t max_events = 0;

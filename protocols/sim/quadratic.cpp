@@ -3,6 +3,7 @@
 #include "protocols/sim/quadratic.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -185,6 +186,15 @@ public:
       break;
     }
     parameters_ = make(std::move(x));
+  }
+  std::unique_ptr<shard_numerics> clone() const override { return std::make_unique<quadratic_shard>(*this); }
+  std::uint64_t fingerprint() const override {
+    std::uint64_t out = state_.steps;
+    for (const std::span<const double> part : {elements_of(parameters_), std::span<const double>{state_.first},
+                                               std::span<const double>{state_.second}, std::span<const double>{mean_square_}})
+      for (const double each : part)
+        out = (out ^ std::bit_cast<std::uint64_t>(each)) * 0x9e3779b97f4a7c15;
+    return out;
   }
 
 private:

@@ -72,7 +72,8 @@ struct cluster::worker_role {
   member self;
   host_id host;
   bool alive = false;
-  std::vector<holder_id> targets{}; ///< who takes its pushes
+  std::vector<holder_id> targets{}; ///< who takes its pushes, under the plan of its work
+  std::set<holder_id> without{};    ///< these aggregators
   std::unique_ptr<worker_binding<worker_role>> bound{};
   std::unique_ptr<worker_numerics> maths{};
   incoming_parameters incoming{};
@@ -91,6 +92,7 @@ struct cluster::worker_role {
   std::map<holder_id, std::uint64_t> moves{}; ///< of which it has heard: what it sends to a shard's last place is lost
 
 private:
+  void find_targets();
   void send_to(holder_id target, const push_envelope& whole);
   nanoseconds time_of(const batch& of);
   void outcome_is(computed& done, const sim::gradient& found) const;
@@ -118,9 +120,14 @@ struct cluster::holder_role {
   template <class Order>
   void tell_others(const Order& order, nanoseconds head_start);
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup);
-  void forward(const close& round, const operands<tensor>& sum);
+  void forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents);
   std::optional<tensor> sum_up(const close& round, const operands<tensor>& sum, const std::vector<holder_id>& backups);
   void tell_backups(const std::vector<holder_id>& backups, const decision_record& record);
+  void begin_catching_up();
+  void ask_for_copy(holder_id shard, const copy_request& request);
+  void send_copy(holder_id to, shard_piece piece);
+  void install(const shard_piece& piece, const tensor& data);
+  void tell_coordinator(const caught_up& msg);
   void serve(const send_order& order);
   tensor parameters() const { return maths->parameters(); }
   void tell_coordinator(const report& msg);
@@ -134,19 +141,22 @@ struct cluster::holder_role {
 
   cluster& in;
   holder_place place;
-  holder_id born;          ///< its number before it took a shard's place
-  std::uint64_t leads = 0; ///< changes of the lead of which it has heard: what it sends to the last one is lost
+  holder_id born;                             ///< its number before it took a shard's place
+  std::map<holder_id, std::uint64_t> moves{}; ///< as in a worker
   host_id host;
   bool alive = true;
   training_timers timers; ///< the lead's
   holder_binding<holder_role> bound;
   std::unique_ptr<shard_numerics> maths{};
+  bool joins = false; ///< it is a backup, and catches up
+  std::map<std::uint32_t, std::unique_ptr<shard_numerics>> pieces{};
   nanoseconds free_at = 0; ///< when the last step that it began is made
 
 private:
   endpoint self() const { return {endpoint::role::holder, place.self.value}; }
   endpoint lead_here() const { return {endpoint::role::lead, place.self.value}; }
   void send_parameters(const std::vector<worker_id>& to, const params& head);
+  std::vector<shard_numerics*> steps_of() const;
 };
 
 /// Performs what the coordinator's machine decides.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "protocols/sim/cases.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
 #include "protocols/wire/state.hpp"
 
@@ -28,11 +29,11 @@ void cluster::holder_role::hear(const message& msg) {
                  [&](const push_envelope& m) { bound.on(m.head, m.gradient); },
                  [&](const partial_envelope& m) { bound.on(m.head, m.sum); },
                  [&](const record_envelope& m) { bound.on(*m); },
+                 [&](const piece_envelope& m) { bound.on(m.head, m.data ? std::optional<tensor>{m.data} : std::nullopt); },
                  [&](const takes_over& m) {
                    if (m.by == place.self)
                      place.self = m.shard;
-                   if (m.shard == holder_id{0})
-                     ++leads;
+                   ++moves[m.shard];
                    bound.on(m);
                    place = bound.machine().place();
                  },
@@ -58,7 +59,7 @@ void cluster::holder_role::go_on() {
   in.last_progress_ = in.now_;
   in.clock_.resume();
   in.coordinator_->timers.resume();
-  for (holder_role* holder : in.holders_here())
+  for (holder_role* holder : in.holders_->here())
     holder->timers.resume();
   for (const auto& each : in.workers_)
     if (in.protocol_.decentralized)
@@ -72,18 +73,18 @@ void cluster::holder_role::arm(const arm_timer& timer) {
 void cluster::holder_role::tell_lead(const arrival& msg) {
   if (msg.push.gradient != ticket{})
     broken("a ticket leaves its holder");
-  if (leads == in.moves_[{0}])
+  if (in.holders_->reaches({0}, moves))
     in.send(self(), {role::lead, 0}, msg);
 }
 
 void cluster::holder_role::tell_lead(const prepared& msg) {
-  if (leads == in.moves_[{0}])
+  if (in.holders_->reaches({0}, moves))
     in.send(self(), {role::lead, 0}, msg);
 }
 
 template <class Order>
 void cluster::holder_role::tell_others(const Order& order, nanoseconds head_start) {
-  for (const holder_role* other : in.holders_here())
+  for (const holder_role* other : in.holders_->here())
     if (other != this)
       in.send(lead_here(), other->self(), order, 0, in.now_ - head_start);
 }
@@ -93,22 +94,29 @@ void cluster::holder_role::apply(const close& round, const operands<tensor>& sum
   for (listener* each : in.listeners_)
     each->applying(in.now_, free_at, born, round, sum);
   // Without a term the version advances, and the parameters stay as they are.
-  if (!sum.empty())
-    maths->step(sum, round, backup.value_or(nullptr));
+  std::vector<std::uint64_t> made;
+  for (shard_numerics* each : steps_of()) {
+    if (!sum.empty())
+      each->step(sum, round, backup.value_or(nullptr));
+    made.push_back(each->fingerprint());
+  }
+  for (listener* each : in.listeners_)
+    each->made(place.backup_of.value_or(place.self), round.ver, made);
   send_parameters(
       round.send_to,
       {.epoch = round.send_epoch, .ver = round.ver, .key = round.key, .position = round.position, .period = round.period});
 }
 
-void cluster::holder_role::forward(const close& round, const operands<tensor>& sum) {
-  const tensor whole = sum.empty() ? tensor{} : in.maths_.sum(sum);
+void cluster::holder_role::forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents) {
   const std::uint32_t shards = in.options_.job.shards;
-  for (const holder_id parent : place.parents) {
-    const bool shard = in.holders_.at(parent.value)->place.is_shard;
-    const std::uint64_t bytes = sum.empty() ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
-    partial_envelope out{{.from = place.self, .ver = round.ver}, {}};
-    if (!sum.empty())
-      out.sum = whole && shard ? in.maths_.slice(whole, parent.value, shards) : whole;
+  for (const holder_id parent : parents) {
+    if (!in.holders_->reaches(parent, moves))
+      continue;
+    const bool shard = in.holders_->at(parent.value).place.is_shard;
+    const std::uint64_t bytes = !sum ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
+    partial_envelope out{head, sum};
+    if (sum && *sum && shard)
+      out.sum = in.maths_.slice(*sum, parent.value, shards);
     in.send(self(), {role::holder, parent.value}, std::move(out), bytes);
   }
 }
@@ -130,6 +138,61 @@ void cluster::holder_role::tell_backups(const std::vector<holder_id>& backups, c
   const auto copy = std::make_shared<const decision_record>(wire::decode_state<decision_record>(words).value());
   for (const holder_id backup : backups)
     in.send(lead_here(), {role::holder, backup.value}, copy);
+}
+
+// -- catching up: a piece is a copy of its shard, which takes steps from then on
+
+namespace {
+
+constexpr std::uint32_t pieces_of_a_shard = 4; ///< the last of them without a tensor
+
+struct copied_shard final : tensor_data {
+  explicit copied_shard(std::unique_ptr<shard_numerics> copy) : copy(std::move(copy)) {}
+  std::unique_ptr<shard_numerics> copy;
+};
+
+} // namespace
+
+void cluster::holder_role::begin_catching_up() {
+  bound.replace(holder_state{.joins = catch_up{.pieces = pieces_of_a_shard}});
+  joins = true;
+}
+
+/// The whole shard, or the pieces of it that are here.
+std::vector<shard_numerics*> cluster::holder_role::steps_of() const {
+  std::vector<shard_numerics*> out;
+  for (const auto& [index, piece] : pieces)
+    out.push_back(piece.get());
+  if (!joins)
+    out.push_back(maths.get());
+  return out;
+}
+
+void cluster::holder_role::ask_for_copy(holder_id shard, const copy_request& request) {
+  if (in.holders_->reaches(shard, moves))
+    in.send(self(), {role::holder, shard.value}, request);
+}
+
+void cluster::holder_role::send_copy(holder_id to, shard_piece piece) {
+  const bool last = piece.piece + 1 == pieces_of_a_shard;
+  piece_envelope out{std::move(piece), last ? tensor{} : std::make_shared<const copied_shard>(maths->clone())};
+  in.send(self(), {role::holder, to.value}, std::move(out), last ? 0 : in.options_.model_bytes / in.options_.job.shards);
+}
+
+void cluster::holder_role::install(const shard_piece& piece, const tensor& data) {
+  if (!pieces.try_emplace(piece.piece, static_cast<const copied_shard&>(*data).copy->clone()).second)
+    broken("a piece comes twice");
+}
+
+void cluster::holder_role::tell_coordinator(const caught_up& msg) {
+  if (pieces.size() + 1 != pieces_of_a_shard)
+    return broken("a backup is complete before its pieces are");
+  joins = false;
+  maths = std::move(pieces.begin()->second);
+  pieces.clear();
+  in.last_progress_ = in.now_;
+  in.note(fmt::format("holder {} has caught up", place.self.value));
+  in.send(self(), the_coordinator, msg);
 }
 
 void cluster::holder_role::serve(const send_order& order) {

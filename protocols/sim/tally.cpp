@@ -2,6 +2,8 @@
 // Sums of gradients by name.
 #include "protocols/sim/tally.hpp"
 
+#include <bit>
+
 namespace troupe::protocols::sim {
 
 namespace {
@@ -63,7 +65,20 @@ private:
 class tally_shard final : public shard_numerics {
 public:
   tensor parameters() const override { return {}; }
-  void step(std::span<const operand>, const close&, const tensor&) override {}
+  void step(std::span<const operand> sum, const close& how, const tensor&) override {
+    add(how.ver.value);
+    for (const auto& [key, weight] : tally_of(sum)) {
+      add(key.sample), add(key.worker.worker.value), add(key.step);
+      add(std::bit_cast<std::uint64_t>(weight));
+    }
+  }
+  std::unique_ptr<shard_numerics> clone() const override { return std::make_unique<tally_shard>(*this); }
+  std::uint64_t fingerprint() const override { return steps_; }
+
+private:
+  void add(std::uint64_t number) { steps_ = (steps_ ^ number) * 0x9e3779b97f4a7c15; }
+
+  std::uint64_t steps_ = 0; ///< a hash of all
 };
 
 } // namespace

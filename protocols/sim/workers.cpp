@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "protocols/sim/cases.hpp"
+#include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -47,7 +49,7 @@ void cluster::worker_role::begin_life(incarnation life) {
   maths = in.maths_.make_worker(self);
   incoming.clear();
   pushed.clear();
-  moves = in.moves_;
+  moves = in.holders_->moves();
   anchor = nullptr;
   gradient.reset();
   own_step.reset();
@@ -157,8 +159,16 @@ void cluster::worker_role::send(const push& head, std::optional<tensor> gradient
   for (listener* each : in.listeners_)
     each->pushed(in.now_, head);
   pushed.push_back({head, std::move(gradient)});
+  find_targets();
   for (const holder_id target : targets)
     send_to(target, pushed.back());
+}
+
+void cluster::worker_role::find_targets() {
+  if (!targets.empty() && bound->work().gone == without)
+    return;
+  without = bound->work().gone;
+  targets = takers_of(holder_tree(in.shape_, without), is_flat(in.shape_) ? worker_id{} : self.worker); // or one that comes later
 }
 
 void cluster::worker_role::push_again(std::optional<holder_id> to) {
@@ -169,11 +179,11 @@ void cluster::worker_role::push_again(std::optional<holder_id> to) {
 }
 
 void cluster::worker_role::send_to(holder_id target, const push_envelope& whole) {
-  if (moves[target] != in.moves_[target])
+  if (!in.holders_->reaches(target, moves))
     return;
   const std::uint32_t shards = in.options_.job.shards;
   const auto& [head, gradient] = whole;
-  const bool shard = in.holders_.at(target.value)->place.is_shard;
+  const bool shard = in.holders_->at(target.value).place.is_shard;
   const std::uint64_t bytes = !gradient ? 0 : shard ? in.options_.model_bytes / shards : in.options_.model_bytes;
   push_envelope out = whole;
   if (gradient && *gradient && shard)

@@ -104,10 +104,25 @@ fault check(const addressed<prepared>&) {
 fault check(const addressed<commit_order>&) {
   return {};
 }
+fault holds_words(const range& where, std::uint64_t words) {
+  if (where.begin != 0 || words > static_cast<std::uint64_t>(std::max<std::int64_t>(where.end, 0)) / 2)
+    return fmt::format("a message of {} words in the range {}..{}", words, where.begin, where.end);
+  return check(where);
+}
 fault check(const decision_part& m) {
-  if (m.where.begin != 0 || m.words > static_cast<std::uint64_t>(std::max<std::int64_t>(m.where.end, 0)) / 2)
-    return fmt::format("a record of {} words in the range {}..{}", m.words, m.where.begin, m.where.end);
-  return check(m.where);
+  return holds_words(m.where, m.words);
+}
+fault check(const addressed<admit_order>&) {
+  return {};
+}
+fault check(const addressed<copy_request>& m) {
+  for (const std::uint32_t piece : m.message.pieces)
+    if (piece >= m.message.of)
+      return fmt::format("piece {} of {}", piece, m.message.of);
+  return few("pieces", m.message.pieces.size());
+}
+fault check(const copy_part& m) {
+  return holds_words(m.where, m.words);
 }
 fault check(const peer_part& m) {
   return first_of(check(m.where), finite("weight", m.message.weight));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The lane protocol, version 3: what two nodes of one job say to each other at every step.
+# The lane protocol, version 4: what two nodes of one job say to each other at every step.
 
 @0xc53f636cbd0941bc;
 
@@ -50,7 +50,7 @@ $Cxx.namespace("troupe::protocols::wire::schema");
 const magic :UInt64 = 0x454e414c45505254;
 # "TRPELANE" in the order of the bytes on the wire.
 
-const version :UInt16 = 3;
+const version :UInt16 = 4;
 
 struct Frame {
   union {
@@ -73,6 +73,9 @@ struct Frame {
     prepared @14 :Prepared;             # holder to lead
     commit @15 :CommitOrder;            # lead to holder
     decisionPart @16 :DecisionPart;     # lead to the backups of its shard, with payload
+    admit @17 :AdmitOrder;              # lead to holder
+    copyRequest @18 :CopyRequest;       # backup that catches up to its shard
+    copyPart @19 :CopyPart;             # the answer, with payload
   }
 
   payload @11 :Data;
@@ -192,8 +195,7 @@ struct PartialPart {
   empty @4 :Bool;
   # None of its workers counted: stands for the whole range, and has no payload.
 
-  decision @5 :UInt64;
-  # Of a shard's sum, which goes to its backups: as in Close.
+  decision @5 :UInt64; # as in Close
 }
 
 struct Arrival {
@@ -230,7 +232,7 @@ struct Close {
   parameterWeight @17 :Float64 = 1;
   threshold @18 :Float64;
   checkpoint @19 :Bool;                 # shards write the new version to a disk
-  view @20 :UInt64;                     # where shards have backups: how often another holder has taken the lead
+  view @20 :UInt64;                     # with two phases: how often another holder has taken the lead
   decision @21 :UInt64;                 # likewise: the number of this decision on the version
 }
 
@@ -240,7 +242,7 @@ struct Prepared {
   holder @1 :UInt32;
   version @2 :UInt64;
   decision @3 :UInt64;
-  possible @4 :Bool = true; # false: a push that the close names has not come here, and its worker is gone
+  possible @4 :Bool = true; # false: it will never be, for a worker or an aggregator is gone
 }
 
 struct CommitOrder {
@@ -256,6 +258,33 @@ struct DecisionPart {
   where @0 :Range;
   to @1 :UInt32;
   words @2 :UInt64; # of the message: 8 bytes each
+}
+
+struct AdmitOrder {
+  # This backup of the shard hears all orders from here on, and is asked to be prepared from the next close on.
+  to @0 :UInt32;
+  holder @1 :UInt32;
+  shard @2 :UInt32;
+  version @3 :UInt64; # the newest that is proposed or made
+  view @4 :UInt64; # as in Close
+}
+
+struct CopyRequest {
+  # Send these pieces of your shard, as of this version.
+  to @0 :UInt32;
+  from @1 :UInt32;
+  version @2 :UInt64;
+  pieces @3 :List(UInt32); # at most 2048
+  of @4 :UInt32; # how many there are; the last is no tensor
+  view @5 :UInt64; # in which the sender was admitted
+}
+
+struct CopyPart {
+  # One piece: a ShardPiece of state.capnp as a flat message, zeros up to a multiple of 64 bytes, and the piece's tensor.
+  where @0 :Range;
+  to @1 :UInt32;
+  words @2 :UInt64; # of the message: 8 bytes each
+  from @3 :UInt32;
 }
 
 struct SendOrder {

@@ -38,8 +38,7 @@ struct params_part {
   range where;
   friend bool operator==(const params_part&, const params_part&) = default;
 };
-/// One partition of an aggregator's partial sum, or of a shard's to its backups. `empty`: none of its workers counted; no
-/// payload.
+/// One partition of an aggregator's sum, or of a shard's to its backups. `empty`: none of its workers counted; no payload.
 struct partial_part {
   holder_id to, from;
   version ver;
@@ -54,6 +53,14 @@ struct decision_part {
   range where; ///< begins at 0
   std::uint64_t words = 0;
   friend bool operator==(const decision_part&, const decision_part&) = default;
+};
+/// A shard_piece, as encode_state makes it: `words` of 8 bytes, zeros up to a multiple of 64 bytes, then the piece's tensor, if
+/// it has one; the payload is the range's floats.
+struct copy_part {
+  holder_id to, from;
+  range where; ///< begins at 0
+  std::uint64_t words = 0;
+  friend bool operator==(const copy_part&, const copy_part&) = default;
 };
 /// The small messages, addressed to one holder.
 template <class Message>
@@ -70,8 +77,8 @@ struct peer_part {
   friend bool operator==(const peer_part&, const peer_part&) = default;
 };
 
-using message =
-    std::variant<push_part, push_end, params_part, partial_part, addressed<arrival>, addressed<close>, addressed<send_order>,
-                 addressed<drop_order>, peer_part, addressed<prepared>, addressed<commit_order>, decision_part>;
+using message = std::variant<push_part, push_end, params_part, partial_part, addressed<arrival>, addressed<close>,
+                             addressed<send_order>, addressed<drop_order>, peer_part, addressed<prepared>,
+                             addressed<commit_order>, decision_part, addressed<admit_order>, addressed<copy_request>, copy_part>;
 
 } // namespace troupe::protocols::wire

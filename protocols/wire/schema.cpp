@@ -313,6 +313,45 @@ decision_part get(schema::DecisionPart::Reader from) {
   return {{from.getTo()}, get(from.getWhere()), from.getWords()};
 }
 
+void put(schema::AdmitOrder::Builder to, const addressed<admit_order>& m) {
+  to.setTo(m.to.value);
+  to.setHolder(m.message.holder.value);
+  to.setShard(m.message.shard.value);
+  to.setVersion(m.message.ver.value);
+  to.setView(m.message.view);
+}
+addressed<admit_order> get(schema::AdmitOrder::Reader from) {
+  return {{from.getTo()}, {{from.getHolder()}, {from.getShard()}, {from.getVersion()}, from.getView()}};
+}
+
+void put(schema::CopyRequest::Builder to, const addressed<copy_request>& m) {
+  to.setTo(m.to.value);
+  to.setFrom(m.message.from.value);
+  to.setVersion(m.message.ver.value);
+  auto pieces = to.initPieces(static_cast<unsigned>(m.message.pieces.size()));
+  for (unsigned i = 0; i < pieces.size(); ++i)
+    pieces.set(i, m.message.pieces[i]);
+  to.setOf(m.message.of);
+  to.setView(m.message.view);
+}
+addressed<copy_request> get(schema::CopyRequest::Reader from) {
+  addressed<copy_request> out{{from.getTo()}, {{from.getFrom()}, {from.getVersion()}, {}, from.getOf(), from.getView()}};
+  const auto pieces = from.getPieces();
+  for (unsigned i = 0; i < std::min<std::size_t>(pieces.size(), max_listed_workers + 1); ++i)
+    out.message.pieces.push_back(pieces[i]);
+  return out;
+}
+
+void put(schema::CopyPart::Builder to, const copy_part& m) {
+  to.setTo(m.to.value);
+  put(to.initWhere(), m.where);
+  to.setWords(m.words);
+  to.setFrom(m.from.value);
+}
+copy_part get(schema::CopyPart::Reader from) {
+  return {{from.getTo()}, {from.getFrom()}, get(from.getWhere()), from.getWords()};
+}
+
 } // namespace
 
 std::size_t head_words_bound(const content& body) {
@@ -322,6 +361,7 @@ std::size_t head_words_bound(const content& body) {
       [](const bye&) { return max_reason_bytes / 8 + 1; },
       [](const addressed<close>& m) { return 3 * m.message.contributions.size() + m.message.send_to.size() / 2 + 1; },
       [](const addressed<send_order>& m) { return m.message.to.size() / 2 + 1; },
+      [](const addressed<copy_request>& m) { return m.message.pieces.size() / 2 + 1; },
       [](const auto&) { return std::size_t{0}; },
   };
   const auto of_message = [&](const message& msg) { return std::visit(lists, msg); };
@@ -342,6 +382,9 @@ void put(schema::Frame::Builder to, const content& body) {
       [&](const addressed<prepared>& m) { put(to.initPrepared(), m); },
       [&](const addressed<commit_order>& m) { put(to.initCommit(), m); },
       [&](const decision_part& m) { put(to.initDecisionPart(), m); },
+      [&](const addressed<admit_order>& m) { put(to.initAdmit(), m); },
+      [&](const addressed<copy_request>& m) { put(to.initCopyRequest(), m); },
+      [&](const copy_part& m) { put(to.initCopyPart(), m); },
   };
   std::visit(overloaded{[&](const hello& m) { put(to.initHello(), m); }, [&](const bye& m) { put(to.initBye(), m); },
                         [&](const beat&) { to.setBeat(); }, [&](const message& m) { std::visit(put_message, m); }},
@@ -381,6 +424,12 @@ result<content> get(schema::Frame::Reader from) {
     return decoded(from.getCommit());
   case schema::Frame::DECISION_PART:
     return decoded(from.getDecisionPart());
+  case schema::Frame::ADMIT:
+    return decoded(from.getAdmit());
+  case schema::Frame::COPY_REQUEST:
+    return decoded(from.getCopyRequest());
+  case schema::Frame::COPY_PART:
+    return decoded(from.getCopyPart());
   }
   return error{errc::bad_frame, fmt::format("unknown message {}", static_cast<unsigned>(from.which()))};
 }

@@ -53,16 +53,43 @@ struct HolderState {
   newest @1 :List(NewestEntry);
   kept @2 :List(KeptEntry);
   partials @3 :List(PartialsEntry);
-  gone @4 :List(UInt32);
-  orders @5 :List(Order);
-  current @6 :UInt64;
-  ordered @7 :UInt64;
-  sums @8 :List(SummedEntry);
-  committed @9 :UInt64;
-  announced @10 :Bool;
-  refused @11 :Bool;
-  decided @12 :UInt64;
-  sent @13 :List(SentEntry);
+  orders @4 :List(Order);
+  current @5 :UInt64;
+  ordered @6 :UInt64;
+  sums @7 :List(SummedEntry);
+  committed @8 :UInt64;
+  announced @9 :Bool;
+  refused @10 :Bool;
+  decided @11 :UInt64;
+  sent @12 :List(SentEntry);
+  view @13 :UInt64;
+  doubtful @14 :List(Close);
+  joins @15 :List(CatchUp);
+  admitted @16 :List(AdmittedEntry);
+  askedFor @17 :List(AskedForEntry);
+
+  struct CatchUp {
+    admitted @0 :Bool;
+    view @1 :UInt64;
+    pieces @2 :UInt32;
+    here @3 :List(UInt32);
+    asked @4 :List(UInt32);
+  }
+  struct AdmittedEntry {
+    key @0 :UInt32;
+    value @1 :UInt64;
+  }
+  struct CopyRequest {
+    from @0 :UInt32;
+    version @1 :UInt64;
+    pieces @2 :List(UInt32);
+    of @3 :UInt32;
+    view @4 :UInt64;
+  }
+  struct AskedForEntry {
+    key @0 :UInt32;
+    value @1 :CopyRequest;
+  }
 
   struct KeptEntry {
     key @0 :PushId;
@@ -82,9 +109,13 @@ struct HolderState {
     key @0 :UInt32;
     value @1 :SendOrder;
   }
+  struct ChildSum {
+    decision @0 :UInt64;
+    sum @1 :UInt64;
+  }
   struct PartialEntry {
     key @0 :UInt32;
-    value @1 :UInt64;
+    value @1 :ChildSum;
   }
   struct PartialsEntry {
     key @0 :UInt64;
@@ -135,6 +166,59 @@ struct DecisionRecord {
   }
 }
 
+struct ReplicatedLeadState {
+  record @0 :DecisionRecord;
+  view @1 :UInt64;
+  lead @2 :LeadState;
+  open @3 :List(Proposal);
+  missing @4 :List(UInt32);
+  unable @5 :List(UInt32);
+  waiting @6 :List(DecisionRecord.LeadInput);
+  takesOver @7 :Bool;
+  needsOrders @8 :Bool;
+  committed @9 :Close;
+
+  struct Proposal {
+    round @0 :Close;
+    before @1 :List(LeadEffect);
+    after @2 :List(LeadEffect);
+  }
+  struct LeadEffect {
+    union {
+      close @0 :Close;
+      send @1 :SendOrder;
+      drop @2 :DropOrder;
+      retain @3 :Ticket;
+      release @4 :Ticket;
+      armTimer @5 :RuleEffect.ArmTimer;
+      report @6 :Report;
+      commit @7 :CommitOrder;
+      admit @8 :AdmitOrder;
+    }
+  }
+  struct CommitOrder {
+    version @0 :UInt64;
+    decision @1 :UInt64;
+    abandoned @2 :Bool;
+  }
+  struct AdmitOrder {
+    holder @0 :UInt32;
+    shard @1 :UInt32;
+    version @2 :UInt64;
+    view @3 :UInt64;
+  }
+}
+
+# A piece of a shard on its way to a backup, without its tensor.
+struct ShardPiece {
+  from @0 :UInt32;
+  version @1 :UInt64;
+  piece @2 :UInt32;
+  data @3 :UInt64;
+  memory @4 :List(Float64);
+  sent @5 :List(SendOrder);
+}
+
 struct CoordinatorState {
   protocol @0 :ProtocolSpec;
   period @1 :UInt32;
@@ -142,7 +226,7 @@ struct CoordinatorState {
   members @3 :List(Member);
   lastDown @4 :List(Member);
   losses @5 :List(Text);
-  cutOff @6 :List(UInt32);
+  gone @6 :List(UInt32);
   plan @7 :Plan;
   evaluating @8 :Bool;
   stopped @9 :Bool;
@@ -154,11 +238,15 @@ struct CoordinatorState {
   roundsWithoutUpdate @15 :UInt32;
   pushesWithoutUpdate @16 :UInt32;
   memory @17 :List(Float64);
-  backupsGone @18 :List(UInt32);
+  backups @18 :List(BackupEntry);
   acting @19 :List(ActingEntry);
   view @20 :UInt64;
   ordered @21 :HoldOrder;
 
+  struct BackupEntry {
+    key @0 :UInt32;
+    value @1 :Bool;
+  }
   struct ActingEntry {
     key @0 :UInt32;
     value @1 :UInt32;
@@ -214,6 +302,7 @@ struct RoundRuleState {
   struct SentParameters {
     at @0 :Int64;
     version @1 :UInt64;
+    epoch @2 :UInt32;
   }
   struct BusyEntry {
     key @0 :Member;
@@ -355,6 +444,8 @@ struct Plan {
   batch @4 :Int64;
   dataSize @5 :Int64;
   lrScale @6 :Float64;
+  gone @7 :List(UInt32);
+  rooted @8 :UInt32;
 }
 
 struct ProtocolSpec {

@@ -15,7 +15,8 @@
 namespace troupe::protocols::wire {
 
 /// One Cap'n Proto message, its root the struct of state.capnp that is named after State: lead_state, holder_state,
-/// coordinator_state or decision_record. Tickets travel as numbers: the tensors that they name are the driver's to carry.
+/// coordinator_state, replicated_lead_state, decision_record or shard_piece. Tickets travel as numbers: the tensors that they
+/// name are the driver's to carry.
 template <class State>
 std::vector<std::uint64_t> encode_state(const State& state);
 

@@ -353,12 +353,13 @@ TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
   EXPECT_THAT(seen->result.reason, HasSubstr("out of memory"));
 }
 
-TEST_F(Coordinator, ALostAggregatorTakesTheWorkersBelowIt) {
+TEST_F(Coordinator, ALostAggregatorTakesNoWorkerAlong) {
   job.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
   begin();
   say(role_lost{1, false, 1, "it died"});
-  EXPECT_THAT(planned_workers(), ElementsAre(2, 3));
-  EXPECT_THAT(told<protocols::holder_down>(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(scripts[0]->all<protocols::plan>().back().gone, ElementsAre(protocols::holder_id{1}));
   EXPECT_EQ(seen->ends, 0);
 }
 

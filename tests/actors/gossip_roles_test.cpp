@@ -55,6 +55,7 @@ public:
             [](const peer_unreachable&) {},
             [](const file_saved&) {},
             [](const protocols::expired&) {},
+            [](const protocols::caught_up&) {},
             [](const stop_job&) {}};
   }
 

@@ -35,8 +35,15 @@ protected:
   std::uint16_t lane_port = 0;                       ///< of the last of them
   std::string no_worker;                             ///< why none can be made; empty: it can
   coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {}, [](const collected&) {},  [](const evaluation&) {},         [](const role_lost&) {},
-            [](const peer_unreachable&) {},  [](const file_saved&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
+    return {[](const protocols::report&) {},
+            [](const collected&) {},
+            [](const evaluation&) {},
+            [](const role_lost&) {},
+            [](const peer_unreachable&) {},
+            [](const file_saved&) {},
+            [](const protocols::expired&) {},
+            [](const protocols::caught_up&) {},
+            [](const stop_job&) {}};
   });
 
   Node() {

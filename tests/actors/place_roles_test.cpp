@@ -191,7 +191,7 @@ TEST(PlaceRoles, AnAggregatorIsBesideItsFirstWorker) {
 TEST(PlaceRoles, AHigherAggregatorIsBesideItsFirstChild) {
   auto job = job_of({.nodes = 4, .workers = 12, .shards = 1}, 2);
   auto placed = place(job);
-  auto tree = protocols::holder_tree(12, 1, 2);
+  auto tree = protocols::holder_tree({12, 1, 2});
   ASSERT_EQ(placed.holders.size(), tree.size());
   int higher = 0;
   for (const auto& holder : tree)

@@ -75,6 +75,7 @@ public:
             [](const peer_unreachable&) {},
             [](const file_saved&) {},
             [](const protocols::expired&) {},
+            [](const protocols::caught_up&) {},
             [](const stop_job&) {}};
   }
 
@@ -110,7 +111,7 @@ class role_cluster {
 public:
   role_cluster(arrangement setup, std::uint64_t seed)
       : setup_(std::move(setup)), entry_(*protocols::find_protocol(setup_.protocol)), random_(seed),
-        tree_(protocols::holder_tree(setup_.workers, setup_.shards, setup_.fan_in)) {
+        tree_(protocols::holder_tree(shape())) {
     spec_.name = setup_.protocol;
     spec_.fan_in = setup_.fan_in;
     spec_.parameters = setup_.parameters;
@@ -324,6 +325,17 @@ private:
       caf::anon_send(worker, shared);
   }
 
+  protocols::tree_shape shape() const { return {setup_.workers, setup_.shards, setup_.fan_in}; }
+  std::shared_ptr<protocols::lead> make_lead(protocols::lead_state from) const {
+    return std::make_shared<protocols::lead>(entry_.make_rule(spec_, 1), shape(), entry_.per_push, std::move(from));
+  }
+  std::set<protocols::holder_id> shard_numbers() const {
+    std::set<protocols::holder_id> out;
+    for (std::uint32_t shard = 0; shard < setup_.shards; ++shard)
+      out.insert({shard});
+    return out;
+  }
+
   void spawn_holder(const protocols::holder_place& place, role_peers& peers) {
     const auto number = place.self.value;
     auto queue = open(setup_.shard_device);
@@ -351,22 +363,25 @@ private:
       setup.floats_per_piece = 100;
       setup.link = setup_.inject.link;
       setup.wall = [this] { return now(); };
-      if (number == 0 || entry_.per_push)
-        setup.lead = std::make_shared<protocols::lead>(
-            entry_.make_rule(spec_, 1), entry_.per_push || tree_.size() > setup_.shards ? 1 : setup_.shards, entry_.per_push);
+      if (place.commits)
+        setup.leads =
+            protocols::lead_succession{.make = [this](protocols::lead_state from) { return make_lead(std::move(from)); },
+                                       .first = {.from = {}, .since = {}, .decision = 1, .holders = shard_numbers()}};
+      else if (number == 0 || entry_.per_push)
+        setup.lead = make_lead({});
       actor = system_.spawn<shard_impl>(std::move(setup));
     } else {
       aggregator_setup setup{.place = place,
                              .floats = all_.size(),
-                             .partitions = {},
+                             .partitions = cut_into_partitions(all_, partition_bytes),
+                             .shard_partitions = {},
                              .queue = queue,
                              .receive_buffers = receive_buffers,
                              .trace = nullptr,
                              .link = setup_.inject.link,
                              .wall = [this] { return now(); }};
-      for (auto parent : place.parents)
-        setup.partitions.push_back(
-            cut_into_partitions(tree_[parent.value].is_shard ? shards_[parent.value] : all_, partition_bytes));
+      for (const auto& each : shards_)
+        setup.shard_partitions.push_back(cut_into_partitions(each, partition_bytes));
       actor = system_.spawn<aggregator_impl>(std::move(setup));
     }
     holders_.push_back(watched(actor, fmt::format("holder {}", number)));

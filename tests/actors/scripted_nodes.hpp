@@ -26,7 +26,7 @@ namespace troupe::actors {
 
 using kind = protocols::report::kind;
 template <class... Orders>
-std::variant<node_place, protocols::hold_order, protocols::fetch_order, stop_job, Orders...>
+std::variant<node_place, backup_place, protocols::hold_order, protocols::fetch_order, stop_job, Orders...>
 control_with(const caf::typed_actor<caf::result<void>(Orders)...>*);
 using control = decltype(control_with(static_cast<const role_orders*>(nullptr)));
 
@@ -87,6 +87,7 @@ private:
           return caf::unit;
         },
         [this](const node_place& msg) { script_->heard.emplace_back(msg); },
+        [this](const backup_place& msg) { script_->heard.emplace_back(msg); },
         [this](const Orders& msg) { script_->heard.emplace_back(msg); }...,
         [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },

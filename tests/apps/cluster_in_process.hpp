@@ -96,6 +96,7 @@ private:
         },
         on<actors::job_places>(),
         on<actors::node_place>(),
+        on<actors::backup_place>(),
         on<Orders>()...,
         on<protocols::hold_order>(),
         on<protocols::fetch_order>(),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs whose shards have backups: the same bits as without, and with shards, backups and nodes that die.
+"""Jobs whose shards have backups: the same bits as without, and with shards, backups, aggregators and nodes that die.
 
 usage: replicas_test.py TROUPE [unittest arguments]. What dies, and when, is drawn from TROUPE_TEST_SEED.
 """
@@ -45,6 +45,10 @@ replicas = 2
 steps = 40
 """
 LONG = JOB.replace("steps = 40", "steps = 150") + "[inject]\nstep_ms = 8\n"
+# A shard of four partitions.
+WIDE = JOB.replace("linear 32 relu", "linear 2048 relu").replace("steps = 40", "steps = 600") + "[inject]\nstep_ms = 8\n"
+# Two shards, aggregators 2 to 6 on two levels, and, as replicas 7 and 8, the shards' backups.
+TREE = LONG.replace("workers = 3", "workers = 6") + "[protocol]\nfan_in = 2\n"
 ADAMW = ["--set", "optimizer.name=adamw", "--set", "optimizer.momentum=", "--set", "optimizer.lr=0.002"]
 THREE_COPIES = ["--set", "cluster.replicas=3"]
 NOT_TO_BE_SAID = re.compile(r"pure virtual|invariant|assert|terminate called", re.IGNORECASE)
@@ -118,6 +122,14 @@ class ReplicasTest(ClusterTest):
             lost += rf"its backup on node \S+ is {role} from now on"
         return self.wait_until_said(run, lost)
 
+    def killed_child(self, run, name):
+        for pid in self.children(run):
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
+                if f"--name\0{name}\0" in words.read():
+                    os.kill(pid, signal.SIGKILL)
+                    return self.wait_until_said(run, f"{name} was killed by signal 9") and "is lost" in self.said()
+        return False
+
     def end_of(self, run, code=0):
         """The result, if there is one, and all that was said."""
         self.pids = sorted({*self.pids, *self.children(run)}) if run.poll() is None else self.pids
@@ -146,6 +158,15 @@ class ReplicasTest(ClusterTest):
                 self.assertEqual(result["steps"], 150, said)
                 return result, said
         return self.fail(f"no kill of {roles} was in time: {said}")
+
+
+    def assert_replays(self, rounds, result, said, *sets):
+        """What each version was made of makes the same weights in one process."""
+        replayed = subprocess.run([cluster_test.TROUPE, "replay", self.path("job.toml"), rounds, "--json", *sets], capture_output=True,
+                                  text=True, timeout=HANG_S, check=False)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr + said)
+        found = json.loads(replayed.stdout.splitlines()[-1])
+        self.assertEqual((found["weights_digest"], found["version"]), (result["weights_digest"], result["steps"]), replayed.stderr + said)
 
 
 class Bits(ReplicasTest):
@@ -187,14 +208,6 @@ class Losses(ReplicasTest):
         self.assertEqual(result["steps"], 150, said)
         self.assertTrue(math.isfinite(result["train_loss"]), said)
 
-    def killed_child(self, run, name):
-        for pid in self.children(run):
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
-                if f"--name\0{name}\0" in words.read():
-                    os.kill(pid, signal.SIGKILL)
-                    return self.wait_until_said(run, f"{name} was killed by signal 9") and "is lost" in self.said()
-        return False
-
     def test_a_shard_without_copies_left_ends_the_job(self):
         run = self.begin("--set", "stop.steps=2000")
         self.assertTrue(self.kills(run, "shard 1"), self.said())
@@ -211,11 +224,38 @@ class Losses(ReplicasTest):
     def test_a_run_that_lost_its_lead_replays_to_its_bits(self):
         rounds = self.path("rounds.jsonl")
         result, said = self.disturbed(["shard 0"], "--rounds", rounds)
-        replayed = subprocess.run([cluster_test.TROUPE, "replay", self.path("job.toml"), rounds, "--json"], capture_output=True,
-                                  text=True, timeout=HANG_S, check=False)
-        self.assertEqual(replayed.returncode, 0, replayed.stderr + said)
-        found = json.loads(replayed.stdout.splitlines()[-1])
-        self.assertEqual((found["weights_digest"], found["version"]), (result["weights_digest"], 150), replayed.stderr + said)
+        self.assert_replays(rounds, result, said)
+
+
+class Newcomers(ReplicasTest):
+    def test_a_node_that_is_back_copies_what_lacks_a_copy_and_takes_its_place(self):
+        rounds = self.path("rounds.jsonl")
+        for sets in ([], ADAMW):
+            with self.subTest("adamw" if sets else "momentum", seed=SEED):
+                run = self.begin("--rounds", rounds, *sets, job=WIDE)
+                self.assertTrue(self.killed_child(run, "node-1"), self.said())
+                self.assertTrue(self.wait_until_said(run, "node node-1 has a whole copy of shard 1"), self.said())
+                self.assertTrue(self.kills(run, "shard 1"), self.said())
+                result, said = self.end_of(run)
+                self.assertEqual(result["steps"], 600, said)
+                self.assertIn("its backup on node node-1 is shard 1 from now on", said)
+                self.assert_replays(rounds, result, said, *sets)
+
+
+class Trees(ReplicasTest):
+    def test_backups_below_a_tree_do_not_change_the_weights(self):
+        digests = {copies: self.run_job("--set", f"cluster.replicas={copies}", job=TREE)["weights_digest"] for copies in (1, 2)}
+        for shard in ("shard 0", "shard 1"):
+            digests[shard] = self.disturbed([shard], job=TREE)[0]["weights_digest"]
+        self.assertEqual(len(set(digests.values())), 1, digests)
+
+    def test_no_worker_is_lost_with_its_aggregator(self):
+        for copies, aggregators in ((1, [2]), (1, [6]), (2, [5, 3])):
+            names = [f"aggregator {each}" for each in aggregators]
+            with self.subTest(names, copies=copies, seed=SEED):
+                result, said = self.disturbed(names, "--set", f"cluster.replicas={copies}", job=TREE)
+                self.assertNotRegex(said, r"worker \d+ \(\S+\) is lost")
+                self.assertTrue(math.isfinite(result["train_loss"]), said)
 
 
 if __name__ == "__main__":

@@ -136,44 +136,41 @@ TEST(Coordinator, ShardLostFailsTheJob) {
             (coordinator_effects{stop{true, "shard 2 was lost, and the parameters that it held with it: killed"}}));
 }
 
-TEST(Coordinator, AggregatorLostTakesItsWorkersWithIt) {
+TEST(Coordinator, AnAggregatorThatIsLostIsGoneInTheNextPlanAndNoWorkerIsLostWithIt) {
   coordinator_options options = two_workers();
   options.workers = 4;
   options.protocol.fan_in = 2;
   coordinator subject = started(options);
   // Holder 0 is the shard, 1 takes workers 0 and 1, 2 takes 2 and 3.
-  const holder_down lost_one{h(2), "killed"};
-  const coordinator_effects out = subject.on(lost_one);
-  plan rest = plan_of(2, {0, 1}, 10, 100);
+  plan rest = plan_of(2, {0, 1, 2, 3}, 10, 100);
   rest.protocol.fan_in = 2;
-  EXPECT_EQ(out, (coordinator_effects{send_worker_down{{w(2), {}}}, send_worker_down{{w(3), {}}}, send_plan{rest},
-                                      send_holder_down{lost_one}}));
-  EXPECT_EQ(subject.on(join(2, 1)), coordinator_effects{}) << "nobody would take its pushes";
+  rest.gone = {h(2)};
+  rest.rooted = e(2);
+  EXPECT_EQ(subject.on(holder_down{h(2), "killed"}), (coordinator_effects{send_plan{rest}}));
+  EXPECT_EQ(subject.on(holder_down{h(2), "killed"}), coordinator_effects{}) << "twice is once";
+  subject.on(lost(3));
+  rest.epoch = e(4);
+  rest.workers.back().incarnation = {1};
+  EXPECT_EQ(only<send_plan>(subject.on(join(3, 1))).plan, rest) << "its places are those of plan 2";
   EXPECT_EQ(subject.on(join(4)), coordinator_effects{}) << "it has no place in the tree";
 }
 
-TEST(Coordinator, AggregatorOfNobodyAliveIsStillNotAwaited) {
-  coordinator_options options = two_workers();
-  options.workers = 4;
-  options.protocol.fan_in = 2;
-  coordinator subject = started(options);
-  subject.on(lost(2));
-  subject.on(lost(3));
-  EXPECT_EQ(subject.on(holder_down{h(2), "killed"}), (coordinator_effects{send_holder_down{{h(2), "killed"}}}));
-}
-
-TEST(Coordinator, LastAggregatorLostFailsTheJob) {
+TEST(Coordinator, WithoutAnyAggregatorLeftTheJobGoesOn) {
   coordinator_options options = two_workers();
   options.workers = 4;
   options.protocol.fan_in = 2;
   coordinator subject = started(options);
   subject.on(holder_down{h(2), "killed"});
-  EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
-  EXPECT_TRUE(subject.stopped());
+  const plan rest = only<send_plan>(subject.on(holder_down{h(1), "killed"})).plan;
+  EXPECT_EQ(rest.gone, (std::set{h(1), h(2)}));
+  EXPECT_EQ(rest.rooted, e(3));
 }
 
 TEST(Coordinator, AggregatorLostBeforeTheFirstPlanFailsTheJob) {
-  coordinator subject{two_workers()};
+  coordinator_options options = two_workers();
+  options.workers = 4;
+  options.protocol.fan_in = 2;
+  coordinator subject{options};
   EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
 }
 

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "protocols/tree.hpp"
 #include "tests/protocols/making.hpp"
 
 namespace troupe::protocols {
@@ -81,8 +82,8 @@ struct shard_of_words {
   void apply(const close& round, const operands<tensor>& sum, const std::optional<tensor>& backup) {
     log.push_back(fmt::format("{} = {}", round.ver.value, text(sum)) + (backup ? fmt::format(", against {}", **backup) : ""));
   }
-  void forward(const close& round, const operands<tensor>& sum) {
-    log.push_back(fmt::format("part of {} = {}", round.ver.value, text(sum)));
+  void forward(const partial& head, const std::optional<tensor>& sum, const std::vector<holder_id>& parents) {
+    log.push_back(fmt::format("part of {} = {}, to {} parents", head.ver.value, sum ? **sum : "nothing", parents.size()));
   }
   void serve(const send_order& msg) {
     log.push_back(fmt::format("serves {}", msg.ver.value));
@@ -90,6 +91,12 @@ struct shard_of_words {
   }
   tensor parameters() const { return std::make_shared<const std::string>(newest); }
   void tell_coordinator(const report& fact) { reports.push_back(fact); }
+  void tell_coordinator(const caught_up& msg) { log.push_back(fmt::format("{} has caught up", msg.holder.value)); }
+  void ask_for_copy(holder_id of, const copy_request& msg) {
+    log.push_back(fmt::format("asks {} for {} pieces of {}", of.value, msg.pieces.size(), msg.ver.value));
+  }
+  void send_copy(holder_id to, const shard_piece& msg) { log.push_back(fmt::format("piece {} to {}", msg.piece, to.value)); }
+  void install(const shard_piece& msg, const tensor& data) { log.push_back(fmt::format("piece {} is {}", msg.piece, *data)); }
   void broken(const std::string& complaint) { complaints.push_back(complaint); }
   static bool checks() { return true; }
   template <class Message>
@@ -104,6 +111,7 @@ struct shard_of_words {
   static std::string text(const send_order& msg) { return fmt::format("send {}", msg.ver.value); }
   static std::string text(const drop_order& msg) { return fmt::format("drop worker {}'s", msg.id.worker.value); }
   static std::string text(const commit_order& msg) { return fmt::format("commit {}", msg.ver.value); }
+  static std::string text(const admit_order& msg) { return fmt::format("admit {}", msg.holder.value); }
   static std::string text(const operands<tensor>& sum) {
     std::string out;
     for (const auto& part : sum)
@@ -121,16 +129,30 @@ protected:
   scripted_rule* rule = nullptr; ///< of the lead here
   std::unique_ptr<holder_binding<shard_of_words>> subject;
 
-  /// Shard 0 and the job's lead. With children workers' pushes go to them.
-  void shard_that_leads(std::vector<holder_id> children = {}) {
-    bind({.self = h(0), .children = children, .workers = children.empty() ? everybody : std::set<worker_id>{}}, true);
+  /// Shard 0 and the job's lead.
+  void shard_that_leads() { bind({.self = h(0), .workers = everybody}, true); }
+  /// The same above aggregator 2, to which workers push.
+  void shard_above_an_aggregator() {
+    lead_succession leads;
+    leads.make = [this](lead_state from) {
+      auto made = std::make_unique<scripted_rule>();
+      rule = made.get();
+      return std::make_shared<lead>(std::move(made), tree_shape{}, false, std::move(from));
+    };
+    leads.first.holders = {h(0)};
+    const holder_place place{.self = h(0), .children = {h(2)}, .commits = true, .tree = tree_shape{.workers = 2, .fan_in = 2}};
+    subject = std::make_unique<holder_binding<shard_of_words>>(world, place, std::move(leads));
+    begin();
   }
   /// Shard 1, whose orders come from shard 0.
   void shard_that_follows() { bind({.self = h(1), .workers = everybody}, false); }
   /// Each shard applies pushes alone.
   void shard_alone(std::uint32_t self) { bind({.self = h(self), .workers = everybody}, true, true); }
   /// Aggregator 2, below shard 0.
-  void aggregator() { bind({.self = h(2), .is_shard = false, .parents = {h(0)}, .workers = everybody}, false); }
+  void aggregator() {
+    bind({.self = h(2), .is_shard = false, .parents = {h(0)}, .workers = everybody, .commits = true, .tree = tree_shape{}},
+         false);
+  }
 
   /// The rule's answer to what it hears next.
   void decide(rule_effects effects) { rule->next = std::move(effects); }
@@ -143,10 +165,11 @@ protected:
     subject->on(push_of(worker), std::optional<tensor>{std::move(kept)});
     return out;
   }
+  /// Of the first decision.
   handle hear_sum(std::uint32_t child, std::uint64_t ver, const std::string& sum) {
     auto kept = std::make_shared<const std::string>(sum);
     handle out = kept;
-    subject->on(partial{.from = h(child), .ver = v(ver)}, std::optional<tensor>{std::move(kept)});
+    subject->on(partial{.from = h(child), .ver = v(ver), .decision = 1}, std::optional<tensor>{std::move(kept)});
     return out;
   }
   std::vector<std::string> said() { return std::exchange(world.log, {}); }
@@ -159,9 +182,12 @@ private:
     if (leads) {
       auto made = std::make_unique<scripted_rule>();
       rule = made.get();
-      decides = std::make_shared<lead>(std::move(made), 1, per_push);
+      decides = std::make_shared<lead>(std::move(made), tree_shape{}, per_push);
     }
     subject = std::make_unique<holder_binding<shard_of_words>>(world, std::move(place), std::move(decides), per_push);
+    begin();
+  }
+  void begin() {
     world.here = &subject->machine();
     subject->on(plan_of(1, {0, 1}));
   }
@@ -254,7 +280,7 @@ TEST_F(HolderBinding, WhatTheLeadReportsGoesToTheCoordinatorAndItsTimersToTheDri
 // -- the job's clock
 
 TEST_F(HolderBinding, TheClockStandsStillOnceTheVersionAtWhichItHoldsIsMadeHereAndUntilItGoesOn) {
-  shard_that_leads({h(2)});
+  shard_above_an_aggregator();
   subject->on(hold_order{.now = true});
   decide({apply{.sum = {{t(1), 1}}, .ver = v(1), .samples = 10}});
   subject->on(arrival{h(2), push_of(0)});
@@ -278,14 +304,14 @@ TEST_F(HolderBinding, AnotherShardsLeadLeavesTheClockAlone) {
 }
 
 TEST_F(HolderBinding, ParametersThatWereHeldBackHaveBeenUnderWaySinceTheLeadDecided) {
-  shard_that_leads({h(2)});
+  shard_above_an_aggregator();
   subject->on(hold_order{.now = true});
   decide({apply{.sum = {{t(1), 1}}, .ver = v(1)}, send_params{.to = {w(0), w(1)}, .ver = v(1)}});
-  world.clock = 100;
   subject->on(arrival{h(2), push_of(0)});
+  world.clock = 100;
+  hear_sum(2, 1, "s"); // the report of the hold comes with the commit
   world.clock = 130;
-  hear_sum(2, 1, "s");
-  EXPECT_THAT(said(), ElementsAre("others: close 1", "itself: close 1", "1 = 1 s"));
+  EXPECT_EQ(said().back(), "1 = 1 (1 s)");
   subject->on(resume_order{});
   EXPECT_THAT(said(), ElementsAre("others: send 1, for 30 ns", "itself: send 1", "serves 1"));
   decide({send_params{.to = {w(1)}, .ver = v(1)}});
@@ -294,13 +320,13 @@ TEST_F(HolderBinding, ParametersThatWereHeldBackHaveBeenUnderWaySinceTheLeadDeci
 }
 
 TEST_F(HolderBinding, AVersionThatIsDecidedAtTheResumeIsUnderWaySinceThen) {
-  shard_that_leads({h(2)});
+  shard_above_an_aggregator();
   subject->on(hold_order{.now = true});
   decide({apply{.sum = {{t(1), 1}}, .ver = v(1)}});
-  world.clock = 100;
   subject->on(arrival{h(2), push_of(0)});
-  world.clock = 130;
+  world.clock = 100;
   hear_sum(2, 1, "s");
+  world.clock = 130;
   subject->on(arrival{h(2), push_of(1)});
   said();
   decide({apply{.sum = {{t(2), 1}}, .ver = v(2)}});
@@ -339,11 +365,11 @@ TEST_F(HolderBinding, APushThatALaterCloseMayNameIsThereForIt) {
 }
 
 TEST_F(HolderBinding, AChildsSumIsForOneVersionThoughLaterOnesMayNameItsPushes) {
-  shard_that_leads({h(2)});
+  shard_above_an_aggregator();
   decide({apply{.sum = {{t(1), 1}}, .ver = v(1), .keep = true}});
   subject->on(arrival{h(2), push_of(0)});
   const handle sum = hear_sum(2, 1, "s");
-  EXPECT_EQ(world.log.back(), "1 = 1 s");
+  EXPECT_EQ(world.log.back(), "1 = 1 (1 s)");
   EXPECT_TRUE(sum.expired());
 }
 
@@ -358,11 +384,13 @@ TEST_F(HolderBinding, WhatTheMachineRefusesIsGone) {
 }
 
 TEST_F(HolderBinding, WithoutATensorAPushOrASumIsNoTerm) {
-  shard_that_leads({h(2)});
+  shard_above_an_aggregator();
   const std::optional<tensor> none;
-  subject->on(partial{.from = h(2), .ver = v(1)}, none);
+  subject->on(partial{.from = h(2), .ver = v(1), .decision = 1}, none);
   subject->on(push_of(0), none);
-  subject->on(close{.ver = v(1), .contributions = {{push_of(0).id, 1}}});
+  subject->on(close{.epoch = e(1), .ver = v(1), .contributions = {{push_of(0).id, 1}}, .decision = 1});
+  EXPECT_EQ(world.log.back(), "sum of 1 = nothing, to 0 backups");
+  subject->on(commit_order{v(1), 1});
   EXPECT_EQ(world.log.back(), "1 = nothing");
   EXPECT_THAT(subject->pushes(), IsEmpty());
 }
@@ -370,17 +398,34 @@ TEST_F(HolderBinding, WithoutATensorAPushOrASumIsNoTerm) {
 TEST_F(HolderBinding, AnAggregatorForwardsItsSum) {
   aggregator();
   const handle a = hear_push(0, "a");
-  subject->on(close{.ver = v(1), .contributions = {{push_of(0).id, 0.5}}});
-  EXPECT_THAT(said(), ElementsAre("part of 1 = 0.5 a"));
+  subject->on(close{.epoch = e(1), .ver = v(1), .contributions = {{push_of(0).id, 0.5}}, .decision = 1});
+  EXPECT_THAT(said(), ElementsAre("sum of 1 = 0.5 a, to 0 backups", "part of 1 = (0.5 a), to 1 parents"));
+  EXPECT_FALSE(a.expired()) << "the version may not come to be";
+  subject->on(commit_order{v(1), 1});
   EXPECT_TRUE(a.expired());
 }
 
-TEST_F(HolderBinding, AnAggregatorThatIsGoneIsNotWaitedFor) {
-  shard_that_leads({h(2)});
-  subject->on(close{.ver = v(1)});
-  EXPECT_THAT(said(), IsEmpty());
-  subject->on(holder_down{h(2), ""});
-  EXPECT_THAT(said(), ElementsAre("1 = nothing"));
+// -- a backup that catches up
+
+TEST_F(HolderBinding, APieceOfItsShardIsInstalledAndThenItIsGone) {
+  holder_place place = holder_tree({.workers = 2, .replicas = 2})[1];
+  subject = std::make_unique<holder_binding<shard_of_words>>(world, place, lead_succession{});
+  subject->replace(holder_state{.joins = catch_up{.pieces = 2}});
+  subject->on(admit_order{.holder = h(1), .ver = v(4)});
+  auto kept = std::make_shared<const std::string>("half");
+  const handle data = kept;
+  subject->on(shard_piece{.ver = v(4)}, std::optional<tensor>{std::move(kept)});
+  EXPECT_TRUE(data.expired());
+  subject->on(shard_piece{.ver = v(4), .piece = 1}, std::nullopt);
+  EXPECT_THAT(said(), ElementsAre("asks 0 for 2 pieces of 4", "piece 0 is half", "1 has caught up"));
+}
+
+TEST_F(HolderBinding, TheLeadsBackupsHearOfANewOneWhatIsDecided) {
+  shard_above_an_aggregator();
+  subject->on(new_backup{h(3), h(0)});
+  EXPECT_THAT(said(), ElementsAre("others: admit 3", "itself: admit 3", "record of 0 inputs to 1 backups"));
+  subject->on(new_backup{h(4), h(1)});
+  EXPECT_THAT(said(), ElementsAre("others: admit 4", "itself: admit 4")) << "of another shard";
 }
 
 TEST_F(HolderBinding, AGradientIsCompensatedWithTheParametersAsTheyWereWhenTheyWereRetained) {

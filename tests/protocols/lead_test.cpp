@@ -15,7 +15,7 @@ namespace {
 
 lead sync_lead(std::uint32_t holders) {
   return {std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
-          holders};
+          tree_shape{.shards = holders}};
 }
 
 /// Worker's push number `clock` against version clock - 1, complete at this holder.
@@ -243,8 +243,10 @@ TEST(Lead, GoesOnFromAMarkedVersionWithOtherWorkers) {
   }
   first.on(arrived(1, 0, 3)); // of the round that follows: nothing of it is kept
 
-  lead second{std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), 1,
-              false, first.marked()};
+  lead second{std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
+              {},
+              false,
+              first.marked()};
   EXPECT_EQ(second.current(), v(2));
   EXPECT_EQ(second.samples_applied(), 40u);
   EXPECT_EQ(second.on(plan_of(1, {4})),
@@ -257,12 +259,12 @@ TEST(Lead, GoesOnFromAMarkedVersionWithOtherWorkers) {
 }
 
 TEST(Lead, AtRestKeepsWhereEachShardIsThatAppliesPushesAlone) {
-  lead first{std::make_unique<async_sgd>(), 1, true};
+  lead first{std::make_unique<async_sgd>(), {}, true};
   first.on(plan_of(1, {0, 1}));
   first.on(arrived(0, 0, 1));
   first.on(arrived(1, 0, 1));
   first.on(arrived(1, 0, 2));
-  lead second{std::make_unique<async_sgd>(), 1, true, at_rest(first.state())};
+  lead second{std::make_unique<async_sgd>(), {}, true, at_rest(first.state())};
   second.check();
   EXPECT_EQ(second.current(), v(3));
   EXPECT_EQ(second.samples_applied(), 30u);
@@ -344,7 +346,7 @@ TEST(Lead, ResumeSendsNothingToWhoeverDiedWhileHeld) {
 
 TEST(Lead, DeathThatEndsARoundWhileHeldMakesItsVersionAfterTheResume) {
   lead subject{
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), {}};
   plan two = plan_of(1, {0, 1}, 1, 3); // the second round is of one sample, and that is worker 0's
   subject.on(two);
   subject.on(hold_order{.at_version = 1});
@@ -360,7 +362,7 @@ TEST(Lead, DeathThatEndsARoundWhileHeldMakesItsVersionAfterTheResume) {
 
 TEST(Lead, WhatFollowsAVersionThatWaitsForTheResumeWaitsToo) {
   lead subject{
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), {}};
   subject.on(plan_of(1, {0, 1}, 1, 3));
   subject.on(hold_order{.at_version = 1});
   subject.on(arrived(0));
@@ -375,7 +377,7 @@ TEST(Lead, WhatFollowsAVersionThatWaitsForTheResumeWaitsToo) {
 
 TEST(Lead, ResumeSendsNothingToWhoeverDiedAfterAVersionThatWaitedForIt) {
   lead subject{
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), 1};
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<backup_workers>(1); }), {}};
   subject.on(plan_of(1, {0, 1}, 1, 3));
   subject.on(hold_order{.at_version = 1});
   subject.on(arrived(0));
@@ -435,7 +437,7 @@ private:
 };
 
 TEST(Lead, RuleThatAppliesEachPushAloneIsTranslatedVerbByVerb) {
-  lead subject{std::make_unique<each_alone>(), 1, true};
+  lead subject{std::make_unique<each_alone>(), {}, true};
   subject.on(plan_of(1, {0, 1}));
   EXPECT_EQ(subject.on(arrived(1)),
             (lead_effects{close{.epoch = e(1),

@@ -44,34 +44,73 @@ TEST(Plan, HasThatLifeOnly) {
 TEST(Tree, WithoutFanInThereAreOnlyShards) {
   const std::vector<holder_place> flat{{.self = h(0), .workers = {w(0), w(1), w(2)}},
                                        {.self = h(1), .workers = {w(0), w(1), w(2)}}};
-  EXPECT_EQ(holder_tree(3, 2, 0), flat);
-  EXPECT_EQ(holder_tree(3, 2, 1), flat);
-  EXPECT_EQ(holder_tree(3, 2, 3), flat) << "all fit under a shard";
+  EXPECT_EQ(holder_tree({3, 2, 0}), flat);
+  EXPECT_EQ(holder_tree({3, 2, 1}), flat);
+  EXPECT_EQ(holder_tree({3, 2, 3}), flat) << "all fit under a shard";
+}
+
+/// As one of a tree.
+holder_place in(const tree_shape& shape, holder_place place) {
+  place.commits = true;
+  place.tree = shape;
+  return place;
 }
 
 TEST(Tree, OneLevelOfAggregatorsSendsToEveryShard) {
-  EXPECT_EQ(holder_tree(3, 2, 2), (std::vector<holder_place>{
-                                      {.self = h(0), .children = {h(2), h(3)}},
-                                      {.self = h(1), .children = {h(2), h(3)}},
-                                      {.self = h(2), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(0), w(1)}},
-                                      {.self = h(3), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(2)}},
-                                  }));
+  const tree_shape of{3, 2, 2};
+  EXPECT_EQ(holder_tree(of), (std::vector<holder_place>{
+                                 in(of, {.self = h(0), .children = {h(2), h(3)}}),
+                                 in(of, {.self = h(1), .children = {h(2), h(3)}}),
+                                 in(of, {.self = h(2), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(0), w(1)}}),
+                                 in(of, {.self = h(3), .is_shard = false, .parents = {h(0), h(1)}, .workers = {w(2)}}),
+                             }));
 }
 
 TEST(Tree, LevelsAreAddedUntilTheShardsHaveAtMostFanInChildren) {
   // 5 workers: aggregators 1, 2, 3 below 4 and 5.
-  EXPECT_EQ(holder_tree(5, 1, 2), (std::vector<holder_place>{
-                                      {.self = h(0), .children = {h(4), h(5)}},
-                                      {.self = h(1), .is_shard = false, .parents = {h(4)}, .workers = {w(0), w(1)}},
-                                      {.self = h(2), .is_shard = false, .parents = {h(4)}, .workers = {w(2), w(3)}},
-                                      {.self = h(3), .is_shard = false, .parents = {h(5)}, .workers = {w(4)}},
-                                      {.self = h(4), .is_shard = false, .children = {h(1), h(2)}, .parents = {h(0)}},
-                                      {.self = h(5), .is_shard = false, .children = {h(3)}, .parents = {h(0)}},
-                                  }));
+  const tree_shape of{5, 1, 2};
+  EXPECT_EQ(holder_tree(of), (std::vector<holder_place>{
+                                 in(of, {.self = h(0), .children = {h(4), h(5)}}),
+                                 in(of, {.self = h(1), .is_shard = false, .parents = {h(4)}, .workers = {w(0), w(1)}}),
+                                 in(of, {.self = h(2), .is_shard = false, .parents = {h(4)}, .workers = {w(2), w(3)}}),
+                                 in(of, {.self = h(3), .is_shard = false, .parents = {h(5)}, .workers = {w(4)}}),
+                                 in(of, {.self = h(4), .is_shard = false, .children = {h(1), h(2)}, .parents = {h(0)}}),
+                                 in(of, {.self = h(5), .is_shard = false, .children = {h(3)}, .parents = {h(0)}}),
+                             }));
+}
+
+TEST(Tree, TheChildrenOfAnAggregatorThatIsGoneAreItsParentsInItsPlace) {
+  const tree_shape of{5, 1, 2};
+  const auto one = holder_tree(of, {h(4)});
+  EXPECT_EQ(one[0].children, (std::vector{h(1), h(2), h(5)}));
+  EXPECT_EQ(one[1].parents, (std::vector{h(0)}));
+  EXPECT_EQ(one[4], in(of, {.self = h(4), .is_shard = false}));
+  const auto lower = holder_tree(of, {h(2)});
+  EXPECT_EQ(lower[4].children, (std::vector{h(1)}));
+  EXPECT_EQ(lower[4].workers, (std::set{w(2), w(3)}));
+}
+
+TEST(Tree, WithoutAnyAggregatorLeftAllPushToEveryShard) {
+  const auto tree = holder_tree({3, 2, 2}, {h(2), h(3)});
+  for (const std::uint32_t shard : {0U, 1U}) {
+    EXPECT_EQ(tree[shard].workers, (std::set{w(0), w(1), w(2)}));
+    EXPECT_TRUE(tree[shard].children.empty());
+  }
+  EXPECT_EQ(takers_of(tree, w(2)), (std::vector{h(0), h(1)}));
+  EXPECT_EQ(takers_of(holder_tree({3, 2, 2}), w(2)), (std::vector{h(3)}));
+}
+
+TEST(Tree, BackupsComeBehindTheAggregatorsAndStandWhereTheirShardsDo) {
+  const auto tree = holder_tree({.workers = 3, .shards = 2, .fan_in = 2, .replicas = 2}, {h(2)});
+  ASSERT_EQ(tree.size(), 6u);
+  EXPECT_EQ(tree[5].backup_of, h(1));
+  EXPECT_EQ(tree[5].children, tree[1].children);
+  EXPECT_EQ(tree[5].workers, (std::set{w(0), w(1)}));
+  EXPECT_EQ(takers_of(tree, w(0)), (std::vector{h(0), h(1)})) << "backups are sent no pushes";
 }
 
 TEST(Tree, WorkersBelowAnAggregatorAreThoseOfItsSubtree) {
-  const auto tree = holder_tree(5, 1, 2);
+  const auto tree = holder_tree({5, 1, 2});
   EXPECT_EQ(workers_below(tree, h(2)), (std::set{w(2), w(3)}));
   EXPECT_EQ(workers_below(tree, h(4)), (std::set{w(0), w(1), w(2), w(3)}));
   EXPECT_EQ(workers_below(tree, h(0)).size(), 5u);

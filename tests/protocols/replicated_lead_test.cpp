@@ -22,8 +22,8 @@ using testing::IsEmpty;
 
 std::shared_ptr<lead> sync_lead_from(lead_state from) {
   return std::make_shared<lead>(
-      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }), 1, false,
-      std::move(from));
+      std::make_unique<round_rule>([](const protocol_spec&, std::uint64_t) { return std::make_unique<sync_sgd>(); }),
+      tree_shape{}, false, std::move(from));
 }
 
 /// Shard 0 leads; holder 1 is its backup.
@@ -226,7 +226,7 @@ close round_of_two(std::uint64_t decision = 1, std::uint64_t view = 0) {
 
 /// Holder 0 is the only shard, holder 1 its backup.
 holder copy_of_shard(std::uint32_t self) {
-  holder out{holder_tree(2, 1, 0, 2)[self]};
+  holder out{holder_tree({2, 1, 0, 2})[self]};
   out.on(plan_of(1, {0, 1}));
   return out;
 }
@@ -280,7 +280,7 @@ TEST(TwoPhases, APushOfTheDeadThatIsMissingMakesTheRoundImpossible) {
   holder subject = copy_of_shard(1);
   subject.on(takes_over{h(0), h(1), 1});
   subject.on(push_at_holder(0));
-  EXPECT_THAT(subject.on(round_of_two()), IsEmpty()) << "it may come again";
+  EXPECT_THAT(subject.on(round_of_two(1, 1)), IsEmpty()) << "it may come again";
   EXPECT_EQ(subject.on(worker_down{w(1), {}}), (holder_effects{send_prepared{{h(0), v(1), 1, false}}}));
 }
 
@@ -304,7 +304,7 @@ TEST(TwoPhases, ADeposedLeadIsNotHeard) {
 
 /// The new lead's close may come before the news that it leads: what was said then went to the last one.
 TEST(TwoPhases, ANewLeadIsToldAgainWhatIsPrepared) {
-  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  holder subject{holder_tree({2, 2, 0, 2})[1]};
   subject.on(plan_of(1, {0, 1}));
   subject.on(push_at_holder(0));
   subject.on(push_at_holder(1));
@@ -315,7 +315,7 @@ TEST(TwoPhases, ANewLeadIsToldAgainWhatIsPrepared) {
 }
 
 TEST(TwoPhases, ANewLeadIsToldAgainWhatIsMade) {
-  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  holder subject{holder_tree({2, 2, 0, 2})[1]};
   subject.on(plan_of(1, {0, 1}));
   subject.on(push_at_holder(0));
   subject.on(push_at_holder(1));
@@ -343,11 +343,11 @@ TEST(TwoPhases, ACloseThatComesAgainIsAnsweredAgain) {
 }
 
 TEST(TwoPhases, ASumThatDiedWithItsPrimaryGoesToTheOtherBackups) {
-  holder subject{holder_tree(2, 1, 0, 3)[1]};
+  holder subject{holder_tree({2, 1, 0, 3})[1]};
   subject.on(plan_of(1, {0, 1}));
   subject.on(round_of_two());
   subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
-  const auto asks = only<sum_up>(subject.on(takes_over{h(0), h(1), 0}));
+  const auto asks = only<sum_up>(subject.on(takes_over{h(0), h(1), 0, {h(2)}}));
   EXPECT_THAT(asks.sum, ElementsAre(term{t(7), 1}));
   EXPECT_THAT(asks.backups, ElementsAre(h(2)));
 }
@@ -360,11 +360,56 @@ TEST(TwoPhases, AnOlderDecisionsSumIsNotKept) {
 }
 
 TEST(TwoPhases, WhatADeadLeadProposedBlocksNobody) {
-  holder subject{holder_tree(2, 2, 0, 2)[1]};
+  holder subject{holder_tree({2, 2, 0, 2})[1]};
   subject.on(plan_of(1, {0, 1}));
   subject.on(round_of_two());
   subject.on(takes_over{h(0), h(2), 1});
   EXPECT_EQ(count<serve>(subject.on(send_order{.epoch = e(1), .key = 9, .to = {w(0)}})), 1u);
+}
+
+/// The dead lead had committed it, and this holder has not heard of that: the next version comes from the next lead.
+TEST(TwoPhases, WhatADeadLeadCommittedUnheardIsMadeBeforeTheNextVersion) {
+  for (const bool heard_before : {true, false}) {
+    holder subject = copy_of_shard(1);
+    if (heard_before)
+      subject.on(round_of_two());
+    subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+    subject.on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+    if (!heard_before) {
+      EXPECT_THAT(subject.on(round_of_two()), IsEmpty()) << "it was under way, and blocks nobody";
+    }
+    close second = round_of_two(2, 1);
+    second.ver = v(2);
+    EXPECT_EQ(only<apply_round>(subject.on(second)).round.ver, v(1));
+  }
+}
+
+TEST(TwoPhases, ADeadLeadsCloseThatIsRepeatedIsMadeOnce) {
+  holder subject = copy_of_shard(1);
+  subject.on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+  subject.on(round_of_two(1, 1));
+  subject.on(round_of_two(1, 0)); // late
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  EXPECT_EQ(count<apply_round>(subject.on(commit_order{v(1), 1})), 1u);
+  const report made{.event = report::kind::held, .ver = v(1)};
+  EXPECT_EQ(subject.on(made), holder_effects{made}) << "nothing waits";
+}
+
+TEST(TwoPhases, TheCommitOfADeadLeadMayComeLate) {
+  holder subject = copy_of_shard(1);
+  subject.on(round_of_two());
+  subject.on(partial{.from = h(0), .ver = v(1), .sum = t(7), .decision = 1});
+  subject.on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+  EXPECT_EQ(count<apply_round>(subject.on(commit_order{v(1), 1})), 1u);
+}
+
+TEST(TwoPhases, WhatTheNextLeadDecidesOfTheSameVersionTakesItsPlace) {
+  holder subject = copy_of_shard(1);
+  subject.on(round_of_two());
+  subject.on(takes_over{.shard = h(0), .by = h(2), .view = 1});
+  subject.on(round_of_two(9, 1));
+  EXPECT_THAT(subject.on(commit_order{v(1), 1}), IsEmpty());
+  EXPECT_EQ(subject.current(), v(0));
 }
 
 TEST(TwoPhases, ABackupTellsNobodyOfAPush) {
@@ -384,13 +429,13 @@ TEST(TwoPhases, WhatIsMadeIsPreparedForWhoeverAsks) {
 // -- who takes whose place
 
 TEST(Backups, ComeLastInTheTree) {
-  const auto tree = holder_tree(3, 2, 0, 3);
+  const auto tree = holder_tree({3, 2, 0, 3});
   ASSERT_EQ(tree.size(), 6u);
   EXPECT_THAT(tree[1].backups, ElementsAre(h(3), h(5)));
   EXPECT_EQ(tree[3].backup_of, h(1));
   EXPECT_EQ(tree[4].backup_of, h(0));
   EXPECT_TRUE(tree[0].commits);
-  EXPECT_FALSE(holder_tree(3, 2, 0, 1)[0].commits);
+  EXPECT_FALSE(holder_tree({3, 2, 0, 1})[0].commits);
 }
 
 coordinator of_two_shards(std::uint32_t replicas) {
@@ -401,8 +446,10 @@ coordinator of_two_shards(std::uint32_t replicas) {
 
 TEST(Backups, TakeTheirShardsPlaceInTurn) {
   coordinator subject = of_two_shards(3);
-  EXPECT_EQ(only<send_takes_over>(subject.on(holder_down{h(1), "killed"})).notice, (takes_over{h(1), h(3), 0}));
-  EXPECT_EQ(only<send_takes_over>(subject.on(holder_down{h(3), "killed"})).notice, (takes_over{h(1), h(5), 0}))
+  EXPECT_EQ(only<send_takes_over>(subject.on(holder_down{h(1), "killed"})).notice,
+            (takes_over{h(1), h(3), 0, {h(5)}, {h(0), h(1), h(2), h(4), h(5)}}));
+  EXPECT_EQ(only<send_takes_over>(subject.on(holder_down{h(3), "killed"})).notice,
+            (takes_over{h(1), h(5), 0, {}, {h(0), h(1), h(2), h(4)}}))
       << "it was the shard, and did not know yet";
   EXPECT_TRUE(only<stop>(subject.on(holder_down{h(1), "killed"})).failed);
 }
@@ -418,7 +465,7 @@ TEST(Backups, ANewLeadHearsAllThatTheLastOneMayHaveHeardAlone) {
   subject.on(joined{{w(1), {}}});
   subject.on(down{{w(1), {}}, "killed"});
   const coordinator_effects out = subject.on(holder_down{h(0), "killed"});
-  EXPECT_EQ(std::get<send_takes_over>(out.front()).notice, (takes_over{h(0), h(2), 1}));
+  EXPECT_EQ(std::get<send_takes_over>(out.front()).notice, (takes_over{h(0), h(2), 1, {}, {h(0), h(1), h(3)}}));
   EXPECT_EQ(only<send_plan>(out).plan, subject.current());
   EXPECT_EQ(only<send_worker_down>(out).notice, (worker_down{w(1), {}}));
   EXPECT_EQ(only<hold>(out).order.at_samples, 100u);

@@ -11,6 +11,7 @@
 #include "protocols/random_stream.hpp"
 #include "protocols/sim/checkers.hpp"
 #include "protocols/sim/text_trace.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -64,6 +65,18 @@ double seconds(nanoseconds of) {
   return static_cast<double>(of) * 1e-9;
 }
 
+/// Of shards, backups, and backups that came later and may not have caught up.
+void draw_losses_of_copies(options& job, random_stream& draw) {
+  const std::uint32_t shards = job.job.shards, first = first_backup({job.job.workers, shards, job.protocol.fan_in}).value;
+  for (std::uint64_t i = draw.below(5); i > 0; --i) {
+    const auto copy = static_cast<std::uint32_t>(draw.below(std::uint64_t{shards} * (job.job.replicas + 1)));
+    const nanoseconds at = moment(draw);
+    job.holder_deaths.push_back({{copy < shards ? copy : first + copy - shards}, at});
+    if (draw.hit(0.8))
+      job.backup_joins.push_back({{copy % shards}, at + moment(draw) / 8});
+  }
+}
+
 void draw_trouble(options& job, random_stream& draw, trouble how_much) {
   auto& faults = job.inject.faults;
   const auto some_worker = [&] { return worker_id{static_cast<std::uint32_t>(draw.below(job.job.workers))}; };
@@ -89,9 +102,7 @@ void draw_trouble(options& job, random_stream& draw, trouble how_much) {
     faults.push_back(crash);
   }
   if (job.job.replicas > 1)
-    for (std::uint64_t i = draw.below(4); i > 0; --i)
-      job.holder_deaths.push_back(
-          {{static_cast<std::uint32_t>(draw.below(std::uint64_t{job.job.shards} * job.job.replicas))}, moment(draw)});
+    draw_losses_of_copies(job, draw);
   // A process dies with all that it has.
   if (!job.holder_deaths.empty() && draw.hit(0.5))
     faults.push_back({.type = fault_spec::kind::crash, .worker = some_worker(), .at_s = seconds(job.holder_deaths.front().at)});
@@ -138,6 +149,8 @@ std::vector<options> smaller(const options& job) {
     variant([i](options& next) { next.late_joins.erase(next.late_joins.begin() + static_cast<std::ptrdiff_t>(i)); });
   for (std::size_t i = 0; i < job.holder_deaths.size(); ++i)
     variant([i](options& next) { next.holder_deaths.erase(next.holder_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (std::size_t i = 0; i < job.backup_joins.size(); ++i)
+    variant([i](options& next) { next.backup_joins.erase(next.backup_joins.begin() + static_cast<std::ptrdiff_t>(i)); });
   if (!job.inject.stragglers.empty())
     variant([](options& next) { next.inject.stragglers.clear(); });
   if (job.tests.not_finite > 0)
@@ -278,6 +291,8 @@ std::string describe(const options& job) {
     out += fmt::format("  worker {} joins at {} s\n", late.worker.value, seconds(late.at));
   for (const holder_death& death : job.holder_deaths)
     out += fmt::format("  holder {} dies at {} s\n", death.holder.value, seconds(death.at));
+  for (const backup_join& join : job.backup_joins)
+    out += fmt::format("  shard {} gets a new backup at {} s\n", join.shard.value, seconds(join.at));
   return out
          + fmt::format("what is wrong:\n  {}\nthe end of its trace:\n{}\n", fmt::join(found.problems, "\n  "),
                        fmt::join(trace.lines(), "\n"));

@@ -73,7 +73,9 @@ plan some_plan() {
           .period = 4,
           .batch = 64,
           .data_size = 60'000,
-          .lr_scale = 0.5};
+          .lr_scale = 0.5,
+          .gone = {{2}},
+          .rooted = {6}};
 }
 
 push some_push() {
@@ -126,7 +128,7 @@ lead_state full_lead() {
                                              .pushed = {{{{0}, {2}}, some_push()}},
                                              .began = 55,
                                              .out_of_patience = true},
-                                   .busy = {{{{3}, {}}, {44, {6}}}},
+                                   .busy = {{{{3}, {}}, {44, {6}, {7}}}},
                                    .timings = {{{0}, 1, 2, 3}},
                                    .armed = true,
                                    .now = 66,
@@ -138,8 +140,7 @@ holder_state full_holder() {
   return {.plan = some_plan(),
           .newest = {{{3}, id}},
           .kept = {{id, {5}}, {{{4}, {}, {1}}, {}}},
-          .partials = {{{9}, {{{2}, {7}}, {{3}, {}}}}, {{10}, {}}},
-          .gone = {{4}},
+          .partials = {{{9}, {{{2}, {1, {7}}}, {{3}, {}}}}, {{10}, {}}},
           .orders = {close{.epoch = {7},
                            .ver = {9},
                            .contributions = {{id, 0.5}},
@@ -165,7 +166,7 @@ coordinator_state full_coordinator() {
           .members = {{{0}, {2}}},
           .last_down = {{{0}, {1}}, {{5}, {}}},
           .losses = {"worker 5 (its node was lost)", ""},
-          .cut_off = {{6}},
+          .gone = {{6}},
           .plan = some_plan(),
           .evaluating = true,
           .stopped = true,

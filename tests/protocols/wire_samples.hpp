@@ -69,6 +69,9 @@ inline std::vector<sample> ordinary() {
       {"prepared", message{addressed<prepared>{{0}, {{5}, {41}, 12, false}}}},
       {"commit_order", message{addressed<commit_order>{{5}, {{41}, 12, true}}}},
       {"decision_part", message{decision_part{{2}, {0, 32}, 15}}},
+      {"admit_order", message{addressed<admit_order>{{1}, {{5}, {1}, {41}, 2}}}},
+      {"copy_request", message{addressed<copy_request>{{1}, {{5}, {41}, {8, 9}, 30, 2}}}},
+      {"copy_part", message{copy_part{{5}, {1}, {0, 48}, 15}}},
   };
 }
 
@@ -125,6 +128,10 @@ inline std::vector<sample> extreme() {
       {"prepared", message{addressed<prepared>{{u32}, {{u32}, {u64}, u64, true}}}},
       {"commit_order", message{addressed<commit_order>{{u32}, {{u64}, u64}}}},
       {"decision_part", message{decision_part{{u32}, {0, 16}, 8}}},
+      {"admit_order", message{addressed<admit_order>{{u32}, {{u32}, {u32}, {u64}, u64}}}},
+      {"copy_request", message{addressed<copy_request>{
+                           {u32}, {{u32}, {u64}, std::vector<std::uint32_t>(max_listed_workers, u32 - 1), u32, u64}}}},
+      {"copy_part", message{copy_part{{u32}, {u32}, {0, 16}, 8}}},
   };
 }
 

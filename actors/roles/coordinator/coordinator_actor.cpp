@@ -35,6 +35,14 @@ bool is_gone(const caf::error& why) {
          || why == caf::exit_reason::remote_link_unreachable;
 }
 
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 std::string text_of(const protocols::plan& plan) {
   return fmt::format("plan {}: {} workers, {}, period {}, learning rate times {}", plan.epoch.value, plan.workers.size(),
                      plan.protocol.name, plan.period, plan.lr_scale);
@@ -73,6 +81,7 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
           [this](std::uint32_t node, const std::string& text) { data_differ(node, text); }),
+      late_backups_(self, setup_, places_, machine_, clock_, [this](const auto& effects) { perform(effects); }),
       activity_(self->doing), timers_(clock_,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
@@ -82,15 +91,12 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
   lost_ = places_.absent();
   lost_workers_ = places_.workers_on(lost_);
   self->set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const std::exception& e) {
-      record_.result.failed = true;
-      record_.result.reason = fmt::format("the coordinator failed: {}", e.what());
-      tell(stop_job{true, record_.result.reason});
-      setup_.observer->on_finished(record_.result);
-      return failure(e.what());
-    }
+    const auto why = text_of(thrown);
+    record_.result.failed = true;
+    record_.result.reason = fmt::format("the coordinator failed: {}", why);
+    tell(stop_job{true, record_.result.reason});
+    setup_.observer->on_finished(record_.result);
+    return failure(why);
   });
   self->set_down_handler([this](const caf::down_msg& msg) {
     for (std::uint32_t i = 0; i < setup_.nodes.size(); ++i)
@@ -113,6 +119,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
       [this](const file_saved& msg) { checkpoints_.on(msg); },
       [this](const manifest_written& msg) { checkpoints_.on(msg); },
+      [this](const protocols::caught_up& msg) { late_backups_.on(msg); },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
       [this](const inspect_query&) { return report(); },
@@ -209,6 +216,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { places_.lose(e.notice.holder), tell(e.notice); },
                    [this](const protocols::send_takes_over& e) { take_over(e.notice); },
+                   [this](const protocols::send_new_backup& e) { self_->send(lead_node(), e.notice); },
                    [this](const protocols::hold& e) { checkpoints_.hold_ordered(e.order), self_->send(lead_node(), e.order); },
                    [this](const protocols::evaluate& e) { fetch({e.ver}); },
                    [this](const protocols::resume& e) {

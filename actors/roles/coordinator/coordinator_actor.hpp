@@ -19,6 +19,7 @@
 #include "actors/roles/coordinator/coordinator_setup.hpp"
 #include "actors/roles/coordinator/job_record.hpp"
 #include "actors/roles/coordinator/nodes/job_start.hpp"
+#include "actors/roles/coordinator/nodes/late_backups.hpp"
 #include "actors/roles/coordinator/nodes/node_questions.hpp"
 #include "actors/roles/coordinator/nodes/progress_watch.hpp"
 #include "actors/roles/coordinator/nodes/worker_incarnations.hpp"
@@ -91,6 +92,7 @@ private:
   coordinator_setup setup_;
   job_places places_;
   job_start start_;
+  late_backups late_backups_;
   std::unique_ptr<protocols::coordinator> machine_; ///< from the start of training on
   bool decentralized_ = false;                      ///< the workers hold the parameters
   std::set<std::uint32_t> lost_;                    ///< nodes

@@ -25,6 +25,12 @@ std::vector<node_actor> others_than(std::uint32_t node, const std::vector<member
   return here;
 }
 
+std::string reason_of(const peer_unreachable& msg, const std::vector<member_node>& nodes) {
+  const auto &node = nodes[msg.node].name, &peer = nodes[msg.peer].name;
+  return msg.silent ? fmt::format("node {} is {}, says node {}", peer, msg.reason, node)
+                    : fmt::format("nodes {} and {} have no lane: {}", node, peer, msg.reason);
+}
+
 } // namespace
 
 /// Of two nodes that cannot reach each other, the one goes without which the job can go on. If it needs both, the end of their
@@ -33,9 +39,7 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   const auto known = [this](std::uint32_t node) { return node < places_.nodes.size() && !lost_.contains(node); };
   if (finishing_ || !known(msg.node) || !known(msg.peer) || msg.incarnation < places_.nodes[msg.peer].incarnation)
     return; // one of them is out already, or the news is of a process that was replaced
-  const auto &node = setup_.nodes[msg.node].name, &peer = setup_.nodes[msg.peer].name;
-  const auto why = msg.silent ? fmt::format("node {} is {}, says node {}", peer, msg.reason, node)
-                              : fmt::format("nodes {} and {} have no lane: {}", node, peer, msg.reason);
+  const auto why = reason_of(msg, setup_.nodes);
   if (!machine_) {
     if (!msg.silent)
       lost_before_start(why);
@@ -96,6 +100,7 @@ void coordinator_state::takes_part_again(std::uint32_t node) {
   for (const auto worker : places_.workers_on({node}))
     if (lost_workers_.contains(worker))
       take_back(worker, places_.nodes[node].incarnation, joins);
+  late_backups_.begin_on(node, others_than(node, setup_.nodes, lost_));
 }
 
 /// It has no part in the round that is under way, but in the next plan.

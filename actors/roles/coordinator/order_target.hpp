@@ -47,11 +47,11 @@ inline caf::expected<order_target> target_of(const std::string& actor, const job
   if (!index || (role != "evaluator" && !worker && !shard && !below))
     return failure(fmt::format("{} takes no orders; workers, shards, replicas, aggregators and the evaluator do", actor));
   const auto& roles = worker ? places.workers : places.holders;
-  const auto is_backup = [](const role_place& each) { return each.backup_of || each.node == nowhere; };
-  const auto backups = std::ranges::count_if(places.holders, is_backup);
+  const auto aggregators = std::ranges::count(places.holders, true, &role_place::aggregates);
+  const auto others = std::ssize(places.holders) - shards - aggregators;
   if (role == "evaluator" || *index >= roles.size() || roles[*index].node == nowhere || (!worker && shard != (*index < shards)))
-    return failure(fmt::format("there is no {}: the job has {} workers, {} shards and {} {}", actor, places.workers.size(),
-                               shards, places.holders.size() - shards, backups > 0 ? "replicas" : "aggregators"));
+    return failure(fmt::format("there is no {}: the job has {} workers, {} shards, {} replicas and {} aggregators", actor,
+                               places.workers.size(), shards, others, aggregators));
   return order_target{role, *index, roles[*index].node};
 }
 

@@ -17,7 +17,7 @@ aggregator_state::aggregator_state(measured_pointer<holder_control> self, aggreg
                                    }),
       incoming_(setup_.link, clock_, timers_) {
   end_with_reason(*self, std::string{setup_.queue->name()});
-  bound_.replace(protocols::holder_state{.current = setup_.start, .ordered = setup_.start});
+  bound_.replace(protocols::holder_state{.current = setup_.start, .ordered = setup_.start, .committed = setup_.start});
   self->doing.enter("collects");
 }
 
@@ -31,8 +31,11 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [this](const protocols::close& msg) { bound_.on(msg); },
       [this](const protocols::send_order& msg) { bound_.on(msg); },
       [this](const protocols::drop_order& msg) { bound_.on(msg); },
-      [](const protocols::commit_order&) {}, // this and the next: of shards with backups
-      [](const wire::decision_part&, const kernels::buffer&) {},
+      [this](const protocols::commit_order& msg) { bound_.on(msg); },
+      [](const wire::decision_part&, const kernels::buffer&) {}, // this and the next three: of shards and backups
+      [](const protocols::admit_order&) {},
+      [](const protocols::copy_request&) {},
+      [](const wire::copy_part&, const kernels::buffer&) {},
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
         if (msg.epoch == protocols::plan_epoch{1})
@@ -44,10 +47,15 @@ holder_control::behavior_type aggregator_state::make_behavior() {
         bound_.on(msg);
       },
       [this](const protocols::holder_down& msg) { bound_.on(msg); },
-      [](const protocols::takes_over&) {}, // likewise
+      [this](const protocols::takes_over& msg) {
+        if (msg.shard == protocols::holder_id{0})
+          core_.take_again();
+        bound_.on(msg);
+      },
       [this](pause_order) { run(clock_, timers_, false); },
       [this](const protocols::resume_order&) { run(clock_, timers_, true); },
-      [](const protocols::hold_order&) {}, // this and the next three: not an aggregator's
+      [](const protocols::hold_order&) {}, // this and the next four: not an aggregator's
+      [](const protocols::new_backup&) {},
       [](const protocols::checkpoint_order&) {},
       [](const protocols::fetch_order&) {},
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
@@ -105,64 +113,63 @@ void aggregator_state::apply(const protocols::close&, const protocols::operands<
   throw std::logic_error("an aggregator was asked to apply");
 }
 
-std::optional<kernels::buffer> aggregator_state::sum_up(const protocols::close&, const protocols::operands<tensor>&,
-                                                        const std::vector<protocols::holder_id>&) {
-  throw std::logic_error("an aggregator was asked to sum up for backups");
-}
-
 void aggregator_state::broken(const std::string& why) {
   self_->doing.failed(why);
 }
 
-void aggregator_state::forward(const protocols::close& round, const protocols::operands<tensor>& sum) {
+std::optional<kernels::buffer> aggregator_state::sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
+                                                        const std::vector<protocols::holder_id>&) {
   auto span = open_span{setup_.trace, span_kind::sum, setup_.place.self.value, {signed_of(round.ver), std::ssize(sum)}};
   gathered_terms terms(sum);
-  pending_sum next;
-  next.ver = round.ver;
-  if (!terms.terms.empty()) {
-    next.sum = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
-    setup_.queue->enqueue(kernels::weighted_sum{.terms = terms.terms, .y = next.sum.as<float>(), .count = setup_.floats});
-  }
-  next.terms = std::move(terms.tensors);
-  next.mark = core_.held.mark();
-  pending_.push_back(std::move(next));
+  if (terms.terms.empty())
+    return std::nullopt;
+  tensor out = setup_.queue->allocate(static_cast<std::size_t>(setup_.floats) * sizeof(float));
+  setup_.queue->enqueue(kernels::weighted_sum{.terms = terms.terms, .y = out.as<float>(), .count = setup_.floats});
+  pending_.push_back({.ver = round.ver, .terms = std::move(terms.tensors), .mark = core_.held.mark()});
   watch_.begin(&*self_, *setup_.queue);
   setup_.queue->notify([me = holder_control{self_}, ver = round.ver, span = std::move(span)] {
     span.end();
     caf::anon_send(me, ver);
   });
+  return out;
 }
 
 void aggregator_state::summed(protocols::version ver) {
   if (pending_.empty() || pending_.front().ver != ver)
     return;
-  auto done = std::move(pending_.front());
+  core_.held.passed(pending_.front().mark);
   pending_.pop_front();
+  core_.forget_sums_before(ver);
   self_->doing.again("collects");
-  core_.held.passed(done.mark);
-  for (std::size_t i = 0; i < setup_.place.parents.size(); ++i) {
-    const auto& parent = peers_->holders[setup_.place.parents[i].value];
-    wire::partial_part head{setup_.place.parents[i], setup_.place.self, ver, {}, done.sum.empty()};
-    if (head.empty) {
-      caf::anon_send(parent, head, kernels::buffer{});
+}
+
+void aggregator_state::forward(const protocols::partial& head, const std::optional<tensor>& sum,
+                               const std::vector<protocols::holder_id>& parents) {
+  for (const auto parent : parents) {
+    wire::partial_part part{parent, head.from, head.ver, {}, !sum.has_value(), head.decision};
+    if (!sum) {
+      caf::anon_send(peers_->holders[parent.value], part, kernels::buffer{});
       continue;
     }
-    for (auto part : setup_.partitions[i]) {
-      head.where = {part.begin, part.end};
-      send_part(head, done.sum.slice(static_cast<std::size_t>(part.begin) * sizeof(float),
-                                     static_cast<std::size_t>(part.size()) * sizeof(float)));
+    for (const auto where : is_shard(parent) ? setup_.shard_partitions[parent.value] : setup_.partitions) {
+      part.where = {where.begin, where.end};
+      send_part(part, sum->slice(static_cast<std::size_t>(where.begin) * sizeof(float),
+                                 static_cast<std::size_t>(where.size()) * sizeof(float)));
     }
   }
 }
 
+/// Once the sum is computed.
 void aggregator_state::send_part(const wire::partial_part& head, const kernels::buffer& part) {
   const auto& parent = peers_->holders[head.to.value];
   if (setup_.queue->on_host())
-    caf::anon_send(parent, head, part);
+    setup_.queue->notify([parent, head, part] { caf::anon_send(parent, head, part); });
   else if (auto near = peers_->local_device_holders.find(head.to); near != peers_->local_device_holders.end())
-    caf::anon_send(near->second, head, device_tensor{part, std::string{setup_.queue->name()}});
+    setup_.queue->notify([to = near->second, head, part, device = std::string{setup_.queue->name()}] {
+      caf::anon_send(to, head, device_tensor{part, device});
+    });
   else
-    core_.download(part, [parent, head](const kernels::buffer& on_host) { caf::anon_send(parent, head, on_host); });
+    core_.copy_out(part, [parent, head](const kernels::buffer& on_host) { caf::anon_send(parent, head, on_host); });
 }
 
 } // namespace troupe::actors

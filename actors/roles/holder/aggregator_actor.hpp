@@ -25,8 +25,9 @@ struct aggregator_setup {
   protocols::holder_place place;
   std::int64_t floats = 0;       ///< of the whole flat array
   protocols::version start = {}; ///< made before
-  /// The partitions that each parent takes, in the order of `place.parents`.
-  std::vector<std::vector<flat_range>> partitions;
+  /// Of the flat array, and of each shard's range: the units of sending to another aggregator, and to shards.
+  std::vector<flat_range> partitions;
+  std::vector<std::vector<flat_range>> shard_partitions;
   std::shared_ptr<kernels::backend> queue;
   holder_receive_buffers receive_buffers;
   tracer_ptr trace;
@@ -34,7 +35,8 @@ struct aggregator_setup {
   wall_clock wall = steady_ns;
 };
 
-/// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round.
+/// Reports arrivals upward at once, so that a quorum never waits for it; sums when the lead closes the round, and sends the sum
+/// to those that are its parents then.
 ///
 /// Its clock is paused from `pause_order` to `resume_order`.
 class aggregator_state {
@@ -58,10 +60,15 @@ public:
   template <class Order>
   void tell_others(const Order&, protocols::nanoseconds) {}
   void apply(const protocols::close&, const protocols::operands<tensor>&, const std::optional<tensor>&);
-  void forward(const protocols::close& round, const protocols::operands<tensor>& sum);
+  void forward(const protocols::partial& head, const std::optional<tensor>& sum,
+               const std::vector<protocols::holder_id>& parents);
   std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                const std::vector<protocols::holder_id>& backups);
   void tell_backups(const std::vector<protocols::holder_id>&, const protocols::decision_record&) {}
+  void ask_for_copy(protocols::holder_id, const protocols::copy_request&) {}
+  void send_copy(protocols::holder_id, const protocols::shard_piece&) {}
+  void install(const protocols::shard_piece&, const tensor&) {}
+  void tell_coordinator(const protocols::caught_up&) {}
   void serve(const protocols::send_order&) {}
   tensor parameters() const { return {}; }
   void tell_coordinator(const protocols::report&) {}
@@ -75,7 +82,6 @@ public:
 private:
   struct pending_sum {
     protocols::version ver;
-    kernels::buffer sum; ///< empty: no push counted
     std::vector<kernels::buffer> terms;
     std::uint64_t mark = 0; ///< of core_.held
   };
@@ -85,6 +91,7 @@ private:
   void arrive(std::optional<complete<Message>> done);
   void summed(protocols::version ver);
   void send_part(const wire::partial_part& head, const kernels::buffer& part);
+  bool is_shard(protocols::holder_id who) const { return who.value < setup_.shard_partitions.size(); }
 
   measured_pointer<holder_control> self_;
   aggregator_setup setup_;

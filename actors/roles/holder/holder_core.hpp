@@ -81,6 +81,13 @@ public:
     queue_->download(on_host.data(), block.data(), block.bytes(), [block, on_host, send = std::move(send)] { send(on_host); });
   }
 
+  /// Likewise, once all work that is enqueued has run.
+  void copy_out(const kernels::buffer& block, std::function<void(const kernels::buffer&)> send) {
+    auto on_host = queue_->allocate_host(block.bytes());
+    queue_->copy_to_host(on_host.data(), block.data(), block.bytes());
+    queue_->notify([block, on_host, send = std::move(send)] { send(on_host); });
+  }
+
   in_flight held;
   /// Pushes received here since the start.
   struct {

@@ -6,37 +6,39 @@
 #include "actors/roles/operator_pause.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "protocols/wire/state.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::actors {
 
 namespace {
 
-/// Each reading keeps a version alive.
-constexpr std::size_t most_readings = 8;
-
-/// In host memory, as a lane's payload: a multiple of 64 bytes.
-kernels::buffer payload_of(const std::vector<std::uint64_t>& words, kernels::backend& queue) {
-  auto out = queue.allocate_host((words.size() + 7) / 8 * 64);
-  const auto bytes = std::as_bytes(std::span{words});
-  std::ranges::copy(bytes, out.data());
-  std::fill(out.data() + bytes.size(), out.data() + out.bytes(), std::byte{0});
-  return out;
-}
-
-auto record_in(const kernels::buffer& payload, std::uint64_t words) {
-  const std::span all{reinterpret_cast<const std::uint64_t*>(payload.data()), payload.bytes() / sizeof(std::uint64_t)};
-  return wire::decode_state<protocols::decision_record>(all.first(std::min<std::size_t>(words, all.size())));
-}
-
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
                           protocols::version marked, protocols::worker_id to) {
   return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
+}
+
+/// Lists the pushes in it, so that a trace shows where they came from.
+open_span span_of(const tracer_ptr& trace, protocols::holder_id self, const protocols::close& round, std::size_t terms) {
+  std::vector<std::int64_t> pushes;
+  if (trace && trace->records())
+    for (const auto& part : round.contributions) {
+      pushes.push_back(part.id.worker.value);
+      pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
+    }
+  return {trace, span_kind::apply, self.value, {signed_of(round.ver), static_cast<std::int64_t>(terms)}, std::move(pushes)};
+}
+
+/// In a tree, it comes in an aggregator's sum.
+std::string who_brings_push_of(protocols::worker_id worker, const protocols::holder_place& place, const protocols::plan& plan) {
+  if (place.tree)
+    for (const auto tree = protocols::holder_tree(*place.tree, plan.gone); const auto child : place.children)
+      if (protocols::workers_below(tree, child).contains(worker))
+        return fmt::format("aggregator {}", child.value);
+  return fmt::format("worker {}", worker.value);
 }
 
 /// A backup waits for its shard, and a lead until all are prepared for its round.
@@ -62,11 +64,13 @@ protocols::holder_binding<shard_state> shard_state::bind(shard_state& self, cons
 
 shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup)
     : self_(self), setup_(std::move(setup)), core_(setup_.receive_buffers, setup_.queue), bound_(bind(*this, setup_)),
-      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges), activity_(self->doing),
-      clock_(setup_.wall), timers_(clock_,
-                                   [this](protocols::timer_id timer, protocols::nanoseconds delay) {
-                                     self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
-                                   }),
+
+      step_(setup_.optimizer, *setup_.queue, setup_.range.size(), setup_.data_size, setup_.ranges),
+      copies_(setup_.queue, setup_.range, setup_.partitions, setup_.catches_up), activity_(self->doing), clock_(setup_.wall),
+      timers_(clock_,
+              [this](protocols::timer_id timer, protocols::nanoseconds delay) {
+                self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
+              }),
       incoming_(setup_.link, clock_, timers_), outgoing_(setup_.link, clock_, timers_), orders_(setup_.link, clock_, timers_) {
   end_with_reason(*self, std::string{setup_.queue->name()});
   activity_.enter("collects");
@@ -77,6 +81,8 @@ shard_state::shard_state(measured_pointer<shard_control> self, shard_setup setup
 void shard_state::begin() {
   ready_version_ = setup_.start.ver;
   bound_.replace(protocols::holder_state{.current = ready_version_, .ordered = ready_version_, .committed = ready_version_});
+  if (setup_.catches_up)
+    bound_.replace(protocols::holder_state{.joins = protocols::catch_up{.pieces = copies_.pieces()}});
   step_.resume(setup_.start);
   newest_ = setup_.queue->allocate(setup_.initial.bytes());
   setup_.queue->copy_from_host(newest_.data(), setup_.initial.data(), newest_.bytes());
@@ -122,10 +128,20 @@ shard_control::behavior_type shard_state::make_behavior() {
       [this](const protocols::close& msg) { bound_.on(msg); },
       [this](const protocols::send_order& msg) { bound_.on(msg); },
       [this](const protocols::drop_order& msg) { bound_.on(msg); },
-      // where shards have backups
-      [this](const protocols::prepared& msg) { bound_.on(msg); },
+      // where versions are made in two phases
+      [this](const protocols::prepared& msg) {
+        auto hear = [this, msg] { bound_.on(msg); };
+        if (incoming_.delays() && clock_.running())
+          incoming_.send(0, std::move(hear));
+        else
+          hear();
+      },
       [this](const protocols::commit_order& msg) { bound_.on(msg); },
       [this](const wire::decision_part& head, const kernels::buffer& payload) { on_record(head, payload); },
+      [this](const protocols::admit_order& msg) { bound_.on(msg); },
+      [this](const protocols::copy_request& msg) { bound_.on(msg); },
+      [this](const wire::copy_part& head, const kernels::buffer& payload) { on_copy(head, payload); },
+      [this](const protocols::new_backup& msg) { bound_.on(msg); },
       [this](const protocols::takes_over& msg) {
         if (msg.shard == protocols::holder_id{0})
           core_.take_again();
@@ -136,7 +152,7 @@ shard_control::behavior_type shard_state::make_behavior() {
       // the control plane
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
-        if (!bound_.leads_job() && msg.epoch == protocols::plan_epoch{1})
+        if (!std::exchange(has_plan_, true) && !bound_.leads_job())
           run(clock_, timers_, true);
         bound_.on(msg);
       },
@@ -149,7 +165,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         if (bound_.leads_job())
           return;
         run(clock_, timers_, false);
-        if (!setup_.place.children.empty()) // the evaluation needs these partial sums
+        if (!bound_.machine().place().children.empty()) // the evaluation needs these partial sums
           incoming_.deliver_all();
       },
       [this](const protocols::resume_order& msg) {
@@ -228,7 +244,7 @@ void shard_state::transmit(emulated_link& over, protocols::worker_id whose, std:
   });
 }
 
-void shard_state::forward(const protocols::close&, const protocols::operands<tensor>&) {
+void shard_state::forward(const protocols::partial&, const std::optional<tensor>&, const std::vector<protocols::holder_id>&) {
   throw std::logic_error("a shard was asked to forward");
 }
 
@@ -243,46 +259,66 @@ std::optional<kernels::buffer> shard_state::sum_up(const protocols::close& round
     for (const auto& each : tensors)
       core_.held.keep(each);
   }
-  for (const auto backup : backups) {
-    const auto to = peers_->holders[backup.value];
-    if (!to)
-      continue;
-    auto send = [this, to, whole = out,
-                 head =
-                     wire::partial_part{backup, setup_.place.self, round.ver, {}, !out.has_value(), round.decision}]() mutable {
-      if (!whole)
-        return caf::anon_send(to, head, kernels::buffer{});
-      for (const auto part : setup_.partitions) {
-        head.where = {part.begin, part.end};
-        auto piece = cut(*whole, part).data;
-        if (setup_.queue->on_host())
-          setup_.queue->notify([to, head, piece = std::move(piece)] { caf::anon_send(to, head, piece); });
-        else
-          core_.download(piece, [to, head](const kernels::buffer& on_host) { caf::anon_send(to, head, on_host); });
-      }
-    };
-    if (outgoing_.delays() && clock_.running())
-      outgoing_.send(out ? out->bytes() : 0, std::move(send));
-    else
-      send();
-  }
+  for (const auto backup : backups)
+    if (const auto to = peers_->holders[backup.value]) {
+      auto send = [this, to, whole = out,
+                   head = wire::partial_part{backup, setup_.place.self, round.ver, {}, !out.has_value(), round.decision}] {
+        send_sum(core_, *setup_.queue, to, head, whole, setup_.partitions, setup_.range.begin);
+      };
+      if (outgoing_.delays() && clock_.running())
+        outgoing_.send(out ? out->bytes() : 0, std::move(send));
+      else
+        send();
+    }
   return out;
 }
 
 void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record) {
   if (backups.empty())
     return;
-  const auto words = wire::encode_state(record);
-  const auto payload = payload_of(words, *setup_.queue);
-  const wire::range where{0, static_cast<std::int64_t>(payload.bytes() / sizeof(float))};
+  const packed_state packed = pack(record, *setup_.queue);
   for (const auto backup : backups)
     if (const auto& to = peers_->holders[backup.value])
-      caf::anon_send(to, wire::decision_part{backup, where, words.size()}, payload);
+      caf::anon_send(to, wire::decision_part{backup, packed.where(), packed.words}, packed.payload);
 }
 
 void shard_state::on_record(const wire::decision_part& head, const kernels::buffer& payload) {
   auto record = record_in(payload, head.words);
   record ? bound_.on(std::move(*record)) : broken(record.error().what);
+}
+
+named_buffers shard_state::copied_blocks() const {
+  auto out = step_.buffers();
+  out.emplace_back("parameters", newest_);
+  return out;
+}
+
+/// The copy is made before the next step.
+void shard_state::send_copy(protocols::holder_id backup, protocols::shard_piece part) {
+  part.memory = step_.memory();
+  const packed_state packed = copies_.pack(part, copied_blocks(), core_.held);
+  setup_.queue->notify(
+      [to = peers_->holders[backup.value], payload = packed.payload,
+       head = wire::copy_part{backup, setup_.place.self, packed.where(), packed.words}] { caf::anon_send(to, head, payload); });
+}
+
+void shard_state::on_copy(const wire::copy_part& head, const kernels::buffer& payload) {
+  auto got = piece_in(payload, head.words);
+  got ? bound_.on(std::move(got->piece), std::move(got->data)) : broken(got.error().what);
+}
+
+void shard_state::install(const protocols::shard_piece& part, const tensor& data) {
+  step_.take(part.memory);
+  if (!copies_.install(part, data, copied_blocks(), core_.held))
+    broken(fmt::format("piece {} of a copy is not one of this shard", part.piece));
+}
+
+/// The newest version may not have been made here.
+void shard_state::tell_coordinator(const protocols::caught_up& notice) {
+  if (!copies_.end())
+    return broken("a backup is complete before its partitions are");
+  enqueue_done({.ver = bound_.machine().current(), .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {}}, {});
+  caf::anon_send(peers_->coordinator, notice);
 }
 
 void shard_state::tell_coordinator(const protocols::report& fact) {
@@ -318,24 +354,9 @@ void shard_state::tell_others(const Order& order, protocols::nanoseconds head_st
     tell();
 }
 
-/// Lists the pushes in it, so that a trace shows where they came from.
-open_span shard_state::span_of(const protocols::close& round, std::size_t terms) const {
-  std::vector<std::int64_t> pushes;
-  if (setup_.trace && setup_.trace->records())
-    for (const auto& part : round.contributions) {
-      pushes.push_back(part.id.worker.value);
-      pushes.push_back(static_cast<std::int64_t>(part.id.clock.value));
-    }
-  return {setup_.trace,
-          span_kind::apply,
-          setup_.place.self.value,
-          {signed_of(round.ver), static_cast<std::int64_t>(terms)},
-          std::move(pushes)};
-}
-
 void shard_state::apply(const protocols::close& round, const protocols::operands<tensor>& sum,
                         const std::optional<tensor>& backup) {
-  auto span = span_of(round, sum.size());
+  auto span = span_of(setup_.trace, setup_.place.self, round, sum.size());
   auto [tensors, terms] = gathered_terms(sum);
   pending_apply next;
   next.ver = round.ver;
@@ -357,7 +378,7 @@ void shard_state::apply(const protocols::close& round, const protocols::operands
   // reports would be: there everything is sent at the end.
   const bool device = !setup_.queue->on_host();
   const bool at_once = !order.to.empty() && !outgoing_.delays() && !device;
-  for (auto part : device ? std::vector{setup_.range} : setup_.partitions) {
+  for (auto part : copies_.parts_of_a_step()) {
     if (!terms.empty())
       step_.apply(terms, round, newest_.as<const float>(), next.parameters.as<float>(),
                   {part.begin - setup_.range.begin, part.end - setup_.range.begin});
@@ -428,13 +449,6 @@ void shard_state::save_newest(protocols::version as) {
     enqueue_done({.ver = ready_version_, .parameters = newest_, .terms = {}, .then_send = {}, .snapshots = {std::move(out)}}, {});
 }
 
-/// In a tree, it comes in an aggregator's sum.
-std::string shard_state::who_brings_push_of(protocols::worker_id worker) const {
-  const auto child = setup_.through.find(worker);
-  return child == setup_.through.end() ? fmt::format("worker {}", worker.value)
-                                       : fmt::format("aggregator {}", child->second.value);
-}
-
 /// `pending_` is non-empty while a version is computed.
 actor_report shard_state::report() const {
   auto out = self_->report();
@@ -457,11 +471,11 @@ actor_report shard_state::report() const {
   } else if (pending_.empty()) {
     for (auto worker : bound_.decides()->waiting_for())
       if (!on_links_.contains(worker))
-        out.waits_for.push_back(who_brings_push_of(worker));
+        out.waits_for.push_back(who_brings_push_of(worker, bound_.machine().place(), bound_.decides()->newest_plan()));
     out.waits_for.erase(std::ranges::unique(out.waits_for).begin(), out.waits_for.end()); // neighbours share an aggregator
     out.waits_on = fmt::format("gradients of round {}", ready_version_.value + 1);
   }
-  const bool sums = !setup_.place.children.empty() && incoming_.carries() && on_links_.empty();
+  const bool sums = !bound_.machine().place().children.empty() && incoming_.carries() && on_links_.empty();
   if (sums || (!on_links_.empty() && (!bound_.leads_job() || out.waits_for.empty()))) {
     out.state = "is behind a slow link";
     out.waits_for.clear();
@@ -474,41 +488,27 @@ actor_report shard_state::report() const {
                 {"pushes", std::to_string(core_.came.pushes)},
                 {"bytes_received", std::to_string(core_.came.bytes)},
                 {"on_links", std::to_string(on_links_.size())}};
+  if (copies_.catches_up()) {
+    out.state = "catches up";
+    out.fields["copied"] = copies_.progress();
+  }
   if (bound_.leads_job())
     out.fields["staleness"] = std::to_string(staleness_);
   return out;
 }
 
-/// Holding the version is enough: a block with a holder is not overwritten.
 caf::result<parameters_piece> shard_state::read(const parameters_query& query) {
-  const auto who = caf::actor_cast<caf::actor_addr>(self_->current_sender());
-  auto found = std::ranges::find(readings_, who, &reading::who);
-  if (query.offset == 0) {
-    if (found != readings_.end())
-      readings_.erase(found);
-    if (readings_.size() == most_readings)
-      readings_.pop_front();
-    readings_.push_back({who, ready_version_, ready_});
-    found = std::prev(readings_.end());
-  }
-  if (found == readings_.end())
-    return failure("this reading was forgotten, or never begun; begin with offset 0");
-  const auto floats = found->parameters.bytes() / sizeof(float);
-  if (query.offset >= floats && floats != 0)
-    return failure(fmt::format("offset {} is beyond the shard's {} parameters", query.offset, floats));
-  const auto count = std::min<std::uint64_t>(floats - query.offset, setup_.floats_per_piece);
-  const auto part = found->parameters.slice(query.offset * sizeof(float), count * sizeof(float));
-  const auto ver = found->ver;
-  const bool last = query.offset + count == floats;
-  if (last)
-    readings_.erase(found);
+  const auto next = readings_.next(caf::actor_cast<caf::actor_addr>(self_->current_sender()), query.offset,
+                                   setup_.floats_per_piece, ready_version_, ready_);
+  if (!next)
+    return next.error();
   auto promise = self_->make_response_promise<parameters_piece>();
   const auto number = ++last_piece_;
   unanswered_.emplace(number, promise);
   if (setup_.queue->on_host())
-    deliver({number, ver, part, last});
+    deliver({number, next->ver, next->part, next->last});
   else
-    core_.download(part, [me = shard_control{self_}, number, ver, last](const kernels::buffer& on_host) {
+    core_.download(next->part, [me = shard_control{self_}, number, ver = next->ver, last = next->last](const auto& on_host) {
       caf::anon_send(me, piece_downloaded{number, ver, on_host, last});
     });
   return promise;

@@ -16,7 +16,9 @@
 #include "actors/roles/drain_before_exit.hpp"
 #include "actors/roles/emulated_link.hpp"
 #include "actors/roles/holder/holder_core.hpp"
+#include "actors/roles/holder/parameter_readings.hpp"
 #include "actors/roles/holder/role_snapshot.hpp"
+#include "actors/roles/holder/shard_copies.hpp"
 #include "actors/roles/holder/shard_step.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "actors/roles/worker/device_watch.hpp"
@@ -36,10 +38,10 @@ struct shard_setup {
   optimizer_spec optimizer;
   std::int64_t data_size = 1; ///< samples of an epoch, for the schedule
   holder_receive_buffers receive_buffers;
-  std::map<protocols::worker_id, protocols::holder_id> through = {}; ///< by worker: the child whose sums include its pushes
   std::shared_ptr<protocols::lead> lead; ///< at shard 0; at every shard if the protocol applies each push alone
   bool per_push = false;
-  std::optional<protocols::lead_succession> leads = {}; ///< instead of both, where shards have backups
+  std::optional<protocols::lead_succession> leads = {}; ///< instead of both, where versions are made in two phases
+  bool catches_up = false;                              ///< it is a backup that has nothing of its shard yet
   saved_state start = {};                               ///< `initial` has the parameters of its version
   std::string checkpoints = {};                         ///< the folder
   std::function<void(const file_saved&)> saved = {};    ///< thread-safe
@@ -57,7 +59,8 @@ struct shard_setup {
 /// Pushes, partial sums and arrivals come in by the shard's emulated link; its parameters, and a lead's orders, go out by it.
 /// Messages that an evaluation waits for are not delayed while the clock is paused.
 ///
-/// A backup of a shard is this actor, too: it takes the steps of its shard, from the sums that come from there.
+/// A backup of a shard is this actor, too: it takes the steps of its shard, from the sums that come from there. One that comes
+/// later copies the shard partition by partition, and takes the steps of those that it has.
 ///
 /// Spawn it detached when its queue is a CPU's. On a device a version is one step over the whole range. When it has run, its
 /// partitions go directly to roles on devices of this process, and through host memory to all others. Each apply writes a fresh
@@ -83,10 +86,16 @@ public:
   template <class Order>
   void tell_others(const Order& order, protocols::nanoseconds head_start);
   void apply(const protocols::close& round, const protocols::operands<tensor>& sum, const std::optional<tensor>& backup);
-  void forward(const protocols::close&, const protocols::operands<tensor>&);
+  void forward(const protocols::partial&, const std::optional<tensor>&, const std::vector<protocols::holder_id>&);
   std::optional<tensor> sum_up(const protocols::close& round, const protocols::operands<tensor>& sum,
                                const std::vector<protocols::holder_id>& backups);
   void tell_backups(const std::vector<protocols::holder_id>& backups, const protocols::decision_record& record);
+  void ask_for_copy(protocols::holder_id shard, const protocols::copy_request& request) {
+    caf::anon_send(peers_->holders[shard.value], request);
+  }
+  void send_copy(protocols::holder_id backup, protocols::shard_piece part);
+  void install(const protocols::shard_piece& part, const tensor& data);
+  void tell_coordinator(const protocols::caught_up& notice);
   void serve(const protocols::send_order& order);
   tensor parameters() const { return newest_; }
   void tell_coordinator(const protocols::report& fact);
@@ -116,18 +125,12 @@ private:
     protocols::version marked; ///< known to the lead's shard alone
   };
 
-  /// A version that an actor of another process is reading.
-  struct reading {
-    caf::actor_addr who;
-    protocols::version ver;
-    kernels::buffer parameters;
-  };
-
   static protocols::holder_binding<shard_state> bind(shard_state& self, const shard_setup& setup);
   bool is_backup() const { return bound_.machine().place().backup_of.has_value(); }
   void on_record(const wire::decision_part& head, const kernels::buffer& payload);
+  void on_copy(const wire::copy_part& head, const kernels::buffer& payload);
+  named_buffers copied_blocks() const;
   void begin();
-  open_span span_of(const protocols::close& round, std::size_t terms) const;
   void enqueue_done(pending_apply pending, open_span span);
   kernels::buffer place_for(const protocols::close& round) const;
   std::shared_ptr<role_snapshot> snapshot_of(protocols::version ver, const kernels::buffer& parameters);
@@ -141,7 +144,6 @@ private:
   caf::result<parameters_piece> read(const parameters_query& query);
   void deliver(const piece_downloaded& piece);
   actor_report report() const;
-  std::string who_brings_push_of(protocols::worker_id worker) const;
   void arrive(std::optional<complete<protocols::push>> done);
   void arrive(std::optional<complete<protocols::partial>> done);
   void transmit(emulated_link& over, protocols::worker_id whose, std::size_t bytes, std::function<void()> deliver);
@@ -158,13 +160,15 @@ private:
   std::uint64_t pushes_before_ = 0; ///< core_.came.pushes when that version was ready
   std::uint64_t staleness_ = 0;     ///< of the newest version
   std::deque<pending_apply> pending_;
-  std::deque<reading> readings_;                                                      ///< the newest last
+  shard_copies copies_;
+  parameter_readings readings_;
   std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece
   std::uint64_t last_piece_ = 0;
   activity& activity_;
   training_clock clock_;
   training_timers timers_;
   emulated_link incoming_, outgoing_, orders_;
+  bool has_plan_ = false;
   std::multiset<protocols::worker_id> on_links_; ///< workers whose pushes or parameters are under way on these
   device_watch watch_;
 };

@@ -45,14 +45,36 @@ void shard_step::begin(const protocols::close& round) {
     auto epochs = static_cast<double>(round.samples_before) / static_cast<double>(data_size_);
     optimizer_.begin_step(learning_rate(spec_, epochs, static_cast<int>(round.workers)) * how.lr_scale);
   } else if (how.method == kind::outer) {
-    if (!outer_) {
-      outer_ = std::make_unique<optimizer>(
-          optimizer_spec{.name = "sgd", .lr = how.lr, .momentum = how.momentum, .nesterov = how.nesterov}, queue_, count_,
-          unscaled(ranges_));
-      restore(from_, queue_, outer_buffers());
-    }
+    if (!outer_)
+      begin_outer(how.lr, how.momentum, how.nesterov);
     outer_->begin_step(how.lr);
   }
+}
+
+void shard_step::begin_outer(double lr, double momentum, bool nesterov) {
+  outer_momentum_ = momentum;
+  outer_nesterov_ = nesterov;
+  outer_ = std::make_unique<optimizer>(optimizer_spec{.name = "sgd", .lr = lr, .momentum = momentum, .nesterov = nesterov},
+                                       queue_, count_, unscaled(ranges_));
+  restore(from_, queue_, outer_buffers());
+}
+
+/// The optimizer's steps, the kind of the last one (-1: none), and, if there is one, the outer optimizer.
+std::vector<double> shard_step::memory() const {
+  std::vector<double> out{static_cast<double>(optimizer_.steps()), last_ ? static_cast<double>(*last_) : -1};
+  if (outer_)
+    out.insert(out.end(), {outer_momentum_, outer_nesterov_ ? 1.0 : 0.0});
+  return out;
+}
+
+void shard_step::take(const std::vector<double>& memory) {
+  if (memory.size() < 2)
+    return;
+  optimizer_.resume_after(static_cast<std::int64_t>(memory[0]));
+  if (memory[1] >= 0)
+    last_ = static_cast<protocols::step_rule::kind>(memory[1]);
+  if (memory.size() >= 4 && !outer_)
+    begin_outer(0, memory[2], memory[3] != 0);
 }
 
 named_buffers shard_step::outer_buffers() const {

@@ -34,6 +34,10 @@ public:
   named_buffers buffers() const;
   /// Of the job's optimizer.
   std::int64_t steps() const { return optimizer_.steps(); }
+  /// What the next steps need besides the buffers: a copy of this one takes them, too.
+  std::vector<double> memory() const;
+  /// It is a copy of the one with this memory, but for what is in its buffers.
+  void take(const std::vector<double>& memory);
   /// It goes on where another one was. To be called before the first step; what it reads is enqueued.
   void resume(const saved_state& from);
   /// The gradient, compensated for its delay since `backup`, in a block of its own. `p`: the parameters now.
@@ -44,6 +48,7 @@ private:
   named_buffers outer_buffers() const;
   void apply_linear(const std::vector<kernels::term>& terms, const protocols::step_rule& how, const float* p, float* p_out,
                     flat_range part);
+  void begin_outer(double lr, double momentum, bool nesterov);
 
   optimizer_spec spec_;
   kernels::backend& queue_;
@@ -51,6 +56,8 @@ private:
   std::vector<update_range> ranges_;
   optimizer optimizer_;
   std::unique_ptr<optimizer> outer_;
+  double outer_momentum_ = 0; ///< this and the next: of `outer_`
+  bool outer_nesterov_ = false;
   std::vector<std::unique_ptr<optimizer>> past_;     ///< a queue may not have run their steps yet
   std::optional<protocols::step_rule::kind> last_{}; ///< none: the first step is to come
   saved_state from_{};                               ///< what `outer_` begins with

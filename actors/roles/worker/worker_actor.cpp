@@ -33,8 +33,16 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
       to_peers_(setup_.inject.link, clock_, timers_), track_(setup_.trace, setup_.self) {
   activity_.enter("waits for a plan");
   end_with_reason(*self, setup_.device ? std::string{setup_.device->name()} : "cpu");
+  find_partitions_of_slots();
+  // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
+  self->link_to(setup_.compute);
+  self->link_to(setup_.loader);
+}
+
+void worker_state::find_partitions_of_slots() {
   const auto& slots = setup_.net->layout().slots;
-  partitions_of_slot_.resize(slots.size());
+  slots_per_partition_.clear();
+  partitions_of_slot_.assign(slots.size(), {});
   for (std::size_t t = 0; t < setup_.targets.size(); ++t) {
     const auto& partitions = setup_.targets[t].partitions;
     auto& counts = slots_per_partition_.emplace_back(partitions.size(), 0);
@@ -45,9 +53,6 @@ worker_state::worker_state(measured_pointer<worker_actor> self, worker_setup set
           partitions_of_slot_[s].emplace_back(t, p);
         }
   }
-  // They live and die together: a worker needs its compute actor and loader, and its node reports the reason.
-  self->link_to(setup_.compute);
-  self->link_to(setup_.loader);
 }
 
 /// On a device the compute actor, which owns the queue, copies incoming tensors. Parameters reuse the same few blocks.
@@ -156,6 +161,11 @@ slice worker_state::slice_at(std::uint64_t position, const protocols::compute& l
 void worker_state::begin(const protocols::compute& request, const protocols::plan& plan, const protocols::local_step* own) {
   step_ = {};
   moved_.clear();
+  if (setup_.targets_without && plan.gone != without_) {
+    without_ = plan.gone;
+    setup_.targets = setup_.targets_without(without_);
+    find_partitions_of_slots();
+  }
   step_.request = request;
   if (own != nullptr) {
     const auto epochs = static_cast<double>(request.position) / static_cast<double>(setup_.data_size);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -47,6 +48,8 @@ struct worker_setup {
   std::shared_ptr<emulation_meter> meter;
   std::shared_ptr<const model> net;
   std::vector<push_target> targets;
+  /// In a tree: the targets when these aggregators are gone.
+  std::function<std::vector<push_target>(const std::set<protocols::holder_id>& gone)> targets_without = {};
   std::shared_ptr<params_assembler> receive_buffers; ///< the lane's thread reads parameters into them
   std::shared_ptr<peer_assembler> from_peers;        ///< likewise replicas of other workers
   std::shared_ptr<protocols::worker> machine;
@@ -119,6 +122,7 @@ private:
     std::vector<std::vector<int>> slots_missing; ///< per target and partition; 0: streamed
   };
 
+  void find_partitions_of_slots();
   void start_clock();
   void on(const protocols::plan& msg);
   void on_batch(loaded_batch& loaded);
@@ -162,6 +166,7 @@ private:
   own_timer crash_;
   emulated_link to_peers_;
   worker_track track_;
+  std::set<protocols::holder_id> without_; ///< the aggregators that are gone from `targets`
   std::vector<std::vector<int>> slots_per_partition_;
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partitions_of_slot_; ///< (target, partition)
   std::optional<loaded_batch> next_batch_;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Places for backups that come later, and what is said of them.
+#include "actors/roles/coordinator/nodes/late_backups.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/errors.hpp"
+#include "actors/roles/coordinator/nodes/job_start.hpp"
+#include "actors/roles/join_counter.hpp"
+#include "protocols/tree.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+bool is_copy_of(std::uint32_t shard, const role_place& holder) {
+  return holder.node != nowhere && (holder.index == shard || holder.backup_of == shard);
+}
+
+struct nothing_more {};
+
+} // namespace
+
+void late_backups::begin_on(std::uint32_t node, const std::vector<node_actor>& others) {
+  for (std::uint32_t shard = 0; shard < setup_.what.cluster.shards; ++shard)
+    if (lacks_a_copy(shard) && may_copy(shard, node))
+      begin(shard, node, others);
+}
+
+bool late_backups::lacks_a_copy(std::uint32_t shard) const {
+  const auto copies = std::ranges::count_if(places_.holders, [shard](const auto& each) { return is_copy_of(shard, each); });
+  return copies < setup_.what.cluster.replicas;
+}
+
+bool late_backups::may_copy(std::uint32_t shard, std::uint32_t node) const {
+  const auto is_here = [&](const role_place& holder) { return holder.node == node && is_copy_of(shard, holder); };
+  return (node == 0 || setup_.nodes[node].shard) && std::ranges::none_of(places_.holders, is_here);
+}
+
+/// Its number is one that no holder had before.
+void late_backups::begin(std::uint32_t shard, std::uint32_t node, const std::vector<node_actor>& others) {
+  const auto first = protocols::first_backup(setup_.what.shape()).value;
+  role_place fresh{.index = first + shard, .node = node, .backup_of = shard, .catches_up = true};
+  while (fresh.index < places_.holders.size())
+    fresh.index += setup_.what.cluster.shards;
+  places_.add(fresh);
+  const join_counter<nothing_more> known([this, fresh](nothing_more) {
+    if (!is_there(fresh))
+      return;
+    say("begins to copy", fresh);
+    perform_(machine_->on(protocols::new_backup{{fresh.index}, {*fresh.backup_of}}));
+    if (!clock_.running()) // as all others were told
+      self_->send(setup_.nodes[fresh.node].actor, pause_order{});
+  });
+  for (const auto& other : others) {
+    known.one_more();
+    self_->request(other, job_start::start_deadline, backup_place{fresh})
+        .then([known] { known.one_less(); }, [known](const caf::error&) { known.one_less(); });
+  }
+  self_->request(setup_.nodes[node].actor, job_start::start_deadline, backup_place{fresh})
+      .then([known] { known.one_less(); }, [this, fresh](const caf::error& why) { // the lead does not hear of it
+        if (!is_there(fresh))
+          return;
+        say("cannot copy", fresh, ": " + explain(why));
+        perform_(machine_->on(protocols::holder_down{{fresh.index}, explain(why)}));
+      });
+}
+
+void late_backups::on(const protocols::caught_up& msg) {
+  if (msg.holder.value >= places_.holders.size() || !std::exchange(places_.holders[msg.holder.value].catches_up, false))
+    return;
+  say("has a whole copy of", places_.holders[msg.holder.value]);
+  perform_(machine_->on(msg));
+}
+
+void late_backups::say(const char* does, const role_place& backup, const std::string& why) const {
+  setup_.observer->on_event(fmt::format("node {} {} shard {}, as replica {}{}", setup_.nodes[backup.node].name, does,
+                                        *backup.backup_of, backup.index, why));
+}
+
+} // namespace troupe::actors
