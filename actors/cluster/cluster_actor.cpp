@@ -116,6 +116,8 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
     for (auto& [number, job] : jobs_)
       if (!decisions_.durable())
         cancel(number, "the cluster ends");
+      else if (job.coordinator) // what it would say of its end is not so: whoever leads next goes on with the job
+        self_->send_exit(job.coordinator, caf::exit_reason::user_shutdown);
     for (auto& [number, job] : jobs_)
       if (job.own)
         self_->send_exit(job.own, caf::exit_reason::user_shutdown);

@@ -49,8 +49,6 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
       trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
   if (job_.cluster.may_span_nodes())
     open_lanes();
-  if (coordinator_)
-    self_->monitor(coordinator_);
   if (from) {
     from->data.run = run_;
     caf::anon_send(node_control{self_}, std::move(from->data));
@@ -73,8 +71,6 @@ node_job::~node_job() {
     end(holder);
   if (roles_.evaluator)
     end(roles_.evaluator);
-  if (coordinator_)
-    self_->demonitor(coordinator_);
   if (router_)
     router_->clear();
   if (hub_)

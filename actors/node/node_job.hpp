@@ -70,7 +70,6 @@ public:
   caf::result<void> carry_out(const role_order& msg);
   /// For another part in the same job; nothing if the data are not loaded yet, or the order is of another job.
   std::optional<kept> keep_for(const prepare_job& next) const;
-  bool is_led_by(const caf::actor_addr& who) const { return coordinator_ && coordinator_.address() == who; }
 
   template <class Message>
   void tell_holders(const Message& msg) const {

@@ -15,6 +15,7 @@
 
 #include <caf/actor_registry.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 #include <unistd.h>
 
 #include "actors/roles/lane_router.hpp"
@@ -34,10 +35,14 @@ protected:
   std::map<std::uint64_t, std::string> prepared;     ///< what the node has answered, by job
   std::uint16_t lane_port = 0;                       ///< of the last of them
   std::string no_worker;                             ///< why none can be made; empty: it can
-  coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {}, [](const collected&) {},  [](const evaluation&) {},         [](const role_lost&) {},
-            [](const peer_unreachable&) {},  [](const file_saved&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
-  });
+  coordinator_actor coordinator = spawn_coordinator();
+
+  coordinator_actor spawn_coordinator() {
+    return system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+      return {[](const protocols::report&) {}, [](const collected&) {},  [](const evaluation&) {},         [](const role_lost&) {},
+              [](const peer_unreachable&) {},  [](const file_saved&) {}, [](const protocols::expired&) {}, [](const stop_job&) {}};
+    });
+  }
 
   Node() {
     node_options options;
@@ -202,6 +207,20 @@ TEST_F(Node, AJobWhoseCoordinatorIsGoneIsPreparedNoLonger) {
   kill(coordinator);
   EXPECT_EQ(prepared[20], "no: the job has been stopped");
   gates[20].set_value();
+}
+
+// A leader that stood still says late that its job is over, when another one's runs there.
+TEST_F(Node, ACoordinatorThatWasReplacedIsNotObeyedAnyMore) {
+  start_job(20);
+  const auto before = std::exchange(coordinator, spawn_coordinator());
+  start_job(30);
+  caf::send_as(before, node, stop_job{true, "its shard was lost"});
+  run();
+  EXPECT_EQ(obey(restart(0, 1)), "yes") << "the new job runs";
+  caf::send_as(coordinator, node, stop_job{});
+  run();
+  EXPECT_EQ(obey(restart(0, 2)), "no: no job runs here");
+  kill(before);
 }
 
 TEST_F(Node, LooksAroundAreOneAfterTheOther) {
