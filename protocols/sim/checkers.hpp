@@ -45,6 +45,7 @@ private:
     std::set<member> dead;
     std::map<std::uint64_t, std::set<member>> dead_then; ///< by decision, where shards have backups: when it was proposed
     std::size_t members = 0;
+    plan_epoch newest{};
   };
   void check(one_lead& own, const close& round);
 
@@ -93,6 +94,7 @@ private:
   std::uint64_t samples_of(const close& round);
 
   std::set<std::string> decoded_; ///< protocols whose pushes repeat samples
+  bool asked_again_;              ///< another coordinator repeats an evaluation
   bool decentralized_ = false;    ///< steps are counted, and their pushes, which hold no tensor, dropped
   std::map<plan_epoch, plan> plans_;
   std::map<member, batch> last_batch_;
@@ -132,6 +134,7 @@ private:
   struct one_shard {
     std::map<member, std::uint64_t> clocks; ///< pushes decided, from those of the slowest when it joined
     std::set<member> dead;
+    plan_epoch newest{};
     std::set<push_id> seen;
   };
   void count(one_shard& own, const push_id& id);
