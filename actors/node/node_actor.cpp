@@ -14,7 +14,8 @@
 
 namespace troupe::actors {
 
-node_state::node_state(measured_pointer<node_control> self, node_options where) : self_(self), where_(std::move(where)), allegiance_(self) {
+node_state::node_state(measured_pointer<node_control> self, node_options where)
+    : self_(self), where_(std::move(where)), allegiance_(self) {
   end_with_reason(*self);
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
@@ -43,20 +44,31 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         if (auto* const job = ordered())
           job->on_back(msg);
       },
+      [this](const evaluator_place& msg) -> caf::result<void> {
+        auto* const job = ordered();
+        return job != nullptr ? job->on_evaluator(msg) : failure("no job runs here");
+      },
+      [this](standing_query) { return job_ ? job_->standing() : std::nullopt; },
+      [this](const adopt_job& msg) { return adopt(msg); },
+      [this](const led_by& msg) { allegiance_.led_by(msg.term); },
+      [this](const evaluated_query& query) -> caf::result<parameters_piece> {
+        const auto from = job_ ? job_->roles().evaluator : evaluator_actor{};
+        return from ? caf::result<parameters_piece>(self_->delegate(from, query)) : failure("the evaluator is not here");
+      },
       [this](const Orders& msg) {
         auto* const job = ordered();
         if (job == nullptr)
           return;
         job->note(msg);
-        job->tell_roles(msg);
+        job->roles().tell(msg);
       }...,
       [this](const protocols::hold_order& msg) {
         if (auto* const job = ordered())
-          caf::anon_send(job->lead(), msg);
+          caf::anon_send(job->roles().lead(), msg);
       },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
       [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
-        const auto lead = job_ ? job_->lead() : holder_control{};
+        const auto lead = job_ ? job_->roles().lead() : holder_control{};
         return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
       },
       [this](totals_query) { return totals(); },
@@ -83,6 +95,10 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         if (job_)
           job_->on_data(msg);
       },
+      [this](const part_saved& msg) {
+        if (job_)
+          job_->on_saved(msg);
+      },
       [this](const lane_event& msg) {
         if (job_)
           job_->on_lane(msg);
@@ -99,11 +115,11 @@ node_job* node_state::ordered() {
 }
 
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
-  if (!allegiance_.obeys(self_->current_sender()))
+  if (!allegiance_.obeys(self_->current_sender()) || !allegiance_.is_of_term(msg.term))
     return failure("another coordinator has this node now");
   auto kept = job_ ? job_->keep_for(msg) : std::nullopt;
   stop(); // an earlier job, or an earlier part in this one
-  allegiance_.follow(msg.coordinator);
+  allegiance_.follow(msg.coordinator, msg.term);
   if (const auto missing = missing_names(msg.job, where_.added); !missing.empty())
     return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   self_->doing.enter("loads data");
@@ -120,9 +136,9 @@ void node_state::fetch(const protocols::fetch_order& msg) {
   if (job == nullptr)
     return;
   if (!job->decentralized())
-    return caf::anon_send(job->lead(), msg);
-  job->tell_evaluator(msg);
-  job->tell_workers(msg);
+    return caf::anon_send(job->roles().lead(), msg);
+  job->roles().tell_evaluator(msg);
+  job->roles().tell_workers(msg);
 }
 
 node_totals node_state::totals() const {
@@ -175,9 +191,35 @@ void node_state::measure_every_second() {
 void node_state::on_down(const caf::down_msg& msg) {
   std::erase_if(guests_, [&](const shown_actor& guest) { return guest.actor.address() == msg.source; });
   if (allegiance_.lost(msg.source))
-    stop(); // no coordinator is left to stop it
+    on_coordinator_lost();
   else if (job_)
     job_->on_down(msg);
+}
+
+/// Nobody is left to stop the job here. Rounds need nobody to go on, until something is to be decided.
+void node_state::on_coordinator_lost() {
+  const auto wait = job_ ? job_->outlives_coordinator() : std::chrono::milliseconds{0};
+  if (wait.count() == 0)
+    return stop();
+  job_->coordinator_is_lost();
+  const auto seconds = static_cast<double>(wait.count()) * 1e-3;
+  where_.say(fmt::format("its job has no coordinator; its roles go on for {:g} s, for whoever leads next", seconds));
+  self_->run_delayed(wait, [this, seconds, of = allegiance_.followed()] {
+    if (!job_ || allegiance_.followed() != of)
+      return;
+    where_.say(fmt::format("nobody has led its job for {:g} s; its roles end", seconds));
+    stop();
+  });
+}
+
+/// The job goes on here as it is. What else it needs is told by this coordinator.
+caf::result<adopted_part> node_state::adopt(const adopt_job& msg) {
+  if (!allegiance_.obeys(self_->current_sender()) || !allegiance_.is_of_term(msg.term))
+    return failure("another coordinator has this node now");
+  if (!job_ || job_->key() != msg.job_key || !job_->standing())
+    return failure("its part of the job has ended");
+  allegiance_.follow(msg.coordinator, msg.term);
+  return job_->adopt(msg.coordinator);
 }
 
 void node_state::stop() {

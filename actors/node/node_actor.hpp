@@ -42,7 +42,9 @@ private:
   caf::result<node_probe> probe(const probe_query& query);
   void measure();
   void measure_every_second();
+  caf::result<adopted_part> adopt(const adopt_job& msg);
   void on_down(const caf::down_msg& msg);
+  void on_coordinator_lost();
   void stop();
 
   // node_inspection.cpp

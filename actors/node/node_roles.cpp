@@ -77,6 +77,22 @@ protocols::lead_succession succession_of(const job& what, const protocols::proto
   return out;
 }
 
+/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` and `far_params` make.
+template <class FarHolder, class FarParams>
+role_peers introduced(const job_places& places, std::uint32_t self, const local_roles& roles, FarHolder far_holder,
+                      FarParams far_params) {
+  role_peers out;
+  for (const auto& where : places.holders)
+    out.holders.push_back(where.node == nowhere ? holder_actor{}
+                          : where.node == self  ? holder_actor{roles.holders.at(where.index)}
+                                                : holder_actor{far_holder(where)});
+  for (const auto& where : places.workers)
+    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)}
+                                             : params_actor{far_params(where.node)});
+  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : params_actor{far_params(places.evaluator)};
+  return out;
+}
+
 /// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.
 std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places, std::uint32_t self,
                                                         const std::shared_ptr<net::lane_hub>& hub, std::size_t model_bytes) {
@@ -93,6 +109,23 @@ std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places
         return lane.queued_bytes > std::min<std::uint64_t>(most, lane.credit_bytes);
     return true;
   };
+}
+
+/// What the job alone determines.
+worker_setup as_the_job_says(const job& what, const protocols::protocol& runs, protocols::member who) {
+  worker_setup out;
+  out.self = who.worker;
+  out.incarnation = who.incarnation;
+  out.seed = what.seed;
+  out.batch = what.data.batch;
+  out.assignment = assignment_for(what.data, static_cast<int>(who.worker.value), static_cast<int>(what.cluster.workers));
+  out.optimizer = what.optimizer;
+  out.inject = what.inject;
+  out.keeps_own = runs.decentralized;
+  out.machine = runs.make_worker(what.protocol, who, what.seed);
+  out.keeps_push = what.cluster.replicas > 1;
+  out.keeps_momentum = what.checkpoint.enabled() && workers_keep_momentum(what, runs);
+  return out;
 }
 
 /// Of this life of a worker. A later one begins without momentum, as in a job without checkpoints.
@@ -116,9 +149,14 @@ void node_job::spawn_roles() {
   for (const auto& where : places_.workers)
     if (where.node == number_)
       spawn_worker(where.index, run_.incarnation);
-  if (number_ == 0)
+  if (number_ == places_.evaluator)
     spawn_evaluator();
   introduce();
+}
+
+/// It may be another one by then.
+std::function<void(const file_saved&)> node_job::for_coordinator() const {
+  return [me = node_control{self_}, run = run_](const file_saved& msg) { caf::anon_send(me, part_saved{run, msg}); };
 }
 
 void node_job::spawn_holders() {
@@ -157,7 +195,7 @@ void node_job::spawn_holders() {
                         .per_push = protocol_.per_push,
                         .start = source.of_shard(range, allocate),
                         .checkpoints = job_.checkpoint.dir,
-                        .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
+                        .saved = for_coordinator(),
                         .link = job_.inject.link,
                         .trace = trace_};
       auto leads = succession_of(job_, protocol_, tree_, records_rounds_);
@@ -221,12 +259,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   const auto& device = device_of(places_.workers[index], job_.compute.device);
   auto queue = for_role(name, device, [&] { return open_queue(device, index); });
   auto allocate = [queue](std::size_t bytes) { return queue->allocate_host(bytes); };
-  worker_setup setup;
-  setup.self = id;
-  setup.seed = job_.seed;
-  setup.batch = job_.data.batch;
+  auto setup = as_the_job_says(job_, protocol_, {id, protocols::incarnation{incarnation}});
   setup.data_size = loaded_.data.train->size();
-  setup.assignment = assignment_for(job_.data, static_cast<int>(index), static_cast<int>(job_.cluster.workers));
   setup.net = net_;
   for (const auto& holder : tree_)
     if (holder.workers.contains(id) && !holder.backup_of)
@@ -235,17 +269,10 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
            cut_into_partitions(holder.is_shard ? shard_ranges_[holder.self.value] : flat_range{0, floats}, partition_bytes)});
   setup.receive_buffers = std::make_shared<params_assembler>(flat_range{0, floats}, allocate);
   setup.from_peers = std::make_shared<peer_assembler>(flat_range{0, floats}, allocate);
-  setup.optimizer = job_.optimizer;
-  setup.inject = job_.inject;
   setup.meter = meter_;
   setup.trace = trace_;
-  setup.incarnation = protocols::incarnation{incarnation};
-  setup.keeps_own = protocol_.decentralized;
-  setup.machine = protocol_.make_worker(job_.protocol, {id, setup.incarnation}, job_.seed);
-  setup.keeps_push = job_.cluster.replicas > 1;
-  setup.keeps_momentum = job_.checkpoint.enabled() && workers_keep_momentum(job_, protocol_);
   auto computes = computing(job_, queue, net_, index, incarnation);
-  computes.saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); };
+  computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;
   if (!queue->on_host()) {
@@ -265,6 +292,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   if (!queue->on_host())
     local_device_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
+  roles_.incarnations.insert_or_assign(index, incarnation);
+  unheard_.replaced(role_lost::kind::worker, index);
   std::erase_if(
       shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the previous incarnation
   shown_.push_back({actor, name, "worker", own_id()});
@@ -308,34 +337,32 @@ void node_job::spawn_evaluator() {
   roles_.evaluator =
       for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
+  unheard_.replaced(role_lost::kind::evaluator, 0);
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, receive_buffers, from_workers);
 }
 
-void node_job::restart_evaluator() {
+void node_job::end_evaluator(const std::string& why) {
   self_->demonitor(roles_.evaluator);
   self_->send_exit(roles_.evaluator, caf::exit_reason::user_shutdown);
-  note_end("evaluator 0", "a restarted one takes its place");
+  note_end("evaluator 0", why);
+  roles_.evaluator = nullptr;
+}
+
+void node_job::restart_evaluator() {
+  end_evaluator("a restarted one takes its place");
   spawn_evaluator();
   introduce();
 }
 
 /// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
-  auto peers = std::make_shared<role_peers>();
-  for (const auto& where : places_.holders)
-    peers->holders.push_back(
-        where.node == nowhere ? holder_actor{}
-        : where.node == number_
-            ? holder_actor{roles_.holders.at(where.index)}
-            : self_->spawn<holder_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}, protocols::holder_id{where.index}));
-  for (const auto& where : places_.workers)
-    peers->workers.push_back(where.node == number_
-                                 ? params_actor{roles_.workers.at(where.index)}
-                                 : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
-  peers->evaluator =
-      number_ == 0 ? params_actor{roles_.evaluator} : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
+  const auto far = [this](std::uint32_t node) { return proxy_target{hub_, net::node_id{node}}; };
+  auto peers = std::make_shared<role_peers>(introduced(
+      places_, number_, roles_,
+      [&](const role_place& at) { return self_->spawn<holder_proxy_impl>(far(at.node), protocols::holder_id{at.index}); },
+      [&](std::uint32_t node) { return self_->spawn<params_proxy_impl>(far(node)); }));
   // Only on the host: from a device, parameters must be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
     peers->receive_buffers = receive_buffers_;
@@ -343,8 +370,7 @@ void node_job::introduce() {
   peers->local_device_workers = local_device_workers_;
   peers->is_behind = who_is_behind(places_, number_, hub_, to_bytes(net_->layout().floats()));
   peers->coordinator = coordinator_;
-  peers_ptr shared = peers;
-  tell_roles(shared);
+  roles_.tell(peers_ptr{peers});
 }
 
 std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {

@@ -3,6 +3,7 @@
 #include "actors/roles/holder/shard_actor.hpp"
 
 #include "actors/errors.hpp"
+#include "actors/roles/holder/lane_words.hpp"
 #include "actors/roles/operator_pause.hpp"
 
 #include <algorithm>
@@ -20,18 +21,8 @@ namespace {
 /// Each reading keeps a version alive.
 constexpr std::size_t most_readings = 8;
 
-/// In host memory, as a lane's payload: a multiple of 64 bytes.
-kernels::buffer payload_of(const std::vector<std::uint64_t>& words, kernels::backend& queue) {
-  auto out = queue.allocate_host((words.size() + 7) / 8 * 64);
-  const auto bytes = std::as_bytes(std::span{words});
-  std::ranges::copy(bytes, out.data());
-  std::fill(out.data() + bytes.size(), out.data() + out.bytes(), std::byte{0});
-  return out;
-}
-
-auto record_in(const kernels::buffer& payload, std::uint64_t words) {
-  const std::span all{reinterpret_cast<const std::uint64_t*>(payload.data()), payload.bytes() / sizeof(std::uint64_t)};
-  return wire::decode_state<protocols::decision_record>(all.first(std::min<std::size_t>(words, all.size())));
+std::optional<lead_word> word_of(const std::optional<protocols::lead_report>& said, const lead_tally& tally, bool leads) {
+  return said ? std::optional{lead_word{*said, tally, leads}} : std::nullopt;
 }
 
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
@@ -136,8 +127,8 @@ shard_control::behavior_type shard_state::make_behavior() {
       // the control plane
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
-        if (!bound_.leads_job() && msg.epoch == protocols::plan_epoch{1})
-          run(clock_, timers_, true);
+        if (!bound_.leads_job() && bound_.machine().state().plan.epoch == protocols::plan_epoch{})
+          run(clock_, timers_, true); // it is the first
         bound_.on(msg);
       },
       [this](const protocols::worker_down& msg) {
@@ -171,6 +162,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         if (bound_.leads_job())
           bound_.on(msg);
       },
+      [this](lead_query) { return word_of(bound_.report_to_next(), tally_, bound_.leads_job()); },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const parameters_query& msg) { return read(msg); },
@@ -273,7 +265,7 @@ void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups,
   if (backups.empty())
     return;
   const auto words = wire::encode_state(record);
-  const auto payload = payload_of(words, *setup_.queue);
+  const auto payload = lane_payload_of(words, *setup_.queue);
   const wire::range where{0, static_cast<std::int64_t>(payload.bytes() / sizeof(float))};
   for (const auto backup : backups)
     if (const auto& to = peers_->holders[backup.value])
@@ -281,7 +273,7 @@ void shard_state::tell_backups(const std::vector<protocols::holder_id>& backups,
 }
 
 void shard_state::on_record(const wire::decision_part& head, const kernels::buffer& payload) {
-  auto record = record_in(payload, head.words);
+  auto record = wire::decode_state<protocols::decision_record>(words_in(payload, head.words));
   record ? bound_.on(std::move(*record)) : broken(record.error().what);
 }
 
@@ -292,7 +284,10 @@ void shard_state::tell_coordinator(const protocols::report& fact) {
   if (fact.event == kind::push_refused || fact.event == kind::push_not_finite)
     activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", fact.ver.value, fact.worker.value,
                                  fact.event == kind::push_refused ? fact.text : "it is not finite"));
-  if (bound_.leads_job() && peers_->coordinator) // if every shard has its own versions, the lead's count for the job
+  if (!bound_.leads_job()) // if every shard has its own versions, the lead's count for the job
+    return;
+  add(tally_, fact, clock_.now());
+  if (peers_->coordinator)
     caf::anon_send(peers_->coordinator, fact);
 }
 

@@ -156,6 +156,7 @@ private:
   protocols::version ready_version_;
   std::uint64_t pushes_before_ = 0; ///< core_.came.pushes when that version was ready
   std::uint64_t staleness_ = 0;     ///< of the newest version
+  lead_tally tally_;                ///< of the job's lead
   std::deque<pending_apply> pending_;
   std::deque<reading> readings_;                                                      ///< the newest last
   std::map<std::uint64_t, caf::typed_response_promise<parameters_piece>> unanswered_; ///< by the number of the piece
