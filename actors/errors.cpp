@@ -28,6 +28,8 @@ std::string name_of(const caf::error& reason) {
 
 std::string explain(const caf::error& reason) {
   using caf::exit_reason, caf::sec;
+  if (!reason) // it has no context either, not even an empty one
+    return "it has ended";
   if (auto text = reason.context(); text.match_elements<std::string>())
     return text.get_as<std::string>(0);
   const auto is_one_of = [&reason](auto... codes) { return ((reason == codes) || ...); };

@@ -267,12 +267,21 @@ boost::json::object device_json(const device_probe& device) {
 
 } // namespace
 
-std::vector<actors::node_description> node_descriptions(const config::cluster& file) {
+std::vector<actors::node_description> node_descriptions(const config::cluster& file, const std::string& leader) {
+  const auto& first = leader.empty() ? file.coordinator().name : leader;
+  const auto last_resort = [&](const config::cluster_node& node) {
+    return file.journal.empty() ? std::uint8_t{0}
+           : node.name == first ? actors::leaders_node
+           : node.coordinator   ? actors::followers_node
+                                : actors::any_node;
+  };
   std::vector<actors::node_description> out;
-  for (const bool first : {true, false})
-    for (const auto& node : file.nodes)
-      if (node.coordinator == first)
-        out.push_back({node.name, node.host, node.shard, node.worker, node.devices});
+  for (const auto& node : file.nodes)
+    out.push_back({node.name, node.host, node.shard, node.worker, node.devices, last_resort(node)});
+  const auto rank = [&](const actors::node_description& node) {
+    return node.name == first ? 0 : file.find(node.name)->coordinator ? 2 : 1;
+  };
+  std::ranges::stable_sort(out, {}, rank);
   return out;
 }
 
@@ -290,34 +299,40 @@ std::vector<std::string> shortages(const actors::cluster_probe& probe, const nod
   };
   const auto others = [&](bool work) {
     return static_cast<std::uint32_t>(
-        std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return !node.coordinator && may_work(node) == work; }));
+        std::ranges::count_if(needs.file.nodes, [&](const auto& node) { return &node != &first && may_work(node) == work; }));
   };
   const auto beside = std::min({wants.nodes - 1, wants.workers, others(true)});
   const bool first_works = may_work(first) && !(apart && beside > 0);
   const auto working = beside + std::uint32_t{first_works};
   if (working == 0)
     return {}; // the cluster itself reports that
-  const auto holders = apart ? 1 + std::min(wants.nodes - 1 - beside, others(false)) : wants.nodes;
+  // Where jobs outlive it, the coordinator's node holds only what no other may.
+  const bool clear = !needs.file.journal.empty()
+                     && std::ranges::any_of(needs.file.nodes, [&](const auto& node) { return &node != &first && node.shard; });
+  const auto apart_from_workers = apart ? std::min(wants.nodes - 1 - beside, others(false)) : 0;
+  const bool workers_hold = clear ? apart_from_workers == 0 : !apart;
+  const auto holders = apart ? (clear ? std::max(apart_from_workers, 1U) : 1 + apart_from_workers)
+                             : wants.nodes - std::uint32_t{clear && wants.nodes > 1};
   const auto each = [](std::uint32_t count, std::uint32_t nodes) { return (count + nodes - 1) / nodes; };
   const auto workers = each(wants.workers, working), backups = each(wants.shards * (wants.replicas - 1), wants.nodes),
              shards = each(wants.shards, holders) + backups;
-  const auto of_worker = [&](const config::cluster_node& node) {
-    return share_of(needs, {.workers = workers, .shards = apart ? backups : shards}, node.devices);
+  const auto of_worker = [&](const config::cluster_node& node, bool evaluates) {
+    return share_of(needs, {.workers = workers, .shards = workers_hold ? shards : backups, .first = evaluates}, node.devices);
   };
-  auto of_first = share_of(needs, {.workers = first_works ? workers : 0, .shards = shards, .first = true}, first.devices);
+  auto of_first =
+      share_of(needs, {.workers = first_works ? workers : 0, .shards = clear ? 0 : shards, .first = !clear}, first.devices);
 
   std::vector<std::string> wrong, unfit;
   std::uint32_t fit = 0, elsewhere = 0; // nodes for workers; those on other hosts than the coordinator's
   for (const auto& node : probe.nodes)
-    if (const auto* described = needs.file.find(node.node);
-        described != nullptr && !described->coordinator && may_work(*described)) {
+    if (const auto* described = needs.file.find(node.node); described != nullptr && described != &first && may_work(*described)) {
       elsewhere += described->host != first.host ? 1 : 0;
-      const auto reasons = why_not(node, of_worker(*described), node.job != 0);
+      const auto reasons = why_not(node, of_worker(*described, clear && workers_hold), node.job != 0);
       fit += reasons.empty() ? 1 : 0;
       unfit.insert(unfit.end(), reasons.begin(), reasons.end());
     }
   of_first.host_bytes +=
-      (beside - std::min(beside, elsewhere)) * of_worker(first).host_bytes; // they share the coordinator's memory
+      (beside - std::min(beside, elsewhere)) * of_worker(first, false).host_bytes; // they share the coordinator's memory
   if (const auto own = std::ranges::find(probe.nodes, first.name, &node_probe::node); own != probe.nodes.end())
     wrong = why_not(*own, of_first, false);
   if (fit < beside)

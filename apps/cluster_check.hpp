@@ -15,8 +15,9 @@
 
 namespace troupe::apps {
 
-/// The nodes of a file as their cluster knows them, the coordinator's first.
-std::vector<actors::node_description> node_descriptions(const config::cluster& file);
+/// The nodes of a file as their cluster knows them: the coordinator's first, which is `leader` of several (empty: the first of
+/// them), other coordinators last.
+std::vector<actors::node_description> node_descriptions(const config::cluster& file, const std::string& leader = {});
 
 /// What a job expects of the nodes.
 struct node_needs {

@@ -25,18 +25,20 @@ namespace troupe::apps {
 namespace {
 
 /// How many of a cluster's nodes have something to do, the coordinator's included: those that may hold workers, and those for
-/// shards alone, as far as there are shards besides the first. `workers`: 0 where the job does not give their number.
+/// shards alone, as far as there are shards besides the first, or where jobs outlive their coordinator, shards. `workers`: 0
+/// where the job does not give their number.
 std::size_t useful_nodes(const config::cluster& cluster, const actors::job& job, std::size_t workers) {
   std::size_t work = 0, hold = 0; // besides the coordinator's; nodes in `hold` have no workers
   for (const auto& node : node_descriptions(cluster) | std::views::drop(1)) {
     const auto may = actors::member_of(job, {.node = node});
     work += may.worker ? 1 : 0;
-    hold += may.shard && !may.worker ? 1 : 0;
+    hold += may.shard && !may.worker && node.last_resort <= actors::any_node ? 1 : 0;
   }
   const auto& wants = job.cluster;
   const bool colocated = wants.where == actors::placement::colocated;
-  const auto useful = 1 + work + (colocated ? hold : std::min<std::size_t>(hold, wants.shards - 1U));
-  return workers == 0 ? useful : std::min(useful, workers + (colocated ? 0 : 1));
+  const std::size_t first_shard = !cluster.journal.empty() && hold > 0 ? 1 : 0; // not on the coordinator's node
+  const auto useful = 1 + work + (colocated ? hold : std::min<std::size_t>(hold, wants.shards - 1U + first_shard));
+  return workers == 0 ? useful : std::min(useful, workers + (colocated ? 0 : 1 + first_shard));
 }
 
 /// Copies of a shard live on nodes apart: the coordinator's, and those that may hold shards.

@@ -10,18 +10,13 @@
 #include <optional>
 
 #include <caf/actor_system.hpp>
-#include <caf/event_based_actor.hpp>
-#include <caf/scoped_actor.hpp>
-#include <caf/stateful_actor.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "actors/cluster/cluster_actor.hpp"
 #include "actors/cluster/decisions/council.hpp"
 #include "actors/cluster/decisions/door.hpp"
-#include "actors/cluster/decisions/reach_cluster.hpp"
 #include "actors/errors.hpp"
 #include "actors/http/metrics_server.hpp"
 #include "actors/monitoring/metrics.hpp"
@@ -29,12 +24,12 @@
 #include "actors/roles/rate_limited.hpp"
 #include "actors/sockets/strangers.hpp"
 #include "actors/system.hpp"
-#include "actors/version.hpp"
 #include "apps/cluster_check.hpp"
 #include "apps/commands.hpp"
 #include "apps/config/cluster_file.hpp"
 #include "apps/config/slurm.hpp"
 #include "apps/embedded_cluster.hpp"
+#include "apps/membership.hpp"
 #include "apps/processes.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
@@ -43,15 +38,6 @@ namespace troupe::apps {
 
 namespace {
 
-using namespace std::chrono_literals;
-using steady = std::chrono::steady_clock;
-
-/// How long a node with --once waits for its coordinator; others wait for ever.
-constexpr auto once_deadline = 20s;
-constexpr auto answer_deadline = 20s;
-/// How often it looks whether certificates have changed.
-constexpr auto review_pause = 5000ms;
-constexpr auto first_pause = 50ms, longest_pause = 2000ms;
 /// A shutdown that hangs is a bug, but must not leave a process behind.
 constexpr unsigned shutdown_seconds = 10;
 
@@ -70,16 +56,6 @@ actors::system_options options_for(const config::cluster& cluster, const config:
           .metrics = self.metrics_port != 0,
           .refused = std::move(refused),
           .say = std::move(say)};
-}
-
-/// How long a node may wait until it looks again whether certificates were revoked; for ever without any.
-int pause_of(const actors::system_config& config) {
-  return config.peers() ? static_cast<int>(review_pause.count()) : -1;
-}
-
-void end_revoked(actors::system_config& config, const std::function<void(const std::string&)>& log) {
-  for (const auto& name : config.end_revoked())
-    log(fmt::format("has ended the connection of \"{}\", whose certificate has been revoked", name));
 }
 
 /// A node's metrics for Prometheus, where its cluster file asks for them. Ends before the system.
@@ -110,69 +86,16 @@ private:
   std::unique_ptr<actors::net::metrics_server> server_;
 };
 
-/// Introduces a node to the cluster on request, and ends with the cluster: CAF drops a request to an actor whose process has
-/// died, and the requester would wait for ever.
-caf::behavior applicant(caf::event_based_actor* self, const actors::cluster_actor& cluster, const actors::node_hello& hello,
-                        const actors::node_actor& node) {
-  self->monitor(cluster);
-  self->set_down_handler([self](const caf::down_msg& msg) { self->quit(msg.reason); });
-  return {[=](caf::get_atom) {
-    auto promise = self->make_response_promise<std::uint32_t>();
-    self->request(cluster, answer_deadline, hello, node)
-        .then(
-            [=](std::uint32_t number) mutable {
-              promise.deliver(number);
-              self->quit();
-            },
-            [=](const caf::error& e) mutable {
-              promise.deliver(e);
-              self->quit();
-            });
-    return promise;
-  }};
+double orphan_s_of(const config::cluster& cluster) {
+  return cluster.journal.empty() ? 0 : cluster.orphan_s;
 }
 
-/// Asks until its node may leave: what a job keeps there would be lost. It owns all that it uses, since the main thread does not
-/// wait for it: where the coordinator is gone already, `member` may be destroyed before this actor begins.
-class farewell_state {
-public:
-  static inline const char* name = "troupe.farewell";
-
-  farewell_state(caf::event_based_actor* self, actors::cluster_actor cluster, std::string node, const signal_waiter& signals)
-      : self_(self), cluster_(std::move(cluster)), node_(std::move(node)), signals_(signals) {}
-
-  caf::behavior make_behavior() {
-    self_->monitor(cluster_);
-    self_->set_down_handler([this](const caf::down_msg&) { signals_.announce(); }); // no one is left to allow it
-    ask();
-    return {[](caf::unit_t) {}};
-  }
-
-private:
-  /// A cluster that refuses does not know this node, and has nothing on it.
-  void ask() {
-    self_->request(cluster_, caf::infinite, actors::leave_cluster{node_, true})
-        .then([this] { signals_.announce(); },
-              [this](const caf::error& e) {
-                if (e == caf::sec::runtime_error)
-                  return signals_.announce();
-                self_->run_delayed(longest_pause, [this] { ask(); });
-              });
-  }
-
-  caf::event_based_actor* self_;
-  actors::cluster_actor cluster_;
-  std::string node_;
-  const signal_waiter& signals_; ///< outlives the actor system
-};
-
-/// A node that joins, again whenever its coordinator comes back.
+/// A process that is a node, and no coordinator.
 class member {
 public:
   member(const config::cluster& cluster, const config::cluster_node& self, const node_options& options, bool once,
          signal_waiter& signals)
-      : added_(names_of(options.added)), coordinators_(cluster.coordinators()), self_(self), once_(once),
-        quiet_(cluster.name.starts_with(embedded_name)), signals_(signals), config_(options_for(cluster, self, log())),
+      : name_(self.name), quiet_(cluster.name.starts_with(embedded_name)), config_(options_for(cluster, self, log())),
         system_(config_), metrics_(system_, cluster, self),
         node_(system_.spawn<actors::node_impl>(actors::node_options{.host = self.host,
                                                                     .lane_port = self.lane_port,
@@ -180,25 +103,14 @@ public:
                                                                     .added = options.added,
                                                                     .metrics = metrics_.board(),
                                                                     .say = log(),
-                                                                    .refused = actors::turned_away(noted())})) {}
+                                                                    .refused = actors::turned_away(noted())})),
+        membership_(system_, config_, cluster, self,
+                    {.added = names_of(options.added), .once = once, .outlives = orphan_s_of(cluster) > 0, .door = {}}, node_,
+                    signals, log()) {}
 
   int run() {
-    int code = metrics_.good() ? exit_done : exit_failed;
-    while (code == exit_done && connect(code)) {
-      watch();
-      const auto woken = wait();
-      if (woken.interrupted) {
-        if (!woken.announced)
-          leave();
-        break;
-      }
-      caf::anon_send(node_, actors::stop_job{true, "the coordinator is gone"});
-      if (once_)
-        break;
-      log_as(self_.name, "the coordinator is gone; waiting for it to come back");
-    }
+    const int code = metrics_.good() ? membership_.run() : exit_failed;
     alarm(shutdown_seconds);
-    caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     return code;
   }
@@ -206,122 +118,23 @@ public:
 private:
   /// For connections that it refuses.
   std::function<void(const std::string&)> noted() const {
-    return [name = self_.name](const std::string& text) { log_as(name, text); };
+    return [name = name_](const std::string& text) { log_as(name, text); };
   }
   /// For the messages of its actors.
   std::function<void(const std::string&)> log() const {
-    return [name = self_.name, quiet = quiet_](const std::string& text) {
+    return [name = name_, quiet = quiet_](const std::string& text) {
       if (!quiet)
         log_as(name, text);
     };
   }
 
-  /// Waits until this node has joined. False: it ends with `code`.
-  bool connect(int& code) {
-    const auto began = steady::now();
-    std::string said;
-    for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
-      bool for_good = false;
-      const std::string why = join(for_good);
-      if (why.empty()) {
-        if (!quiet_)
-          log_as(self_.name, fmt::format("joined; the coordinator is node {} at {}:{}", coordinator_->name, coordinator_->host,
-                                         coordinator_->port));
-        return true;
-      }
-      const auto waited = steady::now() - began;
-      if (for_good || (once_ && waited > once_deadline)) {
-        fmt::print(stderr, "troupe: node {} {}\n", self_.name, why);
-        code = exit_failed;
-        return false;
-      }
-      if (!quiet_ && std::exchange(said, why) != why)
-        log_as(self_.name,
-               fmt::format("{}; it tries again{}", why, once_ ? fmt::format(", for {} s", once_deadline.count()) : ""));
-      if (signals_.wait(static_cast<int>(pause.count())).interrupted || signals_.interrupted()) {
-        code = once_ ? exit_interrupted : exit_done; // without --once nothing is cut short
-        return false;
-      }
-    }
-  }
-
-  /// Empty: it has joined. Else the reason; `for_good`: trying again is useless. Of several coordinators each is tried.
-  std::string join(bool& for_good) {
-    std::vector<std::string> reasons;
-    for (const auto* each : coordinators_) {
-      coordinator_ = each;
-      reasons.push_back(join_at(for_good));
-      if (reasons.back().empty() || for_good)
-        return reasons.back();
-    }
-    return fmt::format("{}", fmt::join(reasons, "; "));
-  }
-
-  std::string join_at(bool& for_good) {
-    const auto& at = *coordinator_;
-    const bool one_of_several = coordinators_.size() > 1;
-    auto reached = actors::reach_cluster(system_, {at.host, at.port, one_of_several});
-    if (!reached) {
-      for_good = reached.error() == caf::sec::incompatible_application_ids;
-      if (one_of_several && reached.error() == caf::sec::runtime_error)
-        return fmt::format("node {} is no leader: {}", at.name, actors::explain(reached.error()));
-      const bool silent = one_of_several && reached.error() == caf::sec::connection_timeout;
-      const auto why = silent ? "" : actors::what_keeps_out(system_, reached.error(), at.host, at.port);
-      return fmt::format("cannot reach the coordinator, node {} at {}:{}: {}", at.name, at.host, at.port,
-                         why.empty() ? actors::explain(reached.error()) : why);
-    }
-    cluster_ = *reached;
-    std::string why;
-    caf::scoped_actor asker{system_};
-    const actors::node_hello hello{self_.name, actors::version, static_cast<std::int32_t>(getpid()), added_};
-    asker->request(system_.spawn(applicant, cluster_, hello, actors::node_actor{node_}), caf::infinite, caf::get_atom_v)
-        .receive([](std::uint32_t) {},
-                 [&](const caf::error& e) {
-                   why = "was refused: " + actors::explain(e);
-                   for_good = e == caf::sec::runtime_error;
-                 });
-    return why;
-  }
-
-  void watch() {
-    caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
-    watcher_ = system_.spawn(
-        [&signals = signals_, watched = cluster_](caf::event_based_actor* me) { // as farewell_state, it uses nothing of `member`
-          me->monitor(watched);
-          me->set_down_handler([&signals](const caf::down_msg&) { signals.announce(); });
-          return caf::behavior{[](caf::unit_t) {}};
-        });
-  }
-
-  signal_waiter::woken wait() {
-    for (;; end_revoked(config_, log()))
-      if (const auto woken = signals_.wait(pause_of(config_)); woken.interrupted || woken.announced)
-        return woken;
-  }
-
-  /// An orderly end: its workers leave their job; parameters that it holds stay until their job ends.
-  void leave() {
-    if (once_)
-      return;
-    log_as(self_.name, "leaves the cluster; a second Ctrl-C ends it at once");
-    auto farewell = system_.spawn<caf::stateful_actor<farewell_state>>(cluster_, self_.name, std::cref(signals_));
-    wait();
-    caf::anon_send_exit(farewell, caf::exit_reason::user_shutdown);
-  }
-
-  std::vector<std::string> added_;
-  std::vector<const config::cluster_node*> coordinators_;
-  const config::cluster_node* coordinator_ = nullptr; ///< that was tried last
-  const config::cluster_node& self_;
-  bool once_;
-  bool quiet_; ///< a child of `run`, which prints what matters
-  signal_waiter& signals_;
+  const std::string name_;
+  const bool quiet_;
   actors::system_config config_;
   caf::actor_system system_;
   metrics metrics_;
   actors::node_control node_;
-  actors::cluster_actor cluster_;
-  caf::actor watcher_;
+  membership membership_;
 };
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -356,19 +169,18 @@ journal_of open_journal(const config::cluster& cluster, const config::cluster_no
   return {{}, actors::open_council_ledger(cluster.journal, number_among_coordinators(cluster, self), names)};
 }
 
-/// Coordinators that do not lead take no part in jobs.
-std::vector<actors::node_description> descriptions_for(const config::cluster& cluster, const config::cluster_node& self) {
-  auto out = node_descriptions(cluster);
-  std::erase_if(out, [&](const auto& each) { return each.name != self.name && cluster.find(each.name)->coordinator; });
-  return out;
-}
+/// What listens at a coordinator's port: the cluster's actor, or among several coordinators the door behind which it is while
+/// this one leads.
+struct listener {
+  caf::actor actor;
+  std::optional<actors::council_door> door;
+};
 
-/// Has the cluster's actor listen, or among several coordinators the door behind which it is while this one leads.
 caf::expected<std::uint16_t> listen(caf::actor_system& system, const config::cluster& cluster, const config::cluster_node& self,
-                                    actors::cluster_setup setup, const journal_of& jobs, caf::actor& listener) {
+                                    actors::cluster_setup setup, const journal_of& jobs, listener& out) {
   if (!jobs.members) {
     const auto single = system.spawn<actors::cluster_impl>(std::move(setup));
-    listener = caf::actor_cast<caf::actor>(single);
+    out.actor = caf::actor_cast<caf::actor>(single);
     return actors::publish(system, actors::cluster_actor{single}, self.port, self.host);
   }
   actors::door_setup door{.cluster = std::move(setup),
@@ -380,8 +192,21 @@ caf::expected<std::uint16_t> listen(caf::actor_system& system, const config::clu
   for (const auto* each : cluster.coordinators())
     door.members.push_back({each->name, each->host, each->port});
   const auto one = system.spawn<actors::door_impl>(std::move(door));
-  listener = caf::actor_cast<caf::actor>(one);
-  return actors::publish(system, actors::council_door{one}, self.port, self.host);
+  out.actor = caf::actor_cast<caf::actor>(one);
+  out.door = actors::council_door{one};
+  return actors::publish(system, *out.door, self.port, self.host);
+}
+
+/// Until the process is to end, or the `job` that it runs has ended.
+int wait_for_end(actors::system_config& config, const config::cluster& cluster, const std::string& job, signal_waiter& signals,
+                 int code, const std::function<void(const std::string&)>& log) {
+  child_processes children;
+  if (!job.empty())
+    children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
+  for (; !signals.wait(pause_of(config)).interrupted; end_revoked(config, log))
+    if (const auto end = children.reap())
+      return end->code;
+  return code;
 }
 
 /// The coordinator's node: the cluster lives as long as it does, or as its journal. A `job` file is submitted from here by a
@@ -417,12 +242,18 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                               .say = log,
                               .peers = config.peers(),
                               .kept = jobs.kept};
-  setup.nodes = descriptions_for(cluster, self);
-  caf::actor actor;
-  if (const auto port = listen(system, cluster, self, std::move(setup), jobs, actor); !port) {
+  setup.nodes = node_descriptions(cluster, self.name);
+  auto own = setup.own;
+  own.lane_port = self.lane_port;
+  if (jobs.members) // its node takes part in the jobs of whichever coordinator leads
+    setup.node = system.spawn<actors::node_impl>(own);
+  const auto node = setup.node;
+  listener here;
+  if (const auto port = listen(system, cluster, self, std::move(setup), jobs, here); !port) {
     fmt::print(stderr, "troupe: node {} cannot listen on {}:{}: {}\n", self.name, self.host, self.port,
                actors::explain(port.error()));
-    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(here.actor, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
     return exit_failed;
   }
   const auto coordinators = cluster.coordinators().size();
@@ -432,23 +263,29 @@ int serve(const config::cluster& cluster, const config::cluster_node& self, cons
                      self.host, self.port,
                      cluster.nodes.size() == coordinators ? std::string{"no other node"}
                                                           : fmt::format("{} more", cluster.nodes.size() - coordinators)));
-  if (self.lane_port != 0)
+  if (self.lane_port != 0 && !jobs.members)
     log_as(self.name,
            fmt::format("lane_port = {} is not used: lanes go from the coordinator's node to the others", self.lane_port));
   int code = job.empty() ? exit_done : exit_interrupted; // a signal before the job's end cuts the job short
-  child_processes children;
-  if (!job.empty())
-    children.start("run", {"run", job, "--cluster", fmt::format("{}.toml", cluster.name), "--json"});
-  for (; !signals.wait(pause_of(config)).interrupted; end_revoked(config, log))
-    if (const auto end = children.reap()) {
-      code = end->code;
-      break;
-    }
+  if (here.door) {
+    membership joined{system,
+                      config,
+                      cluster,
+                      self,
+                      {.added = names_of(added), .outlives = true, .door = here.door},
+                      caf::actor_cast<actors::node_control>(node),
+                      signals,
+                      log};
+    code = joined.run();
+  } else {
+    code = wait_for_end(config, cluster, job, signals, code, log);
+  }
   log_as(self.name, jobs.members ? "ends; the other coordinators go on"
                     : jobs.kept  ? "ends; its jobs go on when it is started again"
                                  : "ends; so does the cluster");
   alarm(shutdown_seconds);
-  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(here.actor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   return code;
 }
 

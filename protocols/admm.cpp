@@ -25,6 +25,7 @@ rule_effects admm::on(const plan& msg) {
   for (const member& who : state_.plan.workers)
     state_.members.try_emplace(who);
   send_z(out);
+  close_if_ready(out); // whoever is out may have been the last that was waited for
   return out;
 }
 

@@ -187,8 +187,8 @@ void coordinator::check() const {
 }
 
 coordinator_effects coordinator::on(const held& msg) {
-  // A lead that has taken over holds again where the last one held.
-  const bool again = options_.replicas > 1 && msg.ver <= state_.held;
+  // A lead that has taken over holds again where the last one held; to a coordinator that has, a report may come late.
+  const bool again = !options_.decentralized && msg.ver <= state_.held;
   if (state_.stopped || state_.evaluating || again)
     return {};
   state_.evaluating = true;
@@ -304,13 +304,31 @@ coordinator_effects coordinator::start() {
   // The limit first: the plan makes workers run, and the limit may be at the first version.
   out.emplace_back(order(next_hold()));
   out.emplace_back(next_plan());
+  arm_timers(out, options_.from.trained);
+  return out;
+}
+
+void coordinator::arm_timers(coordinator_effects& out, nanoseconds trained) const {
   if (options_.evaluate_every_ns > 0)
-    out.emplace_back(evaluation_timer(options_.from.trained));
+    out.emplace_back(evaluation_timer(trained));
   if (options_.stop.seconds > 0)
-    out.emplace_back(
-        arm_timer{stop_timer_id, std::max<nanoseconds>(duration_of_s(options_.stop.seconds) - options_.from.trained, 0)});
+    out.emplace_back(arm_timer{stop_timer_id, std::max<nanoseconds>(duration_of_s(options_.stop.seconds) - trained, 0)});
   if (controls_ && controls_->interval() > 0)
     out.emplace_back(arm_timer{control_timer_id, controls_->interval()});
+}
+
+coordinator_effects coordinator::take_office(const lead_report& said) {
+  if (state_.stopped || !started())
+    return {};
+  coordinator_effects out;
+  for (const plan& each : said.plans)
+    if (each.epoch != plan_epoch{} && each.epoch < state_.plan.epoch)
+      out.emplace_back(send_plan{each});
+  out.emplace_back(send_plan{state_.plan});
+  state_.ordered = next_hold().order;
+  next_plan();
+  repeat_to_lead(out);
+  arm_timers(out, said.trained);
   return out;
 }
 

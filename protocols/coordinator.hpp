@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocols/controller.hpp"
+#include "protocols/lead_report.hpp"
 #include "protocols/tree.hpp"
 
 namespace troupe::protocols {
@@ -84,6 +85,10 @@ public:
   /// It goes on where the coordinator with this state was; `controls` is new.
   coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from);
 
+  /// The first call to one that goes on where another one was lost (takeover.hpp): tells everyone again what that one may have
+  /// told nobody, or some; also the plans under which something may be on its way, for whoever has missed one.
+  coordinator_effects take_office(const lead_report& said);
+
   coordinator_effects on(const joined& msg);
   coordinator_effects on(const down& msg);
   /// If it is a shard, a backup takes its place; without one, the job fails. If it is an aggregator, its children are its
@@ -117,6 +122,7 @@ private:
   void remind();
   bool is_out(member who) const;
   coordinator_effects start();
+  void arm_timers(coordinator_effects& out, nanoseconds trained) const;
   coordinator_effects lose(member who, const std::string& reason);
   tree_shape shape() const { return {options_.workers, options_.shards, state_.protocol.fan_in, options_.replicas}; }
   coordinator_effects fail(std::string reason);

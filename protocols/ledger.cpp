@@ -3,6 +3,7 @@
 #include "protocols/ledger.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,20 +28,52 @@ bool fits(ending how, const std::string& reason, const bytes& outcome) {
   return how <= ending::interrupted && size_of_end(reason, outcome) <= most_of_end;
 }
 /// With what is kept free for it.
-std::size_t size_of_job(std::size_t submission) {
-  return submission + overhead + most_of_nodes + most_of_end;
+std::size_t size_of_job(std::size_t submission, std::uint32_t roles) {
+  return submission + overhead + most_of_nodes + most_of_end + most_of_protocol + most_of_role * roles;
+}
+
+std::size_t size_of_value(const spec_value& value) {
+  if (const auto* text = std::get_if<std::string>(&value))
+    return text->size();
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+    return size_of_nodes(*texts);
+  return 0;
+}
+std::size_t size_of_protocol(const protocol_spec& protocol) {
+  std::size_t out = protocol.name.size();
+  for (const auto& [name, value] : protocol.parameters)
+    out += name.size() + size_of_value(value) + overhead_of_text;
+  return out;
+}
+bool fits(const plan& what, std::uint32_t roles) {
+  return what.workers.size() <= roles && size_of_protocol(what.protocol) <= most_of_protocol;
 }
 
 job* find_job(state& in, job_number number) {
   const auto found = in.jobs.find(number);
   return found == in.jobs.end() ? nullptr : &found->second;
 }
+/// While it is in this life.
+job* find_life(state& in, job_number number, std::uint32_t life) {
+  auto* of = find_job(in, number);
+  return of != nullptr && !of->end && of->life == life && life != 0 ? of : nullptr;
+}
+
+/// Puts a newer incarnation in.
+template <class Key>
+bool renew(std::map<Key, incarnation>& all, Key key, incarnation newer, std::uint32_t most) {
+  const auto known = all.find(key);
+  if (known == all.end() ? newer == incarnation{} || all.size() >= most : newer <= known->second)
+    return false;
+  all[key] = newer;
+  return true;
+}
 
 bool apply_to(state& to, const submitted& what) {
   if (what.number <= to.last)
     return false;
   to.last = what.number;
-  to.jobs.emplace(what.number, job{.detached = what.detached, .submission = what.submission});
+  to.jobs.emplace(what.number, job{.detached = what.detached, .submission = what.submission, .roles = what.roles});
   return true;
 }
 
@@ -50,6 +83,7 @@ bool apply_to(state& to, const started& what) {
     return false;
   of->life = what.life;
   of->nodes = what.nodes;
+  of->course = {.key = what.key};
   return true;
 }
 
@@ -66,23 +100,84 @@ bool apply_to(state& to, const forgotten& what) {
   return of != nullptr && of->end && to.jobs.erase(what.number) != 0;
 }
 
+bool apply_to(state& to, const planned& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr || what.plan.epoch <= of->course.plan.epoch || !fits(what.plan, of->roles))
+    return false;
+  of->course.plan = what.plan;
+  return true;
+}
+
+bool apply_to(state& to, const incarnated& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr)
+    return false;
+  return what.worker ? renew(of->course.workers, worker_id{what.index}, incarnation{what.incarnation}, of->roles)
+                     : renew(of->course.nodes, what.index, incarnation{what.incarnation}, of->roles);
+}
+
+bool apply_to(state& to, const promoted& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr)
+    return false;
+  auto& course = of->course;
+  const auto& [shard, by, view] = what.change;
+  const auto follows = course.view + (shard == holder_id{0} ? 1 : 0);
+  if (view != follows || course.gone.size() >= of->roles || !course.gone.insert(by).second)
+    return false;
+  course.acting[shard] = by;
+  course.view = view;
+  return true;
+}
+
+bool apply_to(state& to, const holder_lost& what) {
+  auto* of = find_life(to, what.number, what.life);
+  return of != nullptr && of->course.gone.size() < of->roles && of->course.gone.insert(what.holder).second;
+}
+
+bool apply_to(state& to, const checkpointed& what) {
+  auto* of = find_life(to, what.number, what.life);
+  if (of == nullptr)
+    return false;
+  auto& all = of->course.checkpoints;
+  if (!all.empty() && what.ver <= all.back())
+    return false;
+  if (all.size() == most_checkpoints)
+    all.erase(all.begin());
+  all.push_back(what.ver);
+  return true;
+}
+
+bool sound(const course& what, std::uint32_t roles) {
+  const auto is_gone = [&](const auto& each) { return what.gone.contains(each.second); };
+  return fits(what.plan, roles) && what.nodes.size() <= roles && what.workers.size() <= roles && what.gone.size() <= roles
+         && std::ranges::all_of(what.acting, is_gone) && what.checkpoints.size() <= most_checkpoints
+         && std::ranges::adjacent_find(what.checkpoints, std::greater_equal<>{}) == what.checkpoints.end();
+}
+
 } // namespace
 
 std::size_t size_of(const state& of) {
   std::size_t out = 0;
   for (const auto& [number, each] : of.jobs)
-    out += size_of_job(each.submission.size());
+    out += size_of_job(each.submission.size(), each.roles);
   return out;
 }
 
 std::string no_room_for(const state& in, const entry& what) {
+  if (const auto* plan = std::get_if<planned>(&what))
+    if (const auto of = in.jobs.find(plan->number); of != in.jobs.end() && !fits(plan->plan, of->second.roles))
+      return fmt::format(
+          "the journal has no room for a plan of {} workers whose protocol takes {} bytes; there is room for {}, and "
+          "{} bytes",
+          plan->plan.workers.size(), size_of_protocol(plan->plan.protocol), of->second.roles, most_of_protocol);
   const auto* job = std::get_if<submitted>(&what);
-  if (job == nullptr || size_of(in) + size_of_job(job->submission.size()) <= most_bytes)
+  if (job == nullptr || size_of(in) + size_of_job(job->submission.size(), job->roles) <= most_bytes)
     return {};
   return fmt::format(
-      "the queue is full: {} jobs, which the journal keeps, have no room for one of {} bytes more; submit it again "
+      "the queue is full: {} jobs, which the journal keeps, have no room for one of {} bytes and {} roles more; submit it again "
       "when some of them have ended",
-      in.jobs.size(), job->submission.size());
+      in.jobs.size(), job->submission.size(), job->roles);
 }
 
 bool apply(state& to, const entry& what) {
@@ -92,7 +187,8 @@ bool apply(state& to, const entry& what) {
 bool sound(const state& what) {
   const auto is_sound = [&](const auto& each) {
     const auto& [number, job] = each;
-    return number >= 1 && number <= what.last && (job.life != 0 || job.nodes.empty()) && size_of_nodes(job.nodes) <= most_of_nodes
+    return number >= 1 && number <= what.last && (job.life != 0 || (job.nodes.empty() && job.course == course{}))
+           && size_of_nodes(job.nodes) <= most_of_nodes && sound(job.course, job.roles)
            && (!job.end || fits(job.end->how, job.end->reason, job.end->outcome));
   };
   return std::ranges::all_of(what.jobs, is_sound);

@@ -28,44 +28,12 @@ namespace {
 constexpr std::chrono::seconds rest{1};
 /// So long the nodes on which jobs ran have to join again; they dial every two seconds.
 constexpr std::chrono::seconds return_of_nodes{5};
-/// So long a node may take to answer whether it is there.
-constexpr std::chrono::seconds sign_of_life{2};
-
 /// Of a job that was still waiting.
 job_result unstarted(const std::string& reason) {
   job_result out;
   out.interrupted = true;
   out.reason = reason;
   return out;
-}
-
-/// For good where the first one of that name lives. One that is gone will be missed soon, and then its place is free.
-caf::result<std::uint32_t> refuse_second(cluster_control::stateful_pointer<cluster_state> self, const node_actor& first,
-                                         const std::string& who) {
-  auto promise = self->make_response_promise<std::uint32_t>();
-  self->request(first, sign_of_life, wall_clock_query{})
-      .then(
-          [promise, who](const clock_reading&) mutable {
-            promise.deliver(failure(who + "; end that one, or start this with another name"));
-          },
-          [promise, who](const caf::error&) mutable {
-            promise.deliver(caf::make_error(caf::sec::request_timeout, who + ", which does not answer"));
-          });
-  return promise;
-}
-
-/// Asks by which connection a process has come, then has the same request come again.
-caf::result<std::uint32_t> look_up(cluster_control::stateful_pointer<cluster_state> self, admission& admits,
-                                   const node_hello& hello, const node_actor& node) {
-  auto promise = self->make_response_promise<std::uint32_t>();
-  self->request(self->system().middleman().actor_handle(), caf::infinite, caf::get_atom_v, node.node())
-      .then(
-          [=, &admits](const caf::node_id& process, const std::string& address, std::uint16_t port) mutable {
-            admits.note(process, address, port);
-            promise.delegate(cluster_control{self}, hello, node);
-          },
-          [promise](const caf::error& e) mutable { promise.deliver(e); });
-  return promise;
 }
 
 bool is_client_of(const cluster_job* job, const caf::strong_actor_ptr& who) {
@@ -106,16 +74,20 @@ std::int64_t wall_ms() {
 
 cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> self, cluster_setup setup)
     : self_(self), setup_(std::move(setup)), admission_(setup_.peers, names_of(setup_.own.added)),
+      answers_(self, {setup_.name, members_, jobs_, history_}), succession_(self, members_, jobs_, *this),
       decisions_(self, setup_.kept, [this](const std::string& text) { say(text); }), idle_since_ns_(steady_ns()) {
   end_with_reason(*self);
   for (const auto& node : setup_.nodes)
     members_.push_back({.description = node});
   members_.front().pid = static_cast<std::int32_t>(getpid());
+  members_.front().actor = setup_.node;
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
     for (auto& [number, job] : jobs_)
       if (!decisions_.durable())
         cancel(number, "the cluster ends");
+      else if (job.coordinator) // what it would say of its end is not so: whoever leads next goes on with the job
+        self_->send_exit(job.coordinator, caf::exit_reason::user_shutdown);
     for (auto& [number, job] : jobs_)
       if (job.own)
         self_->send_exit(job.own, caf::exit_reason::user_shutdown);
@@ -128,10 +100,11 @@ cluster_state::cluster_state(cluster_control::stateful_pointer<cluster_state> se
 void cluster_state::begin_again(kept_jobs& kept) {
   last_number_ = kept.last_number;
   for (auto& job : std::exchange(kept.jobs, {}))
-    take_over(std::move(job));
+    keep(std::move(job));
   for (const auto& node : kept.nodes)
-    if (const auto* member = find(node); member == nullptr || member == &members_.front()) // of another coordinator, too
+    if (const auto* member = find(node); member == nullptr || member == &members_.front())
       decisions_.joined(node);
+  succession_.begin();
   self_->run_delayed(kept.nodes.empty() ? std::chrono::seconds{0} : return_of_nodes, [this] {
     decisions_.settle();
     start_what_fits();
@@ -139,13 +112,30 @@ void cluster_state::begin_again(kept_jobs& kept) {
   self_->run_delayed(kept.orphan, [this] { end_orphans(); });
 }
 
-void cluster_state::take_over(cluster_job kept) {
+void cluster_state::keep(cluster_job kept) {
   auto& job = jobs_.emplace(kept.number, std::move(kept)).first->second;
   job.since = self_->clock().now();
   history_.open(job.number, job.submission.job.name, job.submission.job.protocol.name);
-  say(job.number, job.what_now);
+  if (!job.what_now.empty())
+    say(job.number, job.what_now);
   if (job.ended)
     history_.close(job.number, how_it_ended(job.result));
+}
+
+void cluster_state::go_on(cluster_job& job, std::vector<member_node> nodes, const returning_job& back) {
+  job.coordinator = coordinate(job, std::move(nodes), back.names(), back.decided());
+  if (const auto own = std::ranges::find(job.gang, 0U) - job.gang.begin(); !members_.front().actor && own < std::ssize(job.gang))
+    self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(own),
+                                           caf::actor_cast<caf::actor>(job.own = self_->spawn<node_impl>(setup_.own))});
+}
+
+/// Nothing of it is on any node.
+void cluster_state::release(cluster_job& job) {
+  free_nodes_of(job.number);
+  job.coordinator = nullptr;
+  job.gang.clear();
+  job.begins_with = 0;
+  job.since = self_->clock().now();
 }
 
 cluster_control::behavior_type cluster_state::make_behavior() {
@@ -161,22 +151,23 @@ cluster_control::behavior_type cluster_state::make_behavior() {
       [this](const actor_order& msg) { return pass_on(msg); },
       [this](const change_order& msg) { return pass_on(msg); },
       [this](const save_order& msg) { return pass_on(msg); },
-      [this](const record_order& msg) { return record(msg); },
-      [this](const weights_query& msg) { return weights_of(msg); },
-      [this](const node_trace_query& msg) { return trace_of(msg); },
+      [this](const record_order& msg) { return answers_.record(msg); },
+      [this](const weights_query& msg) { return answers_.weights_of(msg); },
+      [this](const node_trace_query& msg) { return answers_.trace_of(msg); },
       [this](const release_job& msg) { forget(msg.number); },
-      [this](cluster_query) { return view(); },
+      [this](cluster_query) { return answers_.view(decisions_.orphan_s()); },
       [this](const inspect_query& query) { return query.page == 0 ? inspect_all() : inspect_page(query); },
-      [this](const history_query& query) { return history_of(query.job); },
-      [this](const shards_query& msg) { return shards_of(msg.job); },
+      [this](const history_query& query) { return answers_.history_of(query.job); },
+      [this](const shards_query& msg) { return answers_.shards_of(msg.job); },
       [this](const probe_query& what) { return probe(what); },
       [this](leader_query) -> caf::result<caf::strong_actor_ptr> { return self_->ctrl(); },
       [this](const job_finished& msg) { finished(msg); },
+      [this](const job_goes_back& msg) { succession_.on(msg); },
       [this](const job_news& msg) { hear(msg); },
   };
 }
 
-/// Of a detached job whoever has attached to it is told from here: when it began there may have been nobody.
+/// Of some jobs whoever has attached to them is told from here: when they began there may have been nobody.
 void cluster_state::hear(const job_news& msg) {
   auto* job = find(msg.number);
   std::visit(overloaded{[&](const job_says& said) { history_.say(msg.number, said.text, wall_ms()); },
@@ -186,138 +177,15 @@ void cluster_state::hear(const job_news& msg) {
                         },
                         [&](const auto& point) { history_.add(msg.number, point); }},
              msg.news);
-  if (job != nullptr && job->submission.detached)
+  if (job != nullptr && job->told_here)
     std::visit([&](const auto& what) { self_->send(job->client, what); }, msg.news);
-}
-
-caf::result<std::uint32_t> cluster_state::join(const node_hello& hello, const node_actor& node) {
-  const auto why = admission_.objection(hello, self_->current_sender(), node.node());
-  if (!why)
-    return look_up(self_, admission_, hello, node);
-  if (!why->empty()) {
-    say(fmt::format("turns away node \"{}\": {}", hello.name, *why));
-    return failure(*why);
-  }
-  auto* member = find(hello.name);
-  if (member == nullptr || member == &members_.front())
-    return failure(fmt::format("the cluster's file on {} names no node \"{}\" that may join", members_.front().description.name,
-                               hello.name));
-  if (member->actor)
-    return refuse_second(
-        self_, member->actor,
-        fmt::format("node \"{}\" has joined already: process {} on {}", hello.name, member->pid, member->description.host));
-  const auto number = static_cast<std::uint32_t>(member - members_.data());
-  member->actor = node;
-  member->pid = hello.pid;
-  member->leaving = false;
-  self_->monitor(node);
-  decisions_.joined(hello.name);
-  say(fmt::format("node {} has joined", hello.name));
-  come_back(number);
-  start_what_fits();
-  return number;
-}
-
-/// It was lost, or drained, and what it had of a job is still wanted.
-void cluster_state::come_back(std::uint32_t number) {
-  for (auto& [id, job] : jobs_)
-    if (const auto place = std::ranges::find(job.gang, number) - job.gang.begin();
-        !job.ended && place < static_cast<std::ptrdiff_t>(job.begins_with))
-      take_part(number, job, place);
-}
-
-void cluster_state::take_part(std::uint32_t number, const cluster_job& job, std::ptrdiff_t place) {
-  members_[number].job = job.number;
-  self_->send(job.coordinator, node_back{static_cast<std::uint32_t>(place), caf::actor_cast<caf::actor>(members_[number].actor)});
-}
-
-/// Nodes that nobody waits for go to jobs that may grow.
-void cluster_state::grow() {
-  for (auto& [id, job] : jobs_)
-    for (std::size_t place = job.begins_with; job.runs() && place < job.gang.size(); ++place)
-      if (const auto& seat = members_[job.gang[place]]; seat.actor && !seat.leaving && seat.job == 0)
-        take_part(job.gang[place], job, static_cast<std::ptrdiff_t>(place));
-}
-
-caf::result<void> cluster_state::leave(const leave_cluster& msg) {
-  const auto& node = msg.name;
-  auto* member = find(node);
-  if (member == &members_.front())
-    return failure(fmt::format(
-        "node {} is the coordinator's: it takes part in every job, and the cluster ends with it; to end both, end its process",
-        node));
-  if (member == nullptr || !member->actor)
-    return failure(fmt::format("no node \"{}\" is here", node));
-  member->leaving_ns = member->leaving ? member->leaving_ns : steady_ns();
-  member->leaving = true;
-  member->ends = member->ends || msg.ends;
-  auto promise = member->may_leave.emplace_back(self_->make_response_promise<void>());
-  say(fmt::format("node {} {}", node, msg.ends ? "wants to leave" : "is drained"));
-  start_what_fits(); // those in the queue say for what they wait now
-  auto* job = find(member->job);
-  if (job == nullptr) {
-    let_go(*member);
-    return promise;
-  }
-  const auto number = static_cast<std::uint32_t>(member - members_.data());
-  const auto place = static_cast<std::uint32_t>(std::ranges::find(job->gang, number) - job->gang.begin());
-  self_->request(job->coordinator, std::chrono::seconds{10}, node_leaves{place})
-      .then(
-          [this, number, of = job->number](bool gone) {
-            auto& left = members_[number];
-            if (left.job != of)
-              return; // that job has ended meanwhile
-            if (!gone && !left.leaving)
-              return;    // it was undrained meanwhile
-            if (!gone) { // at the job's end
-              const auto why = fmt::format("holds what job {} needs, and leaves when that ends", of);
-              say(fmt::format("node {} {}", left.description.name, why));
-              return self_->send(left.actor, node_notice{why});
-            }
-            left.job = 0;
-            let_go(left);
-            if (!left.leaving)
-              come_back(number);
-            start_what_fits();
-          },
-          [](const caf::error&) {}); // its end comes soon
-  return promise;
-}
-
-/// Of a node that was drained, not of one whose process wants to end.
-caf::result<void> cluster_state::undrain(const std::string& node) {
-  auto* member = find(node);
-  if (member == nullptr || (member != &members_.front() && !member->actor))
-    return failure(fmt::format("no node \"{}\" is here", node));
-  if (!member->leaving)
-    return failure(fmt::format("node {} is not drained", node));
-  if (member->ends)
-    return failure(fmt::format("node {} leaves because its process ends; start it again", node));
-  member->leaving = false;
-  for (auto& promise : std::exchange(member->may_leave, {}))
-    promise.deliver(failure(fmt::format("node {} stays: it was undrained", node)));
-  say(fmt::format("node {} is undrained", node));
-  self_->send(member->actor, node_notice{"is undrained: the cluster places jobs here again"});
-  if (member->job == 0)
-    come_back(static_cast<std::uint32_t>(member - members_.data()));
-  start_what_fits();
-  return caf::unit;
-}
-
-void cluster_state::let_go(cluster_member& member) {
-  if (member.leaving && !member.ends && member.actor)
-    self_->send(member.actor,
-                node_notice{fmt::format("is drained: the cluster places nothing here until `undrain {}` in its console",
-                                        member.description.name)});
-  for (auto& promise : std::exchange(member.may_leave, {}))
-    promise.deliver();
 }
 
 caf::result<std::uint64_t> cluster_state::submit(const submit_job& what, const client_actor& client) {
   if (const auto missing = missing_names(what.job, setup_.own.added); !missing.empty())
     return failure(fmt::format("the cluster's program has no {}; start its nodes from the program that adds it",
                                fmt::join(missing, ", no ")));
-  const auto fits = choose_gang(what.job, views());
+  const auto fits = choose_gang(what.job, answers_.members());
   if (const auto* none = std::get_if<no_gang>(&fits); none != nullptr && none->never)
     return failure(none->reason);
   const auto number = ++last_number_;
@@ -335,7 +203,8 @@ void cluster_state::enqueue(std::uint64_t number, const submit_job& what, const 
   jobs_.emplace(number, cluster_job{.number = number,
                                     .submission = what,
                                     .client = what.detached ? client_actor{} : client,
-                                    .since = self_->clock().now()});
+                                    .since = self_->clock().now(),
+                                    .told_here = what.detached});
   if (!what.detached)
     self_->monitor(client);
   history_.open(number, what.job.name, what.job.protocol.name);
@@ -356,6 +225,9 @@ caf::result<submit_job> cluster_state::attach(const attach_job& msg, const clien
   self_->monitor(client);
   if (msg.returns && !job->what_now.empty())
     self_->send(client, job_says{fmt::format("job {} {}", number, job->what_now)});
+  if (msg.returns && history_.knows(number))
+    for (const auto& known : history_.of(number).evaluations) // it may have missed one
+      self_->send(client, known);
   if (std::exchange(job->orphan, false))
     start_what_fits();
   if (job->ended)
@@ -396,7 +268,7 @@ void cluster_state::start_what_fits() {
     for (auto& [number, job] : jobs_) {
       if (!job.waits())
         continue;
-      const auto members = views();
+      const auto members = answers_.members();
       const auto held_back = decisions_.holds_back(job);
       auto fits = choose_gang(job.submission.job, members, kept);
       if (auto* gang = std::get_if<std::vector<std::uint32_t>>(&fits); gang != nullptr && held_back.empty()) {
@@ -424,41 +296,63 @@ void cluster_state::wait(cluster_job& job, const std::string& reason) {
 
 void cluster_state::start(cluster_job& job, std::vector<std::uint32_t> gang) {
   const auto& what = job.submission.job;
-  const auto members = views();
+  const auto members = answers_.members();
   const auto more = nodes_to_grow_onto(what, members, gang);
   job.begins_with = gang.size();
   job.gang = std::move(gang);
   job.gang.insert(job.gang.end(), more.begin(), more.end());
-  job.since = self_->clock().now();
-  job.own = self_->spawn<node_impl>(setup_.own);
-  job.meter = std::make_shared<job_meter>();
   auto nodes = members_of(what, members, job.gang, job.begins_with);
-  nodes.front().actor = job.own;
+  if (job.gang.front() == 0 && !members.front().actor)
+    nodes.front().actor = job.own = self_->spawn<node_impl>(setup_.own);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < job.begins_with; ++i) {
     names.push_back(nodes[i].name);
-    if (i > 0 || first_node_works(what, nodes))
+    if (job.gang[i] != 0 || first_node_serves(what, members.front(), nodes))
       members_[job.gang[i]].job = job.number;
   }
   ++job.life;
-  decisions_.started(job, names);
-  say(job.number, fmt::format("starts on {}", fmt::join(names, ", ")));
-  if (!std::exchange(job.waits_for, {}).empty())
-    self_->send(job.client, job_waits{});
-  auto observer = std::make_shared<job_forwarder>(job.number, job.submission.detached ? client_actor{} : job.client, names,
-                                                  job.meter, job_metrics{setup_.own.metrics, job.number, job.submission.job.name},
-                                                  cluster_control{self_});
-  job.coordinator =
-      self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, random_job_key(), std::move(nodes), observer,
-                                                       job.submission.trace, setup_.own.added.protocols, job.submission.rounds});
+  job.key = random_job_key();
+  job.starts = true;
+  job.taken_over = false;
+  decisions_.started(job, job.key, names,
+                     [this, number = job.number, nodes = std::move(nodes), names] { begin(number, nodes, names); });
+}
+
+/// It is decided that it begins.
+void cluster_state::begin(std::uint64_t number, std::vector<member_node> nodes, const std::vector<std::string>& names) {
+  auto* job = find(number);
+  if (job == nullptr || job->ending)
+    return;
+  job->starts = false;
+  say(number, fmt::format("starts on {}", fmt::join(names, ", ")));
+  if (!std::exchange(job->waits_for, {}).empty())
+    self_->send(job->client, job_waits{});
+  job->coordinator = coordinate(*job, std::move(nodes), names);
+}
+
+coordinator_control cluster_state::coordinate(cluster_job& job, std::vector<member_node> nodes,
+                                              const std::vector<std::string>& names,
+                                              const std::optional<protocols::ledger::course>& taken_over) {
+  job.since = self_->clock().now();
+  job.meter = std::make_shared<job_meter>();
+  auto observer = std::make_shared<job_forwarder>(job.number, job.told_here ? client_actor{} : job.client, names, job.meter,
+                                                  job_metrics{setup_.own.metrics, job.number, job.submission.job.name},
+                                                  cluster_control{self_}, taken_over.has_value());
+  auto decided = decisions_.of(job);
+  decided.taken_over = taken_over;
+  return self_->spawn<coordinator_impl>(coordinator_setup{job.submission.job, job.key, std::move(nodes), observer,
+                                                          job.submission.trace, setup_.own.added.protocols, job.submission.rounds,
+                                                          std::move(decided)});
 }
 
 void cluster_state::finished(const job_finished& msg) {
   auto* job = find(msg.number);
   if (job == nullptr || job->ending)
     return;
-  if (msg.result->lost_before_start && (job->client || job->submission.detached))
-    return start_later(*job, *msg.result);
+  if (msg.result->lost_before_start && (job->client || job->submission.detached || job->orphan)) {
+    self_->send(job->coordinator, end_decided{});
+    return job->taken_over ? succession_.go_back(*job, msg.result->reason) : start_later(*job, *msg.result);
+  }
   job->ending = true;
   decisions_.ended(msg.number, *msg.result, [this, msg](const std::string&) { conclude(msg.number, std::move(*msg.result)); });
 }
@@ -467,11 +361,7 @@ void cluster_state::finished(const job_finished& msg) {
 void cluster_state::start_later(cluster_job& job, const job_result& why) {
   say(job.number, "starts again: " + why.reason);
   self_->send(job.client, job_says{"the job starts again: " + why.reason});
-  free_nodes_of(job.number);
-  job.coordinator = nullptr;
-  job.gang.clear();
-  job.begins_with = 0;
-  job.since = self_->clock().now();
+  release(job);
   job.rests = true;
   self_->run_delayed(rest, [this, number = job.number] {
     if (auto* waiting = find(number))
@@ -486,13 +376,15 @@ void cluster_state::conclude(std::uint64_t number, job_result result) {
   auto* job = find(number);
   job->ended = true;
   job->result = std::move(result);
+  if (job->coordinator)
+    self_->send(job->coordinator, end_decided{});
   const auto how = how_it_ended(job->result);
   say(number, how);
   history_.close(number, how);
   free_nodes_of(number);
   if (job->client)
     report_to_client(self_, *job);
-  else if (!job->submission.detached)
+  else if (!job->submission.detached && !job->orphan)
     forget(number);
   forget_the_detached();
   start_what_fits();
@@ -568,13 +460,6 @@ void cluster_state::say(const std::string& text) {
 void cluster_state::say(std::uint64_t job, const std::string& text) {
   history_.say(job, text, wall_ms());
   setup_.say(fmt::format("job {} {}", job, text));
-}
-
-std::vector<member_view> cluster_state::views() const {
-  std::vector<member_view> out;
-  for (const auto& member : members_)
-    out.push_back(member.view(&member == &members_.front()));
-  return out;
 }
 
 cluster_member* cluster_state::find(const std::string& node) {

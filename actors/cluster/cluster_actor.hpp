@@ -2,6 +2,7 @@
 // A cluster that outlives its jobs: its nodes, its queue, and the jobs that run on it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,9 +13,11 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/cluster/admission.hpp"
+#include "actors/cluster/answers/cluster_answers.hpp"
 #include "actors/cluster/cluster_job.hpp"
 #include "actors/cluster/cluster_member.hpp"
 #include "actors/cluster/decisions/job_decisions.hpp"
+#include "actors/cluster/decisions/succession.hpp"
 #include "actors/cluster/gang.hpp"
 #include "actors/cluster/history.hpp"
 #include "actors/node/node_actor.hpp"
@@ -30,17 +33,23 @@ struct cluster_setup {
   std::shared_ptr<const net::tls_peers> peers{};
   /// The journal, and the jobs of before; null: there is none, and the jobs end with this process.
   std::shared_ptr<kept_jobs> kept{};
+  /// Of one of several coordinators: its node, which is a member as others are. Null: each job has one of its own here.
+  node_actor node{};
 };
 
 /// Admits the nodes that its file names. Jobs start in the order of their coming, each as a gang: on all the nodes that it needs
 /// or not yet. One that waits keeps what it needs of the nodes that are here, and those behind it start on the others; one that
-/// would not start though all that are here were free keeps none. This process takes part in every job as its first node, with a
-/// node actor and a coordinator for each; what they do goes to the client that submitted the job, whose death ends it, but for a
-/// detached job. A node that is lost and comes back joins its job again.
+/// would not start though all that are here were free keeps none. Each job has a coordinator here; what that does goes to the
+/// client that submitted the job, whose death ends it, but for a detached job. A node that is lost and comes back joins its job
+/// again.
 ///
-/// With a journal the jobs outlive this process: the next one with that journal has the same queue, and starts those that ran
-/// again. A job has been submitted, and has ended, once that is on the disk. One that is not detached waits for its client then.
-class cluster_state {
+/// A single coordinator's process takes part in any number of jobs at once, with a node for each. Where jobs outlive it, it does
+/// so only where no other node may.
+///
+/// With a journal the jobs outlive this process: the next one that leads has the same queue. A job whose nodes come back with
+/// their parts goes on where it is; any other is started again. A job has been submitted, begins, and has ended, once that is on
+/// the disk. One that is not detached waits for its client then.
+class cluster_state : private succession::owner {
 public:
   static inline const char* name = "troupe.cluster";
 
@@ -61,11 +70,16 @@ private:
   template <class Order>
   caf::result<std::string> pass_on(const Order& msg);
   void cancel(std::uint64_t number, const std::string& reason);
-  void start_what_fits();
+  void start_what_fits() override;
   void wait(cluster_job& job, const std::string& reason);
   void start(cluster_job& job, std::vector<std::uint32_t> gang);
-  void take_over(cluster_job kept);
+  void begin(std::uint64_t number, std::vector<member_node> nodes, const std::vector<std::string>& names);
+  coordinator_control coordinate(cluster_job& job, std::vector<member_node> nodes, const std::vector<std::string>& names,
+                                 const std::optional<protocols::ledger::course>& taken_over = {});
+  void keep(cluster_job kept);
   void begin_again(kept_jobs& kept);
+  void go_on(cluster_job& job, std::vector<member_node> nodes, const returning_job& back) override;
+  void release(cluster_job& job) override;
   void enqueue(std::uint64_t number, const submit_job& what, const client_actor& client);
   void finished(const job_finished& msg);
   void start_later(cluster_job& job, const job_result& why);
@@ -77,19 +91,9 @@ private:
   void on_down(const caf::down_msg& msg);
   /// To the log and to whoever asks later.
   void say(const std::string& text);
-  void say(std::uint64_t job, const std::string& text);
+  void say(std::uint64_t job, const std::string& text) override;
   cluster_job* find(std::uint64_t number);
   cluster_member* find(const std::string& node);
-  std::vector<member_view> views() const; ///< of the members
-
-  // cluster_answers.cpp
-  cluster_view view() const;
-  caf::result<history> history_of(std::uint64_t job) const;
-  caf::result<weights_piece> weights_of(const weights_query& msg);
-  caf::result<node_trace_piece> trace_of(const node_trace_query& msg);
-  caf::result<recording> record(const record_order& msg);
-  caf::result<shards_view> shards_of(std::uint64_t number);
-  static std::string state_of(const cluster_job& job);
 
   // cluster_inspection.cpp
   caf::result<cluster_report> inspect_all();
@@ -105,6 +109,8 @@ private:
   std::map<std::uint64_t, cluster_job> jobs_; ///< by number: in the order of their coming
   std::uint64_t last_number_ = 0;
   history_book history_;
+  cluster_answers answers_;
+  succession succession_;
   job_decisions decisions_;
   std::int64_t idle_since_ns_ = 0; ///< this process has had no job since
 };

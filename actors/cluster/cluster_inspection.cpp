@@ -85,7 +85,7 @@ caf::result<cluster_report> ask_all(cluster_control::stateful_pointer<cluster_st
     if (!job.runs())
       continue;
     for (auto member : job.nodes(members)) {
-      ask(member == 0 ? job.own : members[member].actor, number, members[member].description.name);
+      ask(job.actor_of(member, members), number, members[member].description.name);
       asked.insert(member);
     }
     all.one_more();
@@ -100,10 +100,10 @@ caf::result<cluster_report> ask_all(cluster_control::stateful_pointer<cluster_st
             },
             [all](const caf::error&) { all.one_less(); }); // it has just ended
   }
-  for (std::uint32_t i = 1; i < members.size(); ++i)
+  for (std::uint32_t i = 0; i < members.size(); ++i)
     if (members[i].actor && !asked.contains(i))
       ask(members[i].actor, 0, members[i].description.name);
-  if (std::ranges::none_of(jobs, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
+  if (!members.front().actor && std::ranges::none_of(jobs, [](const auto& each) { return static_cast<bool>(each.second.own); })) {
     all.one_more();
     add(idle_node(members.front().pid, idle_since_ns, self->mailbox().size()), 0, members.front().description.name);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <caf/actor_clock.hpp>
 
 #include "actors/cluster/cluster_member.hpp"
+#include "actors/cluster/decisions/returning_job.hpp"
 #include "actors/messages/cluster.hpp"
 #include "actors/node/job_forwarder.hpp"
 #include "actors/run_observer.hpp"
@@ -34,7 +36,12 @@ struct cluster_job {
   std::string record_to{}; ///< the file that was named
   bool ending = false;     ///< it is over, and this is being written down
   bool ended = false;
-  bool rests = false;     ///< shall not start before those that are gone have been missed
+  bool rests = false;                       ///< shall not start before those that are gone have been missed
+  bool starts = false;                      ///< its life is about to be decided, and its nodes are taken
+  std::optional<returning_job> returning{}; ///< it runs, and its last coordinator was lost
+  bool taken_over = false;                  ///< so, in this life
+  bool told_here = false;                   ///< its client is told by the cluster, not by its coordinator
+  std::uint64_t key = 0;                    ///< of its lanes, in this life
   bool orphan = false;    ///< the coordinator was lost, and its client has not come back to the new one; not of a detached job
   std::string what_now{}; ///< since the coordinator began again: "was in the queue ...", "ran ..., and goes on from DIR/step-40"
   std::uint32_t life = 0; ///< how often it has started
@@ -42,9 +49,13 @@ struct cluster_job {
 
   /// The members that serve it, by number.
   std::vector<std::uint32_t> nodes(const std::vector<cluster_member>& members) const;
-  bool waits() const { return !ending && !coordinator; }
+  /// The node's part in it; null: it is gone.
+  node_actor actor_of(std::uint32_t member, const std::vector<cluster_member>& members) const {
+    return member == 0 && own ? own : members[member].actor;
+  }
+  bool waits() const { return !ending && !coordinator && !starts; }
   bool runs() const { return !ended && coordinator; }
-  std::string state() const { return coordinator ? "runs" : "waits: " + waits_for; }
+  std::string state() const { return coordinator ? "runs" : starts ? "starts" : "waits: " + waits_for; }
   /// Without the names of its nodes.
   job_view view(caf::actor_clock::time_point now) const;
   /// Once it has ended. `most`: floats that fit a message.

@@ -103,9 +103,10 @@ caf::result<cluster_probe> probe_all(cluster_control::stateful_pointer<cluster_s
 
 } // namespace
 
-/// Here every job has a node of its own. One that runs has the lanes' port; without any, one that is gone when it has answered.
+/// Here every job has a node of its own, but for one of several coordinators. One that runs has the lanes' port; without any, one
+/// that is gone when it has answered.
 caf::result<cluster_probe> cluster_state::probe(const probe_query& what) {
-  node_actor here;
+  auto here = setup_.node;
   for (const auto& [number, job] : jobs_)
     if (job.own)
       here = job.own;

@@ -48,7 +48,13 @@ gang seats_that(const job& what, const std::vector<member_view>& seats, Predicat
   });
   if (what.compute.device != "cpu")
     std::ranges::stable_partition(found, [&](std::uint32_t i) { return !seats[i].node.devices.empty(); });
+  std::ranges::stable_sort(found, {}, [&](std::uint32_t i) { return seats[i].node.last_resort; });
   return found;
+}
+
+/// Whether jobs outlive their coordinator, whose node keeps clear of them.
+bool keeps_clear(const std::vector<member_view>& seats) {
+  return seats.front().node.last_resort > 0;
 }
 
 /// How many nodes a job needs beside the first: for workers, and to fill up the number.
@@ -88,8 +94,9 @@ std::vector<member_view> seats_for(const job& what, std::vector<member_view> sea
 /// Why no state of this cluster could serve the job; empty: some could.
 std::string why_never(const job& what, const std::vector<member_view>& seats) {
   const auto& first = seats.front().node;
+  const bool elsewhere = keeps_clear(seats) && std::ranges::any_of(seats, [](const auto& seat) { return seat.node.shard; });
   const auto on = what.compute.device == "cpu" ? std::string{} : fmt::format(" on {}", what.compute.device);
-  if (const auto& device = what.compute.shard_device; !takes_shards(first.devices, device))
+  if (const auto& device = what.compute.shard_device; !elsewhere && !takes_shards(first.devices, device))
     return fmt::format(
         "the first shard is on the coordinator's node, {}, whose devices are {}; compute.shard_device = \"{}\" is none of them",
         first.name, fmt::join(first.devices, ", "), device);
@@ -101,7 +108,8 @@ std::string why_never(const job& what, const std::vector<member_view>& seats) {
                        what.cluster.replicas, may);
   if (std::ranges::none_of(seats, [](const auto& seat) { return seat.node.worker; }))
     return fmt::format("no node of this cluster may hold workers{}", on);
-  if (what.cluster.nodes == 1 && !first.worker)
+  const auto does_all = [&](const auto& seat) { return keeps_clear(seats) && seat.node.shard && seat.node.worker; };
+  if (what.cluster.nodes == 1 && !first.worker && std::ranges::none_of(seats, does_all))
     return fmt::format("a job of one node runs on the coordinator's, and {} may hold no workers{}", first.name, on);
   return {};
 }
@@ -117,12 +125,38 @@ member_node member_of(const job& what, const member_view& seat) {
           seat.node.host,
           seat.node.shard && shards,
           seat.node.worker && aggregators && !matching_devices(has, what.compute.device).empty(),
-          has};
+          has,
+          false,
+          seat.node.last_resort};
 }
 
-bool first_node_works(const job& what, const std::vector<member_node>& nodes) {
-  return std::ranges::any_of(place_roles(what, nodes).workers, [](const role_place& worker) { return worker.node == 0; });
+bool first_node_serves(const job& what, const member_view& seat, const std::vector<member_node>& nodes) {
+  const auto places = place_roles(what, nodes);
+  return seat.actor ? places.uses(0) : places.has_workers(0);
 }
+
+namespace {
+
+/// The gang without the coordinator's node, if the others can hold everything. A free one that may hold shards takes its place if
+/// none of them may.
+template <class Predicate>
+gang without_the_first(const job& what, const std::vector<member_view>& seats, gang chosen, Predicate is_free) {
+  const auto holds = [&](std::uint32_t i) { return seats[i].node.shard; };
+  const auto works = [&](std::uint32_t i) { return seats[i].node.worker; };
+  const bool others_work = std::any_of(chosen.begin() + 1, chosen.end(), works);
+  if (std::none_of(chosen.begin() + 1, chosen.end(), holds)) {
+    const auto instead = seats_that(what, seats, [&](std::uint32_t i) {
+      return is_free(i) && holds(i) && (others_work || works(i)) && std::ranges::find(chosen, i) == chosen.end();
+    });
+    if (!instead.empty())
+      chosen.push_back(instead.front());
+  }
+  if (std::ranges::any_of(chosen, works) && !place_roles(what, members_of(what, seats, chosen, chosen.size())).uses(0))
+    chosen.erase(chosen.begin());
+  return chosen;
+}
+
+} // namespace
 
 std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<member_view>& all, const kept_nodes& kept) {
   const auto seats = seats_for(what, all);
@@ -145,7 +179,13 @@ std::variant<gang, no_gang> choose_gang(const job& what, const std::vector<membe
   if (holders < what.cluster.replicas)
     return no_gang{fmt::format("{}, {} of them for copies of a shard: of those that are free {} may hold some", asks,
                                what.cluster.replicas, holders)};
-  if (!is_free(0) && first_node_works(what, members_of(what, seats, chosen, chosen.size())))
+  if (keeps_clear(seats)) {
+    chosen = without_the_first(what, seats, std::move(chosen), is_free);
+    if (std::ranges::none_of(chosen, [&](std::uint32_t i) { return seats[i].node.worker; }))
+      return no_gang{fmt::format("{} that may hold workers and shards, and none is free", asks)};
+  }
+  if (chosen.front() == 0 && !is_free(0)
+      && first_node_serves(what, seats.front(), members_of(what, seats, chosen, chosen.size())))
     return no_gang{fmt::format("{}: {}", asks, why_not(seats.front(), 0, kept))};
   return chosen;
 }
@@ -158,7 +198,7 @@ gang nodes_to_keep(const job& what, const std::vector<member_view>& all, const k
   auto keeps = pick(seats, candidates, left);
   if (left.workers + left.others > 0)
     return {};
-  if (!first_node_works(what, members_of(what, seats, keeps, keeps.size())))
+  if (!first_node_serves(what, seats.front(), members_of(what, seats, keeps, keeps.size())))
     keeps.erase(keeps.begin());
   return keeps;
 }

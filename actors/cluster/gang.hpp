@@ -19,6 +19,9 @@ struct member_node;
 /// the cluster such nodes, so every gang can be placed (`place_roles`). Of the free ones those go first that share their host
 /// with most others, so that a job stays close together; for a GPU, before them, those whose file lists it. A job that no state
 /// of this cluster could serve is `never`.
+///
+/// Where jobs outlive their coordinator, its node counts, and has no part in a job whose other nodes can hold all that it has: it
+/// is not in the gang then. If they can hold no shard, a free one that may takes its place.
 struct no_gang {
   std::string reason;
   bool never = false;
@@ -42,8 +45,9 @@ std::vector<std::uint32_t> nodes_to_grow_onto(const job& what, const std::vector
 std::vector<member_node> members_of(const job& what, const std::vector<member_view>& seats, const std::vector<std::uint32_t>& of,
                                     std::size_t begins_with);
 
-/// Whether the first node, which other jobs share, holds workers of the job.
-bool first_node_works(const job& what, const std::vector<member_node>& nodes);
+/// Whether the first node serves this job alone: it holds workers; or any role, where it is a member as others are. `seat`: the
+/// cluster's first, as these nodes have it.
+bool first_node_serves(const job& what, const member_view& seat, const std::vector<member_node>& nodes);
 
 /// A node as a member of this job: it may hold what its roles and its devices allow.
 member_node member_of(const job& what, const member_view& seat);

@@ -28,7 +28,8 @@ struct node_hello {
   std::string name;
   std::string version;
   std::int32_t pid = 0;
-  std::vector<std::string> added{}; ///< what its program adds to Troupe: names_of
+  std::vector<std::string> added{};       ///< what its program adds to Troupe: names_of
+  std::optional<job_standing> standing{}; ///< what it has of a job whose coordinator was lost
 };
 
 /// A node as the cluster's file describes it.
@@ -37,6 +38,7 @@ struct node_description {
   std::string host = "127.0.0.1";
   bool shard = true, worker = true;
   std::vector<std::string> devices{}; ///< on which roles may compute; empty: the file does not say
+  std::uint8_t last_resort = 0;       ///< as in member_node
   friend bool operator==(const node_description&, const node_description&) = default;
 };
 
@@ -60,6 +62,7 @@ struct job_waits {
 struct job_begins {
   std::vector<std::string> nodes;
   std::int64_t data_size = 0; ///< training samples
+  bool goes_on = false;       ///< it had begun before, and what was said of it stands
 };
 
 struct job_says {
@@ -185,26 +188,23 @@ struct job_finished {
   std::shared_ptr<job_result> result;
 };
 
-/// To itself, likewise: for the history.
+/// To itself: where a job begins that cannot go on as it is, in words, too.
+struct job_goes_back {
+  std::uint64_t number = 0;
+  std::string resume; ///< as in checkpoint_spec
+  std::string text;
+};
+
+/// To itself, from a job's coordinator: for the history.
 struct job_news {
   std::uint64_t number = 0;
   std::variant<job_begins, progress, evaluation_point, job_says> news;
 };
 
-/// To whoever keeps the ledger: decide this.
-struct decide_entry {
-  protocols::ledger::entry what;
-};
-/// It is on the disk, unless one of these has a text.
-struct decided_entry {
-  std::string why_not; ///< and never will be
-  std::string failed;  ///< nothing more is decided; of this one nobody knows
-};
-using ledger_actor = caf::typed_actor<caf::result<decided_entry>(decide_entry)>;
-
 /// From a council to the door of its process: this member leads, and these are the decisions so far.
 struct council_leads {
   protocols::ledger::state decided;
+  std::uint64_t term = 0;
 };
 /// It does not (any more); who does, where it is known.
 struct council_follows {
@@ -229,16 +229,16 @@ struct jobs_taken_over {
 using council_door_control = council_door::extend<caf::result<void>(council_leads), caf::result<void>(council_follows),
                                                   caf::result<void>(jobs_taken_over), caf::result<void>(council_peer)>;
 
-using cluster_control = cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_news)>;
+using cluster_control =
+    cluster_actor::extend<caf::result<void>(job_finished), caf::result<void>(job_goes_back), caf::result<void>(job_news)>;
 
 } // namespace troupe::actors
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_cluster, caf::id_block::troupe_node::end)
 
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_finished))
+TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_goes_back))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::job_news))
-TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decide_entry))
-TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::decided_entry))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_leads))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_follows))
 TROUPE_LOCAL_MESSAGE(troupe_cluster, (troupe::actors::council_peer))

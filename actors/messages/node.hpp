@@ -50,6 +50,7 @@ struct job_places {
   std::vector<node_place> nodes;
   std::vector<role_place> workers;
   std::vector<role_place> holders; ///< shards first, then aggregators
+  std::uint32_t evaluator = 0;     ///< its node
 
   /// "worker 3 (node-1)".
   std::string describe(std::uint32_t worker) const {
@@ -115,6 +116,21 @@ struct job_places {
     });
   }
   bool holds_parameters(std::uint32_t node) const { return std::ranges::find(holders, node, &role_place::node) != holders.end(); }
+  bool has_workers(std::uint32_t node) const { return std::ranges::find(workers, node, &role_place::node) != workers.end(); }
+  /// Whether any role lives there.
+  bool uses(std::uint32_t node) const { return evaluator == node || holds_parameters(node) || has_workers(node); }
+};
+
+/// From the cluster that a node has joined: in which term it is led.
+struct led_by {
+  std::uint64_t term = 0;
+};
+
+/// Where one parameter of the model lies in the flat array.
+struct parameter_place {
+  std::string name; ///< "linear1.weight"
+  std::vector<std::int64_t> dims;
+  std::uint64_t begin = 0; ///< in floats
 };
 
 /// Coordinator to every node: a backup comes there. Its own node spawns it.
@@ -127,10 +143,10 @@ struct node_prepared {
   std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
-  // Of the coordinator's node:
+  // Of the first node:
   data_scaling scaling = {};
   std::int64_t floats = 0; ///< of the flat parameters
-  stays_here<std::vector<tensor_place>> tensors = {};
+  std::vector<parameter_place> parameters = {};
 };
 
 /// What a node is asked about the job it runs: traffic and memory.
@@ -156,19 +172,17 @@ struct role_order {
   std::uint32_t incarnation = 0; ///< of the worker that is started
 };
 
+/// To a node: the evaluator is there from now on; answered once it can be sent parameters.
+struct evaluator_place {
+  std::uint32_t node = 0;
+};
+
 /// Reports what it does.
 using inspectable_actor = caf::typed_actor<caf::result<actor_report>(inspect_query)>;
 
 /// From the cluster, for the log of a node: a decision about it.
 struct node_notice {
   std::string text;
-};
-
-/// Where one parameter of the model lies in the flat array.
-struct parameter_place {
-  std::string name; ///< "linear1.weight"
-  std::vector<std::int64_t> dims;
-  std::uint64_t begin = 0; ///< in floats
 };
 
 /// A shard of a running job, and the flat parameters from `begin` to `end` that it keeps.
@@ -203,6 +217,40 @@ struct prepare_job {
   bool trace = false;                  ///< record what the roles do, and when
   std::vector<std::string> names = {}; ///< of the job's nodes, by number
   bool rounds = false;                 ///< the lead records its rounds
+  std::uint64_t term = 0;              ///< in which the coordinator's process leads the cluster
+  double orphan_s = 0;                 ///< how long your part outlives the coordinator; 0: it ends with it
+};
+
+/// What a node has of a job, as it tells whoever leads the cluster next.
+struct job_standing {
+  std::uint64_t job_key = 0;
+  std::uint32_t node = 0;        ///< its number in the job
+  std::uint32_t incarnation = 0; ///< of its process there
+  protocols::plan_epoch epoch{}; ///< of the newest plan that it has heard
+  std::vector<protocols::member> workers{};
+  std::vector<std::uint32_t> holders{}; ///< by their numbers now
+  bool evaluates = false;
+  std::vector<std::string> names{}; ///< of the job's nodes, by number
+};
+/// To a node, from its own process: answered with that; none: it works for no job, or for one that ends with its coordinator.
+struct standing_query {};
+
+/// To a node: I coordinate this job from now on. Refused where one of a later term does, or the job is gone.
+struct adopt_job {
+  std::uint64_t term = 0;
+  std::uint64_t job_key = 0;
+  coordinator_actor coordinator{};
+};
+/// Its answer: what it has, and what no coordinator has heard.
+struct adopted_part {
+  job_standing standing{};
+  job_places places{}; ///< as this node knows them
+  node_prepared prepared{};
+  std::vector<role_lost> lost{};
+  std::vector<peer_unreachable> unreachable{};
+  std::vector<file_saved> saved{}; ///< of the newest checkpoint
+  std::optional<lead_word> lead{};
+  std::vector<evaluation> evaluations{};
 };
 
 /// One process of the cluster on the control plane. Of a job's roles only shards, as parameters_actor, are known to other hosts.
@@ -211,10 +259,13 @@ using node_actor =
                      caf::result<void>(job_places),   ///< spawn your roles and connect your lanes; answered when they are up
                      caf::result<void>(node_place),   ///< a node is back as a new process: your lane to it is a new one
                      caf::result<void>(backup_place), ///< answered when your roles know of it
-                     caf::result<void>(protocols::hold_order), caf::result<void>(protocols::fetch_order),
-                     caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<node_totals>(totals_query),
-                     caf::result<node_report>(inspect_query), caf::result<void>(role_order), caf::result<void>(record_order),
-                     caf::result<std::int64_t>(clock_query), caf::result<shards_view>(shards_query),
+                     caf::result<void>(evaluator_place), caf::result<parameters_piece>(evaluated_query),
+                     caf::result<std::optional<job_standing>>(standing_query), caf::result<adopted_part>(adopt_job),
+                     caf::result<void>(led_by), caf::result<void>(protocols::hold_order),
+                     caf::result<void>(protocols::fetch_order), caf::result<std::vector<std::uint32_t>>(waiting_query),
+                     caf::result<node_totals>(totals_query), caf::result<node_report>(inspect_query),
+                     caf::result<void>(role_order), caf::result<void>(record_order), caf::result<std::int64_t>(clock_query),
+                     caf::result<shards_view>(shards_query),
                      caf::result<trace_chunk>(trace_query), ///< ask again until the last
                      caf::result<clock_reading>(wall_clock_query), caf::result<node_probe>(probe_query),
                      caf::result<void>(node_notice), caf::result<void>(stop_job)>::extend_with<role_orders>;
@@ -235,6 +286,12 @@ struct data_loaded {
   std::vector<file_probe> files = {}; ///< as in node_prepared
 };
 
+/// From a role to its node: for the coordinator.
+struct part_saved {
+  job_incarnation run;
+  file_saved file;
+};
+
 struct lane_event {
   enum class kind : std::uint8_t { up, silent, down };
   job_incarnation run;
@@ -252,8 +309,9 @@ struct shown_actor {
   std::string ended = {};      ///< why it ended; empty: it has not
 };
 
-using node_control = node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event),
-                                        caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
+using node_control =
+    node_actor::extend<caf::result<void>(data_loaded), caf::result<void>(lane_event), caf::result<void>(part_saved),
+                       caf::result<void>(shown_actor)>; ///< from an application: show it until it ends
 
 } // namespace troupe::actors
 
@@ -262,6 +320,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_node, caf::id_block::troupe_role::end)
 TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::data_loaded))
 TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::lane_event))
 TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::shown_actor))
+TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::part_saved))
+TROUPE_LOCAL_MESSAGE(troupe_node, (troupe::actors::standing_query))
+TROUPE_LOCAL_MESSAGE(troupe_node, (std::optional<troupe::actors::job_standing>))
 
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::prepare_job))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_prepared))
@@ -282,5 +343,9 @@ CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_probe))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::node_notice))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::shards_query))
 CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::shards_view))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::evaluator_place))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::led_by))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::adopt_job))
+CAF_ADD_TYPE_ID(troupe_node, (troupe::actors::adopted_part))
 
 CAF_END_TYPE_ID_BLOCK(troupe_node)

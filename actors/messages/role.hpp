@@ -21,7 +21,10 @@
 #include "actors/messages/inspection.hpp"
 #include "actors/monitoring/trace.hpp"
 #include "actors/roles/assembler.hpp"
+#include "actors/roles/holder/lead_tally.hpp"
 #include "protocols/effect.hpp"
+#include "protocols/lead_report.hpp"
+#include "protocols/ledger.hpp"
 #include "protocols/message.hpp"
 #include "protocols/wire/message.hpp"
 
@@ -45,8 +48,9 @@ struct peer_unreachable {
 
 /// A role of a node died.
 struct role_lost {
+  enum class kind : std::uint8_t { holder, worker, evaluator };
   std::uint32_t node = 0;
-  bool is_worker = true; ///< else a holder
+  kind role = kind::worker;
   std::uint32_t index = 0;
   std::string reason;
   std::uint32_t incarnation = 0; ///< of the node, as the sender knows it
@@ -76,6 +80,23 @@ struct parameters_piece {
   std::vector<float> values;
   bool last = false; ///< the last piece of the range
 };
+
+/// To the evaluator, through its node: its parameters of this version, which it has evaluated or has got last, piece by piece.
+struct evaluated_query {
+  protocols::version ver;
+  std::uint64_t offset = 0; ///< in floats
+};
+
+/// To a shard, through its node, from a coordinator that takes the job over: what it missed. Nothing, unless the shard leads the
+/// job, or is a backup of the one that does.
+struct lead_query {};
+struct lead_word {
+  protocols::lead_report report{};
+  lead_tally tally{};
+  bool leads = true; ///< else it is a backup's
+};
+/// Likewise to the evaluator: its last evaluations, the oldest first, without parameters.
+struct evaluations_query {};
 
 /// Coordinator to every role: training time is paused until `resume_order`.
 struct pause_order {};
@@ -138,19 +159,19 @@ struct manifest_written {
   std::string left{}; ///< why an older one was not removed; empty: none was to be
 };
 
-/// Evaluator to coordinator: a version's parameters are complete in host memory and will be evaluated next (never sent across
-/// hosts).
+/// Evaluator to coordinator: a version's parameters are complete in host memory and will be evaluated next. A coordinator
+/// elsewhere fetches them when it needs them (evaluated_query).
 struct collected {
   protocols::version ver;
-  kernels::buffer parameters;
+  stays_here<kernels::buffer> parameters;
   std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< decentralized: the steps in its replicas
 };
 
-/// The result of an evaluation, with the parameters that were evaluated (never sent across hosts).
+/// The result of an evaluation, with the parameters that were evaluated; the same holds for them.
 struct evaluation {
   protocols::version ver;
   double train_loss = 0, test_loss = 0, test_accuracy = 0;
-  kernels::buffer parameters;
+  stays_here<kernels::buffer> parameters;
   std::vector<std::pair<protocols::member, protocols::step_count>> made = {}; ///< decentralized
 };
 
@@ -209,6 +230,7 @@ using holder_control = holder_actor::extend<
     caf::result<void>(peers_ptr), caf::result<void>(protocols::plan), caf::result<void>(protocols::worker_down),
     caf::result<void>(protocols::holder_down), caf::result<void>(protocols::takes_over), caf::result<void>(pause_order),
     caf::result<void>(protocols::resume_order), caf::result<void>(protocols::checkpoint_order), ///< the lead, or every shard
+    caf::result<std::optional<lead_word>>(lead_query),
     caf::result<void>(protocols::hold_order), ///< this and the next three: the lead only
     caf::result<void>(protocols::new_backup), caf::result<void>(protocols::fetch_order),
     caf::result<std::vector<std::uint32_t>>(waiting_query), caf::result<actor_report>(inspect_query),
@@ -240,11 +262,24 @@ using worker_actor =
                          caf::result<void>(gradient_ready), caf::result<void>(wire::params_part, device_tensor),
                          caf::result<void>(wire::peer_part, device_tensor)>;
 
-using evaluator_actor = params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
-                                             caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
-                                             caf::result<void>(protocols::fetch_order), ///< decentralized: before it,
-                                                                                        ///< the plan whose workers will send
-                                             caf::result<void>(compute_finished)>;
+using evaluator_actor =
+    params_actor::extend<caf::result<void>(peers_ptr), caf::result<actor_report>(inspect_query),
+                         caf::result<void>(operator_pause), caf::result<void>(protocols::plan),
+                         caf::result<void>(protocols::fetch_order), ///< decentralized: before it,
+                                                                    ///< the plan whose workers will send
+                         caf::result<parameters_piece>(evaluated_query), caf::result<std::vector<evaluation>>(evaluations_query),
+                         caf::result<void>(compute_finished)>;
+
+/// To whoever keeps the ledger: decide this.
+struct decide_entry {
+  protocols::ledger::entry what;
+};
+/// It is on the disk, unless one of these has a text.
+struct decided_entry {
+  std::string why_not; ///< and never will be
+  std::string failed;  ///< nothing more is decided; of this one nobody knows
+};
+using ledger_actor = caf::typed_actor<caf::result<decided_entry>(decide_entry)>;
 
 /// What the nodes have recorded, in one piece of memory.
 using traces_ptr = std::shared_ptr<const std::vector<node_trace>>;
@@ -255,9 +290,12 @@ using coordinator_actor =
                      caf::result<void>(role_lost), caf::result<void>(peer_unreachable), caf::result<void>(file_saved),
                      caf::result<void>(protocols::caught_up), caf::result<void>(protocols::expired), caf::result<void>(stop_job)>;
 
+/// To itself, from the cluster whose jobs outlive it: the job's end, which it has reported, is decided.
+struct end_decided {};
+
 /// The same, as the cluster that it runs on sees it.
 using coordinator_control =
-    coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves),
+    coordinator_actor::extend<caf::result<void>(node_back), caf::result<bool>(node_leaves), caf::result<void>(end_decided),
                               caf::result<actor_report>(inspect_query), caf::result<std::string>(actor_order),
                               caf::result<std::string>(change_order), caf::result<std::string>(save_order),
                               caf::result<void>(manifest_written),
@@ -298,14 +336,20 @@ TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::wire::copy_part))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::admit_order))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::copy_request))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::protocols::expired))
-TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::collected))
-TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::evaluation))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::peers_ptr))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::piece_downloaded))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_back))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::node_leaves))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::operator_pause))
 TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::traces_ptr))
+
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::decide_entry))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::decided_entry))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::lead_query))
+TROUPE_LOCAL_MESSAGE(troupe_role, (std::optional<troupe::actors::lead_word>))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::evaluations_query))
+CAF_ADD_TYPE_ID(troupe_role, (std::vector<troupe::actors::evaluation>))
+TROUPE_LOCAL_MESSAGE(troupe_role, (troupe::actors::end_decided))
 
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::version))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::plan))
@@ -323,6 +367,8 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::protocols::report))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::uint32_t>))
 CAF_ADD_TYPE_ID(troupe_role, (std::vector<std::string>))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::stop_job))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::collected))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::evaluation))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::role_lost))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::peer_unreachable))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::file_saved))
@@ -337,5 +383,6 @@ CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::coordinator_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_actor))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_query))
 CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::parameters_piece))
+CAF_ADD_TYPE_ID(troupe_role, (troupe::actors::evaluated_query))
 
 CAF_END_TYPE_ID_BLOCK(troupe_role)

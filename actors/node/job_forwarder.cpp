@@ -20,14 +20,15 @@ constexpr std::size_t most_contributions = 4096;
 } // namespace
 
 job_forwarder::job_forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes,
-                             std::shared_ptr<job_meter> meter, job_metrics metrics, cluster_control owner)
+                             std::shared_ptr<job_meter> meter, job_metrics metrics, cluster_control owner, bool goes_on)
     : metrics_(metrics), number_(number), client_(std::move(client)), nodes_(std::move(nodes)), meter_(std::move(meter)),
-      owner_(std::move(owner)) {}
+      owner_(std::move(owner)), goes_on_(goes_on) {}
 
 void job_forwarder::on_started(std::int64_t data_size) {
   meter_->data_size = data_size;
-  caf::anon_send(client_, job_begins{nodes_, data_size});
-  caf::anon_send(owner_, job_news{number_, job_begins{nodes_, data_size}});
+  const job_begins begins{nodes_, data_size, goes_on_};
+  caf::anon_send(client_, begins);
+  caf::anon_send(owner_, job_news{number_, begins});
 }
 
 void job_forwarder::on_progress(const progress& p) {

@@ -25,7 +25,7 @@ struct job_meter {
 class job_forwarder final : public run_observer {
 public:
   job_forwarder(std::uint64_t number, client_actor client, std::vector<std::string> nodes, std::shared_ptr<job_meter> meter,
-                job_metrics metrics, cluster_control owner);
+                job_metrics metrics, cluster_control owner, bool goes_on);
 
   void on_started(std::int64_t data_size) override;
   void on_progress(const progress& p) override;
@@ -43,6 +43,7 @@ private:
   std::vector<std::string> nodes_;
   std::shared_ptr<job_meter> meter_;
   cluster_control owner_;
+  bool goes_on_; ///< the job had begun before
   std::int64_t told_ns_ = 0;
   std::optional<progress> untold_; ///< the newest, if not yet forwarded
 };

@@ -14,7 +14,8 @@
 
 namespace troupe::actors {
 
-node_state::node_state(measured_pointer<node_control> self, node_options where) : self_(self), where_(std::move(where)) {
+node_state::node_state(measured_pointer<node_control> self, node_options where)
+    : self_(self), where_(std::move(where)), allegiance_(self) {
   end_with_reason(*self);
   self->set_down_handler([this](const caf::down_msg& msg) { on_down(msg); });
   self->set_exit_handler([this](const caf::exit_msg& msg) {
@@ -36,11 +37,23 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
   return {
       [this](const prepare_job& msg) { return prepare(msg); },
       [this](const job_places& msg) -> caf::result<void> {
-        return job_ ? job_->start(msg) : failure("a job must be prepared before it is started");
+        auto* const job = ordered();
+        return job != nullptr ? job->start(msg) : failure("a job must be prepared before it is started");
       },
       [this](const node_place& msg) {
-        if (job_)
-          job_->on_back(msg);
+        if (auto* const job = ordered())
+          job->on_back(msg);
+      },
+      [this](const evaluator_place& msg) -> caf::result<void> {
+        auto* const job = ordered();
+        return job != nullptr ? job->on_evaluator(msg) : failure("no job runs here");
+      },
+      [this](standing_query) { return job_ ? job_->standing() : std::nullopt; },
+      [this](const adopt_job& msg) { return adopt(msg); },
+      [this](const led_by& msg) { allegiance_.led_by(msg.term); },
+      [this](const evaluated_query& query) -> caf::result<parameters_piece> {
+        const auto from = job_ ? job_->roles().evaluator : evaluator_actor{};
+        return from ? caf::result<parameters_piece>(self_->delegate(from, query)) : failure("the evaluator is not here");
       },
       [this](const backup_place& msg) -> caf::result<void> {
         try {
@@ -50,26 +63,30 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         }
       },
       [this](const Orders& msg) {
-        if (!job_)
+        auto* const job = ordered();
+        if (job == nullptr)
           return;
-        job_->note(msg);
-        job_->tell_roles(msg);
+        job->note(msg);
+        job->roles().tell(msg);
       }...,
       [this](const protocols::hold_order& msg) {
-        if (job_)
-          caf::anon_send(job_->lead(), msg);
+        if (auto* const job = ordered())
+          caf::anon_send(job->roles().lead(), msg);
       },
       [this](const protocols::fetch_order& msg) { fetch(msg); },
       [this](waiting_query query) -> caf::result<std::vector<std::uint32_t>> {
-        const auto lead = job_ ? job_->lead() : holder_control{};
+        const auto lead = job_ ? job_->roles().lead() : holder_control{};
         return lead ? caf::result<std::vector<std::uint32_t>>(self_->delegate(lead, query)) : std::vector<std::uint32_t>{};
       },
       [this](totals_query) { return totals(); },
       [this](const inspect_query& query) { return inspect_roles(query); },
-      [this](const role_order& msg) -> caf::result<void> { return job_ ? job_->carry_out(msg) : failure("no job runs here"); },
+      [this](const role_order& msg) -> caf::result<void> {
+        auto* const job = ordered();
+        return job != nullptr ? job->carry_out(msg) : failure("no job runs here");
+      },
       [this](const record_order& msg) {
-        if (job_ && msg.on)
-          job_->trace().begin();
+        if (auto* const job = ordered(); job != nullptr && msg.on)
+          job->trace().begin();
       },
       [](clock_query) { return steady_ns(); },
       [this](trace_query) { return job_ ? job_->trace().take() : trace_chunk{}; },
@@ -77,10 +94,17 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
       [](wall_clock_query) { return clock_reading{wall_clock_ns()}; },
       [this](const probe_query& query) { return probe(query); },
       [this](const node_notice& msg) { where_.say(msg.text); },
-      [this](const stop_job&) { stop(); },
+      [this](const stop_job&) {
+        if (ordered() != nullptr)
+          stop();
+      },
       [this](const data_loaded& msg) {
         if (job_)
           job_->on_data(msg);
+      },
+      [this](const part_saved& msg) {
+        if (job_)
+          job_->on_saved(msg);
       },
       [this](const lane_event& msg) {
         if (job_)
@@ -93,9 +117,16 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
   };
 }
 
+node_job* node_state::ordered() {
+  return job_ && allegiance_.obeys(self_->current_sender()) ? &*job_ : nullptr;
+}
+
 caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
+  if (!allegiance_.obeys(self_->current_sender()) || !allegiance_.is_of_term(msg.term))
+    return failure("another coordinator has this node now");
   auto kept = job_ ? job_->keep_for(msg) : std::nullopt;
   stop(); // an earlier job, or an earlier part in this one
+  allegiance_.follow(msg.coordinator, msg.term);
   if (const auto missing = missing_names(msg.job, where_.added); !missing.empty())
     return failure(fmt::format("its program has no {}", fmt::join(missing, ", no ")));
   self_->doing.enter("loads data");
@@ -108,12 +139,13 @@ caf::result<node_prepared> node_state::prepare(const prepare_job& msg) {
 }
 
 void node_state::fetch(const protocols::fetch_order& msg) {
-  if (!job_)
+  auto* const job = ordered();
+  if (job == nullptr)
     return;
-  if (!job_->decentralized())
-    return caf::anon_send(job_->lead(), msg);
-  job_->tell_evaluator(msg);
-  job_->tell_workers(msg);
+  if (!job->decentralized())
+    return caf::anon_send(job->roles().lead(), msg);
+  job->roles().tell_evaluator(msg);
+  job->roles().tell_workers(msg);
 }
 
 node_totals node_state::totals() const {
@@ -165,12 +197,36 @@ void node_state::measure_every_second() {
 
 void node_state::on_down(const caf::down_msg& msg) {
   std::erase_if(guests_, [&](const shown_actor& guest) { return guest.actor.address() == msg.source; });
-  if (!job_)
-    return;
-  if (job_->is_led_by(msg.source))
-    stop(); // no coordinator is left to stop it
-  else
+  if (allegiance_.lost(msg.source))
+    on_coordinator_lost();
+  else if (job_)
     job_->on_down(msg);
+}
+
+/// Nobody is left to stop the job here. Rounds need nobody to go on, until something is to be decided.
+void node_state::on_coordinator_lost() {
+  const auto wait = job_ ? job_->outlives_coordinator() : std::chrono::milliseconds{0};
+  if (wait.count() == 0)
+    return stop();
+  job_->coordinator_is_lost();
+  const auto seconds = static_cast<double>(wait.count()) * 1e-3;
+  where_.say(fmt::format("its job has no coordinator; its roles go on for {:g} s, for whoever leads next", seconds));
+  self_->run_delayed(wait, [this, seconds, of = allegiance_.followed()] {
+    if (!job_ || allegiance_.followed() != of)
+      return;
+    where_.say(fmt::format("nobody has led its job for {:g} s; its roles end", seconds));
+    stop();
+  });
+}
+
+/// The job goes on here as it is. What else it needs is told by this coordinator.
+caf::result<adopted_part> node_state::adopt(const adopt_job& msg) {
+  if (!allegiance_.obeys(self_->current_sender()) || !allegiance_.is_of_term(msg.term))
+    return failure("another coordinator has this node now");
+  if (!job_ || job_->key() != msg.job_key || !job_->standing())
+    return failure("its part of the job has ended");
+  allegiance_.follow(msg.coordinator, msg.term);
+  return job_->adopt(msg.coordinator);
 }
 
 void node_state::stop() {

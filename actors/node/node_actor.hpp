@@ -14,6 +14,7 @@
 #include "actors/messages/node.hpp"
 #include "actors/monitoring/metrics.hpp"
 #include "actors/node/node_job.hpp"
+#include "actors/node/parts/allegiance.hpp"
 
 namespace troupe::actors {
 
@@ -34,12 +35,16 @@ private:
   using looker_actor = caf::typed_actor<caf::result<node_probe>(probe_query)>;
 
   caf::result<node_prepared> prepare(const prepare_job& msg);
+  /// The job, for an order that has come; null: there is none, or the order is of a coordinator that it does not obey any more.
+  node_job* ordered();
   void fetch(const protocols::fetch_order& msg);
   node_totals totals() const;
   caf::result<node_probe> probe(const probe_query& query);
   void measure();
   void measure_every_second();
+  caf::result<adopted_part> adopt(const adopt_job& msg);
   void on_down(const caf::down_msg& msg);
+  void on_coordinator_lost();
   void stop();
 
   // node_inspection.cpp
@@ -53,6 +58,7 @@ private:
 
   measured_pointer<node_control> self_;
   node_options where_;
+  allegiance allegiance_;
   std::optional<node_job> job_;                  ///< none: it is idle
   std::vector<shown_actor> guests_;              ///< an application's actors
   std::deque<std::vector<node_report>> answers_; ///< recent answers that did not fit a message, by page

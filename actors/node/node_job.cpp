@@ -11,6 +11,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/node/job_data.hpp"
+#include "actors/node/parts/adoption_answer.hpp"
 #include "kernels/assert.hpp"
 
 namespace troupe::actors {
@@ -25,13 +26,33 @@ protocols::protocol protocol_of(const job& job, const extensions& added) {
   return *std::move(found);
 }
 
+/// But for the memory.
+net::lane_options lane_options_of(const node_options& where, std::uint32_t number, const job_incarnation& run,
+                                  const std::vector<std::string>& names) {
+  net::lane_options out;
+  out.self = net::node_id{number};
+  out.job_key = run.job_key;
+  out.life = run.incarnation;
+  out.host = where.host;
+  out.port = where.lane_port;
+  out.listens = number != 0; // of two nodes the one with the lower number connects
+  out.security = where.security;
+  out.names = names;
+  out.credit_bytes = where.credit_bytes;
+  return out;
+}
+
+std::vector<parameter_place> parameters_in(const parameter_layout& layout) {
+  std::vector<parameter_place> out;
+  for (const auto& slot : layout.slots)
+    out.push_back({slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+  return out;
+}
+
 /// The shards on this node, and the model's parameters.
 shards_view view_of(const parameter_layout& layout, const std::map<std::uint32_t, parameters_actor>& shards,
                     const std::vector<flat_range>& ranges, const std::string& node) {
-  shards_view out;
-  for (const auto& slot : layout.slots)
-    out.parameters.push_back(
-        {slot.name, {slot.dims.extents().begin(), slot.dims.extents().end()}, static_cast<std::uint64_t>(slot.offset)});
+  shards_view out{.parameters = parameters_in(layout)};
   for (const auto& [index, shard] : shards)
     out.shards.push_back(
         {index, static_cast<std::uint64_t>(ranges[index].begin), static_cast<std::uint64_t>(ranges[index].end), node, shard});
@@ -43,13 +64,11 @@ shards_view view_of(const parameter_layout& layout, const std::map<std::uint32_t
 node_job::node_job(measured_pointer<node_control> self, const node_options& where, const prepare_job& order,
                    std::optional<kept> from)
     : self_(self), where_(where), job_(order.job), number_(order.self), run_{order.job_key, order.incarnation},
-      coordinator_(order.coordinator), names_(order.names), protocol_(protocol_of(job_, where.added)),
+      coordinator_(order.coordinator), orphan_s_(order.orphan_s), names_(order.names), protocol_(protocol_of(job_, where.added)),
       tree_(protocols::holder_tree(job_.shape())), traces_devices_(order.trace), records_rounds_(order.rounds),
       trace_(from ? from->trace : std::make_shared<tracer>(order.trace)) {
-  if (job_.cluster.may_span_nodes())
+  if (job_.cluster.may_span_nodes() || names_.size() > 1)
     open_lanes();
-  if (coordinator_)
-    self_->monitor(coordinator_);
   if (from) {
     from->data.run = run_;
     caf::anon_send(node_control{self_}, std::move(from->data));
@@ -62,18 +81,10 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
 }
 
 node_job::~node_job() {
-  auto end = [this](const auto& actor) {
+  roles_.for_each([this](const auto& actor) {
     self_->demonitor(actor);
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  };
-  for (const auto& [number, worker] : roles_.workers)
-    end(worker);
-  for (const auto& [number, holder] : roles_.holders)
-    end(holder);
-  if (roles_.evaluator)
-    end(roles_.evaluator);
-  if (coordinator_)
-    self_->demonitor(coordinator_);
+  });
   if (router_)
     router_->clear();
   if (hub_)
@@ -87,16 +98,7 @@ node_job::~node_job() {
 
 void node_job::open_lanes() {
   router_ = std::make_shared<lane_router>(node_control{self_}, run_, where_.refused);
-  net::lane_options options;
-  options.self = net::node_id{number_};
-  options.job_key = run_.job_key;
-  options.life = run_.incarnation;
-  options.host = where_.host;
-  options.port = where_.lane_port;
-  options.listens = number_ != 0; // of two nodes the one with the lower number connects
-  options.security = where_.security;
-  options.names = names_;
-  options.credit_bytes = where_.credit_bytes;
+  auto options = lane_options_of(where_, number_, run_, names_);
   options.allocate = [queue = open_queue("cpu")](std::size_t bytes) { return queue->allocate_host(bytes); };
   hub_ = net::lane_hub::open(options, router_);
 }
@@ -124,11 +126,16 @@ void node_job::on_data(const data_loaded& msg) {
   net_ = std::make_shared<const model>(std::move(*built));
   shard_ranges_ = cut_into_shards(net_->layout().floats(), static_cast<int>(job_.cluster.shards));
   self_->doing.enter("is prepared");
-  node_prepared ready{.lane_port = hub_ ? hub_->port() : std::uint16_t{0}, .data_size = data.train->size(), .files = msg.files};
-  if (number_ == 0) {
-    ready.scaling = data.scaling;
-    ready.floats = net_->layout().floats();
-    ready.tensors = places_of(net_->layout());
+  prepared_ = {.lane_port = hub_ ? hub_->port() : std::uint16_t{0},
+               .data_size = data.train->size(),
+               .files = msg.files,
+               .scaling = data.scaling,
+               .floats = net_->layout().floats(),
+               .parameters = parameters_in(net_->layout())};
+  auto ready = prepared_;
+  if (number_ != 0) { // of one node it is enough
+    ready.scaling = {};
+    ready.parameters.clear();
   }
   preparing_.deliver(std::move(ready));
 }
@@ -193,6 +200,20 @@ void node_job::on_back(const node_place& msg) {
   dial(msg.node);
 }
 
+caf::result<void> node_job::on_evaluator(const evaluator_place& msg) {
+  places_.evaluator = msg.node;
+  try {
+    if (roles_.evaluator)
+      end_evaluator("another node has it now");
+    if (msg.node == number_)
+      spawn_evaluator();
+  } catch (const std::exception& e) {
+    return failure(e.what());
+  }
+  introduce();
+  return caf::unit;
+}
+
 /// Of two nodes the one with the lower number connects.
 void node_job::dial(std::uint32_t peer) {
   const auto& to = places_.nodes[peer];
@@ -201,20 +222,60 @@ void node_job::dial(std::uint32_t peer) {
 }
 
 void node_job::on_down(const caf::down_msg& msg) {
+  const auto why = explain(msg.reason);
   const auto is_it = [&](const auto& actor) { return actor && actor.address() == msg.source; };
   if (const auto found = std::ranges::find_if(shown_, is_it, &shown_actor::actor); found != shown_.end())
-    note_end(std::string{found->id}, explain(msg.reason));
-  auto report = [&](bool is_worker, std::uint32_t index) {
-    self_->send(coordinator_, role_lost{number_, is_worker, index, explain(msg.reason), run_.incarnation});
-  };
-  for (const auto& [number, worker] : roles_.workers)
-    if (is_it(worker))
-      report(true, number);
-  for (const auto& [number, holder] : roles_.holders)
-    if (is_it(holder))
-      report(false, number);
-  if (is_it(roles_.evaluator))
-    self_->send(coordinator_, stop_job{true, "the evaluator failed: " + explain(msg.reason)});
+    note_end(std::string{found->id}, why);
+  const auto role = roles_.which(msg.source);
+  if (!role)
+    return;
+  const role_lost lost{number_, role->first, role->second, why, run_.incarnation};
+  unheard_.lost(lost);
+  self_->send(coordinator_, lost);
+  if (!coordinator_ && orphan_s_ > 0)
+    where_.say(fmt::format("has lost a role of its job ({}); what needs it waits for the next coordinator", why));
+}
+
+void node_job::on_saved(const part_saved& msg) {
+  if (msg.run != run_)
+    return;
+  unheard_.saved(msg.file);
+  self_->send(coordinator_, msg.file);
+}
+
+std::chrono::milliseconds node_job::outlives_coordinator() const {
+  const bool runs = net_ && !places_.nodes.empty() && !starting_.pending();
+  return std::chrono::milliseconds{runs ? static_cast<std::int64_t>(std::min(orphan_s_, 1e9) * 1000) : 0};
+}
+
+std::optional<job_standing> node_job::standing() const {
+  if (outlives_coordinator().count() == 0)
+    return {};
+  job_standing out{.job_key = run_.job_key, .node = number_, .incarnation = run_.incarnation, .epoch = epoch_, .names = names_};
+  roles_.describe(out);
+  return out;
+}
+
+caf::result<adopted_part> node_job::adopt(const coordinator_actor& next) {
+  coordinator_ = next;
+  introduce(); // what the roles say from here on goes to this one
+  return answer_adoption(self_, roles_,
+                         {.standing = *standing(),
+                          .places = places_,
+                          .prepared = prepared_,
+                          .lost = unheard_.lost_roles(),
+                          .unreachable = unreachable(),
+                          .saved = unheard_.saved_files()});
+}
+
+/// As on_lane would say of lanes that are closed.
+std::vector<peer_unreachable> node_job::unreachable() const {
+  std::vector<peer_unreachable> out;
+  for (const auto peer : lanes_needed_)
+    if (const auto& its = places_.nodes[peer];
+        !its.absent && !lanes_up_.contains(peer) && (places_.holds_parameters(number_) || places_.holds_parameters(peer)))
+      out.push_back({number_, peer, its.incarnation, false, "it is closed"});
+  return out;
 }
 
 void node_job::note_end(const std::string& id, const std::string& why) {
@@ -236,26 +297,14 @@ caf::result<void> node_job::carry_out(const role_order& msg) {
     }
     return caf::unit;
   }
-  auto obeys = [&](const auto& role) {
-    if (msg.verb == role_verb::kill)
-      self_->send_exit(role, failure("killed by the operator"));
-    else
-      self_->send(role, operator_pause{msg.verb == role_verb::pause});
-    return caf::unit;
-  };
-  if (const auto worker = roles_.workers.find(msg.index); msg.role == "worker" && worker != roles_.workers.end())
-    return obeys(worker->second);
-  if (const auto holder = roles_.holders.find(msg.index);
-      (msg.role == "shard" || msg.role == "aggregator" || msg.role == "replica") && holder != roles_.holders.end())
-    return obeys(holder->second);
-  if (msg.role == "evaluator" && roles_.evaluator)
-    return obeys(roles_.evaluator);
-  return refuse("is not here");
-}
-
-holder_control node_job::lead() const {
-  const auto lead = roles_.holders.find(0);
-  return lead == roles_.holders.end() ? holder_control{} : lead->second;
+  const auto role = roles_.find(msg.role, msg.index);
+  if (!role)
+    return refuse("is not here");
+  if (msg.verb == role_verb::kill)
+    self_->send_exit(role, failure("killed by the operator"));
+  else
+    caf::anon_send(role, operator_pause{msg.verb == role_verb::pause});
+  return caf::unit;
 }
 
 std::string node_job::name_of(std::uint32_t node) const {
@@ -264,6 +313,10 @@ std::string node_job::name_of(std::uint32_t node) const {
 
 void node_job::describe(actor_report& out) const {
   out.watched_by = "coordinator 0";
+  if (!coordinator_ && orphan_s_ > 0) {
+    out.waits_for.emplace_back("coordinator 0");
+    out.waits_on = "whoever leads next";
+  }
   if (starting_.pending()) {
     for (auto peer : lanes_needed_)
       if (!lanes_up_.contains(peer) && !places_.nodes[peer].absent)

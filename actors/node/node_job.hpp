@@ -2,6 +2,8 @@
 // A node's part of a job: its data and model, its lanes, and its roles.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +19,8 @@
 #include "actors/extensions.hpp"
 #include "actors/messages/node.hpp"
 #include "actors/monitoring/metrics.hpp"
+#include "actors/node/parts/local_roles.hpp"
+#include "actors/node/parts/unheard.hpp"
 #include "actors/roles/activity.hpp"
 #include "actors/roles/lane_router.hpp"
 #include "actors/roles/worker/worker_actor.hpp"
@@ -66,44 +70,27 @@ public:
   /// A node has come back as a new process.
   void on_back(const node_place& msg);
   caf::result<void> on_backup(const role_place& msg); ///< it comes, perhaps on this node
+  /// The evaluator has another node.
+  caf::result<void> on_evaluator(const evaluator_place& msg);
   /// Reports the death to the coordinator if it is a role's.
   void on_down(const caf::down_msg& msg);
   /// Carries out an operator's order to one role.
   caf::result<void> carry_out(const role_order& msg);
+  void on_saved(const part_saved& msg);
+  /// None is left; the roles go on for whoever coordinates the job next.
+  void coordinator_is_lost() { coordinator_ = nullptr; }
+  std::chrono::milliseconds outlives_coordinator() const; ///< 0: they end with it
+  /// What is here for the next one; none: it is not started, or ends with its coordinator.
+  std::optional<job_standing> standing() const;
+  caf::result<adopted_part> adopt(const coordinator_actor& next);
+  std::uint64_t key() const { return run_.job_key; }
   /// For another part in the same job; nothing if the data are not loaded yet, or the order is of another job.
   std::optional<kept> keep_for(const prepare_job& next) const;
-  bool is_led_by(const caf::actor_addr& who) const { return coordinator_ && coordinator_.address() == who; }
 
-  template <class Message>
-  void tell_holders(const Message& msg) const {
-    for (const auto& [number, holder] : roles_.holders)
-      caf::anon_send(holder, msg);
-  }
-  template <class Message>
-  void tell_workers(const Message& msg) const {
-    for (const auto& [number, worker] : roles_.workers)
-      caf::anon_send(worker, msg);
-  }
-  template <class Message>
-  void tell_evaluator(const Message& msg) const {
-    if (roles_.evaluator)
-      caf::anon_send(roles_.evaluator, msg);
-  }
-  /// To those roles that take it.
-  template <class Message>
-  void tell_roles(const Message& msg) const {
-    static_assert(takes<holder_control, Message> || takes<worker_actor, Message> || takes<evaluator_actor, Message>);
-    if constexpr (takes<holder_control, Message>)
-      tell_holders(msg);
-    if constexpr (takes<worker_actor, Message>)
-      tell_workers(msg);
-    if constexpr (takes<evaluator_actor, Message>)
-      tell_evaluator(msg);
-  }
-  /// The first shard if it is on this node; else null.
-  holder_control lead() const;
+  const local_roles& roles() const { return roles_; }
   /// What this node has to know of an order before its roles do.
   void note(const protocols::takes_over& msg);
+  void note(const protocols::plan& msg) { epoch_ = std::max(epoch_, msg.epoch); }
   void note(const protocols::holder_down& msg) { places_.lose(msg.holder); }
   template <class Order>
   void note(const Order&) {}
@@ -124,27 +111,23 @@ public:
   tracer& trace() const { return *trace_; }
 
 private:
-  struct roles {
-    std::map<std::uint32_t, worker_actor> workers;
-    std::map<std::uint32_t, holder_control> holders;
-    std::map<std::uint32_t, parameters_actor> shards; ///< of the holders
-    evaluator_actor evaluator;
-  };
-
   void open_lanes();
   void dial(std::uint32_t peer);
   void start_if_ready();
+  std::vector<peer_unreachable> unreachable() const;
   /// Also for the actors that end with a worker, by its reason.
   void note_end(const std::string& id, const std::string& why);
 
   // node_roles.cpp
   void spawn_roles();
+  std::function<void(const file_saved&)> for_coordinator() const;
   void spawn_holders();
   void spawn_holder(const role_place& where, const first_parameters& source, kernels::buffer& first);
   holder_actor proxy_of(const role_place& holder);
   void spawn_worker(std::uint32_t index, std::uint32_t incarnation);
   void restart_worker(std::uint32_t index, std::uint32_t incarnation);
   void spawn_evaluator();
+  void end_evaluator(const std::string& why);
   void restart_evaluator();
   void introduce();
   /// `role`: the device's role, as in a trace.
@@ -158,7 +141,8 @@ private:
   actors::job job_;
   std::uint32_t number_; ///< of this node in the job
   job_incarnation run_;
-  coordinator_actor coordinator_;
+  coordinator_actor coordinator_; ///< null: it is lost
+  double orphan_s_;
   std::vector<std::string> names_; ///< of the nodes
   protocols::protocol protocol_;
   std::vector<protocols::holder_place> tree_;
@@ -169,7 +153,11 @@ private:
   std::map<std::uint32_t, std::uint32_t> lanes_up_; ///< by peer: the life of its process
   caf::typed_response_promise<node_prepared> preparing_;
 
+  protocols::plan_epoch epoch_{}; ///< of the newest plan
+  unheard unheard_;
+
   // With the data.
+  node_prepared prepared_;
   data_loaded loaded_;
   std::shared_ptr<const model> net_;
   std::vector<flat_range> shard_ranges_;
@@ -177,7 +165,7 @@ private:
   // With the start.
   job_places places_;
   std::set<std::uint32_t> lanes_needed_; ///< peers
-  roles roles_;
+  local_roles roles_;
   std::vector<shown_actor> shown_; ///< roles and their helpers, in the order of spawning
   std::map<protocols::worker_id, std::shared_ptr<params_assembler>> receive_buffers_; ///< of this node's workers
   std::map<protocols::holder_id, local_device_holder> local_device_holders_;          ///< on this node

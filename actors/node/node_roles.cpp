@@ -131,6 +131,22 @@ protocols::lead_succession succession_of(const job& what, const protocols::proto
   return out;
 }
 
+/// The handles of a job's roles on node `self`: local ones, and of those elsewhere what `far_holder` and `far_params` make.
+template <class FarHolder, class FarParams>
+role_peers introduced(const job_places& places, std::uint32_t self, const local_roles& roles, FarHolder far_holder,
+                      FarParams far_params) {
+  role_peers out;
+  for (const auto& where : places.holders)
+    out.holders.push_back(where.node == nowhere ? holder_actor{}
+                          : where.node == self  ? holder_actor{roles.holders.at(where.index)}
+                                                : holder_actor{far_holder(where)});
+  for (const auto& where : places.workers)
+    out.workers.push_back(where.node == self ? params_actor{roles.workers.at(where.index)}
+                                             : params_actor{far_params(where.node)});
+  out.evaluator = places.evaluator == self ? params_actor{roles.evaluator} : params_actor{far_params(places.evaluator)};
+  return out;
+}
+
 /// At most a few replicas are queued for a node, and no more than its lane's credit: a replica in a long queue would be outdated.
 std::function<bool(protocols::worker_id)> who_is_behind(const job_places& places, std::uint32_t self,
                                                         const std::shared_ptr<net::lane_hub>& hub, std::size_t model_bytes) {
@@ -170,9 +186,14 @@ void node_job::spawn_roles() {
   for (const auto& where : places_.workers)
     if (where.node == number_)
       spawn_worker(where.index, run_.incarnation);
-  if (number_ == 0)
+  if (number_ == places_.evaluator)
     spawn_evaluator();
   introduce();
+}
+
+/// It may be another one by then.
+std::function<void(const file_saved&)> node_job::for_coordinator() const {
+  return [me = node_control{self_}, run = run_](const file_saved& msg) { caf::anon_send(me, part_saved{run, msg}); };
 }
 
 void node_job::spawn_holders() {
@@ -214,7 +235,7 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
                       .catches_up = where.catches_up,
                       .start = source.of_shard(range, allocate),
                       .checkpoints = job_.checkpoint.dir,
-                      .saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); },
+                      .saved = for_coordinator(),
                       .ranges = update_ranges(net_->layout(), range),
                       .link = job_.inject.link,
                       .trace = trace_};
@@ -300,7 +321,7 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   setup.meter = meter_;
   setup.trace = trace_;
   auto computes = computing(job_, queue, net_, index, incarnation);
-  computes.saved = [to = coordinator_](const file_saved& msg) { caf::anon_send(to, msg); };
+  computes.saved = for_coordinator();
   auto compute = for_role(name, device, [&] { return self_->spawn<compute_impl, caf::detached>(std::move(computes)); });
   setup.compute = compute;
   if (!queue->on_host()) {
@@ -320,6 +341,8 @@ void node_job::spawn_worker(std::uint32_t index, std::uint32_t incarnation) {
   if (!queue->on_host())
     local_device_workers_.insert_or_assign(id, actor);
   roles_.workers.insert_or_assign(index, actor);
+  roles_.incarnations.insert_or_assign(index, incarnation);
+  unheard_.replaced(role_lost::kind::worker, index);
   std::erase_if(
       shown_, [&](const shown_actor& each) { return each.id == name || each.watched_by == name; }); // of the previous incarnation
   shown_.push_back({actor, name, "worker", own_id()});
@@ -357,15 +380,21 @@ void node_job::spawn_evaluator() {
   roles_.evaluator =
       for_role("the evaluator", device, [&] { return self_->spawn<evaluator_impl, caf::detached>(std::move(setup)); });
   self_->monitor(roles_.evaluator);
+  unheard_.replaced(role_lost::kind::evaluator, 0);
   shown_.push_back({roles_.evaluator, "evaluator 0", "evaluator", own_id()});
   if (router_)
     router_->add(protocols::evaluator, params_actor{roles_.evaluator}, receive_buffers, from_workers);
 }
 
-void node_job::restart_evaluator() {
+void node_job::end_evaluator(const std::string& why) {
   self_->demonitor(roles_.evaluator);
   self_->send_exit(roles_.evaluator, caf::exit_reason::user_shutdown);
-  note_end("evaluator 0", "a restarted one takes its place");
+  note_end("evaluator 0", why);
+  roles_.evaluator = nullptr;
+}
+
+void node_job::restart_evaluator() {
+  end_evaluator("a restarted one takes its place");
   spawn_evaluator();
   introduce();
 }
@@ -379,17 +408,10 @@ holder_actor node_job::proxy_of(const role_place& holder) {
 
 /// Local roles directly, remote ones by proxies: the roles cannot tell the difference.
 void node_job::introduce() {
-  auto peers = std::make_shared<role_peers>();
-  for (const auto& where : places_.holders)
-    peers->holders.push_back(where.node == nowhere   ? holder_actor{}
-                             : where.node == number_ ? holder_actor{roles_.holders.at(where.index)}
-                                                     : proxy_of(where));
-  for (const auto& where : places_.workers)
-    peers->workers.push_back(where.node == number_
-                                 ? params_actor{roles_.workers.at(where.index)}
-                                 : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{where.node}}));
-  peers->evaluator =
-      number_ == 0 ? params_actor{roles_.evaluator} : self_->spawn<params_proxy_impl>(proxy_target{hub_, net::node_id{0}});
+  const auto far = [this](std::uint32_t node) { return proxy_target{hub_, net::node_id{node}}; };
+  auto peers = std::make_shared<role_peers>(introduced(
+      places_, number_, roles_, [this](const role_place& at) { return proxy_of(at); },
+      [&](std::uint32_t node) { return self_->spawn<params_proxy_impl>(far(node)); }));
   // Only on the host: from a device, parameters must be copied to the workers anyway.
   if (job_.compute.device == "cpu" && job_.compute.shard_device == "cpu")
     peers->receive_buffers = receive_buffers_;
@@ -397,8 +419,7 @@ void node_job::introduce() {
   peers->local_device_workers = local_device_workers_;
   peers->is_behind = who_is_behind(places_, number_, hub_, to_bytes(net_->layout().floats()));
   peers->coordinator = coordinator_;
-  peers_ptr shared = peers;
-  tell_roles(shared);
+  roles_.tell(peers_ptr{peers});
 }
 
 std::shared_ptr<kernels::backend> node_job::open_queue(const std::string& device, std::optional<std::uint32_t> role) const {

@@ -46,18 +46,60 @@ private:
   std::vector<std::size_t> given_;
 };
 
-/// One of these nodes that holds no other copy of the shard; backups go round.
-std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of, const std::vector<std::uint32_t>& nodes) {
+/// The nodes that hold shards, from those that may. Those that hold workers, too, only where there are no others, if shards and
+/// workers live `apart`.
+std::vector<std::uint32_t> nodes_for_shards(const std::vector<member_node>& nodes, std::vector<std::uint32_t> may, bool apart) {
+  const bool anywhere = nodes.front().last_resort > 0;
+  if (anywhere && !may.empty()) {
+    const auto least = std::ranges::min(may, {}, [&](std::uint32_t node) { return nodes[node].last_resort; });
+    std::erase_if(may, [&](std::uint32_t node) { return nodes[node].last_resort > nodes[least].last_resort; });
+  }
+  if (apart) {
+    auto rest = may;
+    if (std::erase_if(rest, [&](std::uint32_t node) { return nodes[node].worker; }); !rest.empty() || !anywhere)
+      may = std::move(rest);
+  }
+  if (may.empty() || (!anywhere && may.front() != 0))
+    may.insert(may.begin(), 0);
+  return may;
+}
+
+/// Those without shards, and without the leader's, as far as there are others.
+std::vector<std::uint32_t> nodes_for_workers(const std::vector<member_node>& nodes, std::vector<std::uint32_t> may,
+                                             const std::vector<std::uint32_t>& shards) {
+  const auto take_out = [&may](const auto& which) {
+    if (auto rest = may; std::erase_if(rest, which) > 0 && !rest.empty())
+      may = std::move(rest);
+  };
+  take_out([&](std::uint32_t node) { return nodes[node].last_resort == leaders_node; });
+  take_out([&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
+  return may;
+}
+
+/// Those that may hold backups, by their order. A coordinator's always may, where it has a part in the job.
+std::vector<std::uint32_t> nodes_for_backups(const std::vector<member_node>& nodes, std::vector<std::uint32_t> may) {
+  const auto rank = nodes.front().last_resort;
+  if (may.empty() || ((rank == 0 || rank == leaders_node) && may.front() != 0))
+    may.insert(may.begin(), 0);
+  std::ranges::stable_sort(may, {}, [&](std::uint32_t node) { return nodes[node].last_resort; });
+  return may;
+}
+
+/// One of these nodes that holds no other copy of the shard; backups go round among those that are equally good.
+std::uint32_t place_of_backup(const job_places& places, protocols::holder_id of, const std::vector<member_node>& nodes,
+                              std::vector<std::uint32_t> may) {
   const auto has_a_copy = [&](std::uint32_t node) {
     return std::ranges::any_of(places.holders, [&](const role_place& holder) {
       return holder.node == node && (holder.index == of.value || holder.backup_of == of.value);
     });
   };
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (const auto node = nodes[(places.holders.size() + i) % nodes.size()]; !has_a_copy(node))
-      return node;
-  TROUPE_ASSERT(false); // `choose_gang` ensures that there is one
-  return 0;
+  const auto best = std::ranges::find_if_not(may, has_a_copy);
+  TROUPE_ASSERT(best != may.end()); // `choose_gang` ensures that there is one
+  std::erase_if(may, [&nodes, level = nodes[*best].last_resort](auto node) { return nodes[node].last_resort != level; });
+  std::size_t next = places.holders.size();
+  while (has_a_copy(may[next % may.size()]))
+    ++next;
+  return may[next % may.size()];
 }
 
 } // namespace
@@ -74,22 +116,13 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
         found.push_back(i);
     return found;
   };
-  auto shards = all_with(&member_node::shard), workers = all_with(&member_node::worker);
-  auto for_backups = shards;
-  if (for_backups.empty() || for_backups.front() != 0)
-    for_backups.insert(for_backups.begin(), 0);
+  const auto may_hold = all_with(&member_node::shard);
+  auto workers = all_with(&member_node::worker);
   const bool apart = job.cluster.where == placement::separate && std::ranges::count(nodes, false, &member_node::absent) > 1;
+  const auto shards = nodes_for_shards(nodes, may_hold, apart);
+  const auto for_backups = nodes_for_backups(nodes, may_hold);
   if (apart)
-    if (std::erase_if(shards, [&](std::uint32_t node) { return nodes[node].worker; }); shards.empty())
-      shards = {0};
-  if (shards.empty() || shards.front() != 0)
-    shards.insert(shards.begin(), 0); // the lead is always on the coordinator's node
-  if (apart) {
-    auto rest = workers;
-    std::erase_if(rest, [&](std::uint32_t node) { return std::ranges::find(shards, node) != shards.end(); });
-    if (!rest.empty())
-      workers = std::move(rest);
-  }
+    workers = nodes_for_workers(nodes, std::move(workers), shards);
   TROUPE_ASSERT(!workers.empty()); // `choose_gang` ensures it
   // Contiguous blocks of even size, so that neighbours in the tree of aggregators share a node.
   device_turns for_workers{nodes, job.compute.device}, for_holders{nodes, job.compute.shard_device};
@@ -106,7 +139,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     auto number = holder.self.value;
     std::uint32_t node = 0;
     if (holder.backup_of)
-      node = place_of_backup(places, *holder.backup_of, for_backups);
+      node = place_of_backup(places, *holder.backup_of, nodes, for_backups);
     else if (holder.is_shard)
       node = shards[number % shards.size()];
     else if (!holder.workers.empty())
@@ -117,6 +150,7 @@ job_places place_roles(const job& job, const std::vector<member_node>& nodes) {
     if (holder.backup_of)
       places.holders.back().backup_of = holder.backup_of->value;
   }
+  places.evaluator = places.holders.front().node;
   return places;
 }
 

@@ -19,6 +19,7 @@
 #include "protocols/binding/ticket_store.hpp"
 #include "protocols/holder.hpp"
 #include "protocols/lead.hpp"
+#include "protocols/lead_report.hpp"
 #include "protocols/replicated_lead.hpp"
 
 namespace troupe::protocols {
@@ -104,7 +105,14 @@ public:
 
   // -- from the coordinator: a lead hears it after its holder
 
-  void on(const plan& msg) { both(msg); }
+  void on(const plan& msg) {
+    reported_.on(msg);
+    if (plans_.empty() || msg.epoch > plans_.back().epoch)
+      plans_.push_back(msg);
+    if (plans_.size() > most_plans)
+      plans_.erase(plans_.begin());
+    both(msg);
+  }
   void on(const worker_down& msg) { both(msg); }
   void on(const holder_down& msg) {
     ask(msg);
@@ -122,8 +130,11 @@ public:
     ask(msg);
     if (replicated_)
       lead_on(msg);
+    if (!replicated_ && msg.shard != holder_id{0})
+      return; // this backup may still become the lead
     for (const auto& hear : std::exchange(early_, {}))
-      hear();
+      if (replicated_)
+        hear();
   }
 
   /// To the lead.
@@ -189,6 +200,21 @@ public:
   /// Null: elsewhere, or versions are made in one phase.
   const replicated_lead* replicated() const { return replicated_.get(); }
   bool leads_job() const { return self_ == holder_id{0}; }
+  /// Of the job's lead, for a coordinator that takes over: of what is committed. A backup of its shard tells what the lead had
+  /// told it. None: neither is here.
+  std::optional<lead_report> report_to_next() const {
+    const bool backup = !lead_ && machine_.place().backup_of == holder_id{0};
+    if (!backup && !(lead_ && leads_job()))
+      return {};
+    const bool proposed = backup || (replicated_ && !replicated_->waiting_for().empty());
+    const lead_state state = backup ? succession_.first.from : proposed ? replicated_->record().from : lead_->state();
+    return lead_report{.plans = plans_,
+                       .made = state.made,
+                       .samples = state.samples_applied,
+                       .held = state.held && !proposed, // nothing is proposed while the job is held
+                       .trained = world_.now(),
+                       .counted = reported_.counted()};
+  }
   /// Pushes whose tensors are kept, by ticket.
   const std::map<ticket, push_id>& pushes() const { return pushes_; }
   std::size_t retained() const { return retained_.size(); }
@@ -347,6 +373,7 @@ private:
   void perform_as_lead(const arm_timer& effect) { world_.arm(effect); }
   /// A hold is queued behind the orders before it.
   void perform_as_lead(const report& effect) {
+    reported_.on(effect);
     if (effect.event != report::kind::held)
       return world_.tell_coordinator(effect);
     decided_at_ = world_.now();
@@ -390,6 +417,8 @@ private:
   lead_succession succession_;
   std::unique_ptr<replicated_lead> replicated_;
   std::vector<std::function<void()>> early_; ///< for the lead, before this shard knows that it is the lead's
+  reported_steps reported_;
+  std::vector<plan> plans_; ///< the last
   ticket_store<tensor> store_;
   std::map<ticket, push_id> pushes_; ///< those in the store; its other tensors are children's sums
   std::map<ticket, tensor> retained_;

@@ -31,6 +31,14 @@ std::set<std::string> decoded_protocols(const options& job) {
   return names;
 }
 
+/// A coordinator that takes over tells plans again.
+bool is_news(plan_epoch& newest, const plan& heard) {
+  if (heard.epoch <= newest)
+    return false;
+  newest = heard.epoch;
+  return true;
+}
+
 } // namespace
 
 // -- each push ends once
@@ -47,7 +55,7 @@ void each_push_ends_once::heard(nanoseconds at, endpoint from, endpoint to, cons
   one_lead& own = leads_[{to.index}];
   if (const auto* gone = std::get_if<worker_down>(&msg))
     own.dead.insert({gone->worker, gone->incarnation});
-  if (const auto* now = std::get_if<plan_envelope>(&msg))
+  if (const auto* now = std::get_if<plan_envelope>(&msg); now != nullptr && is_news(own.newest, **now))
     own.members = (*now)->workers.size();
 }
 
@@ -233,7 +241,8 @@ void rounds_are_sound::check_samples(const close& round, const tally& sum, bool 
 
 // -- limits are exact
 
-limits_are_exact::limits_are_exact(const options& job) : decoded_(decoded_protocols(job)) {
+limits_are_exact::limits_are_exact(const options& job)
+    : decoded_(decoded_protocols(job)), asked_again_(!job.coordinator_deaths.empty()) {
   const auto entry = find_protocol(job.protocol.name, job.added);
   decentralized_ = entry && entry->decentralized;
 }
@@ -243,9 +252,11 @@ void limits_are_exact::heard(nanoseconds, endpoint from, endpoint to, const mess
     plans_.try_emplace((*now)->epoch, **now);
   if (const auto* part = std::get_if<params_envelope>(&msg);
       part != nullptr && to.kind == role::evaluator && part->from.value == 0
-      && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && part->head.ver != held_at_)
+      && part->head.key > std::exchange(evaluated_, std::max(evaluated_, part->head.key)) && part->head.ver != held_at_
+      && !(asked_again_ && part->head.ver < held_at_))
     wrong(fmt::format("version {} is evaluated, and {} held", part->head.ver.value, held_at_.value));
-  const bool may_come_again = !proposed_.empty(); // a lead that takes over is asked once more for what it holds
+  // A lead that takes over is asked once more for what it holds, and a coordinator that does asks once more.
+  const bool may_come_again = asked_again_ || !proposed_.empty();
   if (const auto* found = std::get_if<evaluated>(&msg);
       found != nullptr && found->ver != held_at_ && !(may_come_again && found->ver < held_at_))
     wrong(fmt::format("version {} was evaluated, and {} is held", found->ver.value, held_at_.value));
@@ -336,7 +347,8 @@ void sets_are_of_one_sending::heard(nanoseconds, endpoint, endpoint to, const me
   const auto* now = std::get_if<plan_envelope>(&msg);
   if (now == nullptr || to.kind != role::worker)
     return;
-  newest_[{to.index}] = **now;
+  if (plan& newest = newest_[{to.index}]; (*now)->epoch > newest.epoch) // another coordinator tells some again
+    newest = **now;
   for (const member& who : (*now)->workers)
     if (who.worker.value == to.index)
       first_plans_.try_emplace(who, (*now)->epoch);
@@ -365,7 +377,7 @@ void bound_is_kept::heard(nanoseconds, endpoint, endpoint to, const message& msg
     own.clocks.erase({gone->worker, gone->incarnation});
     own.dead.insert({gone->worker, gone->incarnation});
   }
-  if (const auto* now = std::get_if<plan_envelope>(&msg)) {
+  if (const auto* now = std::get_if<plan_envelope>(&msg); now != nullptr && is_news(own.newest, **now)) {
     std::erase_if(own.clocks, [&](const auto& entry) { return !(*now)->has(entry.first); });
     std::uint64_t slowest = 0;
     for (bool first = true; const auto& [who, clock] : own.clocks) {

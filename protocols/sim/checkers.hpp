@@ -48,6 +48,7 @@ private:
     std::set<member> known_dead;
     nanoseconds free_since = -1; ///< it looks at what has waited, in turn
     std::size_t members = 0;
+    plan_epoch newest{};
   };
   static void note_proposal(one_lead& own, nanoseconds at, const message& msg);
   void check(one_lead& own, const close& round);
@@ -101,6 +102,7 @@ private:
   std::uint64_t samples_of(const close& round);
 
   std::set<std::string> decoded_; ///< protocols whose pushes repeat samples
+  bool asked_again_;              ///< another coordinator repeats an evaluation
   bool decentralized_ = false;    ///< steps are counted, and their pushes, which hold no tensor, dropped
   std::map<plan_epoch, plan> plans_;
   std::map<member, batch> last_batch_;
@@ -140,6 +142,7 @@ private:
   struct one_shard {
     std::map<member, std::uint64_t> clocks; ///< pushes decided, from those of the slowest when it joined
     std::set<member> dead;
+    plan_epoch newest{};
     std::set<push_id> seen;
   };
   void count(one_shard& own, const push_id& id);

@@ -64,7 +64,7 @@ cluster::cluster(const options& job, numerics& maths, std::span<listener* const>
       tree_(holder_tree(shape_)), network_(job.inject.link),
       control_latency_(job.control_latency < 0 ? network_.latency() : job.control_latency),
       dice_(random_stream::keyed(job.seed, 0x5157)), hops_(random_stream::keyed(job.seed, 0x409)),
-      coordinator_(std::make_unique<coordinator_role>(*this, coordinator{first_plan_of(job), make_controller()})),
+      coordinator_(std::make_unique<coordinator_role>(*this, coordinator{coordinator_options_now(), make_controller()})),
       evaluator_(std::make_unique<evaluator_role>(*this)), holders_(std::make_unique<roster>(*this)) {
   place_roles();
   plan_faults();
@@ -80,6 +80,10 @@ training_timers cluster::timers_of(endpoint who) {
 
 std::unique_ptr<controller> cluster::make_controller() const {
   return protocol_.make_controller ? protocol_.make_controller(options_.protocol) : nullptr;
+}
+
+coordinator_options cluster::coordinator_options_now() const {
+  return first_plan_of(options_);
 }
 
 std::shared_ptr<lead> cluster::make_lead(lead_state from) const {
@@ -183,7 +187,7 @@ void cluster::hop() {
     return out;
   };
   if (hops_.hit(options_.tests.hop))
-    coordinator_->machine = {first_plan_of(options_), make_controller(), copy_of(coordinator_->machine.state())};
+    coordinator_->machine = {coordinator_options_now(), make_controller(), copy_of(coordinator_->machine.state())};
   for (holder_role* at : holders_->here()) {
     if (hops_.hit(options_.tests.hop))
       at->bound.replace(copy_of(at->bound.machine().state()));

@@ -77,7 +77,7 @@ private:
   nanoseconds late() const;
   void hear(const envelope& mail);
   void tell_listeners(endpoint from, endpoint to, const message& msg);
-  void lose(const std::function<bool(endpoint from)>& from, const std::function<bool(endpoint to)>& to);
+  std::vector<envelope> lose(const std::function<bool(endpoint from)>& from, const std::function<bool(endpoint to)>& to);
 
   // -- faults and membership (faults.cpp)
   void place_roles();
@@ -88,6 +88,7 @@ private:
   worker_role& role_of(worker_id who);
   void join(worker_id who, bool at_once);
   void kill(worker_id who);
+  coordinator_options coordinator_options_now() const;
   void pause(worker_id who, nanoseconds duration);
   void cut_off(worker_id who, nanoseconds duration);
   void unpark(worker_role& worker);

@@ -6,6 +6,7 @@
 #include "protocols/sim/cases.hpp"
 #include "protocols/sim/holders.hpp"
 #include "protocols/sim/roles.hpp"
+#include "protocols/takeover.hpp"
 
 namespace troupe::protocols::sim {
 
@@ -14,6 +15,74 @@ namespace {
 using role = endpoint::role;
 
 } // namespace
+
+cluster::coordinator_role::coordinator_role(cluster& in, coordinator machine)
+    : in(in), machine(std::move(machine)), timers(in.timers_of(the_coordinator)) {
+  decide(ledger::submitted{.number = the_job, .roles = 1U << 16U});
+  decide(ledger::started{.number = the_job, .life = the_life});
+}
+
+void cluster::coordinator_role::die() {
+  alive = false;
+  const auto is_it = [](endpoint end) { return end == the_coordinator; };
+  for (const envelope& lost : in.lose([&](endpoint from) { return is_it(from); }, is_it))
+    if (std::holds_alternative<takes_over>(lost.content))
+      untold.push_back(lost);
+  in.last_progress_ = in.now_;
+  in.note("the coordinator is gone");
+}
+
+/// What the last one knew beside decisions is lost with it.
+void cluster::coordinator_role::replace(cluster& in) {
+  // Who is dead hears nothing, and is not obeyed any more.
+  for (event* each : in.queue_.pending())
+    if (auto* mail = std::get_if<envelope>(each);
+        mail != nullptr && (mail->from == the_coordinator || mail->to == the_coordinator)) {
+      if (std::holds_alternative<takes_over>(mail->content) && !mail->lost)
+        in.coordinator_->untold.push_back(*mail);
+      mail->lost = true;
+    }
+  std::map<worker_id, incarnation> newest;
+  for (const auto& worker : in.workers_)
+    if (worker->bound)
+      newest.emplace(worker->self.worker, worker->self.incarnation);
+  const ledger::course& decided = in.coordinator_->decided.jobs.at(the_job).course;
+  std::optional<lead_report> word; // a lead's rather than a backup's
+  for (const holder_role* at : in.holders_->here())
+    if (auto report = at->alive ? at->bound.report_to_next() : std::nullopt; report && (!word || at->bound.leads_job()))
+      word = std::move(report);
+  const lead_report said = word.value_or(lead_report{}); // if nobody has the parameters of the lead's shard, the job will fail
+  const coordinator_options options = in.coordinator_options_now();
+  auto next = std::make_unique<coordinator_role>(
+      in, coordinator{options, in.make_controller(), taken_over(options, decided, newest, said)});
+  next->decided = std::move(in.coordinator_->decided);
+  next->untold = std::move(in.coordinator_->untold);
+  in.coordinator_ = std::move(next);
+  in.coordinator_->take_office(said);
+}
+
+void cluster::coordinator_role::take_office(const lead_report& said) {
+  in.last_progress_ = in.now_;
+  in.note("another coordinator goes on");
+  for (const envelope& each : std::exchange(untold, {}))
+    if (each.to.kind != role::worker || in.role_of({each.to.index}).self.incarnation == each.life) // a later life knows it
+      in.send(the_coordinator, each.to, each.content);
+  perform(machine.take_office(said));
+  find_the_dead();
+}
+
+void cluster::coordinator_role::find_the_dead() {
+  const plan now = machine.current();
+  for (const auto& worker : in.workers_)
+    if (worker->alive && !now.has(worker->self))
+      hear(joined{worker->self});
+  for (const member who : now.workers)
+    if (const auto& worker = in.workers_.at(who.worker.value); !worker->alive || worker->self.incarnation > who.incarnation)
+      hear(down{who, "it died while nobody led"});
+  for (const holder_id dead : in.holders_->dead()) // backups first: none of the dead shall take a place
+    if (!decided.jobs.at(the_job).course.gone.contains(dead))
+      hear(holder_down{dead, "it died while nobody led"});
+}
 
 void cluster::coordinator_role::hear(const message& msg) {
   std::visit(cases{
@@ -32,7 +101,9 @@ void cluster::coordinator_role::hear(const message& msg) {
 void cluster::coordinator_role::on_evaluated(const evaluated& found) {
   TROUPE_ASSERT(found.at <= in.clock_.now());
   const coordinator_effects effects = machine.on(found);
-  if (!effects.empty() && !in.ended_)
+  const bool known =
+      !in.result_.curve.empty() && machine.held_version() <= in.result_.curve.back().ver; // by the last coordinator
+  if (!effects.empty() && !in.ended_ && !known)
     in.result_.curve.push_back(
         {found.at,
          machine.held_version(),
@@ -53,6 +124,7 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
   for (const coordinator_effect& effect : effects)
     std::visit(cases{
                    [&](const send_plan& e) {
+                     decide(ledger::planned{the_job, the_life, e.plan});
                      const auto shared = std::make_shared<const plan>(e.plan);
                      tell_holders(shared);
                      for (const auto& worker : in.workers_)
@@ -60,8 +132,12 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                      in.evaluator_->plan_changes(*shared);
                    },
                    [&](const send_worker_down& e) { tell_holders(e.notice); },
-                   [&](const send_holder_down& e) { tell_holders(e.notice); },
+                   [&](const send_holder_down& e) {
+                     decide(ledger::holder_lost{the_job, the_life, e.notice.holder});
+                     tell_holders(e.notice);
+                   },
                    [&](const send_takes_over& e) {
+                     decide(ledger::promoted{the_job, the_life, e.notice});
                      in.holders_->take_over(e.notice);
                      tell_holders(e.notice);
                      for (const auto& worker : in.workers_)
@@ -114,6 +190,10 @@ void cluster::evaluator_role::plan_changes(const plan& next) {
 
 void cluster::evaluator_role::collect_replicas(version ver) {
   TROUPE_ASSERT(in.protocol_.decentralized);
+  if (found && found->ver == ver && !replicas.collects()) { // another coordinator had asked for it
+    found->at = in.clock_.now();
+    return in.send(the_evaluator, the_coordinator, *found);
+  }
   const fetch_order order{ver};
   const auto done = replicas.on(order);
   for (const member who : replicas.missing())
@@ -135,14 +215,14 @@ void cluster::evaluator_role::evaluate_average(const std::optional<replica_colle
 
 /// Takes no time.
 void cluster::evaluator_role::evaluate(version ver, const tensor& parameters, std::vector<std::pair<member, step_count>> made) {
-  const evaluation found = in.maths_.evaluate(parameters);
-  in.send(the_evaluator, the_coordinator,
-          evaluated{.ver = ver,
-                    .train_loss = found.train_loss,
-                    .test_loss = found.test_loss,
-                    .test_accuracy = found.test_accuracy,
+  const evaluation by = in.maths_.evaluate(parameters);
+  found = evaluated{.ver = ver,
+                    .train_loss = by.train_loss,
+                    .test_loss = by.test_loss,
+                    .test_accuracy = by.test_accuracy,
                     .at = in.clock_.now(),
-                    .made = std::move(made)});
+                    .made = std::move(made)};
+  in.send(the_evaluator, the_coordinator, *found);
 }
 
 } // namespace troupe::protocols::sim

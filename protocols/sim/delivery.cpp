@@ -178,6 +178,8 @@ void cluster::hear(const envelope& mail) {
       return;
   } else if ((mail.to.kind == role::holder || mail.to.kind == role::lead) && !holders_->at(mail.to.index).alive) {
     return;
+  } else if (mail.to.kind == role::coordinator && !coordinator_->alive) {
+    return;
   }
   ++result_.events;
   digest_.add(static_cast<std::uint64_t>(now_));
@@ -199,8 +201,8 @@ void cluster::hear(const envelope& mail) {
 }
 
 /// Of what was under way from a dead role: all arrives, or, in tests, all but a random tail of each link. What was under way to
-/// it is lost: who comes back has a new address.
-void cluster::lose(const std::function<bool(endpoint)>& from, const std::function<bool(endpoint)>& to) {
+/// it is lost: who comes back has a new address. Returns what does not arrive of what it had sent.
+std::vector<cluster::envelope> cluster::lose(const std::function<bool(endpoint)>& from, const std::function<bool(endpoint)>& to) {
   std::map<endpoint, std::vector<envelope*>> sent;
   const auto concerns = [&](envelope& under_way) {
     if (to(under_way.to))
@@ -213,11 +215,15 @@ void cluster::lose(const std::function<bool(endpoint)>& from, const std::functio
       concerns(*under_way);
   for (auto& [id, under_way] : transmitted_) // behind what has left the links already
     concerns(under_way);
+  std::vector<envelope> out;
   if (!options_.tests.tail_loss)
-    return;
+    return out;
   for (auto& [receiver, envelopes] : sent)
-    for (std::size_t i = dice_.below(envelopes.size() + 1); i < envelopes.size(); ++i)
+    for (std::size_t i = dice_.below(envelopes.size() + 1); i < envelopes.size(); ++i) {
       envelopes[i]->lost = true;
+      out.push_back(*envelopes[i]);
+    }
+  return out;
 }
 
 } // namespace troupe::protocols::sim

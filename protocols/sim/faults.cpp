@@ -50,6 +50,13 @@ void cluster::plan_faults() {
     schedule(death.at, [this, who = death.holder] { holders_->kill(who); });
   for (const backup_join& join : options_.backup_joins)
     schedule(join.at, [this, shard = join.shard] { holders_->add_backup(shard); });
+  for (const coordinator_death& death : options_.coordinator_deaths)
+    schedule(death.at, [this, after = death.next_after] {
+      if (!coordinator_->alive || !coordinator_->machine.started())
+        return;
+      coordinator_->die();
+      schedule(now_ + after, [this] { coordinator_role::replace(*this); });
+    });
 }
 
 cluster::worker_role& cluster::role_of(worker_id who) {
@@ -85,22 +92,21 @@ void cluster::kill(worker_id who) {
 }
 
 void cluster::pause(worker_id who, nanoseconds duration) {
-  if (who.value >= workers_.size())
-    return;
-  worker_role& worker = role_of(who);
-  const nanoseconds until = std::max(worker.paused_until, now_ + duration);
-  if (worker.done_at > now_) { // what has ended already, and is parked while the job is held, stays so
-    worker.done_at += until - std::max(worker.paused_until, now_);
-    const endpoint self{role::worker, who.value};
-    queue_.push(worker.done_at, envelope{.from = self,
-                                         .to = self,
-                                         .content = worker.outcome,
-                                         .life = worker.self.incarnation,
-                                         .generation = ++worker.computation});
+  if (who.value < workers_.size())
+    role_of(who).pause(duration);
+}
+
+void cluster::worker_role::pause(nanoseconds duration) {
+  const nanoseconds until = std::max(paused_until, in.now_ + duration);
+  if (done_at > in.now_) { // what has ended already, and is parked while the job is held, stays so
+    done_at += until - std::max(paused_until, in.now_);
+    const endpoint here{role::worker, self.worker.value};
+    in.queue_.push(done_at,
+                   envelope{.from = here, .to = here, .content = outcome, .life = self.incarnation, .generation = ++computation});
   }
-  worker.paused_until = until;
-  note(fmt::format("worker {} stands still for {} s", text_of(worker.self), static_cast<double>(duration) * 1e-9));
-  schedule(until, [this, &worker] { unpark(worker); });
+  paused_until = until;
+  in.note(fmt::format("worker {} stands still for {} s", text_of(self), static_cast<double>(duration) * 1e-9));
+  in.schedule(until, [this] { in.unpark(*this); });
 }
 
 void cluster::cut_off(worker_id who, nanoseconds duration) {

@@ -98,4 +98,12 @@ std::vector<cluster::holder_role*> cluster::roster::here() const {
   return out;
 }
 
+std::vector<holder_id> cluster::roster::dead() const {
+  std::vector<holder_id> out;
+  for (const auto& [number, at] : all_)
+    if (!at->alive)
+      out.insert(out.begin(), {number});
+  return out;
+}
+
 } // namespace troupe::protocols::sim

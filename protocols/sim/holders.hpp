@@ -25,6 +25,8 @@ public:
   holder_role& at(std::uint32_t number) const { return *all_.at(number); }
   /// Each once; without the dead whose place was taken.
   std::vector<holder_role*> here() const;
+  /// The numbers at which nobody lives, the highest first.
+  std::vector<holder_id> dead() const;
   /// How often a backup has taken the place of each shard.
   const std::map<holder_id, std::uint64_t>& moves() const { return moves_; }
   /// Whether what is sent there comes to who is there now, by the moves of which the sender has heard.

@@ -38,6 +38,12 @@ struct backup_join {
   nanoseconds at = 0;
 };
 
+/// Of the coordinator, once training has begun. What was on its way to it is lost. Another one goes on with the job, from what
+/// was decided and what the lead says, and finds out who died meanwhile.
+struct coordinator_death {
+  nanoseconds at = 0, next_after = 0;
+};
+
 /// What only a test wishes for; all of it bears the same promise: the messages of one sender to one receiver come in order, and
 /// none is lost while both live.
 struct disorder {
@@ -68,6 +74,7 @@ struct options {
   std::vector<late_join> late_joins{};
   std::vector<holder_death> holder_deaths{};
   std::vector<backup_join> backup_joins{};
+  std::vector<coordinator_death> coordinator_deaths{};
   disorder tests{};
   /// The run is given up after so many events, or after so long without a new version (0: no bound).
   std::uint64_t max_events = 0;

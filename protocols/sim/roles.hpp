@@ -11,9 +11,14 @@
 #include "protocols/binding/replica_collection.hpp"
 #include "protocols/binding/worker_binding.hpp"
 #include "protocols/coordinator.hpp"
+#include "protocols/ledger.hpp"
 #include "protocols/sim/cluster.hpp"
 
 namespace troupe::protocols::sim {
+
+/// In the ledger of a simulation.
+inline constexpr ledger::job_number the_job = 1;
+inline constexpr std::uint32_t the_life = 1;
 
 /// Sets of parameters whose parts are still coming, by the key that the parts of one set share.
 class incoming_parameters {
@@ -49,6 +54,7 @@ struct cluster::worker_role {
 
   worker_role(cluster& in, member self, host_id host) : in(in), self(self), host(host) {}
   void begin_life(incarnation life);
+  void pause(nanoseconds duration);
   void hear(const message& msg);
   /// A step on the worker's own parameters is taken as it ends: who asks for them before gets them without it.
   void end_step(computed& done);
@@ -161,15 +167,25 @@ private:
 
 /// Performs what the coordinator's machine decides.
 struct cluster::coordinator_role {
-  coordinator_role(cluster& in, coordinator machine)
-      : in(in), machine(std::move(machine)), timers(in.timers_of(the_coordinator)) {}
+  coordinator_role(cluster& in, coordinator machine);
   void hear(const message& msg);
+
+  void die();
+  /// Another one takes its place, with its decisions.
+  static void replace(cluster& in);
 
   cluster& in;
   coordinator machine;
   training_timers timers;
+  bool alive = true;
+  ledger::state decided{};        ///< outlives it
+  std::vector<envelope> untold{}; ///< promotions that did not arrive of what the last one had sent
 
 private:
+  /// On every disk before anybody is told.
+  void decide(const ledger::entry& what) { ledger::apply(decided, what); }
+  void take_office(const lead_report& said);
+  void find_the_dead();
   void on_evaluated(const evaluated& found);
   void perform(const coordinator_effects& effects);
   void tell_holders(const message& msg);
@@ -191,7 +207,8 @@ private:
   void evaluate(version ver, const tensor& parameters, std::vector<std::pair<member, step_count>> made = {});
 
   incoming_parameters incoming;
-  std::uint64_t newest = 0; ///< key of the newest complete set
+  std::uint64_t newest = 0;         ///< key of the newest complete set
+  std::optional<evaluated> found{}; ///< last
   replica_collection<tensor> replicas;
 };
 

@@ -4,6 +4,7 @@
 @0xd7a3f4c1b8926e05;
 
 using Cxx = import "/capnp/c++.capnp";
+using Kept = import "state.capnp";
 $Cxx.namespace("troupe::protocols::wire::ledgered");
 
 # Each struct has the fields of the C++ struct of the same name (ledger.hpp), in the same order; its header says what they mean. An
@@ -18,17 +19,24 @@ struct Entry { # of the log of decisions
     started @1 :Started;
     ended @2 :Ended;
     forgotten @3 :Forgotten;
+    planned @4 :Planned;
+    incarnated @5 :Incarnated;
+    promoted @6 :Promoted;
+    holderLost @7 :HolderLost;
+    checkpointed @8 :Checkpointed;
   }
 
   struct Submitted {
     number @0 :UInt64;
     detached @1 :Bool;
     submission @2 :List(UInt8);
+    roles @3 :UInt32;
   }
   struct Started {
     number @0 :UInt64;
     life @1 :UInt32;
     nodes @2 :List(Text);
+    key @3 :UInt64;
   }
   struct Ended {
     number @0 :UInt64;
@@ -38,6 +46,38 @@ struct Entry { # of the log of decisions
   }
   struct Forgotten {
     number @0 :UInt64;
+  }
+  struct Planned {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    plan @2 :Kept.Plan;
+  }
+  struct Incarnated {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    worker @2 :Bool;
+    index @3 :UInt32;
+    incarnation @4 :UInt32;
+  }
+  struct Promoted {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    change @2 :TakesOver;
+  }
+  struct TakesOver {
+    shard @0 :UInt32;
+    by @1 :UInt32;
+    view @2 :UInt64;
+  }
+  struct HolderLost {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    holder @2 :UInt32;
+  }
+  struct Checkpointed {
+    number @0 :UInt64;
+    life @1 :UInt32;
+    version @2 :UInt64;
   }
 }
 
@@ -55,6 +95,26 @@ struct State { # a snapshot
     life @2 :UInt32;
     nodes @3 :List(Text);
     end @4 :List(End);
+    roles @5 :UInt32;
+    course @6 :Course;
+  }
+  struct Course {
+    key @0 :UInt64;
+    plan @1 :Kept.Plan;
+    nodes @2 :List(Incarnation);
+    workers @3 :List(Incarnation);
+    acting @4 :List(Acting);
+    gone @5 :List(UInt32);
+    view @6 :UInt64;
+    checkpoints @7 :List(UInt64);
+  }
+  struct Incarnation {
+    of @0 :UInt32;
+    newest @1 :UInt32;
+  }
+  struct Acting {
+    shard @0 :UInt32;
+    by @1 :UInt32;
   }
   struct End {
     how @0 :UInt8;

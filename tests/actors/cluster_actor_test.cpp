@@ -86,8 +86,9 @@ protected:
   std::vector<std::string> log;
 
   void join(const std::string& name) {
-    const auto node = others.emplace_back(
-        system.spawn([this] { return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }}; }));
+    const auto node = others.emplace_back(system.spawn([this] {
+      return caf::behavior{[this](const node_notice& msg) { log.push_back(msg.text); }, [](const led_by&) {}};
+    }));
     caf::anon_send(cluster, node_hello{name, version, 7, {}}, caf::actor_cast<node_actor>(node));
     schedule.run();
   }

@@ -32,7 +32,7 @@ protected:
     schedule.run_all();
   }
 
-  /// A node that answers to two messages alone; without a reading it lets whoever asks for its clock wait.
+  /// A node that answers to two messages alone, and hears who leads; without a reading it lets whoever asks for its clock wait.
   caf::actor join(const std::string& name, const node_probe& says, std::optional<std::int64_t> ahead_ns) {
     auto unanswered =
         std::make_shared<std::vector<caf::typed_response_promise<clock_reading>>>(); // one that is forgotten is an answer
@@ -44,6 +44,7 @@ protected:
             return clock_reading{wall_clock_ns() + *ahead_ns};
           },
           [=](const probe_query&) { return says; },
+          [](const led_by&) {},
       };
     });
     nodes.push_back(node);

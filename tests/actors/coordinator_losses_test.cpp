@@ -23,9 +23,9 @@ TEST_F(Coordinator, ANodeThatIsBackJoinsTheRunningJob) {
   EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[1].incarnation.value, 1U);
   EXPECT_EQ(scripts[0]->all<protocols::plan>().back().workers[2].incarnation.value, 0U);
 
-  say(role_lost{1, true, 0, "it died", 0});
+  say(role_lost{1, role_lost::kind::worker, 0, "it died", 0});
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3)) << "news of the process that was replaced";
-  say(role_lost{1, true, 0, "it died", 1});
+  say(role_lost{1, role_lost::kind::worker, 0, "it died", 1});
   EXPECT_THAT(planned_workers(), ElementsAre(1, 2, 3));
 }
 
@@ -249,7 +249,8 @@ TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
   scripts[0]->actors = {{.id = "evaluator 0", .state = "evaluates", .since_s = 61}};
   look();
   EXPECT_EQ(seen->events.back(),
-            "the evaluation of step 1 has taken 0 s; evaluator 0: evaluates for 61 s; a new one takes its place");
+            "evaluator 0 (node-0) is lost: the evaluation of step 1 has taken 0 s, and evaluator 0: evaluates for 61 s; "
+            "cluster.progress_s sets the deadline; a new one takes its place");
   ASSERT_EQ(scripts[0]->orders.size(), 1U);
   EXPECT_EQ(scripts[0]->orders[0].role, "evaluator");
   EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(2, 0, 0));
@@ -259,8 +260,35 @@ TEST_F(Progress, AnEvaluatorIsReplacedOnceAndThenEndsTheJob) {
   hold(2, 80);
   look();
   EXPECT_TRUE(seen->result.failed);
-  EXPECT_THAT(seen->result.reason,
-              HasSubstr("the evaluation of step 2 has taken 0 s; evaluator 0: evaluates for 61 s, the second"));
+  EXPECT_THAT(seen->result.reason, HasSubstr("evaluator 0 (node-0) is lost again: the evaluation of step 2 has taken 0 s"));
+}
+
+TEST_F(Coordinator, AnEvaluatorThatDiesIsReplacedOnceAndThenEndsTheJob) {
+  job.evaluate.every_samples = 40;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  say(role_lost{0, role_lost::kind::evaluator, 0, "no memory"});
+  EXPECT_EQ(seen->events.back(), "evaluator 0 (node-0) is lost: no memory; a new one takes its place");
+  ASSERT_EQ(scripts[0]->orders.size(), 1U);
+  EXPECT_EQ(scripts[0]->orders[0].role, "evaluator");
+  EXPECT_EQ(scripts[0]->orders[0].verb, role_verb::restart);
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(2, 0, 0)) << "the evaluation begins again";
+  evaluate(1);
+  evaluate(1);
+  EXPECT_EQ(seen->evaluations.size(), 1U) << "what the first one had sent comes once";
+  EXPECT_THAT(told<protocols::resume_order>(), ElementsAre(1, 1, 1)) << "the job goes on";
+  say(role_lost{0, role_lost::kind::evaluator, 0, "no memory"});
+  EXPECT_TRUE(seen->result.failed);
+  EXPECT_EQ(seen->result.reason, "evaluator 0 (node-0) is lost again: no memory");
+}
+
+TEST_F(Coordinator, AnEvaluatorThatDiesWhileTheJobTrainsIsReplacedAndNothingIsEvaluated) {
+  begin();
+  say(role_lost{0, role_lost::kind::evaluator, 0, "no memory"});
+  EXPECT_EQ(scripts[0]->orders.size(), 1U);
+  EXPECT_THAT(told<protocols::fetch_order>(), ElementsAre(0, 0, 0));
+  EXPECT_EQ(seen->ends, 0);
 }
 
 TEST(ProgressDeadlines, FollowWhatWasSeen) {
@@ -308,7 +336,7 @@ TEST_F(Coordinator, ANodeThatLeavesTakesItsWorkersOutOfTheJob) {
 
 TEST_F(Coordinator, ALostWorkerIsSaidAndPlannedAround) {
   begin();
-  say(role_lost{1, true, 1, "its compute actor failed"});
+  say(role_lost{1, role_lost::kind::worker, 1, "its compute actor failed"});
   ASSERT_EQ(seen->events.size(), 1U);
   EXPECT_THAT(seen->events[0], HasSubstr("worker 1 (node-1) is lost: its compute actor failed"));
   EXPECT_THAT(told<protocols::worker_down>(), ElementsAre(1, 1, 1));
@@ -320,10 +348,57 @@ TEST_F(Coordinator, ALostWorkerIsSaidAndPlannedAround) {
 
 TEST_F(Coordinator, AWorkerIsLostOnceHoweverManySayIt) {
   begin();
-  say(role_lost{1, true, 1, "its device failed"});
-  say(role_lost{1, true, 1, "it died"});
+  say(role_lost{1, role_lost::kind::worker, 1, "its device failed"});
+  say(role_lost{1, role_lost::kind::worker, 1, "it died"});
   EXPECT_EQ(seen->events.size(), 1U);
   EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
+}
+
+TEST_F(Coordinator, AnEvaluatorGoesWithTheLeadWhereItsNodeIsLost) {
+  job.cluster.replicas = 2;
+  job.evaluate.every_samples = 40;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  kill(nodes[0]);
+  EXPECT_THAT(told<protocols::takes_over>(), ElementsAre(0, 1, 1));
+  EXPECT_EQ(scripts[1]->all<evaluator_place>().at(0).node, 1U);
+  EXPECT_THAT(told<evaluator_place>(), ElementsAre(0, 1, 1));
+  EXPECT_THAT(seen->events, testing::Contains("the evaluator is on node node-1 from now on"));
+  const auto& heard = scripts[1]->heard;
+  EXPECT_TRUE(std::holds_alternative<protocols::fetch_order>(heard.back())) << "once every node knows where it is";
+  evaluate(1);
+  EXPECT_EQ(seen->evaluations.size(), 1U);
+  say(role_lost{1, role_lost::kind::evaluator, 0, "no memory"});
+  EXPECT_EQ(seen->ends, 0) << "it is the first that fails by itself";
+  EXPECT_EQ(scripts[1]->orders.size(), 1U);
+}
+
+TEST_F(Coordinator, ParametersOfAnEvaluatorElsewhereAreFetchedAtTheEnd) {
+  scripts[0]->parameters = {1, 2, 3, 4, 5, 6, 7};
+  job.stop.steps = 1;
+  begin();
+  close_round(1, 40);
+  hold(1, 40);
+  say(evaluation{{1}, 0.3, 0.4, 0.5, {}});
+  ASSERT_EQ(seen->ends, 1);
+  EXPECT_FALSE(seen->result.failed) << seen->result.reason;
+  EXPECT_EQ(seen->result.weights_step, 1U);
+  const auto all = seen->result.parameters.span<const float>();
+  EXPECT_EQ(std::vector(all.begin(), all.end()), scripts[0]->parameters);
+}
+
+TEST_F(Coordinator, ParametersThatCannotBeFetchedAreNotSaidToBeThere) {
+  scripts[0]->parameters = {1, 2, 3, 4, 5, 6, 7};
+  job.stop.steps = 1;
+  begin();
+  scripts[0]->parameters.clear();
+  close_round(1, 40);
+  hold(1, 40);
+  say(evaluation{{1}, 0.3, 0.4, 0.5, {}});
+  ASSERT_EQ(seen->ends, 1);
+  EXPECT_EQ(seen->result.weights_step, std::nullopt);
+  EXPECT_THAT(seen->events, testing::Contains("the parameters of step 1 are not here: the evaluator is not here"));
 }
 
 TEST_F(Coordinator, ALostNodeTakesItsWorkersWithIt) {
@@ -347,7 +422,7 @@ TEST_F(Coordinator, ARunWithoutWorkersFailsAndSaysWhy) {
 
 TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
   begin();
-  say(role_lost{0, false, 0, "out of memory"});
+  say(role_lost{0, role_lost::kind::holder, 0, "out of memory"});
   EXPECT_TRUE(seen->result.failed);
   EXPECT_THAT(seen->result.reason, HasSubstr("shard 0"));
   EXPECT_THAT(seen->result.reason, HasSubstr("out of memory"));
@@ -356,7 +431,7 @@ TEST_F(Coordinator, ALostShardFailsTheRunWithItsReason) {
 TEST_F(Coordinator, ALostAggregatorTakesNoWorkerAlong) {
   job.protocol.fan_in = 2; // aggregators 1 and 2, of workers 0 and 1, 2 and 3
   begin();
-  say(role_lost{1, false, 1, "it died"});
+  say(role_lost{1, role_lost::kind::holder, 1, "it died"});
   EXPECT_THAT(planned_workers(), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(told<protocols::plan>(), ElementsAre(2, 2, 2));
   EXPECT_THAT(scripts[0]->all<protocols::plan>().back().gone, ElementsAre(protocols::holder_id{1}));
@@ -366,7 +441,7 @@ TEST_F(Coordinator, ALostAggregatorTakesNoWorkerAlong) {
 TEST_F(Coordinator, ALossBeforeTheStartFailsTheRun) {
   scripts[2]->silent = true;
   begin();
-  say(role_lost{1, true, 0, "no memory"});
+  say(role_lost{1, role_lost::kind::worker, 0, "no memory"});
   EXPECT_EQ(seen->ends, 1);
   EXPECT_THAT(seen->result.reason, HasSubstr("worker 0 (node-1)"));
 }

@@ -105,6 +105,37 @@ TEST(Gang, WorkersGetNodesThatMayHoldThem) {
   EXPECT_EQ(chosen(wants(3, 2), seats_for("ssw")), (gang{0, 1, 2}));
 }
 
+/// Likewise, of a cluster whose jobs outlive their coordinator.
+std::vector<member_view> seats_outliving(const std::string& may) {
+  auto seats = seats_for(may);
+  for (auto& seat : seats)
+    seat.node.last_resort = &seat == &seats.front() ? leaders_node : any_node;
+  return seats;
+}
+
+TEST(Gang, OfAJobThatOutlivesItsCoordinatorTheCoordinatorsNodeCountsAndHasNoPart) {
+  EXPECT_EQ(chosen(wants(3, 2), seats_outliving("sbb")), (gang{1, 2}));
+  EXPECT_EQ(chosen(wants(2, 2), seats_outliving("sbb")), gang{1});
+  EXPECT_EQ(chosen(wants(1, 2), seats_outliving("bbb")), gang{1}) << "another one takes its place";
+  EXPECT_EQ(chosen(wants(1, 2), seats_outliving("bsw")), gang{0}) << "no other may do all";
+}
+
+TEST(Gang, WhereNoneMayHoldShardsOneThatMayIsTakenInsteadOfTheCoordinators) {
+  auto seats = seats_outliving("swsws");
+  seats[2].node.last_resort = seats[4].node.last_resort = followers_node;
+  EXPECT_EQ(chosen(wants(3, 2), seats), (gang{1, 3, 2}));
+  seats[2].job = 7;
+  EXPECT_EQ(chosen(wants(3, 2), seats), (gang{1, 3, 4}));
+  seats[4].here = false;
+  EXPECT_EQ(chosen(wants(3, 2), seats), (gang{0, 1, 3})) << "there is no other place";
+}
+
+TEST(Gang, ASingleCoordinatorsNodeHoldsShardsOfAnyNumberOfJobs) {
+  auto seats = seats_outliving("sww");
+  seats[0].job = 7;
+  EXPECT_EQ(chosen(wants(3, 2), seats), (gang{0, 1, 2}));
+}
+
 TEST(Gang, WhatIsLackingIsNamed) {
   auto seats = seats_for("sswsw");
   seats[2].job = 3;

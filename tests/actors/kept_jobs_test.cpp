@@ -89,6 +89,20 @@ TEST_F(KeptJobs, AreAsTheyWere) {
   EXPECT_EQ(waited.life, 0U);
 }
 
+TEST_F(KeptJobs, OneThatHasAPlanIsTakenOverIfItsNodesComeBack) {
+  decide({ledger::submitted{.number = 1, .submission = submission_of("runs"), .roles = 4}, ledger::started{1, 1, {"b", "c"}, 77},
+          ledger::planned{1, 1, {.epoch = {1}, .workers = {{{0}, {}}}}}});
+  const auto kept = open_kept_jobs(folder, 30s);
+  ASSERT_EQ(kept->jobs.size(), 1U);
+  const auto& runs = kept->jobs[0];
+  EXPECT_EQ(runs.what_now, "") << "nobody knows yet";
+  ASSERT_TRUE(runs.returning);
+  EXPECT_THAT(runs.returning->awaited(), ElementsAre("b", "c"));
+  EXPECT_EQ(runs.returning->decided().key, 77U);
+  EXPECT_EQ(runs.returning->decided().plan.workers.size(), 1U);
+  EXPECT_GT(kept->term, 0U);
+}
+
 TEST_F(KeptJobs, OfAnotherVersionAreNotTakenOver) {
   decide({ledger::submitted{1, true, submission_of("old", "0.0.1")}});
   EXPECT_THAT(refusal(),

@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -15,6 +16,8 @@
 
 #include <caf/actor_registry.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "actors/roles/lane_router.hpp"
@@ -34,17 +37,23 @@ protected:
   std::map<std::uint64_t, std::string> prepared;     ///< what the node has answered, by job
   std::uint16_t lane_port = 0;                       ///< of the last of them
   std::string no_worker;                             ///< why none can be made; empty: it can
-  coordinator_actor coordinator = system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {},
-            [](const collected&) {},
-            [](const evaluation&) {},
-            [](const role_lost&) {},
-            [](const peer_unreachable&) {},
-            [](const file_saved&) {},
-            [](const protocols::expired&) {},
-            [](const protocols::caught_up&) {},
-            [](const stop_job&) {}};
-  });
+  std::uint64_t term = 0;                            ///< of the coordinator
+  double orphan_s = 0;                               ///< 0: jobs end with it
+  coordinator_actor coordinator = spawn_coordinator();
+
+  coordinator_actor spawn_coordinator() {
+    return system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+      return {[](const protocols::report&) {},
+              [](const collected&) {},
+              [](const evaluation&) {},
+              [](const role_lost&) {},
+              [](const peer_unreachable&) {},
+              [](const file_saved&) {},
+              [](const protocols::expired&) {},
+              [](const protocols::caught_up&) {},
+              [](const stop_job&) {}};
+    });
+  }
 
   Node() {
     node_options options;
@@ -105,7 +114,9 @@ protected:
                     .self = job.cluster.nodes - 1,
                     .job = job,
                     .coordinator = coordinator,
-                    .names = std::move(names)},
+                    .names = std::move(names),
+                    .term = term,
+                    .orphan_s = orphan_s},
         [&](const node_prepared& ready) {
           said = std::to_string(ready.data_size) + " samples";
           lane_port = ready.lane_port;
@@ -124,6 +135,20 @@ protected:
     prepare(job_of(key));
     run_until([&] { return !prepared[key].empty(); });
     EXPECT_EQ(obey(job_places{.nodes = {{0, "here", "127.0.0.1", 0}}, .workers = {{0, 0}, {1, 0}}, .holders = {{0, 0}}}), "yes");
+  }
+  /// What it answers to the coordinator that takes its job over.
+  std::string adopt(std::uint64_t of_term, std::uint64_t key) {
+    std::string out;
+    request<adopted_part>(
+        adopt_job{of_term, key, coordinator},
+        [&out](const adopted_part& part) {
+          for (const auto& who : part.standing.workers)
+            out += fmt::format("{}worker {} of incarnation {}", out.empty() ? "" : ", ", who.worker.value, who.incarnation.value);
+          out += part.lead ? "; it leads" : "";
+        },
+        [&out](std::string why) { out = std::move(why); });
+    run_until([&out] { return !out.empty(); });
+    return out;
   }
   static role_order restart(std::uint32_t worker, std::uint32_t incarnation) {
     return {role_verb::restart, "worker", worker, incarnation};
@@ -209,6 +234,86 @@ TEST_F(Node, AJobWhoseCoordinatorIsGoneIsPreparedNoLonger) {
   kill(coordinator);
   EXPECT_EQ(prepared[20], "no: the job has been stopped");
   gates[20].set_value();
+}
+
+// A leader that stood still says late that its job is over, when another one's runs there.
+TEST_F(Node, ACoordinatorThatWasReplacedIsNotObeyedAnyMore) {
+  start_job(20);
+  const auto before = std::exchange(coordinator, spawn_coordinator());
+  start_job(30);
+  caf::send_as(before, node, stop_job{true, "its shard was lost"});
+  run();
+  EXPECT_EQ(obey(restart(0, 1)), "yes") << "the new job runs";
+  caf::send_as(coordinator, node, stop_job{});
+  run();
+  EXPECT_EQ(obey(restart(0, 2)), "no: no job runs here");
+  kill(before);
+}
+
+TEST_F(Node, ItsPartOfAJobThatOutlivesItsCoordinatorGoesOnForWhoeverLeadsNext) {
+  orphan_s = 30;
+  start_job(20);
+  kill(std::exchange(coordinator, spawn_coordinator()));
+  EXPECT_EQ(obey(restart(0, 1)), "yes") << "its roles live";
+  std::optional<job_standing> has;
+  request<std::optional<job_standing>>(
+      standing_query{}, [&](const std::optional<job_standing>& said) { has = said; }, [](const std::string&) {});
+  ASSERT_TRUE(has);
+  EXPECT_EQ(has->job_key, 20U);
+  EXPECT_EQ(has->workers, (std::vector<protocols::member>{{{0}, {1}}, {{1}, {0}}}));
+  EXPECT_EQ(has->holders, std::vector{0U});
+  EXPECT_TRUE(has->evaluates);
+  EXPECT_EQ(adopt(1, 20), "worker 0 of incarnation 1, worker 1 of incarnation 0; it leads");
+  schedule.advance_time(std::chrono::seconds{31});
+  run();
+  EXPECT_EQ(obey(restart(0, 2)), "yes") << "it has a coordinator again";
+}
+
+TEST_F(Node, ItsPartEndsIfNobodyLeadsForTooLong) {
+  orphan_s = 30;
+  start_job(20);
+  kill(std::exchange(coordinator, spawn_coordinator()));
+  schedule.advance_time(std::chrono::seconds{29});
+  run();
+  EXPECT_EQ(obey(restart(0, 1)), "yes");
+  schedule.advance_time(std::chrono::seconds{2});
+  run();
+  EXPECT_EQ(obey(restart(0, 2)), "no: no job runs here");
+  EXPECT_EQ(adopt(1, 20), "no: its part of the job has ended");
+}
+
+TEST_F(Node, NoCoordinatorOfAnOlderTermHasIt) {
+  orphan_s = 30;
+  term = 5;
+  start_job(20);
+  kill(std::exchange(coordinator, spawn_coordinator()));
+  EXPECT_EQ(adopt(4, 20), "no: another coordinator has this node now");
+  EXPECT_EQ(adopt(6, 21), "no: its part of the job has ended");
+  EXPECT_EQ(adopt(6, 20), "worker 0 of incarnation 0, worker 1 of incarnation 0; it leads");
+  prepare(job_of(30));
+  EXPECT_EQ(prepared[30], "no: another coordinator has this node now") << "term 5";
+}
+
+// Its last coordinator has decided how the job ends, and ends itself, when the next job is there already.
+TEST_F(Node, ACoordinatorThatEndsInOrderWhenTheNextJobIsThereDisturbsNothing) {
+  auto ends = system.spawn([](coordinator_actor::pointer self) -> coordinator_actor::behavior_type {
+    return {[](const protocols::report&) {},
+            [](const collected&) {},
+            [](const evaluation&) {},
+            [](const role_lost&) {},
+            [](const peer_unreachable&) {},
+            [](const file_saved&) {},
+            [](const protocols::expired&) {},
+            [](const protocols::caught_up&) {},
+            [self](const stop_job&) { self->quit(); }};
+  });
+  const auto next = std::exchange(coordinator, ends);
+  start_job(20);
+  coordinator = next;
+  start_job(30);
+  caf::anon_send(ends, stop_job{});
+  run();
+  EXPECT_EQ(obey(restart(0, 1)), "yes");
 }
 
 TEST_F(Node, LooksAroundAreOneAfterTheOther) {

@@ -101,6 +101,54 @@ TEST(PlaceRoles, TheFirstShardIsAlwaysBesideTheCoordinator) {
   EXPECT_EQ(nodes_of(placed.workers), (places{2, 3}));
 }
 
+/// Likewise, of a job that outlives its coordinator; a digit after the letter: last_resort, else any_node.
+job_places place_outliving(const std::string& may, const job& job) {
+  std::vector<member_node> nodes;
+  for (const char each : may)
+    if (each >= '0' && each <= '9')
+      nodes.back().last_resort = static_cast<std::uint8_t>(each - '0');
+    else {
+      auto& node = nodes.emplace_back();
+      node.shard = each == 's' || each == 'b';
+      node.worker = each == 'w' || each == 'b';
+      node.last_resort = any_node;
+    }
+  return place_roles(job, nodes);
+}
+
+TEST(PlaceRoles, OfAJobThatOutlivesItsCoordinatorParametersAreElsewhere) {
+  const auto two = job_of({.nodes = 3, .workers = 2, .shards = 2});
+  const auto beside_workers = place_outliving("s3bb", two);
+  EXPECT_EQ(nodes_of(beside_workers.holders), (places{1, 2})) << "nobody else may hold them";
+  EXPECT_EQ(nodes_of(beside_workers.workers), (places{1, 2}));
+  EXPECT_EQ(beside_workers.evaluator, 1U) << "beside the lead";
+  EXPECT_FALSE(beside_workers.uses(0));
+  EXPECT_EQ(nodes_of(place_outliving("s3wsw", two).holders), (places{2, 2})) << "apart from workers";
+  EXPECT_EQ(nodes_of(place_outliving("s3s2ww", two).holders), (places{1, 1})) << "rather a coordinator that follows";
+  EXPECT_EQ(nodes_of(place_outliving("s3s2bw", two).holders), (places{2, 2})) << "and rather than that another node";
+  const auto nowhere_else = place_outliving("s3ww", two);
+  EXPECT_EQ(nodes_of(nowhere_else.holders), (places{0, 0}));
+  EXPECT_EQ(nowhere_else.evaluator, 0U);
+  EXPECT_EQ(nodes_of(place_outliving("ws", two).holders), (places{1, 1})) << "the leader may not be among its nodes";
+}
+
+TEST(PlaceRoles, OfAJobThatOutlivesItsCoordinatorWorkersAreWithTheLeaderOnlyIfSharedOrNowhereElse) {
+  const auto two = job_of({.nodes = 2, .workers = 2, .shards = 1});
+  EXPECT_EQ(nodes_of(place_outliving("b3b", two).workers), (places{1, 1}));
+  EXPECT_EQ(nodes_of(place_outliving("b3s", two).workers), (places{0, 0}));
+  const auto shared = job_of({.nodes = 2, .workers = 2, .shards = 1, .where = placement::colocated});
+  EXPECT_EQ(nodes_of(place_outliving("b3b", shared).workers), (places{0, 1}));
+  EXPECT_EQ(nodes_of(place_outliving("b3b", shared).holders), (places{1}));
+}
+
+TEST(PlaceRoles, OfAJobThatOutlivesItsCoordinatorCopiesComeToTheLeaderLast) {
+  const auto copied = job_of({.nodes = 4, .workers = 2, .shards = 1, .replicas = 3});
+  EXPECT_EQ(nodes_of(place_outliving("s3s2bb", copied).holders), (places{2, 3, 1}));
+  EXPECT_EQ(nodes_of(place_outliving("s3bb", copied).holders), (places{1, 2, 0}));
+  const auto twice = job_of({.nodes = 3, .workers = 2, .shards = 1, .replicas = 2});
+  EXPECT_EQ(nodes_of(place_outliving("wss", twice).holders), (places{1, 2})) << "and to none that may hold no shard";
+}
+
 TEST(PlaceRoles, TheFirstNodeWorksOnlyWhereNoOtherMay) {
   EXPECT_EQ(nodes_of(place_on("bsw", job_of({.nodes = 3, .workers = 2, .shards = 2})).workers), (places{2, 2}));
   EXPECT_EQ(nodes_of(place_on("bss", job_of({.nodes = 3, .workers = 2, .shards = 3})).workers), (places{0, 0}));

@@ -330,7 +330,7 @@ TEST_F(Coordinator, ARunCanBeInterruptedBeforeItStarts) {
 
 TEST_F(Coordinator, WhatHappensWhileTheRunEndsDoesNotChangeItsResult) {
   begin();
-  caf::anon_send(coordinator, role_lost{0, false, 0, "out of memory"});
+  caf::anon_send(coordinator, role_lost{0, role_lost::kind::holder, 0, "out of memory"});
   caf::anon_send(coordinator, stop_job{false, "interrupted"});
   caf::anon_send(coordinator, protocols::report{.event = kind::round_closed, .ver = {9}, .samples = 90, .contributions = 4});
   run();

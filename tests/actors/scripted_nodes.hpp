@@ -5,9 +5,11 @@
 
 #include "actors/roles/coordinator/coordinator_actor.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -26,7 +28,7 @@ namespace troupe::actors {
 
 using kind = protocols::report::kind;
 template <class... Orders>
-std::variant<node_place, backup_place, protocols::hold_order, protocols::fetch_order, stop_job, Orders...>
+std::variant<node_place, backup_place, evaluator_place, protocols::hold_order, protocols::fetch_order, stop_job, Orders...>
 control_with(const caf::typed_actor<caf::result<void>(Orders)...>*);
 using control = decltype(control_with(static_cast<const role_orders*>(nullptr)));
 
@@ -47,6 +49,9 @@ struct script {
   std::vector<bool> recordings;       ///< begun
   std::vector<std::uint32_t> awaited; ///< whom the lead says that the round waits for
   std::vector<actor_report> actors;   ///< what they say of themselves
+  std::vector<float> parameters;      ///< that the evaluator has there
+  std::optional<adopted_part> part;   ///< what it has of a job whose coordinator was lost
+  std::optional<adopt_job> adopted;
 
   template <class Message>
   std::vector<Message> all() const {
@@ -88,6 +93,24 @@ private:
         },
         [this](const node_place& msg) { script_->heard.emplace_back(msg); },
         [this](const backup_place& msg) { script_->heard.emplace_back(msg); },
+        [this](const evaluator_place& msg) { script_->heard.emplace_back(msg); },
+        [this](const evaluated_query& query) -> caf::result<parameters_piece> {
+          if (script_->parameters.empty())
+            return caf::make_error(caf::sec::runtime_error, "the evaluator is not here");
+          constexpr std::size_t piece = 3;
+          const auto begin = script_->parameters.begin() + static_cast<std::ptrdiff_t>(query.offset);
+          const auto count = std::min<std::size_t>(piece, script_->parameters.end() - begin);
+          return parameters_piece{
+              query.ver, {begin, begin + static_cast<std::ptrdiff_t>(count)}, query.offset + count == script_->parameters.size()};
+        },
+        [this](standing_query) { return script_->part ? std::optional{script_->part->standing} : std::nullopt; },
+        [this](const adopt_job& msg) -> caf::result<adopted_part> {
+          script_->adopted = msg;
+          if (!script_->part)
+            return caf::make_error(caf::sec::runtime_error, "it has no part of that job");
+          return *script_->part;
+        },
+        [](const led_by&) {},
         [this](const Orders& msg) { script_->heard.emplace_back(msg); }...,
         [this](const protocols::hold_order& msg) { script_->heard.emplace_back(msg); },
         [this](const protocols::fetch_order& msg) { script_->heard.emplace_back(msg); },
@@ -120,7 +143,12 @@ private:
     };
   }
 
-  void prepared() { promise_.deliver(node_prepared{static_cast<std::uint16_t>(7000 + script_->job->self), 100, script_->files}); }
+  void prepared() {
+    promise_.deliver(node_prepared{.lane_port = static_cast<std::uint16_t>(7000 + script_->job->self),
+                                   .data_size = 100,
+                                   .files = script_->files,
+                                   .floats = static_cast<std::int64_t>(script_->parameters.size())});
+  }
 
   node_actor::stateful_pointer<scripted_node_state> self_;
   std::shared_ptr<script> script_;
@@ -176,6 +204,8 @@ protected:
   std::vector<std::shared_ptr<script>> scripts;
   std::vector<node_actor> nodes;
   bool traced = false;
+  decided_job decided;            ///< without a ledger
+  std::set<std::size_t> not_back; ///< nodes, where the job is taken over
   std::shared_ptr<watcher> seen = std::make_shared<watcher>();
   coordinator_control coordinator;
 
@@ -196,10 +226,10 @@ protected:
   }
 
   void begin() {
-    coordinator_setup setup{job, 77, {}, seen, traced, added};
+    coordinator_setup setup{job, 77, {}, seen, traced, added, false, decided};
     for (std::size_t i = 0; i < scripts.size(); ++i) {
       nodes.push_back(system.spawn<node_actor::stateful_impl<scripted_node_state>>(scripts[i]));
-      setup.nodes.push_back({nodes[i], "node-" + std::to_string(i)});
+      setup.nodes.push_back({not_back.contains(i) ? node_actor{} : nodes[i], "node-" + std::to_string(i)});
     }
     coordinator = system.spawn<coordinator_impl>(std::move(setup));
     run();

@@ -4,8 +4,10 @@
 
 usage: council_test.py TROUPE [unittest arguments]
 """
+import json
 import os
 import pathlib
+import random
 import re
 import signal
 import subprocess
@@ -14,10 +16,11 @@ import time
 import unittest
 
 import cluster_test
-from cluster_test import DEADLINE_S, select_nothing
-from survival_test import ENDLESS, KEPT, SLOW, SurvivalTest
+from cluster_test import DEADLINE_S, SEED, select_nothing
+from survival_test import ENDLESS, GOES_ON, KEPT, SLOW, SurvivalTest
 
 COUNCIL, WORKERS = "abc", "de"
+LONG = SLOW.replace("steps = 120", "steps = 1000").replace("step_ms = 20", "step_ms = 10")
 
 
 class CouncilTest(SurvivalTest):
@@ -63,6 +66,12 @@ class CouncilTest(SurvivalTest):
             return words[-1] if words else ""
         return self.until(lambda: next((name for name in among if last(name) == "leads the coordinators"), None), "a leader")
 
+    def until_step(self, step):
+        def makes():
+            jobs = self.ask("jobs")[0]["jobs"]
+            return jobs and jobs[0]["steps"] >= step
+        self.until(makes, f"step {step}")
+
     def all_of_them(self):
         for name in COUNCIL + WORKERS:
             self.node(name)
@@ -89,7 +98,7 @@ class Council(CouncilTest):
         ended = self.until_ended([1, 2, 3])
         for number in (1, 2, 3):
             self.assertEqual((ended[number]["state"], ended[number]["steps"]), ("has ended: made 120 steps", 120))
-        self.assertRegex(self.events(1)[0], rf"^ran when the coordinator was lost, and goes on from {kept}/step-\d+$")
+        self.assertIn(GOES_ON, self.events(1))
         result, _ = self.result_of(self.submit("--attach", "1", "--json", job=KEPT.format(kept), name="first.toml"))
         self.assertEqual(result["weights_digest"], self.run_job("--nodes", "3", job=SLOW)["weights_digest"])
         self.kill_node(second)
@@ -126,11 +135,15 @@ class Council(CouncilTest):
     def test_a_leader_that_stands_still_is_replaced_and_follows_when_it_goes_on(self):
         first = self.all_of_them()
         self.assertEqual(self.detach(ENDLESS, "first.toml"), 1)
+        self.until_step(5)
         self.nodes[first].send_signal(signal.SIGSTOP)
         second = self.leader([name for name in COUNCIL if name != first])
         self.nodes[first].send_signal(signal.SIGCONT)
         self.until(lambda: re.search(rf"leads the coordinators(.|\n)*follows; node {second} leads", self.log(first)), "it follows")
-        self.until(lambda: [each["state"] for each in self.ask("jobs")[0]["jobs"]] == ["runs"], "the job runs again")
+        self.until(lambda: [each["state"] for each in self.ask("jobs")[0]["jobs"]] == ["runs"], "the job runs still")
+        self.assertIn(GOES_ON, self.events(1))
+        before = self.ask("jobs")[0]["jobs"][0]["steps"]
+        self.until(lambda: self.ask("jobs")[0]["jobs"][0]["steps"] > before, "it makes steps")
 
     def test_other_coordinators_than_before_are_refused(self):
         self.all_of_them()
@@ -140,6 +153,61 @@ class Council(CouncilTest):
         self.file = self.path("others.toml", text)
         self.assertEqual(self.node("a").wait(DEADLINE_S), 1)
         self.assertIn("this journal is of other coordinators than the cluster's file names now", self.log("a"))
+
+
+class Takeover(CouncilTest):
+    """Jobs without any checkpoint. Moments are drawn from TROUPE_TEST_SEED."""
+
+    def setUp(self):
+        super().setUp()
+        self.draw = random.Random(f"takeover {SEED}")
+
+    def assert_undisturbed(self, result, err, words="", steps=120, job=SLOW):
+        """What a single run makes, and no push more: a second one from step 0 on would be counted."""
+        self.assertEqual((result["steps"], result["gradients"], result["error"]), (steps, 2 * steps, None), f"{err} {words}")
+        self.assertEqual(result["weights_digest"], self.run_job("--nodes", "3", job=job)["weights_digest"], words)
+        said = [int(step) for step in re.findall(r"(?m)^step (\d+)", err)]
+        self.assertEqual(said, sorted(said), words)
+        logs = "".join(self.log(name) for name in COUNCIL)
+        self.assertEqual(len(re.findall("job 1 starts on", logs)), 1, logs)
+        self.assertIn(GOES_ON, logs)
+
+    def test_a_job_goes_on_where_it_is(self):
+        first = self.all_of_them()
+        trace, step, words = self.path("trace.json"), self.draw.randrange(5, 80), f"killed with the draw of seed {SEED}"
+        run = self.submit("--json", "--trace", trace, job=SLOW)
+        self.until_step(step)
+        self.kill_node(first)
+        self.wait_for_line(run, "the coordinator is back; this follows job 1 again")
+        result, err = self.result_of(run)
+        self.assert_undisturbed(result, err, words)
+        events = json.loads(pathlib.Path(trace).read_text(encoding="utf-8"))["traceEvents"]
+        self.assertEqual(sum(event["name"] == "apply" for event in events), 120, f"each version is made once; {words}")
+
+    def test_a_job_goes_on_under_one_leader_after_the_other(self):
+        first = self.all_of_them()
+        run = self.submit("--json", job=LONG)
+        self.until_step(self.draw.randrange(5, 40))
+        self.kill_node(first)
+        second = self.leader([name for name in COUNCIL if name != first])
+        self.until(lambda: GOES_ON in self.log(second), f"{second} takes it over")
+        self.node(first, wait=f"follows; node {second} leads")
+        self.assertEqual([each["number"] for each in self.ask("jobs")[0]["jobs"]], [1], "it has not ended yet")
+        self.kill_node(second)
+        self.assert_undisturbed(*self.result_of(run), steps=1000, job=LONG)
+
+    def test_a_worker_that_dies_with_the_leader_is_left_out(self):
+        first = self.all_of_them()
+        run = self.submit("--json", job=ENDLESS)
+        self.until_step(self.draw.randrange(5, 40))
+        self.kill_node(first)
+        self.kill_node("e")  # a worker alone: the shard is on d
+        self.leader([name for name in COUNCIL if name != first])
+        self.wait_for_line(run, "worker 1 .* is lost: .*; the round closes without it")
+        self.node("e", wait="joined")
+        self.wait_for_line(run, "node e is back")
+        self.wait_for_line(run, "^step ")
+        self.assertIn(GOES_ON.replace("2 of its 2 nodes are", "1 of its 2 nodes is"), self.events(1))
 
 
 class Secured(CouncilTest):

@@ -10,9 +10,10 @@ A job of three processes on this machine makes steps of 20 ms, and is harmed N t
   reset   a reset of one of its lanes (root and iproute2)
   shard   kill -9 of the process that holds a shard, the copy of another one and a worker (cluster.replicas = 2): a run for each
   lead    the end of the first shard, which leads the job; likewise
+  leader  kill -9 of the process that leads three coordinators, beside two nodes with the job, which keeps no checkpoint
 
 Printed are the N longest gaps between two versions, the evaluations left out: no fault made the job stand longer. And how long it
-took until the node was back.
+took until the node was back; of a leader, until its client had found the next one.
 """
 import argparse
 import json
@@ -21,6 +22,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -35,12 +37,11 @@ DEADLINE_S = 60
 class Run:
     """A job that is being made, and what it has said so far."""
 
-    def __init__(self, troupe, folder, *settings):
+    def __init__(self, troupe, folder, *settings, where=("--nodes", "3")):
         self.trace = pathlib.Path(folder, "trace.json")
         job = pathlib.Path(folder, "job.toml")
         job.write_text(JOB, encoding="utf-8")
-        self.process = subprocess.Popen([troupe, "run", str(job), "--nodes", "3", "--trace", str(self.trace), "--json",
-                                         *settings],
+        self.process = subprocess.Popen([troupe, "run", str(job), *where, "--trace", str(self.trace), "--json", *settings],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.said, self.changed = [], threading.Condition()
         threading.Thread(target=self.listen, daemon=True).start()
@@ -71,6 +72,63 @@ class Run:
         events = json.loads(self.trace.read_text(encoding="utf-8"))["traceEvents"]
         times = sorted(1e-6 * (event["ts"] + event["dur"]) for event in events if event["name"] == "apply")
         return sorted((b - a for a, b in zip(times, times[1:])), reverse=True), json.loads(out.splitlines()[-1])
+
+
+class Council:
+    """Coordinators a, b and c, and nodes d and e for jobs."""
+
+    def __init__(self, troupe, folder):
+        self.troupe, self.folder, self.nodes = troupe, folder, {}
+        self.file = pathlib.Path(folder, "three.toml")
+        text = f'name = "lab"\n[cluster]\njournal = "{folder}/{{name}}"\n'
+        keepers = [socket.create_server(("127.0.0.1", 0)) for _ in "abc"]
+        for name, keeper in zip("abc", keepers):
+            text += f'[[node]]\nname = "{name}"\nhost = "127.0.0.1"\nport = {keeper.getsockname()[1]}\nroles = ["coordinator", "shard"]\n'
+            keeper.close()
+        for name in "de":
+            text += f'[[node]]\nname = "{name}"\nhost = "127.0.0.1"\nport = 0\n'
+        self.file.write_text(text, encoding="utf-8")
+        for name in "abcde":
+            self.start(name)
+        for name in "de":
+            self.until(lambda name=name: "joined" in self.log(name), f"{name} has joined")
+
+    def start(self, name):
+        with open(pathlib.Path(self.folder, f"{name}.log"), "a", encoding="utf-8") as log:
+            self.nodes[name] = subprocess.Popen([self.troupe, "node", str(self.file), "--name", name], stdout=log, stderr=log)
+
+    def log(self, name):
+        return pathlib.Path(self.folder, f"{name}.log").read_text(encoding="utf-8")
+
+    def until(self, is_so, what):
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := is_so()):
+            if time.monotonic() > deadline:
+                raise SystemExit(f"not within {DEADLINE_S} s: {what}\n" + "\n".join(self.log(name) for name in self.nodes))
+            time.sleep(0.01)
+        return found
+
+    def leader(self, other_than=""):
+        def last(name):
+            words = re.findall(r"leads the coordinators|follows; node|knows of no leader|one of 3 coordinators", self.log(name))
+            return words[-1] if words else ""
+        return self.until(lambda: next((name for name in "abc" if name != other_than and last(name) == "leads the coordinators"), None), "a leader")
+
+    def lose_leader(self, run):
+        """How long its client looked for the next one. The lost one is started again."""
+        first, begin = self.leader(), time.monotonic()
+        self.nodes[first].kill()
+        self.nodes[first].wait()
+        found = run.wait_for("follows job 1 again", begin)
+        before = len(self.log(first))
+        self.start(first)
+        self.until(lambda: "joined; the coordinator" in self.log(first)[before:], f"{first} is back")
+        return found
+
+    def end(self):
+        for node in self.nodes.values():
+            node.kill()
+            node.wait()
 
 
 def stop(run, child):
@@ -109,7 +167,8 @@ def lose_lead(run, _):
     run.wait_for("is shard 0 from now on", begin)
 
 
-FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset, "shard": lose_shard, "lead": lose_lead}
+FAULTS = {"none": lambda run, child: None, "stop": stop, "kill": kill, "reset": reset, "shard": lose_shard, "lead": lose_lead,
+          "leader": None}
 WITH_COPIES = ["--set", "cluster.replicas=2", "--set", "cluster.placement=colocated", "--set", "cluster.workers=3", "--set",
                "cluster.shards=3"]
 
@@ -128,13 +187,33 @@ def measure_losses(troupe, fault, times):
             FAULTS[fault](run, random.choice(cluster_test.ClusterTest.children(run.process)))
             time.sleep(1)
             gaps.append(run.end()[0][0])
-    return {"fault": fault, "times": times, "gap_p50_s": of(gaps, 0.5), "gap_p99_s": of(gaps, 0.99), "back_p50_s": None,
-            "back_p99_s": None, "restarts": 0, "load": os.getloadavg()[0]}
+    return row_of(fault, times, gaps, [], 0)
+
+
+def measure_leader(troupe, fault, times):
+    with tempfile.TemporaryDirectory() as folder:
+        council = Council(troupe, folder)
+        try:
+            run, found = Run(troupe, folder, "--set", "cluster.workers=2", where=("--cluster", str(council.file))), []
+            for _ in range(times):
+                time.sleep(random.uniform(0.3, 0.8))
+                found.append(council.lose_leader(run))
+            gaps, result = run.end()
+        finally:
+            council.end()
+    return row_of(fault, times, gaps[:times], found, result["restarts"])
+
+
+def row_of(fault, times, gaps, returns, restarts):
+    return {"fault": fault, "times": times, "gap_p50_s": of(gaps, 0.5), "gap_p99_s": of(gaps, 0.99), "back_p50_s": of(returns, 0.5),
+            "back_p99_s": of(returns, 0.99), "restarts": restarts, "load": os.getloadavg()[0]}
 
 
 def measure(troupe, fault, times):
     if fault in ("shard", "lead"):
         return measure_losses(troupe, fault, times)
+    if fault == "leader":
+        return measure_leader(troupe, fault, times)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(troupe, folder)
         returns = []
@@ -142,9 +221,7 @@ def measure(troupe, fault, times):
             time.sleep(random.uniform(0.3, 0.8))
             returns.append(FAULTS[fault](run, random.choice(cluster_test.ClusterTest.children(run.process))))
         gaps, result = run.end()
-    gaps, returns = gaps[:times], [each for each in returns if each is not None]
-    return {"fault": fault, "times": times, "gap_p50_s": of(gaps, 0.5), "gap_p99_s": of(gaps, 0.99), "back_p50_s": of(returns, 0.5),
-            "back_p99_s": of(returns, 0.99), "restarts": result["restarts"], "load": os.getloadavg()[0]}
+    return row_of(fault, times, gaps[:times], [each for each in returns if each is not None], result["restarts"])
 
 
 def main():

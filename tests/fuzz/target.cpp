@@ -67,6 +67,7 @@ const std::vector<target>& targets() {
       {"idx", fuzz_idx, idx_corpus, {std::string("\xff\xff\xff\xff", 4), std::string("\x00\x00\x08\x03", 4), "\x1f\x8b"}},
       {"job", fuzz_job, job_corpus, toml, 4},
       {"lane", fuzz_lane, lane_corpus},
+      {"ledger", fuzz_ledger, ledger_corpus},
       {"manifest", fuzz_manifest, manifest_corpus},
       {"metrics", fuzz_metrics, http_corpus, {"GET /metrics", " HTTP/1.1", "\r\n", "\r\n\r\n", "Host: "}, 2},
       {"rounds",

@@ -41,6 +41,7 @@ void must(bool kept, const char* promise);
 
 int fuzz_lane(const std::uint8_t* data, std::size_t size);
 int fuzz_state(const std::uint8_t* data, std::size_t size);
+int fuzz_ledger(const std::uint8_t* data, std::size_t size);
 int fuzz_manifest(const std::uint8_t* data, std::size_t size);
 int fuzz_shard_file(const std::uint8_t* data, std::size_t size);
 int fuzz_idx(const std::uint8_t* data, std::size_t size);
@@ -57,6 +58,7 @@ int fuzz_metrics(const std::uint8_t* data, std::size_t size);
 
 std::vector<input> lane_corpus();
 std::vector<input> state_corpus();
+std::vector<input> ledger_corpus();
 std::vector<input> manifest_corpus();
 std::vector<input> shard_file_corpus();
 std::vector<input> idx_corpus();

@@ -8,6 +8,7 @@
 
 #include "actors/net/frame_reader.hpp"
 #include "kernels/backend.hpp"
+#include "protocols/wire/ledger.hpp"
 #include "protocols/wire/state.hpp"
 #include "tests/fuzz/target.hpp"
 #include "tests/protocols/wire_samples.hpp"
@@ -71,12 +72,38 @@ void try_state(std::span<const std::uint64_t> words) {
   must(wire::encode_state(*second) == again, "a state that is encoded twice gives the same bytes");
 }
 
-template <class State>
-input words_of(const State& state, std::uint8_t kind) {
-  const auto words = wire::encode_state(state);
+std::vector<std::uint64_t> words_in(std::span<const std::uint8_t> bytes) {
+  std::vector<std::uint64_t> out(bytes.size() / sizeof(std::uint64_t));
+  if (!out.empty())
+    std::memcpy(out.data(), bytes.data(), out.size() * sizeof(std::uint64_t));
+  return out;
+}
+
+protocols::plan some_plan() {
+  return {.epoch = {7},
+          .workers = {{{0}, {2}}, {{3}, {}}},
+          .protocol = {.name = "easgd", .fan_in = 2, .parameters = {{"a", true}, {"d", std::string{"nesterov"}}}},
+          .period = 4,
+          .batch = 64,
+          .data_size = 60'000,
+          .lr_scale = 0.5};
+}
+
+input bytes_of_words(const std::vector<std::uint64_t>& words, std::uint8_t kind) {
   input out(1 + words.size() * sizeof(std::uint64_t));
   out[0] = kind;
   std::memcpy(out.data() + 1, words.data(), out.size() - 1);
+  return out;
+}
+
+/// A job in the middle of its first life.
+protocols::ledger::state running() {
+  namespace ledger = protocols::ledger;
+  ledger::state out;
+  for (const ledger::entry& each : std::vector<ledger::entry>{
+           ledger::submitted{1, true, {}, 8}, ledger::started{1, 1, {"a", "b"}, 77}, ledger::planned{1, 1, some_plan()},
+           ledger::incarnated{1, 1, false, 1, 2}, ledger::promoted{1, 1, {{0}, {2}, 1}}, ledger::checkpointed{1, 1, {40}}})
+    ledger::apply(out, each);
   return out;
 }
 
@@ -115,9 +142,7 @@ std::vector<input> lane_corpus() {
 int fuzz_state(const std::uint8_t* data, std::size_t size) {
   if (size == 0)
     return 0;
-  std::vector<std::uint64_t> words((size - 1) / sizeof(std::uint64_t));
-  if (!words.empty())
-    std::memcpy(words.data(), data + 1, words.size() * sizeof(std::uint64_t));
+  const auto words = words_in({data + 1, size - 1});
   switch (data[0] % 3) {
   case 0:
     try_state<protocols::lead_state>(words);
@@ -132,14 +157,7 @@ int fuzz_state(const std::uint8_t* data, std::size_t size) {
 }
 
 std::vector<input> state_corpus() {
-  const protocols::plan plan{
-      .epoch = {7},
-      .workers = {{{0}, {2}}, {{3}, {}}},
-      .protocol = {.name = "easgd", .fan_in = 2, .parameters = {{"a", true}, {"d", std::string{"nesterov"}}}},
-      .period = 4,
-      .batch = 64,
-      .data_size = 60'000,
-      .lr_scale = 0.5};
+  const protocols::plan plan = some_plan();
   const protocols::push push{.epoch = {7}, .id = {{3}, {}, {9}}, .base = {40}, .gradient = {5}, .samples = 16};
   protocols::lead_state lead{.plan = plan, .last_ticket = {5}, .samples_applied = 99, .sends = 4, .made = {40}};
   lead.open[push.id] = {.reported = {{0}, {1}}, .known_as = {5}};
@@ -147,8 +165,46 @@ std::vector<input> state_corpus() {
   lead.parked.push_back({.holder = {1}, .push = push});
   lead.rule = protocols::round_rule_state{
       .newest = plan, .round = {.plan = plan, .base = {40}, .position = 77, .live = {{{0}, {2}}, {{3}, {}}}}, .memory = {0.5, 2}};
+  const auto words_of = [](const auto& state, std::uint8_t kind) { return bytes_of_words(wire::encode_state(state), kind); };
   return {words_of(lead, 0), words_of(protocols::lead_state{}, 0),
           words_of(protocols::holder_state{.current = {4}, .ordered = {5}}, 1), words_of(protocols::coordinator_state{}, 2)};
+}
+
+/// What is decided of jobs. A sound ledger stays so, and an entry counts once, whatever comes. The first byte: an entry, or a
+/// ledger.
+int fuzz_ledger(const std::uint8_t* data, std::size_t size) {
+  namespace ledger = protocols::ledger;
+  if (size == 0)
+    return 0;
+  const auto words = words_in({data + 1, size - 1});
+  if (data[0] % 2 == 0) {
+    const auto all = wire::decode_ledger(words);
+    if (all && ledger::sound(*all))
+      must(wire::encode(wire::decode_ledger(wire::encode(*all)).value()) == wire::encode(*all), "an encoded ledger is the same");
+    return 0;
+  }
+  const auto entry = wire::decode_ledger_entry(words);
+  if (!entry)
+    return 0;
+  auto now = running(); // compared by its bytes: a number may be NaN, which is unlike itself
+  const auto before = wire::encode(now);
+  must(ledger::apply(now, *entry) || wire::encode(now) == before, "an entry that is refused changes nothing");
+  must(ledger::sound(now), "whatever is applied, the ledger is sound");
+  const auto then = wire::encode(now);
+  must(!ledger::apply(now, *entry) && wire::encode(now) == then, "an entry counts once");
+  return 0;
+}
+
+std::vector<input> ledger_corpus() {
+  namespace ledger = protocols::ledger;
+  std::vector<input> out{bytes_of_words(wire::encode(running()), 0)};
+  for (const ledger::entry& each : std::vector<ledger::entry>{
+           ledger::submitted{2, true, ledger::bytes(5), 3}, ledger::started{1, 2, {"c"}, 78},
+           ledger::ended{1, ledger::ending::done, "made 60 steps", ledger::bytes(3)}, ledger::forgotten{1},
+           ledger::planned{1, 1, some_plan()}, ledger::incarnated{1, 1, true, 3, 4}, ledger::promoted{1, 1, {{1}, {3}, 1}},
+           ledger::holder_lost{1, 1, {3}}, ledger::checkpointed{1, 1, {50}}})
+    out.push_back(bytes_of_words(wire::encode(each), 1));
+  return out;
 }
 
 } // namespace troupe::fuzz

@@ -156,5 +156,160 @@ TEST(Ledger, KnowsWhatNoEntriesCanHaveComeTo) {
   EXPECT_FALSE(sound(bad));
 }
 
+plan plan_of(std::uint32_t epoch, std::vector<member> workers) {
+  return {.epoch = {epoch}, .workers = std::move(workers)};
+}
+/// A job of eight roles, in its first life.
+const std::vector<entry> begun{submitted{1, true, {}, 8}, started{1, 1, {"a"}, 77}};
+const course& course_of(const state& in) {
+  return in.jobs.at(1).course;
+}
+
+TEST(LedgerOfARunningJob, KnowsItsNewestPlan) {
+  auto now = after(begun);
+  EXPECT_EQ(course_of(now), (course{.key = 77}));
+  EXPECT_TRUE(apply(now, planned{1, 1, plan_of(1, {{{0}, {}}, {{1}, {}}})}));
+  EXPECT_TRUE(apply(now, planned{1, 1, plan_of(4, {{{1}, {2}}})}));
+  EXPECT_EQ(course_of(now).plan, plan_of(4, {{{1}, {2}}}));
+  expect_nothing(now, planned{1, 1, plan_of(4, {{{0}, {}}})});
+  expect_nothing(now, planned{1, 1, plan_of(3, {{{0}, {}}})});
+  EXPECT_TRUE(sound(now));
+}
+
+TEST(LedgerOfARunningJob, NoIncarnationIsGivenTwice) {
+  auto now = after(begun);
+  expect_nothing(now, incarnated{1, 1, false, 2, 0});
+  EXPECT_TRUE(apply(now, incarnated{1, 1, false, 2, 1}));
+  EXPECT_TRUE(apply(now, incarnated{1, 1, true, 2, 1})) << "a worker's is another";
+  expect_nothing(now, incarnated{1, 1, false, 2, 1});
+  EXPECT_TRUE(apply(now, incarnated{1, 1, false, 2, 5}));
+  expect_nothing(now, incarnated{1, 1, false, 2, 4});
+  EXPECT_EQ(course_of(now).nodes, (std::map<std::uint32_t, incarnation>{{2, {5}}}));
+  EXPECT_EQ(course_of(now).workers, (std::map<worker_id, incarnation>{{{2}, {1}}}));
+}
+
+TEST(LedgerOfARunningJob, EachBackupTakesAPlaceOnce) {
+  auto now = after(begun);
+  EXPECT_TRUE(apply(now, promoted{1, 1, {{1}, {3}, 0}}));
+  expect_nothing(now, promoted{1, 1, {{1}, {3}, 0}});
+  expect_nothing(now, promoted{1, 1, {{0}, {2}, 0}}); // the lead's view follows
+  expect_nothing(now, promoted{1, 1, {{0}, {2}, 2}});
+  EXPECT_TRUE(apply(now, promoted{1, 1, {{0}, {2}, 1}}));
+  expect_nothing(now, promoted{1, 1, {{1}, {5}, 0}}); // of an older view
+  EXPECT_TRUE(apply(now, promoted{1, 1, {{1}, {5}, 1}}));
+  EXPECT_EQ(course_of(now).acting, (std::map<holder_id, holder_id>{{{0}, {2}}, {{1}, {5}}}));
+  EXPECT_EQ(course_of(now).gone, (std::set<holder_id>{{2}, {3}, {5}}));
+  EXPECT_EQ(course_of(now).view, 1U);
+  EXPECT_TRUE(sound(now));
+}
+
+TEST(LedgerOfARunningJob, AHolderThatIsLostStaysOut) {
+  auto now = after(begun);
+  EXPECT_TRUE(apply(now, holder_lost{1, 1, {3}}));
+  expect_nothing(now, holder_lost{1, 1, {3}});
+  expect_nothing(now, promoted{1, 1, {{1}, {3}, 0}});
+  EXPECT_TRUE(course_of(now).acting.empty());
+}
+
+TEST(LedgerOfARunningJob, KnowsItsNewestCheckpoints) {
+  auto now = after(begun);
+  for (std::uint64_t step = 1; step <= most_checkpoints + 2; ++step)
+    EXPECT_TRUE(apply(now, checkpointed{1, 1, {10 * step}}));
+  expect_nothing(now, checkpointed{1, 1, {10 * (most_checkpoints + 2)}});
+  expect_nothing(now, checkpointed{1, 1, {5}});
+  EXPECT_EQ(course_of(now).checkpoints.size(), most_checkpoints);
+  EXPECT_EQ(course_of(now).checkpoints.front(), version{30});
+  EXPECT_EQ(course_of(now).checkpoints.back(), version{10 * (most_checkpoints + 2)});
+  EXPECT_TRUE(sound(now));
+}
+
+const std::vector<entry> of_a_life{planned{1, 1, plan_of(9, {})}, incarnated{1, 1, false, 0, 9}, incarnated{1, 1, true, 0, 9},
+                                   promoted{1, 1, {{1}, {7}, 0}}, holder_lost{1, 1, {6}},        checkpointed{1, 1, {9}}};
+
+TEST(LedgerOfARunningJob, ALifeBeginsWithNothingOfTheLast) {
+  auto now = after(begun);
+  for (const auto& each : of_a_life)
+    EXPECT_TRUE(apply(now, each));
+  EXPECT_TRUE(apply(now, started{1, 2, {"b"}, 78}));
+  EXPECT_EQ(course_of(now), (course{.key = 78}));
+  for (const auto& each : of_a_life)
+    expect_nothing(now, each);
+}
+
+TEST(LedgerOfARunningJob, OfOneThatDoesNotRunNothingIsDecided) {
+  const auto waits = after({submitted{1, true, {}, 8}});
+  auto over = after(begun);
+  EXPECT_TRUE(apply(over, end_of(1)));
+  for (const auto& each : of_a_life) {
+    expect_nothing(state{}, each);
+    expect_nothing(waits, each);
+    expect_nothing(over, each);
+  }
+  expect_nothing(waits, planned{1, 0, plan_of(1, {})});
+}
+
+TEST(LedgerOfARunningJob, HasRoomForItsRolesAndNoMore) {
+  const std::vector<entry> narrow{submitted{1, true, {}, 1}, started{1, 1, {}, 7}};
+  auto now = after(narrow);
+  const planned two{1, 1, plan_of(1, {{{0}, {}}, {{1}, {}}})};
+  EXPECT_THAT(no_room_for(now, two), HasSubstr("no room for a plan of 2 workers"));
+  expect_nothing(now, two);
+  planned wordy{1, 1, plan_of(1, {})};
+  wordy.plan.protocol.parameters["texts"] = std::vector{std::string(most_of_protocol, 'x')};
+  EXPECT_THAT(no_room_for(now, wordy), HasSubstr("whose protocol takes"));
+  expect_nothing(now, wordy);
+  wordy.plan.protocol.parameters["texts"] = std::string(most_of_protocol, 'x');
+  expect_nothing(now, wordy);
+  wordy.plan.protocol.parameters = {{std::string(most_of_protocol, 'x'), true}};
+  expect_nothing(now, wordy);
+  const planned one{1, 1, plan_of(1, {{{0}, {}}})};
+  EXPECT_EQ(no_room_for(now, one), "");
+  EXPECT_TRUE(apply(now, one));
+  EXPECT_TRUE(apply(now, incarnated{1, 1, false, 0, 1}));
+  EXPECT_TRUE(apply(now, incarnated{1, 1, false, 0, 2}));
+  expect_nothing(now, incarnated{1, 1, false, 1, 1});
+  EXPECT_TRUE(apply(now, holder_lost{1, 1, {3}}));
+  expect_nothing(now, holder_lost{1, 1, {4}});
+  expect_nothing(now, promoted{1, 1, {{1}, {4}, 0}});
+  EXPECT_LT(size_of(after({submitted{1, true, {}, 1}})), size_of(after({submitted{1, true, {}, 2}}))) << "it is kept free";
+}
+
+TEST(LedgerOfARunningJob, KnowsWhatNoEntriesCanHaveComeTo) {
+  auto good = after(begun);
+  for (const auto& each : of_a_life)
+    EXPECT_TRUE(apply(good, each));
+  ASSERT_TRUE(sound(good));
+  const auto refuses = [&](const char* what, auto change) {
+    auto bad = good;
+    change(bad.jobs.at(1), bad.jobs.at(1).course);
+    EXPECT_FALSE(sound(bad)) << what;
+  };
+  refuses("a course of a job that has not begun", [](job& of, course&) {
+    of.life = 0;
+    of.nodes.clear();
+  });
+  refuses("a plan of more than its roles", [](job& of, course& its) {
+    of.roles = 1;
+    its.plan.workers = {{{0}, {}}, {{1}, {}}};
+    its.gone = {{7}};
+  });
+  refuses("more nodes", [](job& of, course& its) {
+    of.roles = 2;
+    its.nodes = {{0, {1}}, {1, {1}}, {2, {1}}};
+  });
+  refuses("more workers", [](job& of, course& its) {
+    of.roles = 2;
+    its.workers = {{{0}, {1}}, {{1}, {1}}, {{2}, {1}}};
+  });
+  refuses("more holders", [](job& of, course&) { of.roles = 1; });
+  refuses("a backup that acts and is not out", [](job&, course& its) { its.gone.erase({7}); });
+  refuses("more checkpoints than are kept", [](job&, course& its) {
+    its.checkpoints.clear();
+    for (std::uint64_t i = 0; i <= most_checkpoints; ++i)
+      its.checkpoints.push_back({i});
+  });
+  refuses("checkpoints that do not follow each other", [](job&, course& its) { its.checkpoints = {{9}, {9}}; });
+}
+
 } // namespace
 } // namespace troupe::protocols::ledger

@@ -109,6 +109,11 @@ void draw_trouble(options& job, random_stream& draw, trouble how_much) {
   if (job.protocol.fan_in != 0 && draw.hit(0.5))
     for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
       job.holder_deaths.push_back({{job.job.shards + static_cast<std::uint32_t>(draw.below(job.job.workers / 2))}, moment(draw)});
+  if (draw.hit(0.5)) {
+    job.backup_joins.clear(); // no ledger knows of them
+    for (std::uint64_t i = 1 + draw.below(2); i > 0; --i)
+      job.coordinator_deaths.push_back({moment(draw), moment(draw) / 4});
+  }
 }
 
 std::string to_text(const fault_spec& fault) {
@@ -151,6 +156,9 @@ std::vector<options> smaller(const options& job) {
     variant([i](options& next) { next.holder_deaths.erase(next.holder_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
   for (std::size_t i = 0; i < job.backup_joins.size(); ++i)
     variant([i](options& next) { next.backup_joins.erase(next.backup_joins.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (std::size_t i = 0; i < job.coordinator_deaths.size(); ++i)
+    variant(
+        [i](options& next) { next.coordinator_deaths.erase(next.coordinator_deaths.begin() + static_cast<std::ptrdiff_t>(i)); });
   if (!job.inject.stragglers.empty())
     variant([](options& next) { next.inject.stragglers.clear(); });
   if (job.tests.not_finite > 0)
@@ -293,6 +301,9 @@ std::string describe(const options& job) {
     out += fmt::format("  holder {} dies at {} s\n", death.holder.value, seconds(death.at));
   for (const backup_join& join : job.backup_joins)
     out += fmt::format("  shard {} gets a new backup at {} s\n", join.shard.value, seconds(join.at));
+  for (const coordinator_death& death : job.coordinator_deaths)
+    out += fmt::format("  the coordinator dies at {} s, and the next one is there after {} s\n", seconds(death.at),
+                       seconds(death.next_after));
   return out
          + fmt::format("what is wrong:\n  {}\nthe end of its trace:\n{}\n", fmt::join(found.problems, "\n  "),
                        fmt::join(trace.lines(), "\n"));

@@ -19,7 +19,7 @@ namespace raft = protocols::raft;
 
 /// A tenth of a heartbeat.
 constexpr std::chrono::milliseconds tick_pause{10};
-/// A new leader takes all jobs back to their checkpoints: a disk or a machine that is busy for a moment is no reason.
+/// A disk or a machine that is busy for a moment is no reason for another leader. A process that ends is noticed at once.
 constexpr protocols::nanoseconds election = 1'500'000'000;
 
 const std::string deposed = "this coordinator does not lead any more; the `jobs` of the next one's console tell what it knows";
@@ -113,7 +113,7 @@ void council_state::tell_the_door() {
     told_leads_ = leads;
     told_who_ = member.leader;
     if (leads)
-      self_->send(setup_.door, council_leads{ledger_->state()});
+      self_->send(setup_.door, council_leads{ledger_->state(), member.stored.term.value});
     else
       self_->send(setup_.door, council_follows{member.leader ? std::optional(member.leader->value) : std::nullopt, {}});
   }

@@ -27,12 +27,13 @@ std::vector<std::string> names_of_members(const std::vector<peer_address>& membe
   return out;
 }
 
-/// Reads checkpoints, so not on the door's thread, and not on its council's, which must be heard from.
-caf::behavior take_over(caf::event_based_actor* self, const council_door_control& door, const protocols::ledger::state& decided,
+/// May read checkpoints, so not on the door's thread, and not on its council's, which must be heard from.
+caf::behavior take_over(caf::event_based_actor* self, const council_door_control& door, const council_leads& decided,
                         const std::string& folder, std::chrono::milliseconds orphan, std::uint64_t reign) {
   jobs_taken_over out{reign, {}, {}};
   try {
-    out.kept = kept_jobs_of(decided, folder, orphan);
+    out.kept = kept_jobs_of(decided.decided, folder, orphan);
+    out.kept->term = decided.term;
   } catch (const std::exception& e) {
     out.why_not = e.what();
   }
@@ -76,7 +77,7 @@ council_door_control::behavior_type door_state::make_behavior() {
         if (is_peer(self_->current_sender()))
           self_->send(council_, msg);
       },
-      [this](const council_leads& msg) { lead(msg.decided); },
+      [this](const council_leads& msg) { lead(msg); },
       [this](const council_follows& msg) { follow(msg); },
       [this](const jobs_taken_over& msg) {
         if (msg.reign == reign_)
@@ -148,7 +149,7 @@ void door_state::part(const caf::actor_addr& who) {
     }
 }
 
-void door_state::lead(const protocols::ledger::state& decided) {
+void door_state::lead(const council_leads& decided) {
   say("leads the coordinators; it takes over what they have decided");
   state_ = fmt::format("node {} takes the jobs over", setup_.members[setup_.self].name);
   self_->spawn<caf::detached>(take_over, council_door_control{self_}, decided, setup_.journal, setup_.orphan, ++reign_);

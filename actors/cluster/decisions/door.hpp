@@ -50,7 +50,7 @@ private:
   bool is_peer(const caf::strong_actor_ptr& who) const;
   void meet(std::uint32_t member, const council_door& door);
   void part(const caf::actor_addr& who);
-  void lead(const protocols::ledger::state& decided);
+  void lead(const council_leads& decided);
   void follow(const council_follows& msg);
   void begin(const jobs_taken_over& msg);
   void end_cluster();

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/checkpoint/checkpoint_file.hpp"
 #include "actors/checkpoint/job_facts.hpp"
@@ -57,6 +58,20 @@ going_on newest_checkpoint_of(const job& what) {
     out.passed_over.push_back(fmt::format("{}: {}", folder, why));
   }
   return out;
+}
+
+std::string begin_where_it_can(job& what) {
+  const auto found = newest_checkpoint_of(what);
+  const auto passed = found.passed_over.empty() ? "" : fmt::format(" (passed over: {})", fmt::join(found.passed_over, "; "));
+  if (!found.from.empty()) {
+    what.checkpoint.resume = found.from;
+    return fmt::format("ran when the coordinator was lost, and goes on from {}{}", found.from, passed);
+  }
+  const auto begins = what.checkpoint.resume.empty() ? "begins again at step 0" : "begins again from " + what.checkpoint.resume;
+  return what.checkpoint.enabled()
+             ? fmt::format("ran when the coordinator was lost, and {}: {} has no checkpoint of it{}", begins, what.checkpoint.dir,
+                           passed)
+             : fmt::format("ran when the coordinator was lost, and {}: it keeps no checkpoints ([checkpoint] dir)", begins);
 }
 
 } // namespace troupe::actors

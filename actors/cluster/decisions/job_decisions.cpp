@@ -16,6 +16,7 @@
 #include "actors/cluster/decisions/going_on.hpp"
 #include "actors/errors.hpp"
 #include "actors/version.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -70,6 +71,13 @@ std::string cut_to(std::string text, std::size_t most) {
   return text;
 }
 
+/// That a ledger keeps room for. Nodes that a job grows onto bring a worker each at least.
+std::uint32_t roles_of(const job& what) {
+  const auto& wants = what.cluster;
+  const auto holders = protocols::holder_tree(wants.seats(), wants.shards, what.protocol.fan_in, wants.replicas).size();
+  return 2 * wants.seats() + static_cast<std::uint32_t>(holders) + wants.nodes;
+}
+
 /// Without what is lost with this process, and no longer than the ledger takes.
 ledger::ended entry_of(std::uint64_t number, const job_result& how) {
   auto kept = how;
@@ -103,26 +111,12 @@ job_result result_of(const ledger::job_end& end) {
   return out;
 }
 
-/// Where a job that ran goes on, in words; sets it.
-std::string go_on(job& what) {
-  const auto found = newest_checkpoint_of(what);
-  const auto passed = found.passed_over.empty() ? "" : fmt::format(" (passed over: {})", fmt::join(found.passed_over, "; "));
-  if (!found.from.empty()) {
-    what.checkpoint.resume = found.from;
-    return fmt::format("ran when the coordinator was lost, and goes on from {}{}", found.from, passed);
-  }
-  const auto begins = what.checkpoint.resume.empty() ? "begins again at step 0" : "begins again from " + what.checkpoint.resume;
-  return what.checkpoint.enabled()
-             ? fmt::format("ran when the coordinator was lost, and {}: {} has no checkpoint of it{}", begins, what.checkpoint.dir,
-                           passed)
-             : fmt::format("ran when the coordinator was lost, and {}: it keeps no checkpoints ([checkpoint] dir)", begins);
-}
-
 } // namespace
 
 std::shared_ptr<kept_jobs> open_kept_jobs(const std::string& folder, std::chrono::milliseconds orphan) {
   auto ledger = std::make_unique<durable_ledger>(folder);
   auto out = kept_jobs_of(ledger->state(), folder, orphan);
+  out->term = ledger->member().stored.term.value;
   out->ledger = std::move(ledger);
   return out;
 }
@@ -155,8 +149,11 @@ std::shared_ptr<kept_jobs> kept_jobs_of(const ledger::state& decided, const std:
     } else if (known.life == 0) {
       back.what_now = "was in the queue when the coordinator was lost, and still is";
     } else {
-      back.what_now = go_on(back.submission.job);
       out->nodes.insert(known.nodes.begin(), known.nodes.end());
+      if (known.course.plan.epoch != protocols::plan_epoch{}) // its roles may run still
+        back.returning.emplace(known.course, known.nodes);
+      else
+        back.what_now = begin_where_it_can(back.submission.job);
     }
     out->jobs.push_back(std::move(back));
   }
@@ -181,28 +178,46 @@ double job_decisions::orphan_s() const {
 void job_decisions::submitted(std::uint64_t number, const submit_job& what, afterwards then) {
   if (!durable())
     return then({});
-  decide(ledger::submitted{number, what.detached, bytes_of(std::string(version), what)}, std::move(then));
+  decide(ledger::submitted{number, what.detached, bytes_of(std::string(version), what), roles_of(what.job)}, std::move(then));
 }
 
-void job_decisions::started(const cluster_job& job, const std::vector<std::string>& nodes) {
-  ledger::started what{job.number, job.life};
+void job_decisions::started(const cluster_job& job, std::uint64_t key, const std::vector<std::string>& nodes,
+                            std::function<void()> then) {
+  if (!durable())
+    return then();
+  ledger::started what{.number = job.number, .life = job.life, .nodes = {}, .key = key};
   std::size_t room = ledger::most_of_nodes;
   for (const auto& each : nodes)
     if (const auto needs = each.size() + 16; needs <= room) {
       what.nodes.push_back(each);
       room -= needs;
     }
-  decide(std::move(what), [](const std::string&) {});
+  decide(std::move(what), unless_another_leads(std::move(then)));
+}
+
+decided_job job_decisions::of(const cluster_job& job) const {
+  if (!durable())
+    return {};
+  return {.ledger = keeper_,
+          .alone = !kept_->council,
+          .number = job.number,
+          .life = job.life,
+          .term = kept_->term,
+          .orphan_s = orphan_s()};
+}
+
+/// Of several coordinators another one decides, if this one cannot. A single one goes on without its journal.
+job_decisions::afterwards job_decisions::unless_another_leads(std::function<void()> then) const {
+  return [another = static_cast<bool>(kept_->council), then = std::move(then)](const std::string& why_not) {
+    if (why_not.empty() || !another)
+      then();
+  };
 }
 
 void job_decisions::ended(std::uint64_t number, const job_result& how, afterwards then) {
   if (!durable())
     return then({});
-  // Of several coordinators another one decides how it ends, if this one cannot.
-  decide(entry_of(number, how), [this, then = std::move(then)](const std::string& why_not) {
-    if (why_not.empty() || !kept_->council)
-      then(why_not);
-  });
+  decide(entry_of(number, how), unless_another_leads([then = std::move(then)] { then({}); }));
 }
 
 void job_decisions::forgotten(std::uint64_t number) {
@@ -212,6 +227,9 @@ void job_decisions::forgotten(std::uint64_t number) {
 std::string job_decisions::holds_back(const cluster_job& job) const {
   if (job.rests)
     return "it starts again";
+  if (job.returning)
+    return fmt::format("it runs, and the coordinator that leads now waits for its nodes{}{}",
+                       job.returning->awaited().empty() ? "" : ": ", fmt::join(job.returning->awaited(), ", "));
   if (job.orphan)
     return fmt::format("its client has not come back since the coordinator was lost; without it the job ends after {:g} s",
                        orphan_s());

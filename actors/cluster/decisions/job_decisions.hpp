@@ -13,6 +13,7 @@
 #include "actors/cluster/cluster_job.hpp"
 #include "actors/journal/durable_ledger.hpp"
 #include "actors/messages/cluster.hpp"
+#include "actors/roles/coordinator/coordinator_setup.hpp"
 
 namespace troupe::actors {
 
@@ -20,12 +21,13 @@ namespace troupe::actors {
 struct kept_jobs {
   std::unique_ptr<durable_ledger> ledger{}; ///< of a single coordinator
   ledger_actor council{};                   ///< of one of several
+  std::uint64_t term = 0;                   ///< in which this coordinator leads
   std::uint64_t last_number = 0;            ///< that was given to a job
   std::chrono::milliseconds orphan{};       ///< how long a job that is not detached waits for its client
   std::vector<cluster_job> jobs{};          ///< in the order of their coming
   std::set<std::string> nodes{};            ///< on which they ran
 };
-/// Reads the journal in `folder`, which is made where it is missing, and looks for the checkpoints of jobs that ran. Blocks.
+/// Reads the journal in `folder`, which is made where it is missing. Blocks.
 /// Throws std::runtime_error with the remedy where it cannot be used: see durable_ledger, or it has jobs of another version of
 /// Troupe.
 std::shared_ptr<kept_jobs> open_kept_jobs(const std::string& folder, std::chrono::milliseconds orphan);
@@ -49,8 +51,12 @@ public:
   double orphan_s() const;
 
   void submitted(std::uint64_t number, const submit_job& what, afterwards then);
-  /// Nobody waits for it: it is on the disk long before the job's first checkpoint.
-  void started(const cluster_job& job, const std::vector<std::string>& nodes);
+  /// No node may hear of this life before.
+  void started(const cluster_job& job, std::uint64_t key, const std::vector<std::string>& nodes, std::function<void()> then);
+  /// For the job's coordinator, which decides the rest.
+  decided_job of(const cluster_job& job) const;
+  /// In which this process leads; 0: there is no journal.
+  std::uint64_t term() const { return kept_ ? kept_->term : 0; }
   void ended(std::uint64_t number, const job_result& how, afterwards then);
   void forgotten(std::uint64_t number);
 
@@ -63,6 +69,7 @@ public:
 
 private:
   void decide(protocols::ledger::entry what, afterwards then);
+  afterwards unless_another_leads(std::function<void()> then) const;
 
   cluster_control::pointer self_;
   std::shared_ptr<kept_jobs> kept_;

@@ -24,12 +24,23 @@ void checkpoints::begin(protocols::version ver, protocols::nanoseconds now, cons
   per_push_ = protocol->per_push;
   momentum_ = workers_keep_momentum(setup_.what, *protocol);
   floats_ = static_cast<std::uint64_t>(loaded.floats);
-  tensors_ = loaded.tensors;
+  for (const auto& each : loaded.parameters)
+    tensors_.push_back({each.name, shape{each.dims}, static_cast<std::int64_t>(each.begin)});
   if (!spec_.resume.empty())
     setup_.observer->on_event(fmt::format("the job goes on from {}", spec_.resume));
   step_ = ver;
   now_ = last_ = now;
   order_next();
+}
+
+void checkpoints::take_over(const std::vector<protocols::version>& made, protocols::version ver, protocols::nanoseconds now,
+                            const node_prepared& loaded) {
+  kept_.assign(made.begin(), made.end());
+  while (kept_.size() > spec_.keep)
+    kept_.pop_front();
+  if (!kept_.empty())
+    newest_ = kept_.back();
+  begin(ver, now, loaded);
 }
 
 /// By steps, the next is ordered beforehand, so that it is exactly that one; where every shard has versions of its own, it is the

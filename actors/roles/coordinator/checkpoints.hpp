@@ -33,6 +33,10 @@ public:
 
   /// `ver`, `now`: the version and the training time with which the job begins. `loaded`: by the coordinator's node.
   void begin(protocols::version ver, protocols::nanoseconds now, const node_prepared& loaded);
+  /// Instead, of a job that another coordinator began: these are its checkpoints. One that was being written when that was lost
+  /// is finished if all files of it come.
+  void take_over(const std::vector<protocols::version>& made, protocols::version ver, protocols::nanoseconds now,
+                 const node_prepared& loaded);
   void round_closed(protocols::version ver, protocols::nanoseconds now);
   /// The next version, whatever the interval.
   void order_now();

@@ -16,19 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long those that have parameters may take to send them. A scheduler's patience after SIGTERM is 30 s.
-constexpr auto newest_deadline = 10s;
-/// Shards may write the last checkpoint.
-constexpr auto save_deadline = 60s;
 /// Before a node that could not take part again is asked once more.
 constexpr auto pause_between_returns = 5s;
-
-/// What a job that is cut short leaves instead of its newest parameters.
-std::string overdue(const job_result& result, const char* whose) {
-  return fmt::format("the newest parameters are not here after {} s: some {} does not answer; {}", newest_deadline.count(), whose,
-                     result.last ? fmt::format("the run leaves those of step {}, its last evaluation", result.last->step)
-                                 : "no others were evaluated");
-}
 
 bool is_gone(const caf::error& why) {
   return why == caf::sec::broken_promise || why == caf::sec::request_receiver_down
@@ -76,7 +65,8 @@ void add_fields(actor_report& out, const coordinator_setup& setup, const job_res
 } // namespace
 
 coordinator_state::coordinator_state(measured_pointer<coordinator_control> self, coordinator_setup setup)
-    : self_(self), setup_(std::move(setup)), places_(place_roles(setup_.what, setup_.nodes)),
+    : self_(self), setup_(std::move(setup)),
+      places_(setup_.decided.taken_over ? job_places{} : place_roles(setup_.what, setup_.nodes)),
       start_(
           self, setup_, places_,
           [this](std::uint32_t node, std::string_view step, const caf::error& why) { could_not_start(node, step, why); },
@@ -86,7 +76,15 @@ coordinator_state::coordinator_state(measured_pointer<coordinator_control> self,
                                       [this](protocols::timer_id timer, protocols::nanoseconds delay) {
                                         self_->delayed_send(self_, std::chrono::nanoseconds{delay}, protocols::expired{timer});
                                       }),
-      progress_(self, setup_, places_, *this), checkpoints_(self, setup_, places_, machine_) {
+      progress_(self, setup_, places_, *this), evaluator_(self, setup_, places_, lost_, *this),
+      checkpoints_(self, setup_, places_, machine_), orders_(self, setup_, places_, incarnations_, trace_, *this),
+      interruption_(self, setup_, record_, *this), ending_(self, setup_, lost_, start_, record_, checkpoints_, evaluator_),
+      effects_(
+          self, setup_.decided, [this](const protocols::coordinator_effects& all) { carry_out(all); },
+          [this](const std::string& why) {
+            finish({true, why});
+          }),
+      takeover_(self, setup_, places_) {
   activity_.enter("prepares");
   lost_ = places_.absent();
   lost_workers_ = places_.workers_on(lost_);
@@ -110,25 +108,38 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
     if (node.actor)
       self_->monitor(node.actor);
   trace_ = std::make_shared<tracer>(setup_.trace);
-  start_.begin([this] { activity_.enter("starts"); }, [this] { started(); });
+  if (setup_.decided.taken_over)
+    takeover_.begin([this] { take_over(); });
+  else
+    start_.begin([this] { activity_.enter("starts"); }, [this] { started(); });
   return {
       [this](const protocols::report& msg) { on_report(msg); },
-      [this](const collected& msg) { on_collected(msg); },
+      [this](const collected& msg) { interruption_.on(msg); },
       [this](const evaluation& msg) { on_evaluation(msg); },
       [this](const role_lost& msg) { on_role_lost(msg); },
       [this](const peer_unreachable& msg) { on_peer_unreachable(msg); },
       [this](const file_saved& msg) { checkpoints_.on(msg); },
-      [this](const manifest_written& msg) { checkpoints_.on(msg); },
       [this](const protocols::caught_up& msg) { late_backups_.on(msg); },
+      [this](const manifest_written& msg) {
+        if (!msg.error.empty())
+          return checkpoints_.on(msg);
+        effects_.decide(protocols::ledger::checkpointed{setup_.decided.number, setup_.decided.life, msg.ver},
+                        [this, msg] { checkpoints_.on(msg); });
+      },
       [this](const node_back& msg) { on_node_back(msg.node, caf::actor_cast<node_actor>(msg.actor)); },
       [this](const node_leaves& msg) { return on_node_leaves(msg.node); },
+      [this](end_decided) {
+        if (end_)
+          tell(*end_);
+        self_->quit();
+      },
       [this](const inspect_query&) { return report(); },
-      [this](const actor_order& msg) { return carry_out(msg); },
-      [this](const change_order& msg) { return change(msg); },
+      [this](const actor_order& msg) { return orders_.carry_out(msg); },
+      [this](const change_order& msg) { return orders_.change(msg); },
       [this](const save_order&) -> caf::result<std::string> {
         return finishing_ || !machine_ ? failure("the job does not run yet, or is about to end") : checkpoints_.asked();
       },
-      [this](const record_order& msg) { return record(msg); },
+      [this](const record_order& msg) { return orders_.record(msg); },
       [this](const protocols::expired& msg) {
         if (auto due = timers_.fire(msg.timer); due && machine_ && !finishing_)
           perform(machine_->on(*due));
@@ -137,7 +148,7 @@ coordinator_control::behavior_type coordinator_state::make_behavior() {
         if (msg.failed)
           finish({true, msg.reason});
         else
-          interrupt(msg.reason);
+          interruption_.begin(msg.reason);
       },
   };
 }
@@ -184,30 +195,39 @@ void coordinator_state::lost_before_start(const std::string& reason) {
 void coordinator_state::started() {
   if (finishing_)
     return;
-  auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
-  auto options = coordinator_options_of(setup_.what, start_.first().data_size, setup_.added);
-  options.decentralized = decentralized_ = entry && entry->decentralized;
-  clock_ = training_clock{steady_ns, options.from.trained};
-  record_.start({start_.first().data_size, decentralized_, setup_.rounds}, options.from);
+  make_machine(start_.first().data_size);
   record_.result.scaling = start_.first().scaling;
-  machine_ = std::make_unique<protocols::coordinator>(
-      options, entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr);
   setup_.observer->on_started(start_.first().data_size);
   resume_clock();
   for (const auto& worker : places_.workers)
     if (!lost_workers_.contains(worker.index))
       perform(machine_->on(protocols::joined{{protocols::worker_id{worker.index}, {}}}));
   progress_.begin(!decentralized_);
-  checkpoints_.begin(options.from.ver, clock_.now(), start_.first());
+  checkpoints_.begin({record_.result.steps}, clock_.now(), start_.first());
   for (const auto& [node, actor] : std::exchange(early_, {}))
     on_node_back(node, actor);
 }
 
-void coordinator_state::perform(const protocols::coordinator_effects& effects) {
+/// `from`: of the last coordinator, and then the clock is set by whoever knows the time.
+void coordinator_state::make_machine(std::int64_t data_size, const std::optional<protocols::coordinator_state>& from) {
+  auto entry = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
+  auto options = coordinator_options_of(setup_.what, data_size, setup_.added);
+  options.decentralized = decentralized_ = entry && entry->decentralized;
+  auto controls = entry && entry->make_controller ? entry->make_controller(setup_.what.protocol) : nullptr;
+  if (from) {
+    machine_ = std::make_unique<protocols::coordinator>(options, std::move(controls), *from);
+  } else {
+    machine_ = std::make_unique<protocols::coordinator>(options, std::move(controls));
+    clock_ = training_clock{steady_ns, options.from.trained};
+  }
+  record_.start({data_size, decentralized_, setup_.rounds}, options.from);
+}
+
+void coordinator_state::carry_out(const protocols::coordinator_effects& effects) {
   for (const auto& effect : effects)
     std::visit(overloaded{
                    [this](const protocols::send_plan& e) {
-                     if (says_all_)
+                     if (orders_.says_all())
                        setup_.observer->on_event(text_of(e.plan));
                      record_.planned(e.plan);
                      tell(e.plan);
@@ -215,13 +235,13 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
                    },
                    [this](const protocols::send_worker_down& e) { tell(e.notice); },
                    [this](const protocols::send_holder_down& e) { places_.lose(e.notice.holder), tell(e.notice); },
-                   [this](const protocols::send_takes_over& e) { take_over(e.notice); },
+                   [this](const protocols::send_takes_over& e) { promote(e.notice); },
                    [this](const protocols::send_new_backup& e) { self_->send(lead_node(), e.notice); },
                    [this](const protocols::hold& e) { checkpoints_.hold_ordered(e.order), self_->send(lead_node(), e.order); },
                    [this](const protocols::evaluate& e) { fetch({e.ver}); },
                    [this](const protocols::resume& e) {
                      if (!clock_.running()) { // else it is repeated
-                       if (says_all_)
+                       if (orders_.says_all())
                          setup_.observer->on_event(fmt::format("the job goes on at step {}", record_.result.steps));
                        std::exchange(hold_, {}).end();
                        resume_clock();
@@ -236,7 +256,7 @@ void coordinator_state::perform(const protocols::coordinator_effects& effects) {
 }
 
 /// The job's clock goes on.
-void coordinator_state::take_over(const protocols::takes_over& who) {
+void coordinator_state::promote(const protocols::takes_over& who) {
   const auto node = places_.holders[who.by.value].node;
   setup_.observer->on_event(
       fmt::format("its backup on node {} is shard {} from now on", setup_.nodes[node].name, who.shard.value));
@@ -246,6 +266,7 @@ void coordinator_state::take_over(const protocols::takes_over& who) {
   if (!clock_.running())
     self_->send(setup_.nodes[node].actor, pause_order{}); // as all others were told
   checkpoints_.shard_lost(who.shard.value);
+  evaluator_.move();
 }
 
 void coordinator_state::resume_clock() {
@@ -258,11 +279,8 @@ void coordinator_state::on_report(const protocols::report& msg) {
   using kind = protocols::report::kind;
   if (finishing_ || !machine_)
     return;
-  if (interrupt_) {
-    if (msg.event == kind::round_closed)
-      late_.push_back(msg);
-    return;
-  }
+  if (interruption_.begun())
+    return interruption_.on(msg);
   switch (msg.event) {
   case kind::round_closed:
     if (setup_.what.cluster.replicas > 1 && msg.ver.value <= record_.result.steps)
@@ -291,9 +309,9 @@ void coordinator_state::on_report(const protocols::report& msg) {
 }
 
 void coordinator_state::job_held(const protocols::report& msg) {
-  if (setup_.what.cluster.replicas > 1 && msg.ver <= machine_->held_version())
+  if (!decentralized_ && msg.ver <= machine_->held_version())
     return; // a lead that has taken over holds again where the last one held
-  if (says_all_)
+  if (orders_.says_all())
     setup_.observer->on_event(fmt::format("the job is held at step {}, for an evaluation", msg.ver.value));
   clock_.pause();
   hold_ = open_span{trace_, span_kind::hold, 0, {signed_of(msg.ver)}};
@@ -306,7 +324,8 @@ void coordinator_state::job_held(const protocols::report& msg) {
 }
 
 void coordinator_state::on_evaluation(const evaluation& msg) {
-  const bool comes_again = setup_.what.cluster.replicas > 1 && (clock_.running() || msg.ver != machine_->held_version());
+  // A lead that has taken over holds again where the last one held; an evaluator that was replaced may have sent its last.
+  const bool comes_again = clock_.running() || (!interruption_.begun() && msg.ver != machine_->held_version());
   if (finishing_ || comes_again)
     return;
   auto effects =
@@ -325,7 +344,33 @@ void coordinator_state::on_evaluation(const evaluation& msg) {
 void coordinator_state::on_role_lost(const role_lost& msg) {
   if (msg.node < places_.nodes.size() && msg.incarnation < places_.nodes[msg.node].incarnation)
     return; // of a process that has been replaced
-  msg.is_worker ? worker_lost(msg.index, msg.reason) : holder_lost(msg.index, msg.reason);
+  const bool elsewhere = msg.role == role_lost::kind::holder      ? places_.holders[msg.index].node != msg.node
+                         : msg.role == role_lost::kind::evaluator ? places_.evaluator != msg.node
+                                                                  : false;
+  if (elsewhere)
+    return; // another one is in its place
+  switch (msg.role) {
+  case role_lost::kind::worker:
+    return worker_lost(msg.index, msg.reason);
+  case role_lost::kind::holder:
+    return holder_lost(msg.index, msg.reason);
+  case role_lost::kind::evaluator:
+    return evaluator_lost(msg.reason);
+  }
+}
+
+void coordinator_state::evaluator_lost(const std::string& reason) {
+  if (!machine_)
+    lost_before_start(fmt::format("{} was lost before the job started: {}", evaluator_.name(), reason));
+  else if (!finishing_)
+    evaluator_.lost(reason);
+}
+
+/// Nothing happens while the job trains.
+void coordinator_state::evaluate_again() {
+  progress_.goes_on();
+  if (now() == course::evaluates)
+    perform({protocols::evaluate{{step()}}});
 }
 
 void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reason) {
@@ -344,6 +389,7 @@ void coordinator_state::on_node_lost(std::uint32_t node, const std::string& reas
       holder_lost(holder.index, reason);
   for (const auto worker : places_.workers_on({node}))
     worker_lost(worker, reason);
+  evaluator_.move();
 }
 
 void coordinator_state::worker_lost(std::uint32_t worker, const std::string& reason) {
@@ -351,7 +397,7 @@ void coordinator_state::worker_lost(std::uint32_t worker, const std::string& rea
     return;
   if (!machine_)
     return lost_before_start(fmt::format("{} was lost before the job started: {}", places_.describe(worker), reason));
-  if (interrupt_ && !decentralized_)
+  if (interruption_.begun() && !decentralized_)
     return; // what is fetched needs no worker any more
   activity_.failed(fmt::format("{} is lost: {}", places_.describe(worker), reason));
   setup_.observer->on_event(fmt::format("{} is lost: {}; the round closes without it", places_.describe(worker), reason));
@@ -379,47 +425,11 @@ actor_report coordinator_state::report() const {
   return out;
 }
 
-// A job that is cut short ends with its newest parameters.
-
-/// They are asked for as for an evaluation, but at once: a job whose round waits for somebody would not be held soon.
-void coordinator_state::interrupt(const std::string& reason) {
-  if (finishing_ || interrupt_)
-    return;
-  record_.result.interrupted = true;
-  if (record_.result.steps == 0 || record_.is_evaluated())
-    return finish({true, reason});
-  interrupt_ = reason;
-  if (clock_.running())
-    checkpoints_.order_now();
-  if (collected_ && collected_->ver.value == record_.result.steps)
-    return on_collected(*std::exchange(collected_, std::nullopt));
-  self_->run_delayed(newest_deadline, [this] { newest_are_overdue(); });
-  if (clock_.running()) // else the job is held, and they are on their way
-    perform({protocols::evaluate{{record_.result.steps}}});
+/// For an interruption.
+void coordinator_state::fetch_newest() {
+  perform({protocols::evaluate{{record_.result.steps}}});
   clock_.pause();
   activity_.enter("ends");
-}
-
-/// What the lead has decided meanwhile belongs to the result as far as it is in the parameters.
-void coordinator_state::on_collected(const collected& msg) {
-  if (finishing_)
-    return;
-  collected_ = msg;
-  if (!interrupt_)
-    return;
-  for (const auto& late : std::exchange(late_, {}))
-    if (!decentralized_ && late.ver <= msg.ver)
-      setup_.observer->on_progress(record_.round_closed(late, seconds()));
-  // Replicas say themselves which steps are in them.
-  record_.collected(msg, decentralized_ ? machine_->unheard(msg.made) : protocols::step_count{});
-  finish({true, *interrupt_});
-}
-
-void coordinator_state::newest_are_overdue() {
-  if (finishing_)
-    return;
-  setup_.observer->on_event(overdue(record_.result, decentralized_ ? "worker" : "shard"));
-  finish({true, *interrupt_});
 }
 
 void coordinator_state::finish(const protocols::stop& how) {
@@ -430,33 +440,19 @@ void coordinator_state::finish(const protocols::stop& how) {
   for (const auto& text : record_.repeated_faults())
     setup_.observer->on_event(text);
   clock_.pause();
-  record_.ended({how.failed, interrupt_.value_or(how.reason)}, seconds());
-  ask_totals(self_, asked_nodes(setup_.nodes, lost_), [this](const node_totals& all) {
-    record_.add(all);
-    if (!setup_.trace)
-      return save_and_deliver();
-    std::exchange(hold_, {}).end();
-    collect_traces(self_, asked_nodes(setup_.nodes, lost_), trace_->take_all(), setup_.observer,
-                   caf::actor_clock::time_point::max(), [this](std::vector<node_trace> traces) {
-                     record_.result.trace = std::move(traces);
-                     save_and_deliver();
-                   });
-  });
-}
-
-void coordinator_state::save_and_deliver() {
-  if (record_.result.failed && !record_.result.interrupted)
-    return deliver(); // some shard's may never come
-  activity_.enter("writes a checkpoint");
-  checkpoints_.when_saved({record_.result.steps}, record_.result.interrupted ? newest_deadline : save_deadline,
-                          [this] { deliver(); });
+  record_.ended({how.failed, interruption_.reason_or(how.reason)}, seconds());
+  std::exchange(hold_, {}).end();
+  ending_.begin(*trace_, [this] { deliver(); });
 }
 
 void coordinator_state::deliver() {
   if (const auto warning = record_.real_time_warning())
     setup_.observer->on_event(*warning);
-  tell(stop_job{record_.result.failed, record_.result.reason});
+  end_ = stop_job{record_.result.failed, record_.result.reason};
   setup_.observer->on_finished(std::move(record_.result));
+  if (setup_.decided.ledger)
+    return; // nobody is told before that is decided
+  tell(*end_);
   self_->quit();
 }
 

@@ -17,20 +17,29 @@
 
 #include "actors/roles/coordinator/checkpoints.hpp"
 #include "actors/roles/coordinator/coordinator_setup.hpp"
+#include "actors/roles/coordinator/decided_effects.hpp"
+#include "actors/roles/coordinator/job_ending.hpp"
 #include "actors/roles/coordinator/job_record.hpp"
+#include "actors/roles/coordinator/job_takeover.hpp"
+#include "actors/roles/coordinator/nodes/evaluator_seat.hpp"
 #include "actors/roles/coordinator/nodes/job_start.hpp"
 #include "actors/roles/coordinator/nodes/late_backups.hpp"
 #include "actors/roles/coordinator/nodes/node_questions.hpp"
 #include "actors/roles/coordinator/nodes/progress_watch.hpp"
 #include "actors/roles/coordinator/nodes/worker_incarnations.hpp"
+#include "actors/roles/coordinator/orders/interruption.hpp"
+#include "actors/roles/coordinator/orders/operator_orders.hpp"
 #include "actors/roles/training_clock.hpp"
 #include "protocols/coordinator.hpp"
 
 namespace troupe::actors {
 
-/// Prepares and starts the job on every node, then lets the protocol's coordinator decide. Ends by telling every node and
-/// the observer. Whoever it waits for has a name and a deadline.
-class coordinator_state : private progress_watch::owner {
+/// Prepares and starts the job on every node, or takes over one that runs; then lets the protocol's coordinator decide. Ends by
+/// telling every node and the observer. Whoever it waits for has a name and a deadline.
+class coordinator_state : private progress_watch::owner,
+                          private operator_orders::owner,
+                          private evaluator_seat::owner,
+                          private interruption::owner {
 public:
   static inline const char* name = "troupe.coordinator";
 
@@ -39,19 +48,37 @@ public:
 
 private:
   course now() const override {
-    return finishing_ || interrupt_ ? course::ends : clock_.running() ? course::trains : course::evaluates;
+    return finishing_ || interruption_.begun() ? course::ends : clock_.running() ? course::trains : course::evaluates;
   }
   std::uint64_t step() const override { return record_.result.steps; }
   std::uint32_t period() const override { return machine_->current().period; }
   void does_not_progress(std::uint32_t worker, const std::string& reason) override { worker_lost(worker, reason); }
-  void evaluate_again() override { perform({protocols::evaluate{{step()}}}); }
+  void evaluator_is_overdue(const std::string& reason) override { evaluator_lost(reason); }
+  void evaluate_again() override;
   void fail(const std::string& reason) override { finish({true, reason}); }
+  bool takes_orders() const override { return !finishing_ && machine_; }
+  bool is_lost(const std::string& role, std::uint32_t index) const override {
+    return role != "evaluator" && (role == "worker" ? lost_workers_ : lost_holders_).contains(index);
+  }
+  const std::set<std::uint32_t>& lost_nodes() const override { return lost_; }
+  const protocols::plan& plan() const override { return machine_->current(); }
+  void decide(const protocols::decision& what) override { perform(machine_->on(what)); }
+  void decide_incarnation(std::uint32_t worker, std::uint32_t incarnation, std::function<void()> then) override {
+    effects_.decide(protocols::ledger::incarnated{setup_.decided.number, setup_.decided.life, true, worker, incarnation},
+                    std::move(then));
+  }
+  void restarted(std::uint32_t worker, std::uint32_t incarnation) override;
+  void could_not_restart(std::uint32_t worker, const std::string& reason) override { worker_lost(worker, reason); }
+  void record_everywhere(const record_order& msg) override { tell(msg); }
   actor_report report() const;
   void started();
+  void make_machine(std::int64_t data_size, const std::optional<protocols::coordinator_state>& from = {});
+  void take_over();
   void could_not_start(std::uint32_t node, std::string_view step, const caf::error& why);
   void data_differ(std::uint32_t node, const std::string& text);
   void lost_before_start(const std::string& reason);
-  void perform(const protocols::coordinator_effects& effects);
+  void perform(const protocols::coordinator_effects& effects) { effects_.add(effects); }
+  void carry_out(const protocols::coordinator_effects& effects);
   void on_report(const protocols::report& msg);
   void on_evaluation(const evaluation& msg);
   void on_role_lost(const role_lost& msg);
@@ -63,24 +90,25 @@ private:
   void takes_part_again(std::uint32_t node);
   void take_back(std::uint32_t worker, std::uint32_t life, bool joins = false);
   bool on_node_leaves(std::uint32_t node);
-  caf::result<std::string> carry_out(const actor_order& msg);
-  caf::result<std::string> restart(std::uint32_t worker);
-  caf::result<std::string> change(const change_order& msg);
-  caf::result<traces_ptr> record(const record_order& msg);
   void worker_lost(std::uint32_t worker, const std::string& reason);
   void holder_lost(std::uint32_t holder, const std::string& reason);
-  void take_over(const protocols::takes_over& who);
+  void evaluator_lost(const std::string& reason);
+  void promote(const protocols::takes_over& who);
   const node_actor& lead_node() const { return setup_.nodes[places_.holders[0].node].actor; }
   void fetch(const protocols::fetch_order& order) { decentralized_ ? tell(order) : self_->send(lead_node(), order); }
   void job_held(const protocols::report& msg);
-  void interrupt(const std::string& reason);
-  void on_collected(const collected& msg);
-  void newest_are_overdue();
+  bool trains() const override { return clock_.running(); }
+  bool is_ending() const override { return finishing_; }
+  bool is_decentralized() const override { return decentralized_; }
+  void save_newest() override { checkpoints_.order_now(); }
+  void fetch_newest() override;
+  protocols::step_count unheard_in(const collected& msg) const override {
+    return decentralized_ ? machine_->unheard(msg.made) : protocols::step_count{};
+  }
   void resume_clock();
   void finish(const protocols::stop& how);
   void deliver();
-  void save_and_deliver();
-  double seconds() const { return static_cast<double>(clock_.now()) * 1e-9; }
+  double seconds() const override { return static_cast<double>(clock_.now()) * 1e-9; }
   template <class Message>
   void tell(const Message& msg) {
     for (std::size_t i = 0; i < setup_.nodes.size(); ++i)
@@ -104,15 +132,18 @@ private:
   training_clock clock_{steady_ns};
   training_timers timers_;
   progress_watch progress_;
+  evaluator_seat evaluator_;
   checkpoints checkpoints_;
   tracer_ptr trace_;
   open_span hold_;
   bool finishing_ = false;
-  std::optional<std::string> interrupt_; ///< why it ends once its newest parameters are here
-  std::optional<collected> collected_;   ///< the newest parameters that have come
-  std::vector<protocols::report> late_;  ///< of what was decided since the interrupt
-  bool says_all_ = false;                ///< log.level
+  std::optional<stop_job> end_; ///< what its nodes are told once that is decided
   job_record record_;
+  operator_orders orders_;
+  interruption interruption_;
+  job_ending ending_;
+  decided_effects effects_;
+  job_takeover takeover_;
 };
 
 using coordinator_impl = measured_impl<coordinator_control, coordinator_state>;

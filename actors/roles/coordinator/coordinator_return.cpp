@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How nodes come back to a running job, and how they leave it.
+// How nodes come back to a running job, how they leave it, and how another coordinator takes it over.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
 #include "actors/roles/coordinator/coordinator_actor.hpp"
+#include "protocols/takeover.hpp"
 
 namespace troupe::actors {
 
@@ -14,6 +15,12 @@ namespace {
 bool has_the_last_workers(const job_places& places, std::uint32_t node, const std::set<std::uint32_t>& lost) {
   return std::ranges::none_of(places.workers,
                               [&](const role_place& worker) { return worker.node != node && !lost.contains(worker.index); });
+}
+
+std::string why_unreachable(const peer_unreachable& msg, const std::vector<member_node>& nodes) {
+  const auto &node = nodes[msg.node].name, &peer = nodes[msg.peer].name;
+  return msg.silent ? fmt::format("node {} is {}, says node {}", peer, msg.reason, node)
+                    : fmt::format("nodes {} and {} have no lane: {}", node, peer, msg.reason);
 }
 
 std::vector<node_actor> others_than(std::uint32_t node, const std::vector<member_node>& nodes,
@@ -25,12 +32,6 @@ std::vector<node_actor> others_than(std::uint32_t node, const std::vector<member
   return here;
 }
 
-std::string reason_of(const peer_unreachable& msg, const std::vector<member_node>& nodes) {
-  const auto &node = nodes[msg.node].name, &peer = nodes[msg.peer].name;
-  return msg.silent ? fmt::format("node {} is {}, says node {}", peer, msg.reason, node)
-                    : fmt::format("nodes {} and {} have no lane: {}", node, peer, msg.reason);
-}
-
 } // namespace
 
 /// Of two nodes that cannot reach each other, the one goes without which the job can go on. If it needs both, the end of their
@@ -39,7 +40,7 @@ void coordinator_state::on_peer_unreachable(const peer_unreachable& msg) {
   const auto known = [this](std::uint32_t node) { return node < places_.nodes.size() && !lost_.contains(node); };
   if (finishing_ || !known(msg.node) || !known(msg.peer) || msg.incarnation < places_.nodes[msg.peer].incarnation)
     return; // one of them is out already, or the news is of a process that was replaced
-  const auto why = reason_of(msg, setup_.nodes);
+  const auto why = why_unreachable(msg, setup_.nodes);
   if (!machine_) {
     if (!msg.silent)
       lost_before_start(why);
@@ -86,7 +87,12 @@ void coordinator_state::ask_back(std::uint32_t node) {
     new_.insert(node);
   places_.nodes[node].incarnation = incarnations_.next_of(places_, node);
   returning_.insert(node);
-  start_.begin_again(node, others_than(node, setup_.nodes, lost_), [this, node] { takes_part_again(node); });
+  const auto incarnation = places_.nodes[node].incarnation;
+  effects_.decide(protocols::ledger::incarnated{setup_.decided.number, setup_.decided.life, false, node, incarnation},
+                  [this, node, incarnation] {
+                    if (incarnation == places_.nodes[node].incarnation) // else it has been asked once more
+                      start_.begin_again(node, others_than(node, setup_.nodes, lost_), [this, node] { takes_part_again(node); });
+                  });
 }
 
 void coordinator_state::takes_part_again(std::uint32_t node) {
@@ -111,11 +117,18 @@ void coordinator_state::take_back(std::uint32_t worker, std::uint32_t life, bool
   perform(machine_->on(protocols::joined{{protocols::worker_id{worker}, protocols::incarnation{life}}}));
 }
 
+void coordinator_state::restarted(std::uint32_t worker, std::uint32_t incarnation) {
+  if (!clock_.running())
+    self_->send(setup_.nodes[places_.workers[worker].node].actor, pause_order{});
+  take_back(worker, incarnation);
+}
+
 /// Its workers leave the job; a node that holds a part of the parameters, or the last workers, stays until the job's end.
 bool coordinator_state::on_node_leaves(std::uint32_t node) {
   if (finishing_ || lost_.contains(node))
     return true;
-  if (!machine_ || places_.holds_parameters(node) || has_the_last_workers(places_, node, lost_workers_))
+  if (!machine_ || places_.holds_parameters(node) || places_.evaluator == node
+      || has_the_last_workers(places_, node, lost_workers_))
     return false;
   setup_.observer->on_event(fmt::format("node {} leaves", setup_.nodes[node].name));
   for (const auto worker : places_.workers_on({node}))
@@ -124,6 +137,54 @@ bool coordinator_state::on_node_leaves(std::uint32_t node) {
   self_->demonitor(setup_.nodes[node].actor);
   lost_.insert(node);
   return true;
+}
+
+/// What the last coordinator had told nobody, or not all, is told again, under the next plan. Who died meanwhile is found then.
+void coordinator_state::take_over() {
+  if (finishing_)
+    return;
+  if (const auto why = takeover_.lacks(); !why.empty())
+    return lost_before_start(why);
+  const auto& [said, tally, leads] = takeover_.lead();
+  const auto& plan = takeover_.decided().plan;
+  const auto newest = takeover_.newest();
+  lost_ = takeover_.recall(start_);
+  for (const auto& [worker, incarnation] : newest) {
+    incarnations_.begin(worker.value, incarnation.value);
+    if (!plan.has({worker, incarnation}))
+      lost_workers_.insert(worker.value);
+  }
+  setup_.what.checkpoint.resume.clear(); // where it began does not matter any more
+  clock_ = training_clock{steady_ns, said.trained};
+  const auto& facts = takeover_.facts();
+  make_machine(facts.data_size, protocols::taken_over(coordinator_options_of(setup_.what, facts.data_size, setup_.added),
+                                                      takeover_.decided(), newest, said));
+  record_.take_over(said, tally, plan);
+  record_.result.scaling = facts.scaling;
+  setup_.observer->on_started(facts.data_size);
+  setup_.observer->on_event(fmt::format("the job is at step {}, with another coordinator", said.made.value));
+  for (const auto& [found, held] : takeover_.evaluations())
+    setup_.observer->on_evaluation(record_.evaluated_before(found, held));
+  checkpoints_.take_over(takeover_.decided().checkpoints, said.made, clock_.now(), facts);
+  takeover_.tell_what_they_missed();
+  progress_.begin(!decentralized_);
+  if (said.held) {
+    tell(pause_order{});
+    activity_.enter("evaluates");
+  } else {
+    resume_clock();
+  }
+  perform(machine_->take_office(said));
+  for (const auto& each : takeover_.lost_roles())
+    on_role_lost(each);
+  evaluator_.move();
+  for (const auto& each : takeover_.unreachable())
+    on_peer_unreachable(each);
+  for (const auto& each : takeover_.saved_files())
+    checkpoints_.on(each);
+  for (const auto node : takeover_.left_out())
+    if (!lost_.contains(node) && !places_.holds_parameters(node))
+      put_out(node, "its workers have no part in the plan");
 }
 
 } // namespace troupe::actors

@@ -14,6 +14,25 @@ void job_record::start(const course& how, const protocols::coordinator_options::
   course_ = how;
 }
 
+void job_record::take_over(const protocols::lead_report& said, const lead_tally& tally, const protocols::plan& plan) {
+  result.steps = reported_steps_ = said.made.value;
+  result.samples = said.samples;
+  result.gradients = tally.gradients;
+  result.discarded = tally.discarded;
+  result.staleness = tally.staleness;
+  result.residual_max = tally.residual_max;
+  for (const auto& each : plan.workers)
+    result.restarts += each.incarnation.value;
+}
+
+const evaluation_point& job_record::evaluated_before(const evaluation& msg, const held_point& held) {
+  evaluated_ = msg.ver;
+  result.weights_step = held.ver.value;
+  result.last = evaluation_point{held.ver.value, held.samples,  static_cast<double>(held.trained) * 1e-9,
+                                 msg.train_loss, msg.test_loss, msg.test_accuracy};
+  return *result.last;
+}
+
 void job_record::planned(const protocols::plan& plan) {
   result.period = plan.period;
   if (course_.rounds)
@@ -65,6 +84,7 @@ void job_record::held(const protocols::report& msg) {
 const evaluation_point& job_record::evaluated(const evaluation& msg, std::optional<protocols::step_count> heard,
                                               bool target_reached, double seconds) {
   result.parameters = msg.parameters;
+  evaluated_ = msg.ver;
   if (heard) {
     result.steps = heard->steps;
     result.samples = heard->samples;
@@ -82,6 +102,7 @@ void job_record::collected(const actors::collected& msg, protocols::step_count u
   result.steps += unheard.steps;
   result.samples += unheard.samples;
   result.parameters = msg.parameters;
+  evaluated_ = msg.ver;
   result.weights_step = course_.decentralized ? result.steps : msg.ver.value;
 }
 

@@ -23,6 +23,8 @@ public:
     bool rounds = false;        ///< the lead records them
   };
   void start(const course& how, const protocols::coordinator_options::start_point& from);
+  /// What another coordinator had heard, as far as the lead knows it. `plan`: the newest.
+  void take_over(const protocols::lead_report& said, const lead_tally& tally, const protocols::plan& plan);
   void planned(const protocols::plan& plan);
 
   /// A round, as the observer is told. `seconds` of training so far.
@@ -35,8 +37,14 @@ public:
   /// `heard`: steps and samples in the evaluated version, where the coordinator's machine knows better than the lead.
   const evaluation_point& evaluated(const evaluation& msg, std::optional<protocols::step_count> heard, bool target_reached,
                                     double seconds);
+  /// An evaluation that another coordinator may have heard of, or not.
+  const evaluation_point& evaluated_before(const evaluation& msg, const held_point& held);
   /// Parameters that were fetched without an evaluation; `unheard` is in them and in no report.
   void collected(const actors::collected& msg, protocols::step_count unheard);
+  /// The result's parameters, where they are not in this process yet.
+  std::optional<protocols::version> missing_parameters() const {
+    return result.weights_step && result.parameters.empty() ? std::optional{evaluated_} : std::nullopt;
+  }
   /// The newest parameters have been evaluated.
   bool is_evaluated() const { return result.last && result.last->step == result.steps; }
 
@@ -56,6 +64,7 @@ private:
   course course_;
   std::map<protocols::plan_epoch, std::vector<protocols::member>> members_; ///< of plans whose rounds are recorded
   std::uint64_t reported_steps_ = 0;                                        ///< by the lead
+  protocols::version evaluated_;                                            ///< what the evaluator calls the result's parameters
 };
 
 } // namespace troupe::actors

@@ -38,7 +38,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [](const wire::copy_part&, const kernels::buffer&) {},
       [this](const peers_ptr& peers) { peers_ = peers; },
       [this](const protocols::plan& msg) {
-        if (msg.epoch == protocols::plan_epoch{1})
+        if (bound_.machine().state().plan.epoch == protocols::plan_epoch{}) // it is the first
           run(clock_, timers_, true);
         bound_.on(msg);
       },
@@ -59,6 +59,7 @@ holder_control::behavior_type aggregator_state::make_behavior() {
       [](const protocols::checkpoint_order&) {},
       [](const protocols::fetch_order&) {},
       [](waiting_query) { return std::vector<std::uint32_t>{}; },
+      [](lead_query) { return std::optional<lead_word>{}; },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const protocols::expired& msg) { timers_.fire(msg.timer); },

@@ -4,10 +4,19 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "actors/errors.hpp"
 #include "actors/roles/operator_pause.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+/// What fits a message of the control plane, with room to spare (system.cpp).
+constexpr std::uint64_t floats_per_piece = 128 * 1024;
+
+} // namespace
 
 evaluator_state::evaluator_state(measured_pointer<evaluator_actor> self, evaluator_setup setup)
     : self_(self), setup_(std::move(setup)), host_queue_(setup_.queue->on_host() ? setup_.queue : kernels::open_backend({})),
@@ -39,7 +48,12 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
         setup_.from_workers->drop_if([&msg](const peer_key& key) { return !msg.has(key.first); });
         evaluate(collection_.on(msg));
       },
-      [this](const protocols::fetch_order& msg) { evaluate(collection_.on(msg)); },
+      [this](const protocols::fetch_order& msg) {
+        const bool known = !collection_.collects() && !results_.empty() && results_.back().ver == msg.ver;
+        known ? tell(results_.back()) : evaluate(collection_.on(msg)); // another coordinator had asked for it
+      },
+      [this](const evaluated_query& query) { return read(query); },
+      [this](evaluations_query) { return results_; },
       [this](compute_finished) {
         const auto& outcome = plan_->outcome();
         auto& sum = done_ <= test_.data().size() ? of_test_ : of_train_;
@@ -131,11 +145,34 @@ void evaluator_state::next_batch() {
 
 void evaluator_state::finish() {
   self_->doing.enter("idle");
+  evaluated_ = {ver_, parameters_};
   std::exchange(span_, {}).end();
   auto mean = [](double sum, std::int64_t counted) { return counted > 0 ? sum / static_cast<double>(counted) : 0; };
-  caf::anon_send(peers_->coordinator,
-                 evaluation{ver_, mean(of_train_.loss_sum, of_train_.counted), mean(of_test_.loss_sum, of_test_.counted),
-                            mean(static_cast<double>(of_test_.correct), of_test_.counted), parameters_, made_});
+  evaluation found{ver_,
+                   mean(of_train_.loss_sum, of_train_.counted),
+                   mean(of_test_.loss_sum, of_test_.counted),
+                   mean(static_cast<double>(of_test_.correct), of_test_.counted),
+                   {},
+                   made_};
+  if (results_.size() == most_held_points)
+    results_.erase(results_.begin());
+  results_.push_back(found);
+  tell(std::move(found));
+}
+
+void evaluator_state::tell(evaluation found) const {
+  found.parameters = evaluated_.second;
+  caf::anon_send(peers_->coordinator, std::move(found));
+}
+
+caf::result<parameters_piece> evaluator_state::read(const evaluated_query& query) const {
+  const auto& [ver, last] = evaluated_;
+  const auto& from = query.ver == ver_ ? parameters_ : query.ver == ver ? last : kernels::buffer{};
+  const auto all = from.span<const float>();
+  if (all.empty() || query.offset >= all.size())
+    return failure(fmt::format("the evaluator has no parameters of step {} from {} on", query.ver.value, query.offset));
+  const auto piece = all.subspan(query.offset, std::min<std::uint64_t>(all.size() - query.offset, floats_per_piece));
+  return parameters_piece{query.ver, {piece.begin(), piece.end()}, query.offset + piece.size() == all.size()};
 }
 
 } // namespace troupe::actors

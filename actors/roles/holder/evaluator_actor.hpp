@@ -30,7 +30,7 @@ struct evaluator_setup {
 /// Evaluates every version that is sent to it, test set first, and reports to the coordinator. In a decentralized job it averages
 /// the replicas of the plan's workers by their weights, leaving out workers that die meanwhile. It enqueues one batch at a time;
 /// the completion requests the next, so no thread waits. Spawn it detached on a CPU. Its input and reports are in host memory, on
-/// a device too.
+/// a device too. It keeps the parameters that it has evaluated for a coordinator in another process.
 class evaluator_state {
 public:
   static inline const char* name = "troupe.evaluator";
@@ -53,6 +53,8 @@ private:
   void evaluate(protocols::version ver, kernels::buffer parameters);
   void next_batch();
   void finish();
+  void tell(evaluation found) const;
+  caf::result<parameters_piece> read(const evaluated_query& query) const;
 
   measured_pointer<evaluator_actor> self_;
   evaluator_setup setup_;
@@ -67,6 +69,8 @@ private:
   open_span span_;                                                        ///< of the evaluation under way
   kernels::buffer parameters_;                                            ///< on the host
   kernels::buffer on_queue_;                                              ///< their copy in the queue's memory
+  std::pair<protocols::version, kernels::buffer> evaluated_;              ///< the last that were
+  std::vector<evaluation> results_;                                       ///< the last of them, without parameters
   batch rows_;
   std::int64_t done_ = 0; ///< of the test set, then of the training samples
   tally of_test_, of_train_;

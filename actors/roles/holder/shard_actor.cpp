@@ -16,6 +16,10 @@ namespace troupe::actors {
 
 namespace {
 
+std::optional<lead_word> word_of(const std::optional<protocols::lead_report>& said, const lead_tally& tally, bool leads) {
+  return said ? std::optional{lead_word{*said, tally, leads}} : std::nullopt;
+}
+
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
                           protocols::version marked, protocols::worker_id to) {
   return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
@@ -187,6 +191,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         if (bound_.leads_job())
           bound_.on(msg);
       },
+      [this](lead_query) { return word_of(bound_.report_to_next(), tally_, bound_.leads_job()); },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const parameters_query& msg) { return read(msg); },
@@ -328,7 +333,10 @@ void shard_state::tell_coordinator(const protocols::report& fact) {
   if (fact.event == kind::push_refused || fact.event == kind::push_not_finite)
     activity_.failed(fmt::format("step {}: a push of worker {} was left out: {}", fact.ver.value, fact.worker.value,
                                  fact.event == kind::push_refused ? fact.text : "it is not finite"));
-  if (bound_.leads_job() && peers_->coordinator) // if every shard has its own versions, the lead's count for the job
+  if (!bound_.leads_job()) // if every shard has its own versions, the lead's count for the job
+    return;
+  add(tally_, fact, clock_.now());
+  if (peers_->coordinator)
     caf::anon_send(peers_->coordinator, fact);
 }
 

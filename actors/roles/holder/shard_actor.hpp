@@ -159,6 +159,7 @@ private:
   protocols::version ready_version_;
   std::uint64_t pushes_before_ = 0; ///< core_.came.pushes when that version was ready
   std::uint64_t staleness_ = 0;     ///< of the newest version
+  lead_tally tally_;                ///< of the job's lead
   std::deque<pending_apply> pending_;
   shard_copies copies_;
   parameter_readings readings_;

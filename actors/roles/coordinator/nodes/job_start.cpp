@@ -60,7 +60,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
   self_
       ->request(setup_.nodes[node].actor, prepare_deadline,
                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
-                            setup_.trace, std::move(names), setup_.rounds})
+                            setup_.trace, std::move(names), setup_.rounds, setup_.decided.term, setup_.decided.orphan_s})
       .then(
           [this, node, prepared = std::move(prepared), process = setup_.nodes[node].actor](const node_prepared& ready) {
             if (process != setup_.nodes[node].actor)
@@ -89,10 +89,18 @@ void job_start::start(std::uint32_t node, std::function<void()> started) {
 /// Between a node's data and the first node's; empty: none.
 std::string job_start::difference_of(std::uint32_t node) const {
   for (const auto& file : files_[node])
-    for (const auto& first : files_.front())
+    for (const auto& first : files_[with_])
       if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
-        return difference(file, first, setup_.nodes.front().name);
+        return difference(file, first, setup_.nodes[with_].name);
   return {};
+}
+
+void job_start::was_prepared(std::uint32_t node, const node_prepared& by, bool first) {
+  files_[node] = by.files;
+  if (first) {
+    first_ = by;
+    with_ = node;
+  }
 }
 
 } // namespace troupe::actors

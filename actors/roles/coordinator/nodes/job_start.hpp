@@ -37,9 +37,12 @@ public:
   /// starts.
   void begin_again(std::uint32_t node, const std::vector<node_actor>& here, std::function<void()> started);
 
+  /// The job runs: what a node had prepared, which has the parameters' places if it is the `first` to be compared with.
+  void was_prepared(std::uint32_t node, const node_prepared& by, bool first);
+
   /// Nodes that have not answered yet.
   const std::set<std::uint32_t>& awaited() const { return awaited_; }
-  /// What the coordinator's node has loaded, once it has prepared.
+  /// What the first node has loaded, once it has prepared.
   const node_prepared& first() const { return first_; }
 
 private:
@@ -56,6 +59,7 @@ private:
   differs_fn differs_;
   std::set<std::uint32_t> awaited_;
   std::vector<std::vector<file_probe>> files_; ///< by node: what its data were read from
+  std::uint32_t with_ = 0;                     ///< the node with whose data those of the others are compared
   node_prepared first_;
 };
 

@@ -153,19 +153,14 @@ void progress_watch::holders_are_overdue(const reports& all) {
 }
 
 void progress_watch::evaluation_is_overdue() {
-  ask_what_they_do({0}, [this, step = by_.step()](const reports& all) {
+  ask_what_they_do({places_.evaluator}, [this, step = by_.step()](const reports& all) {
     const std::string id = "evaluator 0";
     asks_ = false;
     if (by_.now() != owner::course::evaluates || by_.step() != step || is_paused(all, id))
       return;
-    const auto text = fmt::format("the evaluation of step {} has taken {:.0f} s; {}", step, waited_s(), what_it_does(all, id));
-    if (std::exchange(replaced_, true))
-      return by_.fail(fmt::format("{}, the second one; cluster.progress_s sets the deadline", text));
-    setup_.observer->on_event(fmt::format("{}; a new one takes its place", text));
-    since_last();
-    self_->request(setup_.nodes[0].actor, answer_deadline, role_order{role_verb::restart, "evaluator", 0, 0})
-        .then([this] { by_.evaluate_again(); },
-              [this](const caf::error& e) { by_.fail("the evaluator could not be replaced: " + explain(e)); });
+    by_.evaluator_is_overdue(
+        fmt::format("the evaluation of step {} has taken {:.0f} s, and {}; cluster.progress_s sets the deadline", step,
+                    waited_s(), what_it_does(all, id)));
   });
 }
 

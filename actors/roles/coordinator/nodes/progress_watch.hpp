@@ -14,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// Looks once a second. Workers for which a round waits too long are lost; holders that do not progress fail the job, because
-/// nobody can go on without them; an evaluator is replaced once. Whom the operator has paused is waited for.
+/// Looks once a second. Workers for which a round waits too long are lost, and so is an evaluator that takes too long; holders
+/// that do not progress fail the job, because nobody can go on without them. Whom the operator has paused is waited for.
 ///
 /// Part of the coordinator, and used on its thread alone.
 class progress_watch {
@@ -30,8 +30,7 @@ public:
     /// Of the newest plan.
     virtual std::uint32_t period() const = 0;
     virtual void does_not_progress(std::uint32_t worker, const std::string& reason) = 0;
-    /// With another evaluator.
-    virtual void evaluate_again() = 0;
+    virtual void evaluator_is_overdue(const std::string& reason) = 0;
     virtual void fail(const std::string& reason) = 0;
   };
 
@@ -63,9 +62,8 @@ private:
   progress_deadlines deadlines_;
   clock::time_point last_ = clock::now();
   bool rounds_ = true;
-  bool said_ = false;     ///< whom this round waits for
-  bool asks_ = false;     ///< somebody is overdue, and the others are asked what they do
-  bool replaced_ = false; ///< the evaluator, once
+  bool said_ = false; ///< whom this round waits for
+  bool asks_ = false; ///< somebody is overdue, and the others are asked what they do
 };
 
 } // namespace troupe::actors

@@ -27,6 +27,10 @@ public:
   /// The operator wants the next one, whatever becomes of it.
   std::uint32_t order(std::uint32_t worker) { return ordered_[worker] = next(worker); }
   void begin(std::uint32_t worker, std::uint32_t incarnation) { current_[worker] = incarnation; }
+  /// Another coordinator has given this one.
+  void was_given(std::uint32_t worker, std::uint32_t incarnation) {
+    ordered_[worker] = std::max(in(ordered_, worker), incarnation);
+  }
 
 private:
   using by_worker = std::map<std::uint32_t, std::uint32_t>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A key and a value, as a decision for the coordinator's machine.
-#include "actors/roles/coordinator/requested_change.hpp"
+#include "actors/roles/coordinator/orders/requested_change.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -42,7 +42,7 @@ inline caf::expected<order_target> target_of(const std::string& actor, const job
   const auto role = actor.substr(0, blank);
   const auto index = parse_number<std::uint32_t>(blank == std::string::npos ? "" : actor.substr(blank + 1));
   if (index && role == "evaluator" && *index == 0)
-    return order_target{role, 0, 0};
+    return order_target{role, 0, places.evaluator};
   const bool worker = role == "worker", shard = role == "shard", below = role == "aggregator" || role == "replica";
   if (!index || (role != "evaluator" && !worker && !shard && !below))
     return failure(fmt::format("{} takes no orders; workers, shards, replicas, aggregators and the evaluator do", actor));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a cluster says of itself and of its jobs, and what it hands out of their results.
+// Looking things up, and asking those that know.
+#include "actors/cluster/answers/cluster_answers.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -8,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/cluster/cluster_actor.hpp"
 #include "actors/errors.hpp"
 #include "actors/roles/join_counter.hpp"
 
@@ -56,46 +57,58 @@ caf::result<shards_view> gather_shards(cluster_control::pointer self, shards_vie
 
 } // namespace
 
-cluster_view cluster_state::view() const {
-  cluster_view out{.name = setup_.name, .members = views(), .orphan_s = decisions_.orphan_s()};
+cluster_job* cluster_answers::find(std::uint64_t number) const {
+  const auto found = from_.jobs.find(number);
+  return found == from_.jobs.end() ? nullptr : &found->second;
+}
+
+std::vector<member_view> cluster_answers::members() const {
+  std::vector<member_view> out;
+  for (const auto& member : from_.members)
+    out.push_back(member.view(&member == &from_.members.front()));
+  return out;
+}
+
+cluster_view cluster_answers::view(double orphan_s) const {
+  cluster_view out{.name = from_.name, .members = members(), .orphan_s = orphan_s};
   for (const bool running : {true, false})
-    for (const auto& [number, job] : jobs_) {
+    for (const auto& [number, job] : from_.jobs) {
       if (job.ended || static_cast<bool>(job.coordinator) != running)
         continue;
       auto shown = job.view(self_->clock().now());
-      for (auto node : job.nodes(members_))
-        shown.nodes.push_back(members_[node].description.name);
+      for (auto node : job.nodes(from_.members))
+        shown.nodes.push_back(from_.members[node].description.name);
       out.jobs.push_back(std::move(shown));
     }
   return out;
 }
 
-caf::result<history> cluster_state::history_of(std::uint64_t job) const {
-  if (!history_.knows(job))
+caf::result<history> cluster_answers::history_of(std::uint64_t job) const {
+  if (!from_.past.knows(job))
     return failure(fmt::format("there is no job {}", job));
-  auto out = history_.of(job);
+  auto out = from_.past.of(job);
   for (auto& title : out.jobs)
-    if (const auto live = jobs_.find(title.number); title.state.empty() && live != jobs_.end())
-      title.state = live->second.state();
+    if (const auto* live = find(title.number); title.state.empty() && live != nullptr)
+      title.state = live->state();
   return out;
 }
 
-caf::result<weights_piece> cluster_state::weights_of(const weights_query& msg) {
+caf::result<weights_piece> cluster_answers::weights_of(const weights_query& msg) const {
   const auto* job = find(msg.number);
   if (job == nullptr || !job->ended)
     return failure(fmt::format("job {} has no result here", msg.number));
   return job->weights(msg.offset, floats_per_piece);
 }
 
-caf::result<node_trace_piece> cluster_state::trace_of(const node_trace_query& msg) {
+caf::result<node_trace_piece> cluster_answers::trace_of(const node_trace_query& msg) const {
   const auto* job = find(msg.number);
   if (job == nullptr || !(job->ended || job->recorded))
     return failure(fmt::format("job {} has no result here", msg.number));
   return job->trace(msg);
 }
 
-caf::result<recording> cluster_state::record(const record_order& msg) {
-  auto* job = find(msg.number);
+caf::result<recording> cluster_answers::record(const record_order& msg) const {
+  const auto* job = find(msg.number);
   if (job == nullptr || job->ended || !job->coordinator)
     return failure(fmt::format("there is no job {} that runs", msg.number));
   auto promise = self_->make_response_promise<recording>();
@@ -114,14 +127,14 @@ caf::result<recording> cluster_state::record(const record_order& msg) {
   return promise;
 }
 
-caf::result<shards_view> cluster_state::shards_of(std::uint64_t number) {
+caf::result<shards_view> cluster_answers::shards_of(std::uint64_t number) const {
   const auto found = std::ranges::find_if(
-      jobs_, [number](const auto& job) { return job.second.runs() && (number == 0 || job.first == number); });
-  if (found == jobs_.end())
+      from_.jobs, [number](const auto& job) { return job.second.runs() && (number == 0 || job.first == number); });
+  if (found == from_.jobs.end())
     return failure(number == 0 ? "no job runs here" : fmt::format("job {} does not run here", number));
   std::vector<node_actor> nodes;
-  for (auto member : found->second.nodes(members_))
-    nodes.push_back(member == 0 ? found->second.own : members_[member].actor);
+  for (auto member : found->second.nodes(from_.members))
+    nodes.push_back(found->second.actor_of(member, from_.members));
   return gather_shards(self_, {.job = found->first, .name = found->second.submission.job.name}, nodes, number);
 }
 

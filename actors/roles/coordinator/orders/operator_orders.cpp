@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person may ask of a running job: pauses, deaths and new lives of its roles, other settings, a trace.
+// Carrying out what the operator asks.
+#include "actors/roles/coordinator/orders/operator_orders.hpp"
+
+#include <chrono>
+#include <utility>
+
 #include <caf/expected.hpp>
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
-#include "actors/roles/coordinator/coordinator_actor.hpp"
-#include "actors/roles/coordinator/order_target.hpp"
-#include "actors/roles/coordinator/requested_change.hpp"
+#include "actors/roles/coordinator/nodes/node_questions.hpp"
+#include "actors/roles/coordinator/orders/order_target.hpp"
+#include "actors/roles/coordinator/orders/requested_change.hpp"
 
 namespace troupe::actors {
 
@@ -15,6 +20,10 @@ namespace {
 constexpr std::chrono::seconds order_deadline{20};
 /// Whoever asked for a trace waits longer (cluster_actor.cpp, the console).
 constexpr std::chrono::seconds recording_deadline{20};
+
+caf::error not_now() {
+  return failure("the job does not run yet, or is about to end");
+}
 
 caf::result<traces_ptr> collect(measured_pointer<coordinator_control> self, const std::vector<asked_node>& nodes, tracer& own,
                                 const std::shared_ptr<run_observer>& observer) {
@@ -28,19 +37,19 @@ caf::result<traces_ptr> collect(measured_pointer<coordinator_control> self, cons
 
 } // namespace
 
-caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
-  if (finishing_ || !machine_)
-    return failure("the job does not run yet, or is about to end");
+caf::result<std::string> operator_orders::carry_out(const actor_order& msg) {
+  if (!by_.takes_orders())
+    return not_now();
   const auto target = target_of(msg.actor, places_, setup_.what.cluster.shards);
   if (!target)
     return target.error();
   const auto& [role, index, node] = *target;
-  const bool worker = role == "worker", holder = !worker && role != "evaluator";
+  const bool worker = role == "worker";
   if (msg.verb == role_verb::restart)
     return worker ? restart(index)
                   : caf::result<std::string>(
                       failure(fmt::format("{} cannot be restarted: no other actor holds its part of the job", msg.actor)));
-  if ((worker && lost_workers_.contains(index)) || (holder && lost_holders_.contains(index)))
+  if (by_.is_lost(role, index))
     return failure(fmt::format("{} is dead{}", msg.actor, worker ? "; `restart` starts it again" : ""));
   auto promise = self_->make_response_promise<std::string>();
   self_->request(setup_.nodes[node].actor, order_deadline, role_order{msg.verb, role, index, 0})
@@ -54,65 +63,69 @@ caf::result<std::string> coordinator_state::carry_out(const actor_order& msg) {
 }
 
 /// As a node that comes back does with all of its workers.
-caf::result<std::string> coordinator_state::restart(std::uint32_t worker) {
+caf::result<std::string> operator_orders::restart(std::uint32_t worker) {
   if (setup_.what.protocol.fan_in != 0)
     return failure("a job with a tree of aggregators takes no worker back");
   const auto node = places_.workers[worker].node;
-  if (lost_.contains(node))
+  if (by_.lost_nodes().contains(node))
     return failure(
         fmt::format("node {} is gone, and worker {} with it; it comes back with its node", setup_.nodes[node].name, worker));
   const auto life = incarnations_.order(worker);
   auto promise = self_->make_response_promise<std::string>();
-  self_->request(setup_.nodes[node].actor, order_deadline, role_order{role_verb::restart, "worker", worker, life})
+  by_.decide_incarnation(worker, life, [this, promise, worker, life]() mutable { restart(worker, life, std::move(promise)); });
+  return promise;
+}
+
+void operator_orders::restart(std::uint32_t worker, std::uint32_t life, caf::typed_response_promise<std::string> promise) {
+  self_
+      ->request(setup_.nodes[places_.workers[worker].node].actor, order_deadline,
+                role_order{role_verb::restart, "worker", worker, life})
       .then(
-          [this, promise, worker, node, life]() mutable {
-            if (finishing_ || life <= incarnations_.current(worker))
+          [this, promise, worker, life]() mutable {
+            if (!by_.takes_orders() || life <= incarnations_.current(worker))
               return promise.deliver(failure("the job ends, or its node has come back meanwhile"));
             setup_.observer->on_event(fmt::format("{} is restarted, by operator request", places_.describe(worker)));
-            if (!clock_.running())
-              self_->send(setup_.nodes[node].actor, pause_order{});
-            take_back(worker, life);
+            by_.restarted(worker, life);
             promise.deliver(fmt::format("worker {} is restarted", worker));
           },
           [this, promise, worker, life](const caf::error& e) mutable {
-            if (!finishing_ && life > incarnations_.current(worker)) { // the old life has ended for the new one
-              worker_lost(worker, "it could not be restarted: " + explain(e));
+            if (by_.takes_orders() && life > incarnations_.current(worker)) { // the old life has ended for the new one
+              by_.could_not_restart(worker, "it could not be restarted: " + explain(e));
               incarnations_.begin(worker, life); // it may have begun all the same, unheard of: the next is another
             }
             promise.deliver(e);
           });
-  return promise;
 }
 
-caf::result<std::string> coordinator_state::change(const change_order& msg) {
-  if (finishing_ || !machine_)
-    return failure("the job does not run yet, or is about to end");
+caf::result<std::string> operator_orders::change(const change_order& msg) {
+  if (!by_.takes_orders())
+    return not_now();
   if (msg.key == "log.level") {
     if (msg.value != "info" && msg.value != "debug")
       return failure(fmt::format("log.level = \"{}\" is neither \"info\" nor \"debug\"", msg.value));
     says_all_ = msg.value == "debug";
     return fmt::format("log.level is {}", msg.value);
   }
-  const auto wanted = requested_change(msg, setup_.what, machine_->current().protocol, setup_.added);
+  const auto wanted = requested_change(msg, setup_.what, by_.plan().protocol, setup_.added);
   if (!wanted)
     return wanted.error();
-  perform(machine_->on(*wanted));
+  by_.decide(*wanted);
   return fmt::format("{} is {} from the next round on", msg.key, msg.value);
 }
 
-caf::result<traces_ptr> coordinator_state::record(const record_order& msg) {
+caf::result<traces_ptr> operator_orders::record(const record_order& msg) {
   if (setup_.trace)
     return failure("this job is traced from its beginning to its end, for `run --trace`");
-  if (finishing_ || !machine_)
-    return failure("the job does not run yet, or is about to end");
+  if (!by_.takes_orders())
+    return not_now();
   if (msg.on == trace_->records())
     return failure(msg.on ? "a trace is being recorded already" : "no trace is being recorded");
   if (msg.on) {
     trace_->begin();
-    tell(msg);
+    by_.record_everywhere(msg);
     return traces_ptr{};
   }
-  return collect(self_, asked_nodes(setup_.nodes, lost_), *trace_, setup_.observer);
+  return collect(self_, asked_nodes(setup_.nodes, by_.lost_nodes()), *trace_, setup_.observer);
 }
 
 } // namespace troupe::actors

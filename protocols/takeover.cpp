@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From decisions to a coordinator's state.
+#include "protocols/takeover.hpp"
+
+#include "protocols/tree.hpp"
+
+namespace troupe::protocols {
+
+coordinator_state taken_over(const coordinator_options& options, const ledger::course& decided,
+                             const std::map<worker_id, incarnation>& newest, const lead_report& lead) {
+  const plan& last = decided.plan;
+  coordinator_state out{.protocol = last.protocol,
+                        .period = last.period,
+                        .lr_scale = last.lr_scale,
+                        .gone = last.gone,
+                        .plan = last,
+                        .evaluating = lead.held,
+                        .held = lead.made,
+                        .samples = lead.samples,
+                        .counted = lead.counted,
+                        .acting = decided.acting,
+                        .view = decided.view};
+  for (const member who : last.workers)
+    out.members.emplace(who.worker, who.incarnation);
+  for (const auto& [worker, incarnation] : newest)
+    if (const auto in = out.members.find(worker); in == out.members.end())
+      out.last_down.emplace(worker, incarnation); // a later one may join
+  for (const auto& [worker, incarnation] : out.members)
+    if (incarnation.value > 0)
+      out.last_down.emplace(worker, protocols::incarnation{incarnation.value - 1});
+  for (const holder_place& place : holder_tree({options.workers, options.shards, last.protocol.fan_in, options.replicas}))
+    if (place.backup_of && !decided.gone.contains(place.self))
+      out.backups.emplace(place.self, true);
+  return out;
+}
+
+} // namespace troupe::protocols
