@@ -221,7 +221,7 @@ reached_nodes ask_nodes(const config::cluster& where, const actors::job& job) {
     accelerators |= std::ranges::any_of(node.devices, [](const std::string& device) { return device != "cpu"; });
   reached_nodes reached;
   caf::scoped_actor asker{connection.system()};
-  asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators})
+  asker->request(connection.cluster(), patience, actors::probe_query{job.data, accelerators, job.checkpoint.dir})
       .receive(
           [&](actors::cluster_probe& all) { reached.said = std::move(all); },
           [&](const caf::error& e) { reached.why_not = "the cluster's coordinator does not answer: " + actors::explain(e); });
@@ -301,6 +301,9 @@ int execute(const check_options& options) {
     return check_on_cluster(*prepared, *cost, options);
   if (const config::problems wrong = memory_shortages(prepared->config, cost->roles, cost->devices); !wrong.empty())
     return refuse_check({wrong}, options.json);
+  if (const auto& folder = prepared->config.job.checkpoint.dir; !folder.empty())
+    if (const auto why = actors::why_not_writable(folder); !why.empty())
+      return refuse_check({{{prepared->config.file, "checkpoint.dir: " + why}}}, options.json);
   if (options.json)
     print_json(check_json(*prepared, *cost));
   else

@@ -67,6 +67,9 @@ public:
               node.clock_ahead_s > 0 ? "ahead of" : "behind");
       check_devices(node);
       compare_files(node);
+      if (const auto* described = needs_.file.find(node.node); described != nullptr && described->shard)
+        if (const auto why = fault_of(node.checkpoints, first.checkpoints, first.node); !why.empty())
+          wrong(node, "{}", why);
     }
     return std::move(wrong_);
   }

@@ -143,6 +143,7 @@ struct node_prepared {
   std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
+  folder_probe checkpoints = {};      ///< if the job writes any
   // Of the first node:
   data_scaling scaling = {};
   std::int64_t floats = 0; ///< of the flat parameters
@@ -283,7 +284,8 @@ struct data_loaded {
   job_incarnation run;
   data_pair data;
   std::string error;                  ///< empty: none
-  std::vector<file_probe> files = {}; ///< as in node_prepared
+  std::vector<file_probe> files = {}; ///< these as in node_prepared
+  folder_probe checkpoints = {};
 };
 
 /// From a role to its node: for the coordinator.

@@ -17,7 +17,11 @@ inline data_loaded load_job_data(job_incarnation run, const job& job, const exte
     if (!loaded)
       return {run, {}, loaded.error().message};
     const bool shared = job.cluster.may_span_nodes() && job.own_data.name.empty(); // nodes of one job must read the same files
-    return {run, *loaded, {}, shared ? look_at_data(job.data) : std::vector<file_probe>{}};
+    return {run,
+            *loaded,
+            {},
+            shared ? look_at_data(job.data) : std::vector<file_probe>{},
+            job.checkpoint.enabled() ? look_at_folder(job.checkpoint.dir) : folder_probe{}};
   } catch (const std::exception& e) {
     return {run, {}, e.what()};
   }

@@ -129,6 +129,7 @@ void node_job::on_data(const data_loaded& msg) {
   prepared_ = {.lane_port = hub_ ? hub_->port() : std::uint16_t{0},
                .data_size = data.train->size(),
                .files = msg.files,
+               .checkpoints = msg.checkpoints,
                .scaling = data.scaling,
                .floats = net_->layout().floats(),
                .parameters = parameters_in(net_->layout())};

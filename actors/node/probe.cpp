@@ -5,9 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <random>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +19,7 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
+#include "actors/checkpoint/durable_file.hpp"
 #include "actors/version.hpp"
 #include "kernels/backend.hpp"
 #include "protocols/wire/codec.hpp"
@@ -79,6 +84,49 @@ std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_toke
   return seen;
 }
 
+folder_probe look_at_folder(const std::string& path) {
+  folder_probe seen{.path = path};
+  try {
+    make_folder(path);
+  } catch (const std::runtime_error& e) {
+    seen.wrong = e.what();
+    return seen;
+  }
+  if (::access(path.c_str(), W_OK | X_OK) != 0) {
+    seen.wrong = fmt::format("{}: cannot write there: {}", path, std::strerror(errno));
+    return seen;
+  }
+  // A link's target comes into being with it, and takes no space where a disk is full.
+  std::random_device source;
+  const auto mark = path + "/.mark";
+  if (::symlink(fmt::format("{:08x}{:08x}", source(), source()).c_str(), mark.c_str()) == 0 || errno == EEXIST) {
+    std::error_code ignored;
+    seen.mark = std::filesystem::read_symlink(mark, ignored).string();
+  }
+  return seen;
+}
+
+std::string why_not_writable(const std::string& folder) {
+  std::filesystem::path nearest(folder);
+  std::error_code ignored;
+  while (!exists(nearest, ignored) && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  auto inside = (nearest / ".mark-XXXXXX").string();
+  if (::mkdtemp(inside.data()) == nullptr)
+    return fmt::format("{}: cannot make a folder there: {}", nearest.string(), std::strerror(errno));
+  ::rmdir(inside.c_str());
+  return {};
+}
+
+std::string fault_of(const folder_probe& folder, const folder_probe& there, const std::string& node) {
+  if (!folder.wrong.empty())
+    return fmt::format("checkpoint.dir: {}; let it be a folder that this node can write", folder.wrong);
+  if (folder.mark != there.mark && !folder.mark.empty() && !there.mark.empty())
+    return fmt::format("checkpoint.dir = \"{}\" is another folder than node {}'s; name one that all nodes share", folder.path,
+                       node);
+  return {};
+}
+
 std::int64_t wall_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -89,6 +137,8 @@ node_probe look_around(const probe_query& query, const std::stop_token& ends) {
   for (const auto& device : kernels::list_devices(query.accelerators))
     seen.devices.push_back({device.name, device.usable, device.reason, device.memory_bytes, device.free_bytes});
   seen.files = look_at_data(query.data, ends);
+  if (!query.checkpoints.empty())
+    seen.checkpoints = look_at_folder(query.checkpoints);
   return seen;
 }
 

@@ -20,7 +20,8 @@ struct clock_reading {
 /// To a node: answered when it has read the data files. To a cluster: it asks all of its nodes.
 struct probe_query {
   data_spec data = {};
-  bool accelerators = false; ///< look for GPUs, which loads their library
+  bool accelerators = false;    ///< look for GPUs, which loads their library
+  std::string checkpoints = {}; ///< the folder; empty: none
 };
 
 struct device_probe {
@@ -40,6 +41,14 @@ struct file_probe {
   friend bool operator==(const file_probe&, const file_probe&) = default;
 };
 
+/// The folder of a job's checkpoints as the node sees it.
+struct folder_probe {
+  std::string path = {};
+  std::string mark = {};  ///< of the folder: nodes that share it see the same one; empty: it could get none
+  std::string wrong = {}; ///< why nothing can be written there; empty: something can
+  friend bool operator==(const folder_probe&, const folder_probe&) = default;
+};
+
 /// The message about `file` if the file at that path on another node has other contents.
 std::string difference(const file_probe& file, const file_probe& there, const std::string& node);
 
@@ -57,6 +66,7 @@ struct node_probe {
   std::string lane_port_wrong = {};       ///< why a job could not use it
   std::vector<device_probe> devices = {}; ///< the host first
   std::vector<file_probe> files = {};     ///< in the order of reading; empty: the data are generated
+  folder_probe checkpoints = {};          ///< without a path: none was asked about
   friend bool operator==(const node_probe&, const node_probe&) = default;
 };
 
@@ -67,6 +77,15 @@ struct cluster_probe {
 
 /// The files that a job would read. Takes seconds; after a stop request it ends with the present block.
 std::vector<file_probe> look_at_data(const data_spec& data, const std::stop_token& ends = {});
+
+/// Makes the folder where it is missing. Who looks first leaves the mark, a link ".mark" to no file. Blocks as long as the file
+/// system does.
+folder_probe look_at_folder(const std::string& path);
+/// Why a job cannot have its checkpoints there, as far as one can tell without leaving anything; empty: it can.
+std::string why_not_writable(const std::string& folder);
+/// The message about `folder` if a node cannot write there, or `there`, the same path on another node, is another folder.
+/// Empty: neither.
+std::string fault_of(const folder_probe& folder, const folder_probe& there, const std::string& node);
 
 /// Now, since 1970.
 std::int64_t wall_clock_ns();

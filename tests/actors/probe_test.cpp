@@ -72,5 +72,32 @@ TEST_F(Probe, ALookThatIsToldToStopStops) {
   EXPECT_EQ(seen.bytes, 0U);
 }
 
+TEST_F(Probe, WhoSharesAFolderSeesItsMark) {
+  const auto one = look_at_folder(folder / "made" / "one"), again = look_at_folder(folder / "made" / "one"),
+             other = look_at_folder(folder / "other");
+  EXPECT_EQ(one.wrong, "");
+  EXPECT_EQ(one.mark.size(), 16U);
+  EXPECT_EQ(fault_of(again, one, "a"), "");
+  EXPECT_EQ(fault_of(other, one, "a"),
+            "checkpoint.dir = \"" + other.path + "\" is another folder than node a's; name one that all nodes share");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "other"), {}), 1) << "only the mark stays";
+}
+
+TEST_F(Probe, AFolderThatCannotBeWrittenIsNamedWithItsReason) {
+  std::ofstream{folder / "file"};
+  for (const auto& at : {std::filesystem::path("/proc/kept"), folder / "file", folder / "file" / "below"}) {
+    const auto seen = look_at_folder(at);
+    EXPECT_TRUE(seen.wrong.starts_with(at.string()) || seen.wrong.starts_with(at.parent_path().string())) << seen.wrong;
+    EXPECT_EQ(fault_of(seen, seen, "a"), "checkpoint.dir: " + seen.wrong + "; let it be a folder that this node can write");
+    EXPECT_NE(why_not_writable(at), "") << at;
+  }
+}
+
+TEST_F(Probe, AskingWhetherAFolderCouldBeMadeLeavesNothing) {
+  EXPECT_EQ(why_not_writable(folder / "a" / "b"), "");
+  EXPECT_EQ(why_not_writable(folder), "");
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
 } // namespace
 } // namespace troupe::actors

@@ -166,7 +166,7 @@ class Course(ResumeTest):
         run = subprocess.run([word for word in self.command() if word != "--quiet"], capture_output=True, text=True, preexec_fn=small_files, timeout=cluster_test.DEADLINE_S, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertRegex(run.stderr, r"no checkpoint of step 5: shard 0: .*: File too large")
-        self.assertEqual([name for _, _, names in os.walk(self.path("kept")) for name in names], [])
+        self.assertEqual([name for _, _, names in os.walk(self.path("kept")) for name in names if name != ".mark"], [])
 
 
 class Refused(ResumeTest):
@@ -180,6 +180,13 @@ class Refused(ResumeTest):
         resumed, said = self.run_to_end("--resume", self.path("kept"))
         self.assertIn("step-20/shard-0.ckpt", said)
         self.assertEqual(resumed["steps"], 60)
+
+    def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(self):
+        for verb, code in (("check", 2), ("run", 1)):
+            done = run([verb, self.job, "--set", "checkpoint.dir=/proc/kept"])
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn("checkpoint.dir: /proc", done.stderr)
+            self.assertNotIn("step", done.stdout + done.stderr)
 
     def test_the_checkpoints_of_another_run_are_not_written_among(self):
         self.run_to_end("--set", "stop.steps=20")

@@ -4,19 +4,21 @@
 
 #include <utility>
 
+#include "actors/checkpoint/job_facts.hpp"
 #include "actors/roles/join_counter.hpp"
+#include "protocols/catalog.hpp"
 
 namespace troupe::actors {
 
 job_start::job_start(measured_pointer<coordinator_control> self, const coordinator_setup& setup, job_places& places,
                      failed_fn failed, differs_fn differs)
     : self_(self), setup_(setup), places_(places), failed_(std::move(failed)), differs_(std::move(differs)),
-      files_(setup.nodes.size()) {}
+      prepared_(setup.nodes.size()) {}
 
 void job_start::begin(std::function<void()> prepared, std::function<void()> started) {
   everywhere(&job_start::prepare, [this, prepared = std::move(prepared), started = std::move(started)] {
-    for (std::uint32_t node = 1; node < setup_.nodes.size(); ++node)
-      if (const auto text = difference_of(node); !text.empty())
+    for (std::uint32_t node = 0; node < setup_.nodes.size(); ++node)
+      if (const auto text = fault_of(node); !text.empty())
         return differs_(node, text);
     prepared();
     everywhere(&job_start::start, started);
@@ -25,7 +27,7 @@ void job_start::begin(std::function<void()> prepared, std::function<void()> star
 
 void job_start::begin_again(std::uint32_t node, const std::vector<node_actor>& here, std::function<void()> started) {
   prepare(node, [this, node, here, started = std::move(started)] {
-    if (const auto text = difference_of(node); !text.empty())
+    if (const auto text = fault_of(node); !text.empty())
       return differs_(node, text);
     struct nothing {};
     const join_counter<nothing> let_go([this, node, started, process = setup_.nodes[node].actor](nothing) {
@@ -66,9 +68,7 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
             if (process != setup_.nodes[node].actor)
               return;
             places_.nodes[node].lane_port = ready.lane_port;
-            files_[node] = ready.files;
-            if (node == 0)
-              first_ = ready;
+            prepared_[node] = ready;
             prepared();
           },
           [this, node, process = setup_.nodes[node].actor](const caf::error& e) {
@@ -86,21 +86,25 @@ void job_start::start(std::uint32_t node, std::function<void()> started) {
             });
 }
 
-/// Between a node's data and the first node's; empty: none.
-std::string job_start::difference_of(std::uint32_t node) const {
-  for (const auto& file : files_[node])
-    for (const auto& first : files_[with_])
+/// Of its data, or of its folder for checkpoints where it writes any, beside those of the first node; empty: none.
+std::string job_start::fault_of(std::uint32_t node) const {
+  const auto& own = prepared_[node];
+  for (const auto& file : own.files)
+    for (const auto& first : prepared_[with_].files)
       if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
         return difference(file, first, setup_.nodes[with_].name);
-  return {};
+  const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
+  const bool workers_write = protocol && workers_keep_momentum(setup_.what, *protocol);
+  if (!places_.holds_parameters(node) && !(workers_write && places_.has_workers(node)))
+    return {};
+  const auto writer = places_.holders.front().node;
+  return actors::fault_of(own.checkpoints, prepared_[writer].checkpoints, setup_.nodes[writer].name);
 }
 
 void job_start::was_prepared(std::uint32_t node, const node_prepared& by, bool first) {
-  files_[node] = by.files;
-  if (first) {
-    first_ = by;
+  prepared_[node] = by;
+  if (first)
     with_ = node;
-  }
 }
 
 } // namespace troupe::actors

@@ -15,7 +15,8 @@
 namespace troupe::actors {
 
 /// Each node prepares the job, which loads its data, and then starts its roles. In between its data are compared with those of
-/// the first node: nobody could say what a job was trained on whose nodes have different files.
+/// the first node: nobody could say what a job was trained on whose nodes have different files. So are the folders into which
+/// shards write checkpoints.
 ///
 /// Part of the coordinator, and used on its thread alone. It calls back at most once for each node that it was asked for.
 class job_start {
@@ -23,7 +24,7 @@ public:
   /// How long a node may take to load the data, and to spawn its roles and connect its lanes.
   static constexpr std::chrono::seconds prepare_deadline{300}, start_deadline{60};
 
-  /// A node did not do a step, "prepare" or "start"; or its data differ, as `text` says.
+  /// A node did not do a step, "prepare" or "start"; or its data or its folder for checkpoints will not do, as `text` says.
   using failed_fn = std::function<void(std::uint32_t node, std::string_view step, const caf::error& why)>;
   using differs_fn = std::function<void(std::uint32_t node, const std::string& text)>;
 
@@ -43,12 +44,12 @@ public:
   /// Nodes that have not answered yet.
   const std::set<std::uint32_t>& awaited() const { return awaited_; }
   /// What the first node has loaded, once it has prepared.
-  const node_prepared& first() const { return first_; }
+  const node_prepared& first() const { return prepared_[with_]; }
 
 private:
   void prepare(std::uint32_t node, std::function<void()> prepared);
   void start(std::uint32_t node, std::function<void()> started);
-  std::string difference_of(std::uint32_t node) const;
+  std::string fault_of(std::uint32_t node) const;
   /// `step` for every node that is there; `done` when all have done it.
   void everywhere(void (job_start::*step)(std::uint32_t, std::function<void()>), std::function<void()> done);
 
@@ -58,9 +59,8 @@ private:
   failed_fn failed_;
   differs_fn differs_;
   std::set<std::uint32_t> awaited_;
-  std::vector<std::vector<file_probe>> files_; ///< by node: what its data were read from
-  std::uint32_t with_ = 0;                     ///< the node with whose data those of the others are compared
-  node_prepared first_;
+  std::vector<node_prepared> prepared_; ///< by node
+  std::uint32_t with_ = 0;              ///< the node with whose data those of the others are compared
 };
 
 } // namespace troupe::actors
