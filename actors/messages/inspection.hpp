@@ -40,6 +40,7 @@ struct actor_report {
   double handler_s = 0;                           ///< for how long its present handler has been running
   std::vector<std::string> waits_for = {};        ///< ids
   std::string waits_on = {};                      ///< what it wants of them: "gradients of round 12"
+  double wait_deadline_s = 0;                     ///< when it gives that wait up, since it began; 0: never
   std::string last_error = {};                    ///< one that it survived, or that ended it; empty: none
   std::map<std::string, std::string> fields = {}; ///< further facts of this role
   bool paused = false;                            ///< by the operator

@@ -317,12 +317,14 @@ void node_job::describe(actor_report& out) const {
   if (!coordinator_ && orphan_s_ > 0) {
     out.waits_for.emplace_back("coordinator 0");
     out.waits_on = "whoever leads next";
+    out.wait_deadline_s = orphan_s_;
   }
   if (starting_.pending()) {
     for (auto peer : lanes_needed_)
       if (!lanes_up_.contains(peer) && !places_.nodes[peer].absent)
         out.waits_for.push_back("node " + name_of(peer));
     out.waits_on = "a lane";
+    out.wait_deadline_s = std::chrono::duration<double>{lane_deadline}.count();
   }
   out.fields = {{"number", std::to_string(number_)},
                 {"life", std::to_string(run_.incarnation)},

@@ -186,9 +186,9 @@ words commands_and_actors(session& client) {
   return names;
 }
 
-constexpr auto actor_json =
-    "id role node job state since_s mailbox messages messages_per_s busy handler_s waits_for waits_on last_error parent "
-    "watched_by paused stuck ended fields: {}";
+constexpr auto actor_json = "id role node job state since_s mailbox messages messages_per_s busy handler_s waits_for waits_on "
+                            "wait_deadline_s last_error parent "
+                            "watched_by paused stuck ended fields: {}";
 
 std::vector<command> looking_commands() {
   return {

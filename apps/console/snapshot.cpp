@@ -105,6 +105,7 @@ boost::json::object json_of(const actors::actor_report& actor, const snapshot& s
           {"handler_s", actor.handler_s},
           {"waits_for", std::move(waits_for)},
           {"waits_on", actor.waits_on},
+          {"wait_deadline_s", value_or_null(actor.wait_deadline_s > 0, actor.wait_deadline_s)},
           {"last_error", actor.last_error},
           {"parent", name_of(actor.parent, actor.job, seen)},
           {"watched_by", name_of(actor.watched_by, actor.job, seen)},
@@ -385,6 +386,12 @@ answer why_unseen(const snapshot& seen, const std::string& name) {
           {{"chain", boost::json::array{}}, {"causes", boost::json::value_from(causes)}, {"rounds_per_s", nullptr}}};
 }
 
+std::string deadline_text(const actors::actor_report& actor) {
+  return actor.waits_for.empty() || actor.wait_deadline_s == 0
+             ? ""
+             : fmt::format("; given up after {}", seconds_text(actor.wait_deadline_s));
+}
+
 /// About actors that wait for each other.
 std::string circle_text(std::optional<double> rounds_per_s) {
   if (!rounds_per_s)
@@ -407,7 +414,7 @@ answer why(const snapshot& seen, const std::string& name, std::optional<double> 
   boost::json::array chain, causes;
   for (const auto* actor : found.chain()) {
     text += fmt::format("{} ({}) {} for {}{}\n", name_of(*actor, seen), actor->node, actor->state, seconds_text(actor->since_s),
-                        waits_text(*actor));
+                        waits_text(*actor) + deadline_text(*actor));
     chain.push_back(json_of(*actor, seen));
   }
   for (const auto& cause : found.causes()) {

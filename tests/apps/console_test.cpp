@@ -160,6 +160,16 @@ TEST(Why, AShardThatOnlyOthersWaitBesideIsFound) {
       "shard 1 on node b: it is behind a slow link for 1.0 s: what is under way");
 }
 
+TEST(Why, AWaitThatIsGivenUpHasItsDeadline) {
+  auto waits = actor("coordinator 0", "runs", {"shard 0"});
+  const auto all = [&waits] { return of({waits, actor("shard 0", "collects")}); };
+  EXPECT_THAT(why(all(), "coordinator 0").text, Not(HasSubstr("given up")));
+  EXPECT_TRUE(why(all(), "coordinator 0").json.at("chain").at(0).at("wait_deadline_s").is_null());
+  waits.wait_deadline_s = 30;
+  EXPECT_THAT(why(all(), "coordinator 0").text, HasSubstr(", waits for shard 0; given up after 30 s\n"));
+  EXPECT_EQ(why(all(), "coordinator 0").json.at("chain").at(0).at("wait_deadline_s"), 30);
+}
+
 TEST(Why, ACircleEnds) {
   const auto out = why(of({actor("worker 0", "waits", {"shard 0"}), actor("shard 0", "collects", {"worker 0"})}), "worker 0");
   EXPECT_THAT(out.text, HasSubstr("they wait for each other"));

@@ -48,6 +48,10 @@ void say_whom_it_waits_for(actor_report& out, const coordinator_setup& setup, st
     waits("shard 0", fmt::format("round {}", steps + 1));
   else if (out.state == "evaluates")
     waits("evaluator 0", fmt::format("the loss of version {}", steps));
+  if (!starting.empty()) {
+    const std::chrono::duration<double> most = out.state == "starts" ? job_start::start_deadline : job_start::prepare_deadline;
+    out.wait_deadline_s = most.count();
+  }
   for (const auto node : starting)
     waits("node " + setup.nodes[node].name, out.state == "starts" ? "its roles and lanes" : "its data");
 }
@@ -421,6 +425,8 @@ actor_report coordinator_state::report() const {
   auto out = self_->report();
   say_whom_it_waits_for(out, setup_, record_.result.steps, decentralized_,
                         finishing_ || machine_ ? std::set<std::uint32_t>{} : start_.awaited());
+  if (machine_)
+    out.wait_deadline_s = progress_.deadline_s();
   add_fields(out, setup_, record_.result, progress_.waited_s(), returning_);
   return out;
 }

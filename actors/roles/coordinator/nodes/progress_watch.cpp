@@ -60,6 +60,14 @@ double progress_watch::waited_s() const {
   return std::chrono::duration<double>(clock::now() - last_).count();
 }
 
+double progress_watch::deadline_s() const {
+  const auto course = by_.now();
+  if (course == owner::course::evaluates)
+    return deadlines_.of_evaluation().count();
+  const auto of_round = rounds_ && course == owner::course::trains ? deadlines_.of_round(by_.period()) : std::nullopt;
+  return of_round.value_or(progress_deadlines::seconds{0}).count();
+}
+
 progress_watch::clock::duration progress_watch::since_last() {
   said_ = false;
   const auto now = clock::now();

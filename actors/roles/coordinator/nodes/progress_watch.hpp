@@ -44,6 +44,8 @@ public:
   void goes_on() { since_last(); }
   /// Since the last of these.
   double waited_s() const;
+  /// How long that may take: the round, or the evaluation. 0: there is no limit, or not yet.
+  double deadline_s() const;
 
 private:
   using clock = std::chrono::steady_clock;
