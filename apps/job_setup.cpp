@@ -60,8 +60,12 @@ config::problems too_many_copies(const config::loaded_job& job, const config::cl
 } // namespace
 
 config::checked<config::loaded_job> load_job(const job_options& options, const std::optional<config::cluster>& cluster) {
-  auto own = config::load_job(options.file, options.sets, {}, options.added);
-  if (!cluster || !own)
+  if (!cluster)
+    return config::load_job(options.file, options.sets, {}, options.added);
+  std::vector<config::setting> alone = options.sets; // how many nodes there are is not known yet, so there is one copy
+  alone.push_back({"cluster.replicas", "1", "--cluster"});
+  auto own = config::load_job(options.file, alone, {}, options.added);
+  if (!own)
     return own;
   // As many of the cluster's nodes as have something to do; --nodes comes later and wins.
   const auto says_workers = std::ranges::any_of(own->values, [](const config::resolved_value& v) {
