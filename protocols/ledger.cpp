@@ -46,7 +46,7 @@ std::size_t size_of_protocol(const protocol_spec& protocol) {
   return out;
 }
 bool fits(const plan& what, std::uint32_t roles) {
-  return what.workers.size() <= roles && size_of_protocol(what.protocol) <= most_of_protocol;
+  return what.workers.size() <= roles && what.gone.size() <= roles && size_of_protocol(what.protocol) <= most_of_protocol;
 }
 
 job* find_job(state& in, job_number number) {
@@ -121,12 +121,11 @@ bool apply_to(state& to, const promoted& what) {
   if (of == nullptr)
     return false;
   auto& course = of->course;
-  const auto& [shard, by, view] = what.change;
-  const auto follows = course.view + (shard == holder_id{0} ? 1 : 0);
-  if (view != follows || course.gone.size() >= of->roles || !course.gone.insert(by).second)
+  const auto follows = course.view + (what.shard == holder_id{0} ? 1 : 0);
+  if (what.view != follows || course.gone.size() >= of->roles || !course.gone.insert(what.by).second)
     return false;
-  course.acting[shard] = by;
-  course.view = view;
+  course.acting[what.shard] = what.by;
+  course.view = what.view;
   return true;
 }
 

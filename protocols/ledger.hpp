@@ -77,7 +77,8 @@ struct incarnated {
 struct promoted {
   job_number number = 0;
   std::uint32_t life = 0;
-  takes_over change{};
+  holder_id shard{}, by{};
+  std::uint64_t view = 0; ///< as in takes_over
   friend bool operator==(const promoted&, const promoted&) = default;
 };
 /// A holder that is no shard is out, for good.

@@ -137,7 +137,7 @@ void cluster::coordinator_role::perform(const coordinator_effects& effects) {
                      tell_holders(e.notice);
                    },
                    [&](const send_takes_over& e) {
-                     decide(ledger::promoted{the_job, the_life, e.notice});
+                     decide(ledger::promoted{the_job, the_life, e.notice.shard, e.notice.by, e.notice.view});
                      in.holders_->take_over(e.notice);
                      tell_holders(e.notice);
                      for (const auto& worker : in.workers_)

@@ -62,12 +62,9 @@ struct Entry { # of the log of decisions
   struct Promoted {
     number @0 :UInt64;
     life @1 :UInt32;
-    change @2 :TakesOver;
-  }
-  struct TakesOver {
-    shard @0 :UInt32;
-    by @1 :UInt32;
-    view @2 :UInt64;
+    shard @2 :UInt32;
+    by @3 :UInt32;
+    view @4 :UInt64;
   }
   struct HolderLost {
     number @0 :UInt64;

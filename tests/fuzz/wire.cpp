@@ -102,7 +102,7 @@ protocols::ledger::state running() {
   ledger::state out;
   for (const ledger::entry& each : std::vector<ledger::entry>{
            ledger::submitted{1, true, {}, 8}, ledger::started{1, 1, {"a", "b"}, 77}, ledger::planned{1, 1, some_plan()},
-           ledger::incarnated{1, 1, false, 1, 2}, ledger::promoted{1, 1, {{0}, {2}, 1}}, ledger::checkpointed{1, 1, {40}}})
+           ledger::incarnated{1, 1, false, 1, 2}, ledger::promoted{1, 1, {0}, {2}, 1}, ledger::checkpointed{1, 1, {40}}})
     ledger::apply(out, each);
   return out;
 }
@@ -201,7 +201,7 @@ std::vector<input> ledger_corpus() {
   for (const ledger::entry& each : std::vector<ledger::entry>{
            ledger::submitted{2, true, ledger::bytes(5), 3}, ledger::started{1, 2, {"c"}, 78},
            ledger::ended{1, ledger::ending::done, "made 60 steps", ledger::bytes(3)}, ledger::forgotten{1},
-           ledger::planned{1, 1, some_plan()}, ledger::incarnated{1, 1, true, 3, 4}, ledger::promoted{1, 1, {{1}, {3}, 1}},
+           ledger::planned{1, 1, some_plan()}, ledger::incarnated{1, 1, true, 3, 4}, ledger::promoted{1, 1, {1}, {3}, 1},
            ledger::holder_lost{1, 1, {3}}, ledger::checkpointed{1, 1, {50}}})
     out.push_back(bytes_of_words(wire::encode(each), 1));
   return out;

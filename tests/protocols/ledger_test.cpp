@@ -190,13 +190,13 @@ TEST(LedgerOfARunningJob, NoIncarnationIsGivenTwice) {
 
 TEST(LedgerOfARunningJob, EachBackupTakesAPlaceOnce) {
   auto now = after(begun);
-  EXPECT_TRUE(apply(now, promoted{1, 1, {{1}, {3}, 0}}));
-  expect_nothing(now, promoted{1, 1, {{1}, {3}, 0}});
-  expect_nothing(now, promoted{1, 1, {{0}, {2}, 0}}); // the lead's view follows
-  expect_nothing(now, promoted{1, 1, {{0}, {2}, 2}});
-  EXPECT_TRUE(apply(now, promoted{1, 1, {{0}, {2}, 1}}));
-  expect_nothing(now, promoted{1, 1, {{1}, {5}, 0}}); // of an older view
-  EXPECT_TRUE(apply(now, promoted{1, 1, {{1}, {5}, 1}}));
+  EXPECT_TRUE(apply(now, promoted{1, 1, {1}, {3}, 0}));
+  expect_nothing(now, promoted{1, 1, {1}, {3}, 0});
+  expect_nothing(now, promoted{1, 1, {0}, {2}, 0}); // the lead's view follows
+  expect_nothing(now, promoted{1, 1, {0}, {2}, 2});
+  EXPECT_TRUE(apply(now, promoted{1, 1, {0}, {2}, 1}));
+  expect_nothing(now, promoted{1, 1, {1}, {5}, 0}); // of an older view
+  EXPECT_TRUE(apply(now, promoted{1, 1, {1}, {5}, 1}));
   EXPECT_EQ(course_of(now).acting, (std::map<holder_id, holder_id>{{{0}, {2}}, {{1}, {5}}}));
   EXPECT_EQ(course_of(now).gone, (std::set<holder_id>{{2}, {3}, {5}}));
   EXPECT_EQ(course_of(now).view, 1U);
@@ -207,7 +207,7 @@ TEST(LedgerOfARunningJob, AHolderThatIsLostStaysOut) {
   auto now = after(begun);
   EXPECT_TRUE(apply(now, holder_lost{1, 1, {3}}));
   expect_nothing(now, holder_lost{1, 1, {3}});
-  expect_nothing(now, promoted{1, 1, {{1}, {3}, 0}});
+  expect_nothing(now, promoted{1, 1, {1}, {3}, 0});
   EXPECT_TRUE(course_of(now).acting.empty());
 }
 
@@ -224,7 +224,7 @@ TEST(LedgerOfARunningJob, KnowsItsNewestCheckpoints) {
 }
 
 const std::vector<entry> of_a_life{planned{1, 1, plan_of(9, {})}, incarnated{1, 1, false, 0, 9}, incarnated{1, 1, true, 0, 9},
-                                   promoted{1, 1, {{1}, {7}, 0}}, holder_lost{1, 1, {6}},        checkpointed{1, 1, {9}}};
+                                   promoted{1, 1, {1}, {7}, 0},   holder_lost{1, 1, {6}},        checkpointed{1, 1, {9}}};
 
 TEST(LedgerOfARunningJob, ALifeBeginsWithNothingOfTheLast) {
   auto now = after(begun);
@@ -270,7 +270,7 @@ TEST(LedgerOfARunningJob, HasRoomForItsRolesAndNoMore) {
   expect_nothing(now, incarnated{1, 1, false, 1, 1});
   EXPECT_TRUE(apply(now, holder_lost{1, 1, {3}}));
   expect_nothing(now, holder_lost{1, 1, {4}});
-  expect_nothing(now, promoted{1, 1, {{1}, {4}, 0}});
+  expect_nothing(now, promoted{1, 1, {1}, {4}, 0});
   EXPECT_LT(size_of(after({submitted{1, true, {}, 1}})), size_of(after({submitted{1, true, {}, 2}}))) << "it is kept free";
 }
 

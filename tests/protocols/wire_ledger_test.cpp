@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, ledger::entry>> entries() {
           {"forgotten", ledger::forgotten{4}},
           {"planned", ledger::planned{5, 2, plan_of_three}},
           {"incarnated", ledger::incarnated{6, 3, true, 7, 8}},
-          {"promoted", ledger::promoted{7, 4, {{1}, {5}, 6}}},
+          {"promoted", ledger::promoted{7, 4, {1}, {5}, 6}},
           {"holder_lost", ledger::holder_lost{8, 5, {9}}},
           {"checkpointed", ledger::checkpointed{9, 6, {40}}}};
 }
@@ -97,7 +97,7 @@ TEST(WireLedger, AFullOneFitsAMessage) {
       plan.plan.workers.push_back({{i}, {9}});
       ASSERT_TRUE(ledger::apply(full, ledger::incarnated{number, 1, true, i, 9}));
       ASSERT_TRUE(ledger::apply(full, ledger::incarnated{number, 1, false, i, 9}));
-      ASSERT_TRUE(ledger::apply(full, ledger::promoted{number, 1, {{i + 1}, {i + roles}, 0}}));
+      ASSERT_TRUE(ledger::apply(full, ledger::promoted{number, 1, {i + 1}, {i + roles}, 0}));
     }
     ASSERT_TRUE(ledger::apply(full, plan));
     for (std::uint64_t i = 1; i <= ledger::most_checkpoints; ++i)

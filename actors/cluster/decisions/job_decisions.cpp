@@ -74,7 +74,7 @@ std::string cut_to(std::string text, std::size_t most) {
 /// That a ledger keeps room for. Nodes that a job grows onto bring a worker each at least.
 std::uint32_t roles_of(const job& what) {
   const auto& wants = what.cluster;
-  const auto holders = protocols::holder_tree(wants.seats(), wants.shards, what.protocol.fan_in, wants.replicas).size();
+  const auto holders = protocols::holder_tree(what.shape()).size();
   return 2 * wants.seats() + static_cast<std::uint32_t>(holders) + wants.nodes;
 }
 

@@ -37,7 +37,7 @@ std::deque<ledger::entry> decided_effects::decisions_in(const effects& all) cons
     if (const auto* next = std::get_if<protocols::send_plan>(&effect))
       out.emplace_back(ledger::planned{job_.number, job_.life, next->plan});
     else if (const auto* moved = std::get_if<protocols::send_takes_over>(&effect))
-      out.emplace_back(ledger::promoted{job_.number, job_.life, moved->notice});
+      out.emplace_back(ledger::promoted{job_.number, job_.life, moved->notice.shard, moved->notice.by, moved->notice.view});
     else if (const auto* lost = std::get_if<protocols::send_holder_down>(&effect))
       out.emplace_back(ledger::holder_lost{job_.number, job_.life, lost->notice.holder});
   return out;
