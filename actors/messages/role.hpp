@@ -94,6 +94,11 @@ struct lead_word {
   protocols::lead_report report{};
   lead_tally tally{};
   bool leads = true; ///< else it is a backup's
+
+  /// None if nothing is said.
+  static std::optional<lead_word> of(const std::optional<protocols::lead_report>& said, const lead_tally& tally, bool leads) {
+    return said ? std::optional{lead_word{*said, tally, leads}} : std::nullopt;
+  }
 };
 /// Likewise to the evaluator: its last evaluations, the oldest first, without parameters.
 struct evaluations_query {};

@@ -42,6 +42,12 @@ net::lane_options lane_options_of(const node_options& where, std::uint32_t numbe
   return out;
 }
 
+void add_wait(actor_report& out, std::string whom, std::string on, double deadline_s) {
+  out.waits_for.push_back(std::move(whom));
+  out.waits_on = std::move(on);
+  out.wait_deadline_s = deadline_s;
+}
+
 std::vector<parameter_place> parameters_in(const parameter_layout& layout) {
   std::vector<parameter_place> out;
   for (const auto& slot : layout.slots)
@@ -314,18 +320,12 @@ std::string node_job::name_of(std::uint32_t node) const {
 
 void node_job::describe(actor_report& out) const {
   out.watched_by = "coordinator 0";
-  if (!coordinator_ && orphan_s_ > 0) {
-    out.waits_for.emplace_back("coordinator 0");
-    out.waits_on = "whoever leads next";
-    out.wait_deadline_s = orphan_s_;
-  }
-  if (starting_.pending()) {
+  if (!coordinator_ && orphan_s_ > 0)
+    add_wait(out, "coordinator 0", "whoever leads next", orphan_s_);
+  if (starting_.pending())
     for (auto peer : lanes_needed_)
       if (!lanes_up_.contains(peer) && !places_.nodes[peer].absent)
-        out.waits_for.push_back("node " + name_of(peer));
-    out.waits_on = "a lane";
-    out.wait_deadline_s = std::chrono::duration<double>{lane_deadline}.count();
-  }
+        add_wait(out, "node " + name_of(peer), "a lane", std::chrono::duration<double>{lane_deadline}.count());
   out.fields = {{"number", std::to_string(number_)},
                 {"life", std::to_string(run_.incarnation)},
                 {"lanes", std::to_string(lanes_up_.size())}};

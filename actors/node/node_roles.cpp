@@ -12,8 +12,8 @@
 #include "actors/checkpoint/first_parameters.hpp"
 #include "actors/checkpoint/job_facts.hpp"
 #include "actors/errors.hpp"
+#include "actors/roles/evaluator/evaluator_actor.hpp"
 #include "actors/roles/holder/aggregator_actor.hpp"
-#include "actors/roles/holder/evaluator_actor.hpp"
 #include "actors/roles/holder/shard_actor.hpp"
 #include "actors/roles/worker/compute_actor.hpp"
 #include "actors/roles/worker/loader_actor.hpp"
@@ -102,6 +102,22 @@ protocols::holder_place place_of(const std::vector<protocols::holder_place>& tre
   return out;
 }
 
+shard_setup sharding(const job& what, const protocols::protocol& runs, const protocols::holder_place& place, flat_range range,
+                     const parameter_layout& layout, std::int64_t partition_bytes) {
+  shard_setup out;
+  out.place = place;
+  out.range = range;
+  out.alone = what.cluster.shards == 1;
+  out.shards = what.cluster.shards;
+  out.partitions = cut_into_partitions(range, partition_bytes);
+  out.optimizer = what.optimizer;
+  out.per_push = runs.per_push;
+  out.checkpoints = what.checkpoint.dir;
+  out.ranges = update_ranges(layout, range);
+  out.link = what.inject.link;
+  return out;
+}
+
 /// Its partitions by the holders that it may send to.
 aggregator_setup aggregating(const job& what, const protocols::holder_place& place, const std::vector<flat_range>& shards,
                              std::int64_t partition_bytes) {
@@ -117,7 +133,8 @@ aggregator_setup aggregating(const job& what, const protocols::holder_place& pla
 
 /// Of the job's leads, which live in shards: it owns what it uses.
 protocols::lead_succession succession_of(const job& what, const protocols::protocol& runs,
-                                         const std::vector<protocols::holder_place>& tree, bool records_rounds) {
+                                         const std::vector<protocols::holder_place>& tree, bool records_rounds,
+                                         const protocols::lead_state& from) {
   protocols::lead_succession out{
       .make = [runs, spec = what.protocol, seed = what.seed, shape = what.shape(), records_rounds](protocols::lead_state from) {
         auto made = std::make_shared<protocols::lead>(runs.make_rule(spec, seed), shape, runs.per_push, std::move(from));
@@ -125,6 +142,7 @@ protocols::lead_succession succession_of(const job& what, const protocols::proto
           made->record_rounds();
         return made;
       }};
+  out.first.from = from;
   for (const auto& place : tree)
     if (place.is_shard)
       out.first.holders.insert(place.self);
@@ -220,27 +238,16 @@ void node_job::spawn_holder(const role_place& where, const first_parameters& sou
   if (place.is_shard) {
     if (!first)
       first = source.flat(allocate);
-    shard_setup setup{.place = place,
-                      .range = range,
-                      .alone = job_.cluster.shards == 1,
-                      .shards = job_.cluster.shards,
-                      .partitions = cut_into_partitions(range, partition_bytes),
-                      .initial = first.slice(to_bytes(range.begin), to_bytes(range.size())),
-                      .queue = queue,
-                      .optimizer = job_.optimizer,
-                      .data_size = loaded_.data.train->size(),
-                      .receive_buffers = receive_buffers,
-                      .lead = nullptr,
-                      .per_push = protocol_.per_push,
-                      .catches_up = where.catches_up,
-                      .start = source.of_shard(range, allocate),
-                      .checkpoints = job_.checkpoint.dir,
-                      .saved = for_coordinator(),
-                      .ranges = update_ranges(net_->layout(), range),
-                      .link = job_.inject.link,
-                      .trace = trace_};
-    auto leads = succession_of(job_, protocol_, tree_, records_rounds_);
-    leads.first.from = source.lead();
+    auto setup = sharding(job_, protocol_, place, range, net_->layout(), partition_bytes);
+    setup.initial = first.slice(to_bytes(range.begin), to_bytes(range.size()));
+    setup.queue = queue;
+    setup.data_size = loaded_.data.train->size();
+    setup.receive_buffers = receive_buffers;
+    setup.catches_up = where.catches_up;
+    setup.start = source.of_shard(range, allocate);
+    setup.saved = for_coordinator();
+    setup.trace = trace_;
+    auto leads = succession_of(job_, protocol_, tree_, records_rounds_, source.lead());
     if (place.commits)
       setup.leads = std::move(leads);
     else if (where.index == 0 || protocol_.per_push)

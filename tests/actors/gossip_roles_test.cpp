@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/roles/holder/evaluator_actor.hpp"
+#include "actors/roles/evaluator/evaluator_actor.hpp"
 #include "actors/roles/lane_router.hpp"
 #include "actors/roles/worker/worker_actor.hpp"
 #include "tests/actors/testing_scheduler.hpp"

@@ -16,10 +16,6 @@ namespace troupe::actors {
 
 namespace {
 
-std::optional<lead_word> word_of(const std::optional<protocols::lead_report>& said, const lead_tally& tally, bool leads) {
-  return said ? std::optional{lead_word{*said, tally, leads}} : std::nullopt;
-}
-
 wire::params_part head_of(const protocols::send_order& order, protocols::holder_id from, wire::range where,
                           protocols::version marked, protocols::worker_id to) {
   return {to, from, {order.epoch, order.ver, order.key, order.position, order.period, marked, {}}, where};
@@ -191,7 +187,7 @@ shard_control::behavior_type shard_state::make_behavior() {
         if (bound_.leads_job())
           bound_.on(msg);
       },
-      [this](lead_query) { return word_of(bound_.report_to_next(), tally_, bound_.leads_job()); },
+      [this](lead_query) { return lead_word::of(bound_.report_to_next(), tally_, bound_.leads_job()); },
       [this](const inspect_query&) { return report(); },
       [this](const operator_pause& msg) { handle_pause(self_, msg, [this] { return report(); }); },
       [this](const parameters_query& msg) { return read(msg); },

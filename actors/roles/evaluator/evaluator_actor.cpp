@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The evaluator's handlers.
-#include "actors/roles/holder/evaluator_actor.hpp"
+#include "actors/roles/evaluator/evaluator_actor.hpp"
 
 #include <algorithm>
 
