@@ -103,6 +103,11 @@ public:
         typename T::key_type key{};
         fill(key), fill(x[std::move(key)]);
       }
+    } else if constexpr (requires { typename T::key_type; }) { // std::set
+      for (int i = 0; i < 3; ++i) {
+        typename T::key_type key{};
+        fill(key), x.insert(std::move(key));
+      }
     } else if constexpr (requires { x.fill(x.front()); }) { // std::array
       for (auto& each : x)
         fill(each);
