@@ -30,7 +30,11 @@ inline constexpr std::size_t most_plans = 8;
 /// Counts the steps that a lead reports.
 class reported_steps {
 public:
+  /// Older plans come again when another coordinator goes on.
   void on(const plan& next) {
+    if (next.epoch <= newest_)
+      return;
+    newest_ = next.epoch;
     std::map<worker_id, incarnation> now;
     for (const member who : next.workers)
       now.emplace(who.worker, who.incarnation);
@@ -50,6 +54,7 @@ public:
   const std::map<worker_id, step_count>& counted() const { return counted_; }
 
 private:
+  plan_epoch newest_{};
   std::map<worker_id, incarnation> members_{};
   std::map<worker_id, step_count> counted_{};
 };

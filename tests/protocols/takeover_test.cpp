@@ -138,23 +138,40 @@ TEST(TakingOver, BackupsThatActAndThoseThatAreOutStaySo) {
   decided.gone = {{2}, {3}};
   decided.view = 1;
   auto next = next_one(decided, at_forty, options);
-  std::vector<holder_id> out;
-  for (const auto& each : all_of<send_holder_down>(next.take_office(at_forty)))
-    out.push_back(each.notice.holder);
-  EXPECT_THAT(out, ElementsAre(holder_id{2}, holder_id{3}));
-  const auto moved = next.on(holder_down{{0}, "it died, too"});
-  EXPECT_EQ(only<send_takes_over>(moved).notice, (takes_over{{0}, {4}, 2})) << "the next backup, in the next view";
+  std::vector<holder_id> told;
+  for (const auto& each : all_of<send_new_backup>(next.take_office(at_forty)))
+    told.push_back(each.notice.holder);
+  EXPECT_THAT(told, ElementsAre(holder_id{4}, holder_id{5})) << "the lead hears of those that are left";
+  const auto moved = only<send_takes_over>(next.on(holder_down{{0}, "it died, too"})).notice;
+  EXPECT_EQ(std::tuple(moved.shard, moved.by, moved.view), std::tuple(holder_id{0}, holder_id{4}, 2U))
+      << "the next backup, in the next view";
 }
 
-TEST(TakingOver, WorkersBelowAnAggregatorThatIsGoneStayOut) {
+TEST(TakingOver, AnAggregatorThatIsGoneStaysOut) {
   auto options = two_workers;
   options.workers = 4;
   auto decided = course_of({{{2}, {}}, {{3}, {}}});
   decided.plan.protocol.fan_in = 2;
-  decided.gone = {{1}}; // of workers 0 and 1
+  decided.plan.gone = {{1}};
   auto next = next_one(decided, at_forty, options, {{{0}, {}}, {{1}, {}}, {{2}, {}}, {{3}, {}}});
-  next.take_office(at_forty);
-  EXPECT_TRUE(next.on(joined{{{0}, {1}}}).empty());
+  for (const auto& each : all_of<send_plan>(next.take_office(at_forty)))
+    EXPECT_THAT(each.plan.gone, ElementsAre(holder_id{1}));
+  EXPECT_TRUE(next.on(holder_down{{1}, "it died"}).empty());
+}
+
+TEST(TakingOver, APlanThatComesAgainForgetsNoCounts) {
+  reported_steps subject;
+  const auto plan_of = [](std::uint32_t epoch, std::vector<member> workers) {
+    return plan{.epoch = {epoch}, .workers = std::move(workers)};
+  };
+  subject.on(plan_of(1, {{{0}, {}}}));
+  subject.on(plan_of(2, {{{0}, {}}, {{1}, {}}}));
+  report closed{.event = report::kind::round_closed};
+  closed.timings = {{{1}, 0, 0, 5}};
+  subject.on(closed);
+  subject.on(plan_of(1, {{{0}, {}}}));
+  subject.on(plan_of(2, {{{0}, {}}, {{1}, {}}}));
+  EXPECT_EQ(subject.counted().at({1}).samples, 5U);
 }
 
 TEST(TakingOver, StepsThatTheLeadHasCountedAreNotCountedAgain) {
