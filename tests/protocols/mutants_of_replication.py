@@ -49,7 +49,7 @@ MUTANTS = [
     ("coordinator.cpp", "  out.emplace_back(hold{state_.ordered});\n", "", "a new lead does not know where to hold"),
     ("coordinator.cpp", "    for (incarnation life; life <= last; ++life.value)\n", "    if (const incarnation life = last; true)\n", "a new lead waits for an older life"),
     ("coordinator.cpp", "acts != state_.acting.end() && acts->second == msg.holder)", "false)", "a backup that dies in its shard's place is missed"),
-    ("coordinator.cpp", "options_.replicas > 1 && msg.ver <= state_.held;", "false;", "a version is evaluated twice"),
+    ("coordinator.cpp", "!options_.decentralized && msg.ver <= state_.held;", "false;", "a version is evaluated twice"),
     ("tree.cpp", "tree[i].backups.push_back({first + (r - 1) * shape.shards + i});", "tree[i].backups.push_back({first + (r - 1) * shape.shards});", "shards share their backups"),
     # Backups that come later.
     ("holder.cpp", "  if (!joins || msg.ver != state_.current || ", "  if (!joins || ", "a piece of another version is installed"),
