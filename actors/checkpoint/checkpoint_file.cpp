@@ -136,17 +136,13 @@ bool read_block(const std::string& folder, const checkpoint_manifest& what, cons
 }
 
 std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name) {
-  std::optional<std::uint64_t> seen;
+  std::uint64_t largest = 0;
   for (const auto& each : open_all(folder, what)) {
     const auto& numbers = each->head().numbers;
-    const auto found = numbers.find(name);
-    const std::uint64_t number = found == numbers.end() ? 0 : found->second;
-    if (seen.value_or(number) != number)
-      throw std::runtime_error(
-          fmt::format("{}: {} is {} for shard {}, and {} for others", folder, name, number, each->head().shard, *seen));
-    seen = number;
+    if (const auto found = numbers.find(name); found != numbers.end())
+      largest = std::max(largest, found->second);
   }
-  return seen.value_or(0);
+  return largest;
 }
 
 const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker) {

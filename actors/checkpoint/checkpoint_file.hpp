@@ -116,7 +116,7 @@ std::vector<std::string> faults_of(const std::string& folder);
 /// Elements of a block over all shards' files, for any other division into shards. `to` has part.size() floats. False: no file
 /// has this block. Throws as shard_file does.
 bool read_block(const std::string& folder, const checkpoint_manifest& what, const std::string& block, flat_range part, float* to);
-/// A number that every shard's file has alike; 0 where none has it.
+/// The largest that a shard's file has, 0 where none has it: shards that apply each push alone may differ by a few.
 std::uint64_t read_number(const std::string& folder, const checkpoint_manifest& what, const std::string& name);
 /// Null: this worker kept nothing, or there was none.
 const written_file* file_of_worker(const checkpoint_manifest& what, std::uint32_t worker);

@@ -183,7 +183,8 @@ class Refused(ResumeTest):
 
     def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(self):
         for verb, code in (("check", 2), ("run", 1)):
-            done = run([verb, self.job, "--set", "checkpoint.dir=/proc/kept"])
+            done = subprocess.run([cluster_test.TROUPE, verb, self.path("job.toml", JOB), "--set", "checkpoint.dir=/proc/kept"],
+                                  capture_output=True, text=True, timeout=cluster_test.DEADLINE_S, check=False)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn("checkpoint.dir: /proc", done.stderr)
             self.assertNotIn("step", done.stdout + done.stderr)
