@@ -167,7 +167,7 @@ TEST(Why, AWaitThatIsGivenUpHasItsDeadline) {
   EXPECT_TRUE(why(all(), "coordinator 0").json.at("chain").at(0).at("wait_deadline_s").is_null());
   waits.wait_deadline_s = 30;
   EXPECT_THAT(why(all(), "coordinator 0").text, HasSubstr(", waits for shard 0; given up after 30 s\n"));
-  EXPECT_EQ(why(all(), "coordinator 0").json.at("chain").at(0).at("wait_deadline_s"), 30);
+  EXPECT_EQ(why(all(), "coordinator 0").json.at("chain").at(0).at("wait_deadline_s").as_double(), 30);
 }
 
 TEST(Why, ACircleEnds) {
