@@ -57,8 +57,8 @@ public:
   /// None where nothing was added to it.
   value_id gradient_of(value_id v) const { return grad_[index(v)] == before_[index(v)] ? value_id::none : grad_[index(v)]; }
 
-  // -- the rules. dy_ is the gradient of the node's first result; gradient_of_result(i) that of another, none where the loss does
-  // not depend on it. x(i) and y(i) are what a backward node reads, in_[i] what a gradient belongs to.
+  // -- the rules. dy_ is the gradient of the node's first result, none where the loss does not depend on it. x(i) and y(i) are
+  // what a backward node reads, in_[i] what a gradient belongs to.
 
   void operator()(const ops::input&) {}
   void operator()(const ops::parameter&) {}

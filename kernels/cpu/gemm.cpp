@@ -51,16 +51,7 @@ void gemm_runner::run(const gemm& args) {
 
 void gemm_runner::run(const batched_gemm& args) {
   for (std::int64_t i = 0; i < args.batch; ++i)
-    run(gemm{.m = args.m,
-             .n = args.n,
-             .k = args.k,
-             .a = args.a + i * args.stride_a,
-             .b = args.b + i * args.stride_b,
-             .c = args.c + i * args.stride_c,
-             .transpose_a = args.transpose_a,
-             .transpose_b = args.transpose_b,
-             .alpha = args.alpha,
-             .beta = args.beta});
+    run(args.product(i));
 }
 
 void gemm_runner::run_openblas(const gemm& args, float* result) {

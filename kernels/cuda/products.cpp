@@ -76,16 +76,7 @@ void products::multiply(const batched_gemm& args) {
   if (args.batch > 1 && args.stride_a % whole == 0 && args.stride_b % whole == 0 && args.stride_c % 4 == 0)
     return multiply_together(args);
   for (std::int64_t i = 0; i < args.batch; ++i)
-    multiply(gemm{.m = args.m,
-                  .n = args.n,
-                  .k = args.k,
-                  .a = args.a + i * args.stride_a,
-                  .b = args.b + i * args.stride_b,
-                  .c = args.c + i * args.stride_c,
-                  .transpose_a = args.transpose_a,
-                  .transpose_b = args.transpose_b,
-                  .alpha = args.alpha,
-                  .beta = args.beta});
+    multiply(args.product(i));
 }
 
 void products::multiply_together(const batched_gemm& args) {

@@ -43,6 +43,19 @@ struct batched_gemm {
   bool transpose_a = false, transpose_b = false;
   float alpha = 1, beta = 0;
 
+  /// Number `i` alone.
+  gemm product(std::int64_t i) const {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .a = a + i * stride_a,
+            .b = b + i * stride_b,
+            .c = c + i * stride_c,
+            .transpose_a = transpose_a,
+            .transpose_b = transpose_b,
+            .alpha = alpha,
+            .beta = beta};
+  }
   /// Elements from the first matrix to the end of the last.
   std::int64_t reach(std::int64_t stride, std::int64_t elements) const { return batch ? (batch - 1) * stride + elements : 0; }
   void inputs(auto each) const {

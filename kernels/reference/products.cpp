@@ -79,16 +79,7 @@ void compute(const kernels::gemm& g) {
 
 void compute(const kernels::batched_gemm& op) {
   for (std::int64_t i = 0; i < op.batch; ++i)
-    compute(gemm{.m = op.m,
-                 .n = op.n,
-                 .k = op.k,
-                 .a = op.a + i * op.stride_a,
-                 .b = op.b + i * op.stride_b,
-                 .c = op.c + i * op.stride_c,
-                 .transpose_a = op.transpose_a,
-                 .transpose_b = op.transpose_b,
-                 .alpha = op.alpha,
-                 .beta = op.beta});
+    compute(op.product(i));
 }
 
 void compute(const kernels::conv2d& op) {
