@@ -24,6 +24,25 @@ constexpr timer_id control_timer_id{3};
 
 } // namespace
 
+std::map<holder_id, bool> backups_without(const tree_shape& shape, const std::set<holder_id>& gone) {
+  std::map<holder_id, bool> out;
+  for (const holder_place& place : holder_tree(shape))
+    if (place.backup_of && !gone.contains(place.self))
+      out.emplace(place.self, true);
+  return out;
+}
+
+takes_over promotion(const tree_shape& shape, takes_over who, const std::map<holder_id, bool>& backups) {
+  for (std::uint32_t each = 0; each < shape.shards; ++each)
+    who.holders.insert({each});
+  for (const auto& [backup, complete] : backups) {
+    who.holders.insert(backup);
+    if (shard_of(shape, backup) == who.shard)
+      who.backups.push_back(backup);
+  }
+  return who;
+}
+
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls)
     : coordinator(options, std::move(controls),
                   {.protocol = options.protocol,
@@ -32,9 +51,7 @@ coordinator::coordinator(const coordinator_options& options, std::unique_ptr<con
                    .held = options.from.ver,
                    .samples = options.from.samples,
                    .memory = options.from.memory}) {
-  for (const holder_place& place : holder_tree(shape()))
-    if (place.backup_of)
-      state_.backups.emplace(place.self, true);
+  state_.backups = backups_without(shape(), {});
 }
 
 coordinator::coordinator(const coordinator_options& options, std::unique_ptr<controller> controls, coordinator_state from)
@@ -95,7 +112,8 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   if (msg.holder.value < options_.shards)
     return replace(msg.holder, msg.reason);
   if (is_backup(msg.holder)) {
-    if (const auto acts = state_.acting.find(shard_of(msg.holder)); acts != state_.acting.end() && acts->second == msg.holder)
+    if (const auto acts = state_.acting.find(shard_of(shape(), msg.holder));
+        acts != state_.acting.end() && acts->second == msg.holder)
       return replace(acts->first, msg.reason);
     state_.backups.erase(msg.holder);
     return {send_holder_down{msg}};
@@ -103,10 +121,6 @@ coordinator_effects coordinator::on(const holder_down& msg) {
   if (!started())
     return fail(fmt::format("aggregator {} was lost before the job began: {}", msg.holder.value, msg.reason));
   return state_.gone.insert(msg.holder).second ? coordinator_effects{next_plan()} : coordinator_effects{};
-}
-
-holder_id coordinator::shard_of(holder_id backup) const {
-  return {(backup.value - first_backup(shape()).value) % options_.shards};
 }
 
 /// It hears what the others know.
@@ -127,24 +141,17 @@ coordinator_effects coordinator::on(const caught_up& msg) {
 
 /// The first backup that has all takes its place.
 coordinator_effects coordinator::replace(holder_id shard, const std::string& reason) {
-  const auto is_copy = [&](const auto& backup) { return shard_of(backup.first) == shard; };
+  const auto is_copy = [&](const auto& backup) { return shard_of(shape(), backup.first) == shard; };
   const auto heir = std::ranges::find_if(state_.backups, [&](const auto& backup) { return is_copy(backup) && backup.second; });
   if (heir == state_.backups.end())
     return fail(fmt::format("shard {} was lost, and the parameters that it held with it{}: {}", shard.value,
                             std::ranges::any_of(state_.backups, is_copy) ? ", for its new copy was not complete" : "", reason));
   const bool leads = shard == holder_id{0};
   state_.view += leads ? 1 : 0;
-  takes_over notice{.shard = shard, .by = heir->first, .view = state_.view};
+  const holder_id by = heir->first;
   state_.backups.erase(heir);
-  state_.acting[shard] = notice.by;
-  for (std::uint32_t each = 0; each < options_.shards; ++each)
-    notice.holders.insert({each});
-  for (const auto& [backup, complete] : state_.backups) {
-    notice.holders.insert(backup);
-    if (shard_of(backup) == shard)
-      notice.backups.push_back(backup);
-  }
-  coordinator_effects out{send_takes_over{std::move(notice)}};
+  state_.acting[shard] = by;
+  coordinator_effects out{send_takes_over{promotion(shape(), {.shard = shard, .by = by, .view = state_.view}, state_.backups)}};
   if (leads && started())
     repeat_to_lead(out);
   return out;
@@ -162,7 +169,7 @@ void coordinator::repeat_memberships(coordinator_effects& out) const {
 void coordinator::repeat_to_lead(coordinator_effects& out) const {
   repeat_memberships(out);
   for (const auto& [backup, complete] : state_.backups)
-    out.emplace_back(send_new_backup{{backup, shard_of(backup)}});
+    out.emplace_back(send_new_backup{{backup, shard_of(shape(), backup)}});
   out.emplace_back(hold{state_.ordered});
   if (state_.evaluating)
     out.emplace_back(evaluate{state_.held});

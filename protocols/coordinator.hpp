@@ -69,6 +69,12 @@ struct coordinator_state {
   friend bool operator==(const coordinator_state&, const coordinator_state&) = default;
 };
 
+/// The backups with which a job begins, all whole, but for those that are gone.
+std::map<holder_id, bool> backups_without(const tree_shape& shape, const std::set<holder_id>& gone);
+
+/// `who` with all that are told of: the shards, and the backups that are left.
+takes_over promotion(const tree_shape& shape, takes_over who, const std::map<holder_id, bool>& backups);
+
 /// Owns membership and the course of the job. The first plan goes out when `workers` have joined; each later join or death makes
 /// the next one. A job without workers left stops, failed, with the reason. Evaluation points are exact: the lead is told
 /// beforehand at how many samples or steps to hold, so the same job stops at the same version wherever it runs. Points in time
@@ -129,7 +135,6 @@ private:
   coordinator_effects replace(holder_id shard, const std::string& reason);
   void repeat_memberships(coordinator_effects& out) const;
   void repeat_to_lead(coordinator_effects& out) const;
-  holder_id shard_of(holder_id backup) const;
   bool is_backup(holder_id who) const { return who.value >= first_backup(shape()).value; }
   hold order(const hold& what);
   send_plan next_plan();

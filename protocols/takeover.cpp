@@ -9,17 +9,19 @@ namespace troupe::protocols {
 coordinator_state taken_over(const coordinator_options& options, const ledger::course& decided,
                              const std::map<worker_id, incarnation>& newest, const lead_report& lead) {
   const plan& last = decided.plan;
-  coordinator_state out{.protocol = last.protocol,
-                        .period = last.period,
-                        .lr_scale = last.lr_scale,
-                        .gone = last.gone,
-                        .plan = last,
-                        .evaluating = lead.held,
-                        .held = lead.made,
-                        .samples = lead.samples,
-                        .counted = lead.counted,
-                        .acting = decided.acting,
-                        .view = decided.view};
+  coordinator_state out{
+      .protocol = last.protocol,
+      .period = last.period,
+      .lr_scale = last.lr_scale,
+      .gone = last.gone,
+      .plan = last,
+      .evaluating = lead.held,
+      .held = lead.made,
+      .samples = lead.samples,
+      .counted = lead.counted,
+      .backups = backups_without({options.workers, options.shards, last.protocol.fan_in, options.replicas}, decided.gone),
+      .acting = decided.acting,
+      .view = decided.view};
   for (const member who : last.workers)
     out.members.emplace(who.worker, who.incarnation);
   for (const auto& [worker, incarnation] : newest)
@@ -28,9 +30,13 @@ coordinator_state taken_over(const coordinator_options& options, const ledger::c
   for (const auto& [worker, incarnation] : out.members)
     if (incarnation.value > 0)
       out.last_down.emplace(worker, protocols::incarnation{incarnation.value - 1});
-  for (const holder_place& place : holder_tree({options.workers, options.shards, last.protocol.fan_in, options.replicas}))
-    if (place.backup_of && !decided.gone.contains(place.self))
-      out.backups.emplace(place.self, true);
+  return out;
+}
+
+std::vector<takes_over> promotions(const tree_shape& shape, const ledger::course& decided) {
+  std::vector<takes_over> out;
+  for (const auto& [shard, by] : decided.acting)
+    out.push_back(promotion(shape, {.shard = shard, .by = by, .view = decided.view}, backups_without(shape, decided.gone)));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "protocols/coordinator.hpp"
 #include "protocols/lead_report.hpp"
@@ -17,5 +18,8 @@ namespace troupe::protocols {
 /// an update, whose losses ended the job. An evaluation that was open is repeated.
 coordinator_state taken_over(const coordinator_options& options, const ledger::course& decided,
                              const std::map<worker_id, incarnation>& newest, const lead_report& lead);
+
+/// Whose places are taken, as whoever has missed it is told.
+std::vector<takes_over> promotions(const tree_shape& shape, const ledger::course& decided);
 
 } // namespace troupe::protocols

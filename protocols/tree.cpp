@@ -90,6 +90,10 @@ holder_id first_backup(const tree_shape& shape) {
   return {out};
 }
 
+holder_id shard_of(const tree_shape& shape, holder_id backup) {
+  return {(backup.value - first_backup(shape).value) % shape.shards};
+}
+
 std::vector<holder_place> holder_tree(const tree_shape& shape, const std::set<holder_id>& gone) {
   std::vector<holder_place> tree;
   for (std::uint32_t i = 0; i < shape.shards; ++i) {

@@ -27,6 +27,9 @@ bool is_flat(const tree_shape& shape);
 /// that come later, in place of others.
 holder_id first_backup(const tree_shape& shape);
 
+/// The shard of which this holder, a backup, is one.
+holder_id shard_of(const tree_shape& shape, holder_id backup);
+
 /// The workers whose pushes, or sums of them, pass through this holder.
 std::set<worker_id> workers_below(const std::vector<holder_place>& tree, holder_id top);
 

@@ -273,7 +273,9 @@ TEST_F(TakenOver, ABackupThatIsInAShardsPlaceIsFoundThere) {
   not_back = {0};
   take_over();
   EXPECT_THAT(seen->events, Contains("the job is at step 40, with another coordinator"));
-  EXPECT_EQ(scripts[by.node]->all<protocols::takes_over>().size(), 1U) << "its node has not heard of that";
+  const auto told = scripts[by.node]->all<protocols::takes_over>();
+  ASSERT_EQ(told.size(), 1U) << "its node has not heard of that";
+  EXPECT_THAT(told[0].holders, ElementsAre(protocols::holder_id{0})) << "a lead waits for all of these";
   EXPECT_EQ(scripts[by.node]->all<evaluator_place>().at(0).node, by.node) << "the evaluator is lost with its node";
   EXPECT_EQ(seen->ends, 0);
 }
@@ -282,17 +284,28 @@ TEST(ReturningJob, IsWholeOnceACopyOfEachShardAndAWorkerAreThere) {
   ledger::course course;
   course.key = 7;
   returning_job back{course, {"x", "y", "z"}};
-  EXPECT_FALSE(back.is_whole(2, 2));
+  EXPECT_FALSE(back.is_whole({.shards = 2, .replicas = 2}));
   const std::vector<std::string> names{"x", "y", "z"};
   back.on("x", 4, job_standing{.job_key = 7, .node = 0, .holders = {0}, .names = names});
-  EXPECT_FALSE(back.is_whole(2, 2)) << "neither shard 1 nor a worker";
+  EXPECT_FALSE(back.is_whole({.shards = 2, .replicas = 2})) << "neither shard 1 nor a worker";
   back.on("y", 5, job_standing{.job_key = 7, .node = 1, .workers = {{{0}, {}}}, .holders = {3}, .names = names});
-  EXPECT_TRUE(back.is_whole(2, 2)) << "holder 3 is shard 1's copy";
-  EXPECT_FALSE(back.is_whole(2, 1));
+  EXPECT_TRUE(back.is_whole({.shards = 2, .replicas = 2})) << "holder 3 is shard 1's copy";
+  EXPECT_FALSE(back.is_whole({.shards = 2, .replicas = 1}));
   EXPECT_THAT(back.awaited(), ElementsAre("z"));
   back.on("z", 6, {});
   EXPECT_TRUE(back.awaited().empty());
   EXPECT_EQ(back.members().size(), 2U);
+}
+
+TEST(ReturningJob, AnAggregatorIsNoCopyOfAShard) {
+  ledger::course course;
+  course.key = 7;
+  returning_job back{course, {"x", "y"}};
+  const protocols::tree_shape shape{.workers = 4, .shards = 1, .fan_in = 2, .replicas = 2};
+  back.on("x", 1, job_standing{.job_key = 7, .node = 0, .workers = {{{0}, {}}}, .holders = {1, 2}});
+  EXPECT_FALSE(back.is_whole(shape)) << "1 and 2 are aggregators";
+  back.on("y", 2, job_standing{.job_key = 7, .node = 1, .holders = {3}});
+  EXPECT_TRUE(back.is_whole(shape));
 }
 
 TEST(ReturningJob, APartInAnotherJobIsNone) {
@@ -301,7 +314,7 @@ TEST(ReturningJob, APartInAnotherJobIsNone) {
   returning_job back{course, {"x"}};
   back.on("x", 4, job_standing{.job_key = 8, .node = 0, .workers = {{{0}, {}}}, .holders = {0}, .names = {"x"}});
   EXPECT_TRUE(back.awaited().empty());
-  EXPECT_FALSE(back.is_whole(1, 1));
+  EXPECT_FALSE(back.is_whole({}));
 }
 
 } // namespace

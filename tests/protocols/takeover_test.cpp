@@ -147,6 +147,15 @@ TEST(TakingOver, BackupsThatActAndThoseThatAreOutStaySo) {
       << "the next backup, in the next view";
 }
 
+TEST(TakingOver, WhoeverMissedAPromotionIsToldOfAllThatAreLeft) {
+  ledger::course decided;
+  decided.acting = {{{0}, {2}}};
+  decided.gone = {{2}, {3}};
+  decided.view = 1;
+  const auto missed = promotions({.workers = 2, .shards = 2, .replicas = 3}, decided);
+  EXPECT_THAT(missed, ElementsAre(takes_over{{0}, {2}, 1, {holder_id{4}}, {{0}, {1}, {4}, {5}}}));
+}
+
 TEST(TakingOver, AnAggregatorThatIsGoneStaysOut) {
   auto options = two_workers;
   options.workers = 4;

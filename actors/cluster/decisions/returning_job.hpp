@@ -11,6 +11,7 @@
 
 #include "actors/messages/node.hpp"
 #include "protocols/ledger.hpp"
+#include "protocols/tree.hpp"
 
 namespace troupe::actors {
 
@@ -35,18 +36,13 @@ public:
 
   /// Nodes on which it began, and that have not joined.
   const std::set<std::string>& awaited() const { return awaited_; }
-  /// Whether every part of the parameters is there, and somebody who works. Backups are numbered as in holder_tree.
-  bool is_whole(std::uint32_t shards, std::uint32_t replicas) const {
-    const auto has = [&](std::uint32_t shard) {
-      for (std::uint32_t r = 0; r < replicas; ++r)
-        if (holders_.contains(r * shards + shard))
-          return true;
-      return false;
-    };
-    for (std::uint32_t shard = 0; shard < shards; ++shard)
-      if (!has(shard))
-        return false;
-    return has_workers_;
+  /// Whether every part of the parameters is there, and somebody who works.
+  bool is_whole(const protocols::tree_shape& shape) const {
+    std::set<protocols::holder_id> shards;
+    for (const auto& place : protocols::holder_tree(shape))
+      if (place.is_shard && holders_.contains(place.self.value))
+        shards.insert(place.backup_of.value_or(place.self));
+    return has_workers_ && shards.size() == shape.shards;
   }
   /// By their numbers in the job.
   const std::map<std::uint32_t, std::uint32_t>& members() const { return members_; }

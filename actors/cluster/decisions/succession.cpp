@@ -62,8 +62,7 @@ void succession::consider_all(patience now) {
 void succession::consider(cluster_job& job) {
   if (!job.returning || job.ending)
     return;
-  const auto& wants = job.submission.job.cluster;
-  const bool all = job.returning->awaited().empty(), whole = job.returning->is_whole(wants.shards, wants.replicas);
+  const bool all = job.returning->awaited().empty(), whole = job.returning->is_whole(job.submission.job.shape());
   if (whole && (all || patience_ != patience::for_all))
     take_over(job);
   else if (all || patience_ == patience::over)

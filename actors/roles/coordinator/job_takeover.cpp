@@ -12,6 +12,7 @@
 
 #include "actors/errors.hpp"
 #include "actors/roles/join_counter.hpp"
+#include "protocols/takeover.hpp"
 
 namespace troupe::actors {
 
@@ -24,13 +25,6 @@ constexpr std::chrono::seconds node_deadline{7};
 void move(job_places& places, const protocols::takes_over& change) {
   if (change.by.value < places.holders.size() && places.holders[change.by.value].node != nowhere)
     places.take_over(change);
-}
-
-std::vector<protocols::takes_over> promotions_in(const protocols::ledger::course& decided) {
-  std::vector<protocols::takes_over> out;
-  for (const auto& [shard, by] : decided.acting)
-    out.push_back({shard, by, decided.view});
-  return out;
 }
 
 } // namespace
@@ -73,7 +67,7 @@ void job_takeover::find_places() {
   for (const auto& [number, incarnation] : decided().nodes)
     if (number < places_.nodes.size())
       places_.nodes[number].incarnation = std::max(places_.nodes[number].incarnation, incarnation.value);
-  for (const auto& change : promotions_in(decided()))
+  for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
     move(places_, change);
   for (const auto gone : decided().gone)
     places_.lose(gone);
@@ -207,7 +201,7 @@ std::vector<std::pair<evaluation, held_point>> job_takeover::evaluations() const
 void job_takeover::tell_what_they_missed() const {
   for (const auto& [number, part] : parts_) {
     const auto& node = setup_.nodes[number].actor;
-    for (const auto& change : promotions_in(decided()))
+    for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
       if (part.places.holders[change.by.value].node != nowhere)
         self_->send(node, change);
     if (has_evaluator_ && part.places.evaluator != places_.evaluator)
