@@ -56,8 +56,9 @@ node_control::behavior_type node_state::behavior_with(const caf::typed_actor<caf
         return from ? caf::result<parameters_piece>(self_->delegate(from, query)) : failure("the evaluator is not here");
       },
       [this](const backup_place& msg) -> caf::result<void> {
+        auto* const job = ordered();
         try {
-          return job_ ? job_->on_backup(msg.holder) : failure("no job runs here");
+          return job != nullptr ? job->on_backup(msg.holder) : failure("no job runs here");
         } catch (const std::exception& e) { // its device fails, for example
           return failure(e.what());
         }
