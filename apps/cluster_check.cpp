@@ -67,9 +67,7 @@ public:
               node.clock_ahead_s > 0 ? "ahead of" : "behind");
       check_devices(node);
       compare_files(node);
-      if (const auto* described = needs_.file.find(node.node); described != nullptr && described->shard)
-        if (const auto why = fault_of(node.checkpoints, first.checkpoints, first.node); !why.empty())
-          wrong(node, "{}", why);
+      compare_folders(node);
     }
     return std::move(wrong_);
   }
@@ -154,6 +152,16 @@ private:
         if (const auto& same = *find_file(*other, file.path); same.sha256 != file.sha256)
           wrong(node, "{}", actors::difference(file, same, other->node));
     }
+  }
+
+  /// Of those that may write checkpoints.
+  void compare_folders(const node_probe& node) {
+    const auto has_one = [](const node_probe& each) { return !each.checkpoints.path.empty(); };
+    if (!has_one(node))
+      return;
+    const auto& first = *std::ranges::find_if(probe_.nodes, has_one);
+    if (const auto why = fault_of(node.checkpoints, first.checkpoints, first.node); !why.empty())
+      wrong(node, "{}", why);
   }
 
   static const file_probe* find_file(const node_probe& node, const std::string& path) {

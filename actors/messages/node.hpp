@@ -143,7 +143,7 @@ struct node_prepared {
   std::uint16_t lane_port = 0;        ///< 0: it does not listen, being the first node of its job
   std::int64_t data_size = 0;         ///< training samples
   std::vector<file_probe> files = {}; ///< from which the data were read, if the job has several nodes
-  folder_probe checkpoints = {};      ///< if the job writes any
+  folder_probe checkpoints = {};      ///< if its roles write some
   // Of the first node:
   data_scaling scaling = {};
   std::int64_t floats = 0; ///< of the flat parameters
@@ -219,6 +219,7 @@ struct prepare_job {
   std::vector<std::string> names = {}; ///< of the job's nodes, by number
   bool rounds = false;                 ///< the lead records its rounds
   std::uint64_t term = 0;              ///< in which the coordinator's process leads the cluster
+  bool writes_checkpoints = false;     ///< your roles do
   double orphan_s = 0;                 ///< how long your part outlives the coordinator; 0: it ends with it
 };
 

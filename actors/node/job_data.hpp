@@ -11,7 +11,8 @@
 namespace troupe::actors {
 
 /// Every failure is reported: the node waits for the answer.
-inline data_loaded load_job_data(job_incarnation run, const job& job, const extensions& added) {
+/// `checkpoints`: a folder that must be writable; empty: none.
+inline data_loaded load_job_data(job_incarnation run, const job& job, const extensions& added, const std::string& checkpoints) {
   try {
     auto loaded = load_data(job, added);
     if (!loaded)
@@ -21,7 +22,7 @@ inline data_loaded load_job_data(job_incarnation run, const job& job, const exte
             *loaded,
             {},
             shared ? look_at_data(job.data) : std::vector<file_probe>{},
-            job.checkpoint.enabled() ? look_at_folder(job.checkpoint.dir) : folder_probe{}};
+            checkpoints.empty() ? folder_probe{} : look_at_folder(checkpoints)};
   } catch (const std::exception& e) {
     return {run, {}, e.what()};
   }

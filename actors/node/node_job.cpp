@@ -81,9 +81,9 @@ node_job::node_job(measured_pointer<node_control> self, const node_options& wher
     return;
   }
   // Loading the data takes seconds, so it runs on another thread.
-  self_->spawn<caf::detached>([me = node_control{self_}, run = run_, job = job_, added = where_.added](caf::event_based_actor*) {
-    caf::anon_send(me, load_job_data(run, job, added));
-  });
+  const auto folder = order.writes_checkpoints ? job_.checkpoint.dir : "";
+  self_->spawn<caf::detached>([me = node_control{self_}, run = run_, job = job_, added = where_.added,
+                               folder](caf::event_based_actor*) { caf::anon_send(me, load_job_data(run, job, added, folder)); });
 }
 
 node_job::~node_job() {

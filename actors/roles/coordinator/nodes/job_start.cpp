@@ -2,6 +2,7 @@
 // The requests that start a job on its nodes.
 #include "actors/roles/coordinator/nodes/job_start.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/checkpoint/job_facts.hpp"
@@ -62,7 +63,8 @@ void job_start::prepare(std::uint32_t node, std::function<void()> prepared) {
   self_
       ->request(setup_.nodes[node].actor, prepare_deadline,
                 prepare_job{setup_.job_key, node, setup_.what, coordinator_actor{self_}, places_.nodes[node].incarnation,
-                            setup_.trace, std::move(names), setup_.rounds, setup_.decided.term, setup_.decided.orphan_s})
+                            setup_.trace, std::move(names), setup_.rounds, setup_.decided.term, writes_checkpoints(node),
+                            setup_.decided.orphan_s})
       .then(
           [this, node, prepared = std::move(prepared), process = setup_.nodes[node].actor](const node_prepared& ready) {
             if (process != setup_.nodes[node].actor)
@@ -93,12 +95,19 @@ std::string job_start::fault_of(std::uint32_t node) const {
     for (const auto& first : prepared_[with_].files)
       if (file.path == first.path && file.wrong.empty() && first.wrong.empty() && file.sha256 != first.sha256)
         return difference(file, first, setup_.nodes[with_].name);
+  if (!writes_checkpoints(node))
+    return {};
+  const auto first =
+      std::ranges::find_if(places_.nodes, [this](const auto& each) { return writes_checkpoints(each.node); })->node;
+  return actors::fault_of(own.checkpoints, prepared_[first].checkpoints, setup_.nodes[first].name);
+}
+
+bool job_start::writes_checkpoints(std::uint32_t node) const {
+  if (!setup_.what.checkpoint.enabled())
+    return false;
   const auto protocol = protocols::find_protocol(setup_.what.protocol.name, setup_.added);
   const bool workers_write = protocol && workers_keep_momentum(setup_.what, *protocol);
-  if (!places_.holds_parameters(node) && !(workers_write && places_.has_workers(node)))
-    return {};
-  const auto writer = places_.holders.front().node;
-  return actors::fault_of(own.checkpoints, prepared_[writer].checkpoints, setup_.nodes[writer].name);
+  return places_.holds_parameters(node) || (workers_write && places_.has_workers(node));
 }
 
 void job_start::was_prepared(std::uint32_t node, const node_prepared& by, bool first) {

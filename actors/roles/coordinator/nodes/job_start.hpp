@@ -50,6 +50,7 @@ private:
   void prepare(std::uint32_t node, std::function<void()> prepared);
   void start(std::uint32_t node, std::function<void()> started);
   std::string fault_of(std::uint32_t node) const;
+  bool writes_checkpoints(std::uint32_t node) const;
   /// `step` for every node that is there; `done` when all have done it.
   void everywhere(void (job_start::*step)(std::uint32_t, std::function<void()>), std::function<void()> done);
 
