@@ -41,8 +41,9 @@ protected:
   double orphan_s = 0;                               ///< 0: jobs end with it
   coordinator_actor coordinator = spawn_coordinator();
 
-  coordinator_actor spawn_coordinator() {
-    return system.spawn([](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+  /// `ends`: where its node tells it to stop.
+  coordinator_actor spawn_coordinator(bool ends = false) {
+    return system.spawn([ends](coordinator_actor::pointer self) -> coordinator_actor::behavior_type {
       return {[](const protocols::report&) {},
               [](const collected&) {},
               [](const evaluation&) {},
@@ -51,7 +52,10 @@ protected:
               [](const file_saved&) {},
               [](const protocols::expired&) {},
               [](const protocols::caught_up&) {},
-              [](const stop_job&) {}};
+              [ends, self](const stop_job&) {
+                if (ends)
+                  self->quit();
+              }};
     });
   }
 
@@ -296,17 +300,7 @@ TEST_F(Node, NoCoordinatorOfAnOlderTermHasIt) {
 
 // Its last coordinator has decided how the job ends, and ends itself, when the next job is there already.
 TEST_F(Node, ACoordinatorThatEndsInOrderWhenTheNextJobIsThereDisturbsNothing) {
-  auto ends = system.spawn([](coordinator_actor::pointer self) -> coordinator_actor::behavior_type {
-    return {[](const protocols::report&) {},
-            [](const collected&) {},
-            [](const evaluation&) {},
-            [](const role_lost&) {},
-            [](const peer_unreachable&) {},
-            [](const file_saved&) {},
-            [](const protocols::expired&) {},
-            [](const protocols::caught_up&) {},
-            [self](const stop_job&) { self->quit(); }};
-  });
+  const auto ends = spawn_coordinator(true);
   const auto next = std::exchange(coordinator, ends);
   start_job(20);
   coordinator = next;
