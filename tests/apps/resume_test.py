@@ -110,8 +110,10 @@ class Bits(ResumeTest):
                 self.assertGreaterEqual(resumed["samples"], 16 * (steps - 8), said)  # the last batch of an epoch is short, not here
                 self.assertEqual(resumed["steps"], steps)
                 self.assertGreater(resumed["test_accuracy"], 0.2)
-                made = [each["faults"] for each in self.listed() if each["step"] > first]
-                self.assertEqual(made, [[]] * 3)
+                made = [each for each in self.listed() if each["step"] > first]
+                self.assertIn(len(made), (1, 2, 3), made)  # one that is due while another is written is left out
+                self.assertEqual([each["faults"] for each in made], [[]] * len(made))
+                self.assertGreater(made[-1]["step"], steps - 8)
                 subprocess.run(["rm", "-r", self.path("kept")], check=True)
 
     def test_a_worker_without_a_file_begins_without_momentum(self):

@@ -142,12 +142,15 @@ void checkpoints::plan_changed() {
   finish_complete();
 }
 
+/// One manifest at a time: the next one must know which are kept.
 void checkpoints::finish_complete() {
+  if (std::ranges::any_of(open_, [](const auto& each) { return each.second.written; }))
+    return;
   for (auto& [ver, its] : open_) {
     const auto wrote = [&its = its](protocols::member who) { return its.workers.contains(who); };
-    if (!its.written && its.shards.size() == setup_.what.cluster.shards && std::ranges::all_of(its.asked, wrote)) {
+    if (its.shards.size() == setup_.what.cluster.shards && std::ranges::all_of(its.asked, wrote)) {
       its.written = true;
-      write_manifest_of(ver);
+      return write_manifest_of(ver);
     }
   }
 }
@@ -226,6 +229,7 @@ void checkpoints::on(const manifest_written& msg) {
     setup_.observer->on_event(fmt::format("no checkpoint of step {}: that of step {} took too long", due, msg.ver.value));
   if (then_ && !awaits(last_step_))
     return std::exchange(then_, {})();
+  finish_complete();
   order_next();
 }
 
