@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/http/web_server.hpp"
+#include "apps/bench/training.hpp"
 #include "apps/config/job_draft.hpp"
 #include "apps/config/suggest.hpp"
 #include "tensor/parse_number.hpp"
@@ -260,10 +261,10 @@ void add_others(CLI::App& app, arguments& a) {
   bench->add_option("--backend", a.bench.backend, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str();
   bench
       ->add_option("--model", a.bench.model,
-                   "for step and actors; default: mlp for step; for actors all but cnn, wide only on a GPU")
+                   "for step and actors; default: mlp for step; for actors mlp and mnist-cnn, on a GPU wide too")
       ->type_name("MODEL")
-      ->check(CLI::IsMember({"mlp", "cnn", "mnist-cnn", "wide"}));
-  bench->add_option("--batch", a.bench.batch, "step, actors: samples a step (mlp 128, cnn 64, mnist-cnn 256, wide 4096)")
+      ->check(CLI::IsMember(bench_models()));
+  bench->add_option("--batch", a.bench.batch, "step, actors: samples a step; default: the model's usual ones")
       ->type_name("B")
       ->check(CLI::Range(1, 65536));
   bench->add_option("--precision", a.bench.precision, "step, actors: precision of products on a GPU: fp32, tf32 or bf16")

@@ -70,6 +70,7 @@ int bench_kernels(const bench_options& options) {
 struct step_row {
   std::string model;
   std::int64_t batch = 0;
+  std::int64_t predictions = 1;  ///< of a sample: a text's row has one for each of its ids
   double gflops = 0;             ///< of `prepared`, in 10^9 a second
   double prepared = 0;           ///< samples/s; the median of all rounds
   double direct = 0, actors = 0; ///< of one round, that with the median `ratio`
@@ -97,7 +98,7 @@ result<step_row> measure_step(const bench_options& options, const std::string& m
   const auto prepared = direct_step_bench::open(*beside, {.model = model, .batch = batch, .prepared = true});
   if (!prepared)
     return prepared.error();
-  step_row row{.model = model, .batch = (*direct)->batch()};
+  step_row row{.model = model, .batch = (*direct)->batch(), .predictions = find_bench_model(model)->data.predictions()};
   const auto through_actors = actors::step_bench::open(system, device, model, row.batch);
   if (!through_actors)
     return through_actors.error();
@@ -127,6 +128,7 @@ result<step_row> measure_step(const bench_options& options, const std::string& m
 boost::json::object row_json(const step_row& row, const bench_options& options) {
   return {{"model", row.model},
           {"batch", row.batch},
+          {"predictions_per_sample", row.predictions},
           {"precision", options.precision},
           {"gflops", row.gflops},
           {"prepared_samples_per_s", row.prepared},

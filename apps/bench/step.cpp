@@ -51,9 +51,9 @@ private:
 
 class actor_step_bench final : public step_bench {
 public:
-  actor_step_bench(caf::actor_system& system, const kernels::backend_options& device, model net, data_pair data,
+  actor_step_bench(caf::actor_system& system, const kernels::backend_options& device, const bench_model& of, model net,
                    std::int64_t batch)
-      : self_(system), net_(std::make_shared<const model>(std::move(net))), data_(std::move(data)) {
+      : self_(system), optimizer_(of.optimizer), net_(std::make_shared<const model>(std::move(net))), data_(bench_data(of)) {
     auto floats = net_->layout().floats();
     flat_range all{0, floats};
     auto entry = protocols::catalog().front(); // sync
@@ -133,7 +133,8 @@ private:
     setup.partitions = cut_into_partitions(all, 4 << 20);
     setup.initial = first;
     setup.queue = queue;
-    setup.optimizer.momentum = 0.9;
+    setup.optimizer = optimizer_;
+    setup.ranges = update_ranges(net_->layout(), all);
     setup.data_size = data_.train->size();
     setup.receive_buffers = {std::make_shared<push_assembler>(all, allocate), std::make_shared<partial_assembler>(all, allocate)};
     setup.lead = std::make_shared<protocols::lead>(std::move(rule), protocols::tree_shape{});
@@ -147,6 +148,7 @@ private:
   }
 
   caf::scoped_actor self_;
+  optimizer_spec optimizer_;
   std::shared_ptr<const model> net_;
   data_pair data_;
   coordinator_actor listener_;
@@ -166,7 +168,7 @@ result<std::unique_ptr<step_bench>> step_bench::open(caf::actor_system& system, 
   if (!net)
     return net.error();
   return std::unique_ptr<step_bench>{
-      new actor_step_bench(system, device, std::move(*net), bench_data(*entry), batch > 0 ? batch : entry->batch)};
+      new actor_step_bench(system, device, *entry, std::move(*net), batch > 0 ? batch : entry->batch)};
 }
 
 } // namespace troupe::actors

@@ -2,10 +2,13 @@
 // The bare training loop.
 #include "apps/bench/training.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "kernels/random.hpp"
 #include "tensor/data/batch_loader.hpp"
@@ -37,13 +40,87 @@ labelled_images random_images(const data_format& data, std::int64_t count, std::
   return images;
 }
 
+/// Windows of a text of random ids, one at each place of it.
+class random_text final : public data_set {
+public:
+  explicit random_text(const data_format& format) : format_(format), ids_(text_ids) {
+    for (std::size_t at = 0; at < ids_.size(); ++at)
+      ids_[at] = static_cast<std::int32_t>(
+          kernels::random_below(kernels::random_word({seed, 0, 2}, at), static_cast<std::uint32_t>(format.ids)));
+  }
+
+  std::int64_t size() const override { return std::ssize(ids_) - context(); }
+  const data_format& format() const override { return format_; }
+  std::int32_t label(std::uint32_t) const override { return 0; }
+
+  void gather(std::span<const std::uint32_t> indices, void* x, void* labels) const override {
+    auto* sample = static_cast<std::int32_t*>(x);
+    auto* next = static_cast<std::int32_t*>(labels);
+    for (const auto index : indices) {
+      sample = std::copy_n(ids_.begin() + index, context(), sample);
+      next = std::copy_n(ids_.begin() + index + 1, context(), next);
+    }
+  }
+
+private:
+  static constexpr std::size_t text_ids = 1 << 20;
+  std::int64_t context() const { return format_.sample[0]; }
+
+  data_format format_;
+  std::vector<std::int32_t> ids_;
+};
+
+data_format ids_of(std::int64_t context, int vocabulary) {
+  return {.sample = {context}, .classes = vocabulary, .type = dtype::i32, .ids = vocabulary, .labels = {context}};
+}
+
+/// With which models of texts are usually trained.
+const optimizer_spec for_text{.name = "adamw", .lr = 1e-3};
+
+std::vector<std::string> wide_layers() {
+  std::vector<std::string> layers{"flatten"};
+  layers.insert(layers.end(), 12, "linear 4096 gelu");
+  layers.emplace_back("linear 10");
+  return layers;
+}
+
+struct named_model {
+  std::string name;
+  bench_model entry;
+};
+
+const std::vector<named_model>& models() {
+  static const std::vector<named_model> all{
+      {"mlp", {{mlp_layers({1024, 1024}, 10)}, {{1, 28, 28}, 10}, 128}},
+      {"cnn",
+       {{{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {{1, 28, 28}, 10}, 64}},
+      {"mnist-cnn",
+       {{{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
+        {{1, 28, 28}, 10},
+        256}},
+      {"wide", {{wide_layers()}, {{1, 64, 64}, 10}, 4096}},
+      {"resnet20", {{.layers = {}, .network = {.kind = "resnet", .depth = 20, .width = 16}}, {{3, 32, 32}, 10}, 128}},
+      {"transformer",
+       {{{"embedding 128", "positions", "repeat 4 {", "residual {", "layernorm", "attention 4 causal", "}", "residual {",
+          "layernorm", "linear 512 gelu", "linear 128", "}", "}", "layernorm", "linear 65"}},
+        ids_of(128, 65),
+        16,
+        for_text}},
+      {"lstm", {{{"embedding 128", "lstm 256", "linear 65"}}, ids_of(128, 65), 16, for_text}},
+      {"gpt2",
+       {{.layers = {}, .network = {.kind = "gpt", .depth = 12, .heads = 12, .width = 768}}, ids_of(64, 50257), 4, for_text}},
+  };
+  return all;
+}
+
 class bare_loop final : public direct_step_bench {
 public:
   bare_loop(kernels::backend& queue, const bench_model& entry, model source, std::int64_t batch_rows, bool prepared)
       : queue_(queue), rows_(batch_rows), source_(std::move(source)),
         plan_(plan::compile(source_, queue, {.max_rows = batch_rows, .capture = !queue.on_host()}).value()),
-        optimizer_({.lr = 0.05, .momentum = 0.9}, queue, source_.layout().floats()), data_(bench_data(entry)),
-        loader_(data_.train, seed, [&queue](std::size_t bytes) { return queue.allocate_host(bytes); }) {
+        lr_(entry.optimizer.lr), optimizer_(entry.optimizer, queue, source_.layout().floats(),
+                                            update_ranges(source_.layout(), {0, source_.layout().floats()})),
+        data_(bench_data(entry)), loader_(data_.train, seed, [&queue](std::size_t bytes) { return queue.allocate_host(bytes); }) {
     const auto bytes = static_cast<std::size_t>(source_.layout().floats()) * sizeof(float);
     parameters_ = queue.allocate(bytes);
     gradients_ = queue.allocate(bytes);
@@ -117,7 +194,7 @@ private:
                          .rows = rows,
                          .staged = staged});
     const kernels::term gradient{gradients_.as<float>(), 1};
-    optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), 0.05);
+    optimizer_.apply({&gradient, 1}, parameters_.as<float>(), parameters_.as<float>(), lr_);
     prefetch();
     queue_.synchronize();
     trained_ += rows;
@@ -127,6 +204,7 @@ private:
   std::int64_t rows_;
   model source_;
   std::unique_ptr<plan> plan_;
+  double lr_;
   optimizer optimizer_;
   data_pair data_;
   batch_loader loader_;
@@ -140,28 +218,26 @@ private:
 
 } // namespace
 
+std::vector<std::string> bench_models() {
+  std::vector<std::string> names;
+  for (const named_model& each : models())
+    names.push_back(each.name);
+  return names;
+}
+
 result<bench_model> find_bench_model(const std::string& name) {
-  if (name == "mlp")
-    return bench_model{{mlp_layers({1024, 1024}, 10)}, {{1, 28, 28}, 10}, 128};
-  if (name == "cnn")
-    return bench_model{
-        {{"conv 32 3x3 relu", "conv 64 3x3 relu", "pool 2", "flatten", "linear 128 relu", "linear 10"}}, {{1, 28, 28}, 10}, 64};
-  if (name == "mnist-cnn")
-    return bench_model{
-        {{"conv 32 5x5 relu", "pool 2", "conv 64 5x5 relu", "pool 2", "flatten", "dropout 0.3", "linear 128 relu", "linear 10"}},
-        {{1, 28, 28}, 10},
-        256};
-  if (name == "wide") {
-    std::vector<std::string> layers{"flatten"};
-    layers.insert(layers.end(), 12, "linear 4096 gelu");
-    layers.emplace_back("linear 10");
-    return bench_model{{layers}, {{1, 64, 64}, 10}, 4096};
-  }
-  return error{errc::bad_option,
-               fmt::format("there is no benchmark model \"{}\"; \"mlp\", \"cnn\", \"mnist-cnn\" or \"wide\"", name)};
+  const auto found = std::ranges::find(models(), name, &named_model::name);
+  if (found == models().end())
+    return error{errc::bad_option,
+                 fmt::format("there is no benchmark model \"{}\"; there are {}", name, fmt::join(bench_models(), ", "))};
+  return found->entry;
 }
 
 data_pair bench_data(const bench_model& m) {
+  if (m.data.ids > 0) {
+    const auto text = std::make_shared<random_text>(m.data);
+    return {text, text};
+  }
   return make_image_pair({random_images(m.data, mnist_bytes / m.data.sample.elements(), 0), random_images(m.data, 1000, 1)},
                          pixel_scale::standard);
 }
