@@ -130,7 +130,7 @@ value_id builder::add_parameter(const std::string& name, shape dims, initializer
 }
 
 /// He et al. 2015 derive their variance for rectifiers, Glorot & Bengio 2010 theirs for symmetric activations.
-initializer builder::weight_for(kernels::activation act, std::int64_t fan_in, std::int64_t fan_out) {
+initializer builder::weight_for(kernels::activation act, double fan_in, double fan_out) {
   const bool rectifier =
       std::ranges::any_of(kernels::activations, [act](const auto& each) { return each.act == act && each.rectifier; });
   return {rectifier ? initializer::kind::he_normal : initializer::kind::xavier_uniform, fan_in, fan_out};
@@ -182,7 +182,7 @@ value_id builder::recurrent(value_id x, const std::string& name, const std::stri
   if (failed())
     return value_id::none;
   const std::int64_t gates = is_lstm ? 4 : 3;
-  const initializer uniform{initializer::kind::uniform_by_fan_in, units};
+  const initializer uniform{initializer::kind::uniform_by_fan_in, static_cast<double>(units)};
   const auto w = add_parameter(name + ".weight_ih" + suffix, {gates * units, dims(x)[1]}, uniform);
   const auto u = add_parameter(name + ".weight_hh" + suffix, {gates * units, units}, uniform);
   const auto bias = add_parameter(name + ".bias_ih" + suffix, {gates * units}, uniform);

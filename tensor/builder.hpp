@@ -67,7 +67,7 @@ public:
   /// x W' + b with `name`.weight (units, inputs) and `name`.bias, over the last axis.
   value_id dense(value_id x, const std::string& name, std::int64_t units, initializer weight);
   /// The weight's initializer that suits the activation after a layer of so many inputs and outputs.
-  static initializer weight_for(kernels::activation act, std::int64_t fan_in, std::int64_t fan_out);
+  static initializer weight_for(kernels::activation act, double fan_in, double fan_out);
   /// Norms of all but the first axis of images, and of the last axis of sequences, with `name`.weight and `name`.bias.
   value_id layernorm(value_id x, const std::string& name);
   value_id batchnorm(value_id x, const std::string& name);

@@ -31,7 +31,7 @@ void initialize_parameters(const parameter_layout& layout, std::uint64_t seed, f
     auto draw_uniform = [&](double bound) {
       draw([&](auto e) { return static_cast<float>(bound * (2.0 * kernels::random_uniform(key, e) - 1)); });
     };
-    const auto fan_in = static_cast<double>(slot.init.fan_in), fan_out = static_cast<double>(slot.init.fan_out);
+    const double fan_in = slot.init.fan_in, fan_out = slot.init.fan_out;
     switch (slot.init.how) {
     case initializer::kind::zeros:
       break;

@@ -77,8 +77,9 @@ value_id conv::build(builder& b, value_id x) const {
   if (in[0] % groups != 0 || channels % groups != 0)
     return b.fail(fmt::format("{} groups do not divide the {} channels of {} and its own {}", groups, in[0], b.at(x).to_string(),
                               channels));
-  const auto window = kernel_h * kernel_w;
-  const auto weight = builder::weight_for(act, in[0] / groups * window, channels / groups * window);
+  const auto window = static_cast<double>(kernel_h) * static_cast<double>(kernel_w);
+  const auto weight =
+      builder::weight_for(act, static_cast<double>(in[0] / groups) * window, static_cast<double>(channels / groups) * window);
   return b.activated(b.conv(x, b.number("conv"), *this, true, weight), act);
 }
 

@@ -19,10 +19,11 @@ constexpr std::int64_t align_up(std::int64_t floats) {
   return (floats + flat_alignment - 1) / flat_alignment * flat_alignment;
 }
 
-/// How a parameter starts out. `fan_in` and `fan_out` are those of its layer, `deviation` is that of `normal`.
+/// How a parameter starts out. `fan_in` and `fan_out` are those of its layer, `deviation` is that of `normal`. Products of
+/// extents that are refused later, as too large, must not overflow here.
 struct initializer {
   enum class kind : std::uint8_t { zeros, ones, he_normal, xavier_uniform, normal, uniform_by_fan_in } how = kind::zeros;
-  std::int64_t fan_in = 1, fan_out = 1;
+  double fan_in = 1, fan_out = 1;
   double deviation = 0.02; ///< GPT-2's
 };
 

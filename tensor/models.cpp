@@ -96,7 +96,8 @@ value_id convolution(builder& b, value_id x, const std::string& name, std::int64
   if (b.failed())
     return value_id::none;
   const layers::conv like{.channels = channels, .kernel_h = kernel, .kernel_w = kernel, .stride = stride, .padding = kernel / 2};
-  return b.conv(x, name, like, false, {initializer::kind::he_normal, b.dims(x)[0] * kernel * kernel, channels * kernel * kernel});
+  const auto window = static_cast<double>(kernel * kernel), from = static_cast<double>(b.dims(x)[0]);
+  return b.conv(x, name, like, false, {initializer::kind::he_normal, from * window, static_cast<double>(channels) * window});
 }
 
 value_id relu(builder& b, value_id x) {
