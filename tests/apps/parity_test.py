@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models beside PyTorch: the same weights and rows give the same gradient, losses and statistics.
+
+A batch is the whole training half, so that both sides see the same rows, in whatever order. PyTorch computes in float64: where an
+input of a relu rounds to the other side of zero, float32 of either side is off by as much as that input's gradient. After
+some steps of such a network, PyTorch's float32 is off by more than 1e-4; twice as much is then allowed here.
+
+usage: parity_test.py TROUPE [unittest arguments]; needs python3-torch, and skips where it is absent
+"""
+import copy
+import json
+import math
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except ImportError:
+    system_python = "/usr/bin/python3"  # the one that sees the packages of Debian
+    if os.path.exists(system_python) and not os.path.samefile(sys.executable, system_python):
+        os.execv(system_python, [system_python, "-B", *sys.argv])
+    torch = None
+
+TROUPE = None
+STEPS = 20
+DEADLINE_S = 300
+CONTEXT, WINDOWS, SYMBOLS = 16, 12, "abcdefghijkl\n"
+ADAMW = {"name": "adamw", "lr": 0.0005, "weight_decay": 0.01}
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, value in tensors.items():
+        raw = value.detach().numpy().astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    begin = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:begin])
+    header.pop("__metadata__", None)
+    return {name: torch.tensor(numpy.frombuffer(raw, "<f4", math.prod(each["shape"]), begin + each["data_offsets"][0]).reshape(each["shape"]))
+            for name, each in header.items()}
+
+
+def toml(tables):
+    lines = []
+    for table, keys in tables.items():
+        lines.append(f"[{table}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def distance(ours, theirs):
+    """|ours - theirs| / |theirs|, over all of them together."""
+    apart = sum(float((ours[name].double() - theirs[name].double()).square().sum()) for name in theirs)
+    return math.sqrt(apart / sum(float(each.double().square().sum()) for each in theirs.values()))
+
+
+if torch:
+
+    class Block(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.attn, self.mlp = nn.Module(), nn.Module()
+            self.attn.c_attn, self.attn.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            rows, places, width = x.shape
+            parts = self.attn.c_attn(self.ln_1(x)).view(rows, places, 3, self.heads, width // self.heads)
+            q, k, v = parts.permute(2, 0, 3, 1, 4)
+            scores = q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)
+            later = torch.ones(places, places, dtype=torch.bool).triu(1)
+            seen = scores.masked_fill(later, -math.inf).softmax(-1) @ v
+            x = x + self.attn.c_proj(seen.transpose(1, 2).reshape(rows, places, width))
+            return x + self.mlp.c_proj(functional.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh"))
+
+    class GPT(nn.Module):
+        def __init__(self, depth, heads, width):
+            super().__init__()
+            self.wte, self.wpe = nn.Embedding(len(SYMBOLS), width), nn.Embedding(CONTEXT, width)
+            self.h = nn.ModuleList(Block(width, heads) for _ in range(depth))
+            self.ln_f = nn.LayerNorm(width)
+
+        def forward(self, x):
+            x = self.wte(x) + self.wpe.weight
+            for block in self.h:
+                x = block(x)
+            return self.ln_f(x) @ self.wte.weight.T
+
+    class Recurrent(nn.Module):
+        def __init__(self, kind, depth, width):
+            super().__init__()
+            self.kind = kind
+            self.embedding = nn.Embedding(len(SYMBOLS), width)
+            setattr(self, kind, {"lstm": nn.LSTM, "gru": nn.GRU}[kind](width, width, depth, batch_first=True))
+            self.head = nn.Linear(width, len(SYMBOLS))
+
+        def forward(self, x):
+            return self.head(getattr(self, self.kind)(self.embedding(x))[0])
+
+    class Residual(nn.Module):
+        def __init__(self, came, made, stride):
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(came, made, 3, stride, 1, bias=False), nn.BatchNorm2d(made)
+            self.conv2, self.bn2 = nn.Conv2d(made, made, 3, 1, 1, bias=False), nn.BatchNorm2d(made)
+            self.downsample = nn.Sequential()
+            if came != made:
+                self.downsample = nn.Sequential(nn.Conv2d(came, made, 1, stride, bias=False), nn.BatchNorm2d(made))
+
+        def forward(self, x):
+            y = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
+            return functional.relu(y + self.downsample(x))
+
+    class ResNet(nn.Module):
+        def __init__(self, blocks, width):
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+            came = width
+            for stage in range(3):
+                made = width << stage
+                each = [Residual(came if first == 0 else made, made, 2 if stage > 0 and first == 0 else 1) for first in range(blocks)]
+                setattr(self, f"layer{stage + 1}", nn.Sequential(*each))
+                came = made
+            self.fc = nn.Linear(came, 10)
+
+        def forward(self, x):
+            x = functional.relu(self.bn1(self.conv1(x)))
+            x = self.layer3(self.layer2(self.layer1(x)))
+            return self.fc(x.mean((2, 3)))
+
+
+@unittest.skipUnless(torch, "needs python3-torch")
+class Parity(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(11)
+        torch.set_num_threads(1)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="troupe-parity-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    # What the two sides train on.
+
+    def text(self):
+        """-> [data], x, y: windows of ids."""
+        held_out = CONTEXT + 1
+        ids = torch.randint(len(SYMBOLS), (WINDOWS * CONTEXT + 1,))
+        ids[: len(SYMBOLS)] = torch.arange(len(SYMBOLS))
+        order = sorted(SYMBOLS)
+        path = self.folder / "text"
+        path.write_text("".join(order[each] for each in ids) + order[0] * (held_out + 5))
+        kept = ids[: WINDOWS * CONTEXT + 1]
+        total = len(path.read_text())
+        self.assertGreaterEqual(total // 10, held_out)
+        self.assertEqual((total - total // 10 - 1 - CONTEXT) // CONTEXT + 1, WINDOWS)
+        windows = torch.stack([kept[at : at + CONTEXT + 1] for at in range(0, WINDOWS * CONTEXT, CONTEXT)])
+        return {"source": "text", "path": str(path), "context": CONTEXT, "batch": WINDOWS}, windows[:, :-1], windows[:, 1:]
+
+    def images(self):
+        files = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+        pixels, labels = [], []
+        for name in files:
+            label = torch.randint(10, (4,), dtype=torch.uint8)
+            image = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
+            (self.folder / name).write_bytes(b"".join(bytes([label[i]]) + image[i].numpy().tobytes() for i in range(4)))
+            pixels.append(image)
+            labels.append(label)
+        data = {"source": "cifar10", "path": str(self.folder), "scale": "unit", "batch": 20}
+        return data, torch.cat(pixels[:5]).double() / 255, torch.cat(labels[:5]).long()
+
+    # What is compared.
+
+    def troupe(self, data, model, optimizer, steps, workers=1, init="first"):
+        """-> weights after so many steps, [train loss after each]."""
+        data = {**data, "batch": data["batch"] // workers}
+        job, log, out = (self.folder / name for name in ("job.toml", "log.jsonl", "out.safetensors"))
+        job.write_text("seed = 1\n" + toml({
+            "data": data, "model": {**model, "init": str(self.folder / init)}, "optimizer": optimizer, "cluster": {"workers": workers},
+            "evaluate": {"every_samples": data["batch"] * workers}, "stop": {"steps": steps}}))
+        done = subprocess.run([TROUPE, "run", job, "--quiet", "--log", log, "--save", out], capture_output=True, text=True,
+                              timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [each["train_loss"] for each in map(json.loads, log.read_text().splitlines()) if each["kind"] == "evaluation"]
+        return read_safetensors(out), losses
+
+    def compare(self, module, spec, data, x, y):
+        def loss(of):
+            predictions = of(x.to(next(of.parameters()).dtype) if x.is_floating_point() else x)
+            return functional.cross_entropy(predictions.reshape(-1, predictions.shape[-1]), y.reshape(-1))
+
+        def trained(of):
+            """-> the loss after each step, of what is evaluated."""
+            losses = []
+            steps = torch.optim.AdamW(of.parameters(), lr=ADAMW["lr"], weight_decay=ADAMW["weight_decay"])
+            for _ in range(STEPS):
+                of.train()
+                steps.zero_grad()
+                loss(of).backward()
+                steps.step()
+                of.eval()
+                with torch.no_grad():
+                    losses.append(float(loss(of)))
+            return losses
+
+        def state(of):
+            return {name: each.detach().clone() for name, each in of.state_dict().items() if each.is_floating_point()}
+
+        write_safetensors(self.folder / "first", state(module))
+        exact, asked = copy.deepcopy(module).double(), copy.deepcopy(module).double()
+        loss(asked).backward()
+        gradient = {name: each.grad for name, each in asked.named_parameters()}
+        rate = 8
+        first, (after, _) = state(exact), self.troupe(data, spec, {"name": "sgd", "lr": rate}, 1)
+        ours = {name: (first[name] - after[name].double()) / rate for name in gradient}
+        self.assertLess(distance(ours, gradient), 1e-4)
+
+        theirs, rounded = trained(exact), trained(module)
+        weights, losses = self.troupe(data, spec, ADAMW, STEPS)
+        self.assertEqual(len(losses), STEPS)
+        bound = 1e-4
+        for step, (mine, other, float32) in enumerate(zip(losses, theirs, rounded), 1):
+            bound = max(bound, 2 * abs(float32 - other) / other)
+            self.assertLess(abs(mine - other) / other, bound, f"step {step}: {mine} here, {other} in PyTorch")
+        statistics = {name: each for name, each in state(exact).items() if name not in gradient}
+        if statistics:
+            self.assertLess(distance(weights, statistics), bound)
+
+    def check_workers(self, spec, data):
+        """Several workers equal one that has the whole batch."""
+        sgd = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
+        alone, _ = self.troupe(data, spec, sgd, 5)
+        shared, _ = self.troupe(data, spec, sgd, 5, workers=4)
+        self.assertLess(distance(shared, alone), 1e-5)
+
+    def test_gpt(self):
+        data, x, y = self.text()
+        module, spec = GPT(4, 4, 32), {"kind": "gpt", "depth": 4, "heads": 4, "width": 32}
+        self.compare(module, spec, data, x, y)
+        self.check_workers(spec, data)
+
+    def test_lstm(self):
+        data, x, y = self.text()
+        spec = {"kind": "lstm", "depth": 2, "width": 24}
+        self.compare(Recurrent("lstm", 2, 24), spec, data, x, y)
+        self.check_workers(spec, data)
+
+    def test_gru(self):
+        data, x, y = self.text()
+        spec = {"kind": "gru", "depth": 2, "width": 24}
+        self.compare(Recurrent("gru", 2, 24), spec, data, x, y)
+        self.check_workers(spec, data)
+
+    def test_resnet20(self):
+        data, x, y = self.images()
+        self.compare(ResNet(3, 8), {"kind": "resnet", "depth": 20, "width": 8}, data, x, y)
+
+
+if __name__ == "__main__":
+    TROUPE = sys.argv.pop(1)
+    unittest.main(verbosity=2)
