@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "actors/checkpoint/durable_file.hpp"
-#include "actors/roles/overloaded.hpp"
 #include "kernels/assert.hpp"
+#include "protocols/overloaded.hpp"
 #include "protocols/wire/ledger.hpp"
 
 namespace troupe::actors {

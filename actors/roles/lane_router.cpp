@@ -2,7 +2,7 @@
 // The router and the proxies.
 #include "actors/roles/lane_router.hpp"
 
-#include "actors/roles/overloaded.hpp"
+#include "protocols/overloaded.hpp"
 
 #include <limits>
 

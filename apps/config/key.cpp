@@ -10,14 +10,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/roles/overloaded.hpp"
 #include "apps/config/suggest.hpp"
+#include "protocols/overloaded.hpp"
 
 namespace troupe::config {
 
 namespace {
-
-using actors::overloaded;
 
 std::string one_of(const std::vector<std::string>& choices) {
   return fmt::format("{}\"{}\"", choices.size() > 1 ? "one of " : "", fmt::join(choices, "\", \""));

@@ -6,15 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "protocols/overloaded.hpp"
+
 namespace troupe::protocols::wire {
 namespace {
 
 static_assert(schema::VERSION == protocol_version);
-
-template <class... Functions>
-struct overloaded : Functions... {
-  using Functions::operator()...;
-};
 
 // -- parts
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "actors/errors.hpp"
-#include "actors/roles/overloaded.hpp"
 #include "protocols/catalog.hpp"
+#include "protocols/overloaded.hpp"
 
 namespace troupe::actors {
 
