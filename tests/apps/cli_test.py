@@ -103,14 +103,15 @@ class Usage(Case):
 
     def test_bench_measures_only_what_it_knows(self):
         self.assertIn("kernels", self.refused("bench", "everything"))
-        self.assertIn("wide", self.refused("bench", "step", "--model", "lstm"))
+        self.assertIn("wide", self.refused("bench", "step", "--model", "vgg"))
         self.assertIn("cuda:7", self.refused("bench", "kernels", "--backend", "cuda:7"))
 
     def test_bench_prints_the_documented_keys(self):
         [ops] = last_json(troupe("bench", "kernels", "--tiny", "--json")).values()
         self.assertEqual(list(ops[0]), ["op", "shape", "arithmetic", "gflops", "gbps", "reference_ratio"])
         self.assertIn("adamw", [row["op"] for row in ops])
-        keys = ["model", "batch", "precision", "gflops", "prepared_samples_per_s", "direct_samples_per_s", "actors_samples_per_s", "ratio"]
+        keys = ["model", "batch", "predictions_per_sample", "precision", "gflops", "prepared_samples_per_s", "direct_samples_per_s",
+                "actors_samples_per_s", "ratio"]
         step = last_json(troupe("bench", "step", "--tiny", "--batch", 4, "--json"))
         self.assertEqual((list(step), step["model"], step["batch"]), (keys, "mlp", 4))
         self.assertAlmostEqual(step["ratio"], step["actors_samples_per_s"] / step["direct_samples_per_s"], places=9)
