@@ -27,7 +27,7 @@ from pathlib import Path
 TROUPE, SOURCE = "", ""
 COUNT, FIRST = int(os.environ.get("TROUPE_DRAWN_JOBS", "500")), int(os.environ.get("TROUPE_FIRST_DRAW", "1"))
 RUN_EVERY = 8      # so many simulated jobs to one that is run
-DEADLINE_S = 100   # of one that takes a second on an idle machine
+DEADLINE_S = 300   # of one that takes a second on an idle machine, or 20 where its steps last no time and it ends by seconds
 MOST_REPAIRS = 12
 
 JOB = "config/quickstart.toml"
