@@ -34,9 +34,10 @@ coordinator_state taken_over(const coordinator_options& options, const ledger::c
 }
 
 std::vector<takes_over> promotions(const tree_shape& shape, const ledger::course& decided) {
+  const auto backups = backups_without(shape, decided.gone);
   std::vector<takes_over> out;
   for (const auto& [shard, by] : decided.acting)
-    out.push_back(promotion(shape, {.shard = shard, .by = by, .view = decided.view}, backups_without(shape, decided.gone)));
+    out.push_back(promotion(shape, {.shard = shard, .by = by, .view = decided.view}, backups));
   return out;
 }
 

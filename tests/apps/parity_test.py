@@ -165,11 +165,10 @@ class Parity(unittest.TestCase):
         order = sorted(SYMBOLS)
         path = self.folder / "text"
         path.write_text("".join(order[each] for each in ids) + order[0] * (held_out + 5))
-        kept = ids[: WINDOWS * CONTEXT + 1]
         total = len(path.read_text())
         self.assertGreaterEqual(total // 10, held_out)
         self.assertEqual((total - total // 10 - 1 - CONTEXT) // CONTEXT + 1, WINDOWS)
-        windows = torch.stack([kept[at : at + CONTEXT + 1] for at in range(0, WINDOWS * CONTEXT, CONTEXT)])
+        windows = torch.stack([ids[at : at + CONTEXT + 1] for at in range(0, WINDOWS * CONTEXT, CONTEXT)])
         return {"source": "text", "path": str(path), "context": CONTEXT, "batch": WINDOWS}, windows[:, :-1], windows[:, 1:]
 
     def images(self):
@@ -186,12 +185,12 @@ class Parity(unittest.TestCase):
 
     # What is compared.
 
-    def troupe(self, data, model, optimizer, steps, workers=1, init="first"):
+    def troupe(self, data, model, optimizer, steps, workers=1):
         """-> weights after so many steps, [train loss after each]."""
         data = {**data, "batch": data["batch"] // workers}
         job, log, out = (self.folder / name for name in ("job.toml", "log.jsonl", "out.safetensors"))
         job.write_text("seed = 1\n" + toml({
-            "data": data, "model": {**model, "init": str(self.folder / init)}, "optimizer": optimizer, "cluster": {"workers": workers},
+            "data": data, "model": {**model, "init": str(self.folder / "first")}, "optimizer": optimizer, "cluster": {"workers": workers},
             "evaluate": {"every_samples": data["batch"] * workers}, "stop": {"steps": steps}}))
         done = subprocess.run([TROUPE, "run", job, "--quiet", "--log", log, "--save", out], capture_output=True, text=True,
                               timeout=DEADLINE_S, check=False)
@@ -250,8 +249,8 @@ class Parity(unittest.TestCase):
 
     def test_gpt(self):
         data, x, y = self.text()
-        module, spec = GPT(4, 4, 32), {"kind": "gpt", "depth": 4, "heads": 4, "width": 32}
-        self.compare(module, spec, data, x, y)
+        spec = {"kind": "gpt", "depth": 4, "heads": 4, "width": 32}
+        self.compare(GPT(4, 4, 32), spec, data, x, y)
         self.check_workers(spec, data)
 
     def test_lstm(self):

@@ -199,9 +199,10 @@ std::vector<std::pair<evaluation, held_point>> job_takeover::evaluations() const
 }
 
 void job_takeover::tell_what_they_missed() const {
+  const auto changes = protocols::promotions(setup_.what.shape(), decided());
   for (const auto& [number, part] : parts_) {
     const auto& node = setup_.nodes[number].actor;
-    for (const auto& change : protocols::promotions(setup_.what.shape(), decided()))
+    for (const auto& change : changes)
       if (part.places.holders[change.by.value].node != nowhere)
         self_->send(node, change);
     if (has_evaluator_ && part.places.evaluator != places_.evaluator)
